@@ -1,0 +1,1 @@
+"""From samples to findings: limits, coverage and the verdict."""

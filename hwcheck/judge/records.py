@@ -1,0 +1,71 @@
+"""The records that judging produces. Pure data: no host, no file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwcheck.wire import Value
+
+OUTCOMES = ("fail", "warn", "inconclusive", "pass")
+"""Worst first; the order of every listing."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A judged sample, or the reason why there is none.
+
+    ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
+    the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
+    from.
+    """
+
+    host: str
+    check: str
+    outcome: str
+    metric: str = ""
+    subject: str = "node"
+    value: Value | None = None
+    unit: str = ""
+    limit: str = ""
+    source: str = ""
+    confidence: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class HostVerdict:
+    """One host: its worst outcome and what was covered.
+
+    ``asked`` counts the applicable checks that were asked for, ``measured`` those that gave
+    samples. ``skipped`` maps the checks without samples to the reason (not applicable, busy,
+    could not measure, lost). ``reason`` says in one line why the outcome is not ``pass``.
+    """
+
+    host: str
+    outcome: str
+    state: str
+    reason: str
+    asked: int
+    measured: int
+    not_applicable: int
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A judged run. ``exit_code`` is 0, 1 or 3 as in the README; hosts are in inventory order."""
+
+    outcome: str
+    exit_code: int
+    hosts: tuple[HostVerdict, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def asked(self) -> int:
+        """Applicable checks asked for, over all hosts."""
+        return sum(host.asked for host in self.hosts)
+
+    @property
+    def measured(self) -> int:
+        """Checks that gave samples, over all hosts."""
+        return sum(host.measured for host in self.hosts)

@@ -1,0 +1,161 @@
+"""The closed set of limit kinds: what a sample is held against, with its source.
+
+Standard library only, Python 3.8: checks declare their limits with these, so the module travels
+in the payload. Nothing on the node calls ``judge``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Union
+
+from hwcheck.wire import Value
+
+CONFIDENCES = ("measured", "published", "vendor", "derived", "inventory")
+
+
+@dataclass(frozen=True)
+class FromSample:
+    """The value of another metric of the same check and subject (``node`` where that has none)."""
+
+    metric: str
+
+    def __str__(self) -> str:
+        return self.metric
+
+
+@dataclass(frozen=True)
+class FromInventory:
+    """The inventory's ``hwcheck_<name>``; the limit does not apply where it is not declared."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return "hwcheck_" + self.name
+
+
+Operand = Union[FromSample, FromInventory]
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The value must equal ``to``; anything else gives ``otherwise`` (fail or warn)."""
+
+    to: Union[Value, Operand]
+    source: str
+    confidence: str = "vendor"
+    otherwise: str = "fail"
+
+    @property
+    def operand(self) -> Optional[Operand]:
+        """Where the reference comes from, or None for a constant."""
+        return self.to if isinstance(self.to, (FromSample, FromInventory)) else None
+
+    def judge(self, value: Value, reference: Optional[Value]) -> str:
+        """Return pass, or ``otherwise``. ``reference`` is the operand's value."""
+        wanted = self.to if self.operand is None else reference
+        return "pass" if value == wanted else self.otherwise
+
+    def text(self, reference: Optional[Value] = None) -> str:
+        """Say the limit in words."""
+        if self.operand is None:
+            return "= " + _plain(self.to)
+        return "= %s%s" % (self.to, "" if reference is None else " (%s)" % _plain(reference))
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """fail below ``fail``, warn below ``warn``; both are shares of the operand where ``of`` is set."""
+
+    source: str
+    fail: Optional[float] = None
+    warn: Optional[float] = None
+    of: Optional[Operand] = None
+    confidence: str = "vendor"
+
+    @property
+    def operand(self) -> Optional[Operand]:
+        """Where the reference comes from, or None for a constant."""
+        return self.of
+
+    def judge(self, value: Value, reference: Optional[Value]) -> str:
+        """Return pass, warn or fail. Raises TypeError for text."""
+        return _judge(self.fail, self.warn, -1.0, value, reference)
+
+    def text(self, reference: Optional[Value] = None) -> str:
+        """Say the limit in words."""
+        return _text(">=", self.fail, self.warn, self.of, reference)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """fail above ``fail``, warn above ``warn``; both are shares of the operand where ``of`` is set."""
+
+    source: str
+    fail: Optional[float] = None
+    warn: Optional[float] = None
+    of: Optional[Operand] = None
+    confidence: str = "vendor"
+
+    @property
+    def operand(self) -> Optional[Operand]:
+        """Where the reference comes from, or None for a constant."""
+        return self.of
+
+    def judge(self, value: Value, reference: Optional[Value]) -> str:
+        """Return pass, warn or fail. Raises TypeError for text."""
+        return _judge(self.fail, self.warn, 1.0, value, reference)
+
+    def text(self, reference: Optional[Value] = None) -> str:
+        """Say the limit in words."""
+        return _text("<=", self.fail, self.warn, self.of, reference)
+
+
+Limit = Union[Equal, AtLeast, AtMost]
+
+
+def _judge(
+    fail: Optional[float],
+    warn: Optional[float],
+    sign: float,
+    value: Value,
+    reference: Optional[Value],
+) -> str:
+    number = _number(value)
+    scale = 1.0 if reference is None else _number(reference)
+    for outcome, border in (("fail", fail), ("warn", warn)):
+        if border is not None and sign * (number - border * scale) > 0:
+            return outcome
+    return "pass"
+
+
+def _text(
+    sign: str,
+    fail: Optional[float],
+    warn: Optional[float],
+    of: Optional[Operand],
+    reference: Optional[Value],
+) -> str:
+    parts = []
+    for name, border in (("fail", fail), ("warn", warn)):
+        if border is None:
+            continue
+        text = "%s %g" % (sign, border)
+        if of is not None:
+            text += " x %s" % of
+            if reference is not None:
+                text += " (%g)" % (border * _number(reference))
+        parts.append("%s unless %s" % (name, text))
+    return ", ".join(parts)
+
+
+def _number(value: Value) -> float:
+    if isinstance(value, str):
+        raise TypeError("a limit on a number was given text: %r" % value[:80])
+    return float(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "%g" % value if isinstance(value, float) else str(value)

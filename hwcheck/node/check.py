@@ -1,0 +1,169 @@
+"""What a check is, and what it may ask of the node it runs on."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Callable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
+
+from hwcheck.limits import Limit
+from hwcheck.wire import Leg, Request, Sample
+
+
+class CouldNotMeasure(Exception):
+    """A quantity cannot be read here; the reason is for the operator. Never a pass or a fail."""
+
+
+class NotApplicable(Exception):
+    """The check has no meaning on this node; it does not count against coverage."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One quantity of a check: its unit, what it means and what it is held against.
+
+    A metric with no limit is recorded, and may serve others as their reference.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    limits: Tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do when a check fails: likely cause, fix, a command to confirm it, a role to mend it."""
+
+    cause: str
+    fix: str
+    command: str = ""
+    role: str = ""
+
+
+Function = Callable[["Node"], Iterator[Union[Sample, Leg]]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A registered check; ``id`` is the stem of its file and the name of its function.
+
+    ``gpu``: it needs an NVIDIA GPU, and is not applicable on a node that has none and should have
+    none. ``load``: it loads the node, so it does not run on a node at work.
+    """
+
+    id: str
+    function: Function
+    metrics: Tuple[Metric, ...]
+    remedy: Remedy
+    gpu: bool
+    load: bool
+    doc: str
+
+    def metric(self, name: str) -> Optional[Metric]:
+        """Return the metric of that name, or None."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+
+def check(
+    *, metrics: Sequence[Metric], remedy: Remedy, gpu: bool = True, load: bool = False
+) -> Callable[[Function], Check]:
+    """Register a function as a check. Raises ValueError when it has no docstring."""
+
+    def register(function: Function) -> Check:
+        doc = inspect.getdoc(function)
+        if not doc:
+            raise ValueError("check %s has no docstring" % function.__name__)
+        return Check(function.__name__, function, tuple(metrics), remedy, gpu, load, doc)
+
+    return register
+
+
+class Gpu(Protocol):
+    """One GPU as a check sees it. Every method raises CouldNotMeasure where NVML does not answer."""
+
+    @property
+    def subject(self) -> str:
+        """``gpu<index>``, NVML's index."""
+
+    def pci_address(self) -> str:
+        """``0000:18:00.0``, as sysfs spells it."""
+
+    def power_limit_w(self) -> float:
+        """Enforced power limit: the smallest of all that are in force."""
+
+    def power_limit_default_w(self) -> float:
+        """The board's default power limit."""
+
+    def temperature_c(self) -> int:
+        """Core temperature now."""
+
+    def temperature_slowdown_c(self) -> int:
+        """The board's own threshold at which hardware slows down."""
+
+    def utilization_percent(self) -> int:
+        """Share of the last sample period in which a kernel ran."""
+
+    def persistence_mode(self) -> bool:
+        """Whether the driver stays loaded with no client."""
+
+    def pcie_link_width(self) -> int:
+        """Lanes in use now."""
+
+    def pcie_link_width_max(self) -> int:
+        """Lanes that this device in this system can use, by NVML."""
+
+    def pcie_link_generation(self) -> int:
+        """PCIe generation now; drops at idle."""
+
+    def pcie_link_generation_max(self) -> int:
+        """PCIe generation that this device in this system can reach, by NVML."""
+
+    def compute_processes(self) -> List[int]:
+        """Process ids with a compute context."""
+
+
+class Host(Protocol):
+    """``/proc`` and ``/sys`` as a check sees them."""
+
+    def pci_gpus(self) -> List[str]:
+        """PCI addresses of NVIDIA display and 3D controllers."""
+
+    def driver_version(self) -> str:
+        """Version of the loaded NVIDIA kernel module; empty when none is loaded."""
+
+    def pcie_port_width_max(self, pci_address: str) -> int:
+        """Lanes that the upstream port of a device offers. Raises CouldNotMeasure."""
+
+    def pcie_port_generation_max(self, pci_address: str) -> int:
+        """PCIe generation that the upstream port of a device offers. Raises CouldNotMeasure."""
+
+    def in_container(self) -> bool:
+        """Whether this is a container, whose bus shows devices that it may not use."""
+
+    def memory_available_bytes(self) -> int:
+        """MemAvailable. Raises CouldNotMeasure."""
+
+
+class Node(Protocol):
+    """The node as a check sees it."""
+
+    @property
+    def request(self) -> Request:
+        """What the controller asked."""
+
+    @property
+    def host(self) -> Host:
+        """The host reader."""
+
+    def gpus(self) -> Sequence[Gpu]:
+        """The GPUs that NVML sees. Raises CouldNotMeasure when NVML does not answer."""
+
+    def nvml_status(self) -> str:
+        """``ok``, or NVML's own error."""
+
+    def nvml_driver_version(self) -> str:
+        """Driver version by NVML. Raises CouldNotMeasure."""
+
+    def legs(self, collective: str) -> Iterator[Leg]:
+        """Time a collective under every leg; a leg comes as soon as it ends. Raises CouldNotMeasure."""

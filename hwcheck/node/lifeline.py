@@ -1,0 +1,49 @@
+"""The payload dies when its controller is gone, and says that it lives while it runs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from typing import Callable
+
+ALIVE_EVERY_S = 5.0
+
+
+def start(stdin_fd: int, silence_s: float, say_alive: Callable[[], None]) -> None:
+    """Watch ``stdin_fd`` in a thread; end this process group when the controller is gone.
+
+    The controller is gone when stdin ends (it closed, or sshd noticed that the connection broke)
+    or when nothing came for ``silence_s``: it writes a newline every few seconds, because a cut
+    link ends no connection. ``say_alive`` is called every 5 s for the same reason.
+    """
+    threading.Thread(target=_watch, args=(stdin_fd, silence_s, say_alive), daemon=True).start()
+
+
+def _watch(stdin_fd: int, silence_s: float, say_alive: Callable[[], None]) -> None:
+    heard = time.monotonic()
+    while True:
+        ready, _, _ = select.select([stdin_fd], [], [], ALIVE_EVERY_S)
+        if ready:
+            if not os.read(stdin_fd, 4096):
+                _end("the controller closed the connection")
+            heard = time.monotonic()
+        elif time.monotonic() - heard > silence_s:
+            _end("nothing from the controller for %.0f s" % silence_s)
+        try:
+            say_alive()
+        except OSError:  # nobody reads us any more
+            _end("the controller stopped reading")
+
+
+def _end(why: str) -> None:
+    try:
+        sys.stderr.write("hwcheck: %s, ending\n" % why)
+        sys.stderr.flush()
+    finally:
+        # The process group is ours: the bootstrap called setsid. Ranks of a leg have a group of
+        # their own and die with their parent (parent_death).
+        os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -1,0 +1,66 @@
+"""The node as it is: what the checks are handed on a real machine."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List, Sequence
+
+from hwcheck.node.check import CouldNotMeasure, Gpu
+from hwcheck.node.collective.launch import run_legs
+from hwcheck.node.host import HostReader
+from hwcheck.node.nvml import Nvml
+from hwcheck.wire import Leg, Request
+
+
+class LiveNode:
+    """Implements ``check.Node`` over NVML, ``/proc``, ``/sys`` and torch."""
+
+    def __init__(self, request: Request, payload: str, progress: Callable[[str], None]) -> None:
+        self.request = request
+        self.host = HostReader(request.host_root)
+        self._payload = payload
+        self._progress = progress
+        self._nvml = Nvml()
+
+    def gpus(self) -> Sequence[Gpu]:
+        """See ``check.Node``."""
+        return self._nvml.gpus()
+
+    def nvml_status(self) -> str:
+        """See ``check.Node``."""
+        return self._nvml.status()
+
+    def nvml_driver_version(self) -> str:
+        """See ``check.Node``."""
+        return self._nvml.driver_version()
+
+    def legs(self, collective: str) -> Iterator[Leg]:
+        """See ``check.Node``."""
+        gpus = len(self.gpus()) if self.host.pci_gpus() or self.request.expect.get("gpus") else 0
+        return run_legs(
+            self.request,
+            self._payload,
+            collective,
+            gpus,
+            self.host.memory_available_bytes(),
+            self._progress,
+        )
+
+    def busy(self) -> str:
+        """Return who works on this node (GPU processes, a scheduler's job), or an empty text."""
+        job = self.host.scheduler_job()
+        if job:
+            return "a scheduler's job is running: %s" % job
+        if self.nvml_status() != "ok":
+            return ""
+        for gpu in self.gpus():
+            try:
+                pids = gpu.compute_processes()
+            except CouldNotMeasure as error:
+                return "whether %s is in use cannot be read: %s" % (gpu.subject, error)
+            if pids:
+                return "%s is in use by process %s" % (gpu.subject, ", ".join(map(str, pids[:5])))
+        return ""
+
+    def gpu_facts(self) -> List[Dict[str, Any]]:
+        """Return what identifies each GPU; empty where NVML does not answer."""
+        return self._nvml.facts()

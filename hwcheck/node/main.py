@@ -1,0 +1,109 @@
+"""The payload: a request comes in, the named checks run, frames go out, one report at the end."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import time
+import traceback
+from typing import Any, List, Mapping, Optional
+
+from hwcheck.node import checks, lifeline
+from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
+from hwcheck.node.live import LiveNode
+from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
+
+
+class Wire:
+    """Writes frames to the controller; whole lines, from any thread."""
+
+    def __init__(self, fd: int, token: str) -> None:
+        self._fd = fd
+        self._token = token
+        self._lock = threading.Lock()
+
+    def send(self, kind: str, **body: Any) -> None:
+        """Write one frame. Raises OSError when nobody reads."""
+        data = frame(self._token, kind, **body).encode("ascii")
+        with self._lock:
+            while data:
+                data = data[os.write(self._fd, data) :]
+
+
+def main(data: Mapping[str, Any], payload: str) -> int:
+    """Serve one request; ``payload`` is the path of the zip that this code came from.
+
+    stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
+    else prints to stdout is sent to stderr. Returns 0 when the report was sent.
+    """
+    started = time.monotonic()
+    request = Request.from_dict(data)
+    wire = Wire(os.dup(1), request.token)
+    os.dup2(2, 1)
+    lifeline.start(0, request.lifeline_s, lambda: wire.send("alive"))
+    node = LiveNode(request, payload, lambda text: wire.send("progress", text=text))
+    registry = checks.load()
+    results: List[CheckResult] = []
+    for name in request.checks:
+        wire.send("progress", text=name)
+        result = run_check(registry[name], node, node.busy)
+        results.append(result)
+        wire.send("result", result=to_dict(result))
+    report = Report(_facts(node), tuple(results), time.monotonic() - started)
+    wire.send("report", report=to_dict(report))
+    return 0
+
+
+def run_check(check: Check, node: Node, busy: Any) -> CheckResult:
+    """Run one check and say what became of it.
+
+    ``busy`` is called before a check that loads the node and returns why it must not, or an
+    empty text. A check that raises anything unforeseen could not measure; its traceback goes to
+    the log, and what it had measured until then is kept.
+    """
+    started = time.monotonic()
+    samples: List[Sample] = []
+    legs: List[Leg] = []
+    state, reason = "done", ""
+    refusal = _refusal(check, node, busy)
+    if refusal is not None:
+        return CheckResult(check.id, *refusal)
+    try:
+        for item in check.function(node):
+            if isinstance(item, Leg):
+                legs.append(item)
+            else:
+                samples.append(item)
+    except NotApplicable as error:
+        state, reason = "not_applicable", str(error)
+    except CouldNotMeasure as error:
+        state, reason = "could_not_measure", str(error)
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        state, reason = "could_not_measure", "the check crashed: %r" % error
+    took = time.monotonic() - started
+    return CheckResult(check.id, state, reason[:500], tuple(samples), tuple(legs), took)
+
+
+def _refusal(check: Check, node: Node, busy: Any) -> Optional[List[str]]:
+    if check.gpu and not node.request.expect.get("gpus") and not node.host.pci_gpus():
+        return ["not_applicable", "no NVIDIA device on the PCI bus and none expected"]
+    if check.load and not node.request.force:
+        why = busy()
+        if why:
+            return ["busy", why]
+    return None
+
+
+def _facts(node: LiveNode) -> Mapping[str, Any]:
+    uname = platform.uname()
+    return {
+        "hostname": uname.node,
+        "kernel": uname.release,
+        "machine": uname.machine,
+        "python": platform.python_version(),
+        "uid": os.getuid(),
+        "gpus": node.gpu_facts(),
+    }

@@ -1,0 +1,23 @@
+"""Tie a process's life to its parent's, so that nothing of ours outlives the payload."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def die_with(parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent dies.
+
+    Call it first thing in a new process, with the pid that the parent had: when the parent is
+    gone already, this process ends at once. Source: prctl(2), PR_SET_PDEATHSIG; the signal is
+    kept over execve. Raises OSError when the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent_pid:
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""From findings to actions, and from legs to NCCL settings."""

@@ -1,0 +1,52 @@
+"""The records that recommending produces. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Action:
+    """What to do about findings of one kind.
+
+    ``hosts`` are all hosts it concerns; ``evidence`` are short lines, equal ones merged
+    (``power_limit_w 500 W, limit >= 0.95 x ... (gpu3 on node[01-02])``).
+    """
+
+    check: str
+    outcome: str
+    cause: str
+    fix: str
+    command: str
+    role: str
+    hosts: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One ``NCCL_*`` variable with the reason and the figures that it rests on."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class NcclAdvice:
+    """NCCL settings for the hosts of a run; empty ``settings`` means: leave everything unset.
+
+    ``summary`` is one line for people; ``evidence`` are the figures, one line each.
+    """
+
+    settings: tuple[Setting, ...]
+    summary: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Everything that a run tells its operator to do."""
+
+    actions: tuple[Action, ...]
+    nccl: NcclAdvice

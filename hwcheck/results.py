@@ -1,0 +1,211 @@
+"""The run folder: write, read, validate.
+
+``runs/<UTC time>-<short id>/`` holds ``run.json`` (what was asked), ``nodes/<host>.json`` (what
+each node answered) and ``nodes/<host>.log`` (everything else that it wrote). That is enough to
+judge and render again with no node. Formats: ``docs/result-format.md`` and ``hwcheck/schema/``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from hwcheck import __version__
+from hwcheck.errors import UsageError
+from hwcheck.wire import Report, to_dict
+
+FORMAT = 1
+
+HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
+"""reported: a whole report. partial: some results, then the connection or the time ran out.
+unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
+not_visited: the run was stopped before its turn."""
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """One host of the plan: its name, the address it is reached at, and what is expected of it."""
+
+    name: str
+    address: str
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunMeta:
+    """What was asked. Times are UTC, ISO 8601; ``finished`` is empty while the run goes on."""
+
+    id: str
+    started: str
+    checks: tuple[str, ...]
+    hosts: tuple[HostPlan, ...]
+    profile: str = "quick"
+    inventory: str = ""
+    limit: str = ""
+    payload_sha256: str = ""
+    finished: str = ""
+    interrupted: bool = False
+    version: str = __version__
+    format: int = FORMAT
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunMeta:
+        """Rebuild from the (schema-checked) content of ``run.json``."""
+        rest = dict(data)
+        rest["checks"] = tuple(rest["checks"])
+        rest["hosts"] = tuple(HostPlan(**host) for host in rest["hosts"])
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """What one host answered. ``report`` holds the results that arrived, whole or not."""
+
+    host: str
+    state: str
+    reason: str = ""
+    phase: str = ""
+    started: str = ""
+    duration_s: float = 0.0
+    report: Report | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> HostRecord:
+        """Rebuild from the (schema-checked) content of ``nodes/<host>.json``."""
+        rest = dict(data)
+        if rest.get("report") is not None:
+            rest["report"] = Report.from_dict(rest["report"])
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read back: the plan and one record for each of its hosts, in the plan's order."""
+
+    path: Path
+    meta: RunMeta
+    records: tuple[HostRecord, ...]
+
+
+def utc_now() -> str:
+    """Return the time now as ``2026-01-31T12:00:00Z``."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class RunFolder:
+    """Writes one run. Every write replaces a file as a whole, so a reader never sees half of one."""
+
+    def __init__(self, path: Path, meta: RunMeta) -> None:
+        self.path = path
+        self.meta = meta
+        self._log_lock = threading.Lock()
+
+    @classmethod
+    def create(cls, out: Path, meta: RunMeta) -> RunFolder:
+        """Make a new folder under ``out`` and write ``run.json``.
+
+        ``meta.id`` and ``meta.started`` are set here. Raises UsageError when ``out`` cannot be
+        written to.
+        """
+        started = utc_now()
+        stamp = started.replace("-", "").replace(":", "")
+        meta = replace(meta, id=f"{stamp}-{secrets.token_hex(3)}", started=started)
+        folder = cls(out / meta.id, meta)
+        try:
+            (folder.path / "nodes").mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot create the run folder: {out}: {error.strerror}; name another with --out"
+            ) from None
+        folder._write_meta()
+        return folder
+
+    def write_host(self, record: HostRecord) -> None:
+        """Write ``nodes/<host>.json``."""
+        self._write_json(self.path / "nodes" / f"{record.host}.json", to_dict(record))
+
+    def append_log(self, host: str, text: str) -> None:
+        """Add to ``nodes/<host>.log``."""
+        log = self.path / "nodes" / f"{host}.log"
+        with self._log_lock, log.open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a rendered file (``report.html``)."""
+        _replace(self.path / name, text)
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Close the run: note its end in ``run.json``."""
+        self.meta = replace(self.meta, finished=utc_now(), interrupted=interrupted)
+        self._write_meta()
+
+    def _write_meta(self) -> None:
+        self._write_json(self.path / "run.json", to_dict(self.meta))
+
+    def _write_json(self, path: Path, data: Mapping[str, Any]) -> None:
+        _replace(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder.
+
+    A host without a file (the run was stopped) gets a ``not_visited`` record. Raises UsageError
+    that names the file when one is missing, damaged or does not match its schema.
+    """
+    meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
+    records = []
+    for host in meta.hosts:
+        file = path / "nodes" / f"{host.name}.json"
+        if file.exists():
+            records.append(HostRecord.from_dict(_read_json(file, "host")))
+        else:
+            reason = "the run was stopped before its turn"
+            records.append(HostRecord(host.name, "not_visited", reason))
+    return Run(path, meta, tuple(records))
+
+
+def _read_json(path: Path, schema: str) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"not a run folder: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"damaged run folder: {path}: not JSON ({error})") from None
+    problem = schema_problem(data, schema)
+    if problem:
+        raise UsageError(f"damaged run folder: {path}: {problem}")
+    assert isinstance(data, dict)
+    return data
+
+
+def schema_problem(data: Any, schema: str) -> str:
+    """Return what breaks ``schema`` (run, host, report, result) in one line, or an empty text."""
+    error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
+    if error is None:
+        return ""
+    where = "/".join(str(part) for part in error.absolute_path) or "top level"
+    return f"{where}: {error.message[:200]}"
+
+
+@cache
+def _validator(schema: str) -> jsonschema.Draft202012Validator:
+    text = resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")
+    definitions = json.loads(text)["$defs"]
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{schema}", "$defs": definitions})

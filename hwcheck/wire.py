@@ -1,0 +1,208 @@
+"""The records that cross SSH and the framing of the lines that carry them.
+
+Standard library only, Python 3.8: this module travels in the payload.
+
+A node writes text lines to stdout. A line that holds ``@hwcheck:<token> `` carries one JSON object
+after that marker (a *frame*); every other line is noise (a login banner, a shell profile) and is
+kept in the host's log. The token is drawn by the controller for each visit.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+PROTOCOL = 1
+OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
+"""A host that writes more than this is cut off: 8 GPUs need about 20 kB."""
+
+Value = Union[int, float, str, bool]
+
+# What became of one check on one node. Samples are judged in any state: a check that stops half
+# way ("could_not_measure") keeps what it had.
+RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
+# What became of one leg.
+LEG_STATES = ("done", "hang", "failed", "not_run")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value: ``metric`` in ``unit`` of ``subject`` (``node``, ``gpu3``, ``leg p2p_off``)."""
+
+    metric: str
+    value: Value
+    unit: str = ""
+    subject: str = "node"
+
+
+@dataclass(frozen=True)
+class SizeTiming:
+    """One message size of one leg.
+
+    ``size_bytes`` is what nccl-tests prints as *size*. Each iteration's time is the slowest
+    rank's; ``time_us`` is the median, ``time_p95_us`` the 95th percentile, ``spread`` the
+    inter-quartile range over the median. ``algbw_gbps`` and ``busbw_gbps`` are 1e9 bytes/s.
+    ``wrong`` counts wrong elements over all ranks.
+    """
+
+    size_bytes: int
+    iterations: int
+    time_us: float
+    time_p95_us: float
+    spread: float
+    algbw_gbps: float
+    busbw_gbps: float
+    wrong: int
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A collective timed under one environment; ``exercise`` marks gloo on the CPU."""
+
+    collective: str
+    leg: str
+    backend: str
+    ranks: int
+    state: str
+    reason: str = ""
+    exercise: bool = False
+    library: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    sizes: Tuple[SizeTiming, ...] = ()
+    notes: Tuple[str, ...] = ()
+    log_tail: str = ""
+    duration_s: float = 0.0
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Leg:
+        """Rebuild a leg from its (schema-checked) JSON object."""
+        rest = dict(data)
+        rest["sizes"] = tuple(SizeTiming(**size) for size in rest.get("sizes", ()))
+        rest["notes"] = tuple(rest.get("notes", ()))
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check measured on one node, or why it could not."""
+
+    check: str
+    state: str
+    reason: str = ""
+    samples: Tuple[Sample, ...] = ()
+    legs: Tuple[Leg, ...] = ()
+    duration_s: float = 0.0
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
+        """Rebuild a result from its (schema-checked) JSON object."""
+        rest = dict(data)
+        rest["samples"] = tuple(Sample(**sample) for sample in rest.get("samples", ()))
+        rest["legs"] = tuple(Leg.from_dict(leg) for leg in rest.get("legs", ()))
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the controller asks of one node; sent as JSON on stdin.
+
+    ``expect`` holds the inventory's expectations with the ``hwcheck_`` prefix removed
+    (``{"gpus": 8}``); ``budget_s`` bounds the load checks of this visit together; without a sign
+    of life on stdin for ``lifeline_s`` the payload ends itself.
+    """
+
+    token: str
+    checks: Tuple[str, ...]
+    profile: str = "quick"
+    budget_s: float = 45.0
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    torch_python: str = ""
+    host_root: str = "/"
+    force: bool = False
+    lifeline_s: float = 30.0
+    protocol: int = PROTOCOL
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Request:
+        """Rebuild a request; raises TypeError when a key is unknown or missing."""
+        rest = dict(data)
+        rest["checks"] = tuple(rest.get("checks", ()))
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything one node answered. ``facts`` are what identifies it (hostname, kernel, GPUs)."""
+
+    facts: Mapping[str, Any]
+    results: Tuple[CheckResult, ...]
+    duration_s: float = 0.0
+    protocol: int = PROTOCOL
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+        """Rebuild a report from its (schema-checked) JSON object."""
+        rest = dict(data)
+        rest["results"] = tuple(CheckResult.from_dict(result) for result in rest["results"])
+        return cls(**rest)
+
+
+def to_dict(record: Any) -> Dict[str, Any]:
+    """Return a record as plain JSON types. Raises ValueError for a NaN or an infinity."""
+    plain: Dict[str, Any] = json.loads(json.dumps(asdict(record), allow_nan=False))
+    return plain
+
+
+def marker(token: str) -> str:
+    """Return the marker that opens a frame of the visit with this token."""
+    return "@hwcheck:" + token + " "
+
+
+def frame(token: str, kind: str, **body: Any) -> str:
+    """Return one frame, newline included.
+
+    ``kind`` is hello, alive, progress, result, report or error. is one line of ASCII, so no
+    locale on the way can damage it.
+    """
+    return marker(token) + json.dumps(dict(body, kind=kind), allow_nan=False) + "\n"
+
+
+class Deframer:
+    """Split a node's stdout into frames and noise.
+
+    ``feed`` returns ``(frames, noise_lines)``. A frame that is not a JSON object is noise too:
+    what a node writes is never trusted. Text after the last newline waits for the next call.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._marker = marker(token).encode()
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Tuple[List[Dict[str, Any]], List[str]]:
+        """Take the next bytes; return the frames and the other lines that they complete."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        frames: List[Dict[str, Any]] = []
+        noise: List[str] = []
+        for line in lines:
+            before, found, after = line.partition(self._marker)
+            body = _json_object(after) if found else None
+            if body is None:
+                noise.append(line.decode("utf-8", "replace"))
+                continue
+            if before.strip():
+                noise.append(before.decode("utf-8", "replace"))
+            frames.append(body)
+        return frames, noise
+
+    def rest(self) -> str:
+        """Return the text after the last newline."""
+        return self._rest.decode("utf-8", "replace")
+
+
+def _json_object(text: bytes) -> Optional[Dict[str, Any]]:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None

@@ -141,10 +141,6 @@ class RunFolder:
         with self._log_lock, log.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(text)
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write a rendered file (``report.html``)."""
-        _replace(self.path / name, text)
-
     def finish(self, *, interrupted: bool) -> None:
         """Close the run: note its end in ``run.json``."""
         self.meta = replace(self.meta, finished=utc_now(), interrupted=interrupted)
@@ -157,9 +153,18 @@ class RunFolder:
         _replace(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
+def write_rendered(path: Path, files: Mapping[str, str]) -> None:
+    """Write rendered files (``report.html``) into a run folder. Raises UsageError."""
+    try:
+        for name, text in files.items():
+            _replace(path / name, text)
+    except OSError as error:
+        raise UsageError(f"cannot write to the run folder: {path}: {error.strerror}") from None
+
+
 def _replace(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     os.replace(temporary, path)
 
 
@@ -174,7 +179,10 @@ def read_run(path: Path) -> Run:
     for host in meta.hosts:
         file = path / "nodes" / f"{host.name}.json"
         if file.exists():
-            records.append(HostRecord.from_dict(_read_json(file, "host")))
+            record = HostRecord.from_dict(_read_json(file, "host"))
+            if record.host != host.name:
+                raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
+            records.append(record)
         else:
             reason = "the run was stopped before its turn"
             records.append(HostRecord(host.name, "not_visited", reason))
@@ -186,7 +194,7 @@ def _read_json(path: Path, schema: str) -> dict[str, Any]:
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise UsageError(f"not a run folder: {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"damaged run folder: {path}: not JSON ({error})") from None
     problem = schema_problem(data, schema)
     if problem:

@@ -202,7 +202,11 @@ class Deframer:
 
 def _json_object(text: bytes) -> Optional[Dict[str, Any]]:
     try:
-        body = json.loads(text)
+        body = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError("%s is not JSON" % name)

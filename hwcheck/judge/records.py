@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwcheck.wire import Value
 
-OUTCOMES = ("fail", "warn", "inconclusive", "pass")
-"""Worst first; the order of every listing."""
+OUTCOMES = ("fail", "inconclusive", "warn", "pass")
+"""Worst first: a host's outcome is the first that any of its findings has; listings follow it."""
+
+
+def worst(outcomes: Iterable[str]) -> str:
+    """Return the worst of some outcomes; pass when there are none."""
+    return min(outcomes, key=OUTCOMES.index, default="pass")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Collectives: legs, ranks, timing, verification of data, the wall clock."""

@@ -1,0 +1,28 @@
+# `make validate` and `make test` are all that a new user needs; both are safe to run twice.
+PYTHON ?= python3
+HOSTS ?= inventory/local.yml
+BIN := .venv/bin
+
+.PHONY: validate test lint clean
+.DEFAULT_GOAL := validate
+
+# The stamp is newer than what it was made from exactly when nothing has to be installed.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
+	touch $@
+
+validate: .venv/installed
+	$(BIN)/fab validate --hosts $(HOSTS)
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist

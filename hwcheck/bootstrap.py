@@ -1,0 +1,133 @@
+# mypy: ignore-errors
+# ruff: noqa: UP
+# Source text, sent to a node as one argument of its python3 (see payload.py); nothing imports it.
+# Valid on Python 2.7 too, so that an old interpreter can say what it is.
+import hashlib, json, os, select, stat, sys, tempfile, time, traceback  # noqa: E401, I001
+
+WAIT_S = 60.0  # the controller may be gone before the request comes
+
+
+class Refused(Exception):
+    pass
+
+
+def say(kind, **body):
+    body["kind"] = kind
+    os.write(OUT, ("@hwcheck:%s %s\n" % (TOKEN, json.dumps(body))).encode("ascii"))
+
+
+def read(size, until):
+    if not select.select([0], [], [], max(0.0, until - time.monotonic()))[0]:
+        raise Refused("request", "no request within %.0f s" % WAIT_S)
+    data = os.read(0, size)
+    if not data:
+        raise Refused("request", "the controller closed the connection")
+    return data
+
+
+def read_exactly(size, until):
+    parts = []
+    while size:
+        parts.append(read(min(size, 65536), until))
+        size -= len(parts[-1])
+    return b"".join(parts)
+
+
+def read_header(until):
+    # Lines before the header are dropped: a sudo password that sudo did not want may stand there.
+    # Byte by byte, because what follows the header is not lines.
+    line = b""
+    while True:
+        byte = read(1, until)
+        if byte != b"\n":
+            line = (line + byte)[-4096:]
+            continue
+        words = line.decode("ascii", "replace").split()
+        if len(words) == 4 and words[:2] == ["hwcheck", TOKEN]:
+            return int(words[2]), int(words[3])
+        line = b""
+
+
+def cache_folder():
+    home = os.path.expanduser("~")
+    if not os.path.isdir(home):
+        raise Refused("cache", "no home directory: %s" % home)
+    folder = os.path.join(home, ".cache", "hwcheck")
+    if not os.path.isdir(folder):
+        try:
+            os.makedirs(folder, 0o700)
+        except OSError:
+            if not os.path.isdir(folder):  # another visit may have made it
+                raise
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused("cache", "%s is not a directory" % folder)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise Refused("cache", "%s is not ours alone: chown it and chmod 700 it" % folder)
+    return folder
+
+
+def intact(path):
+    # The hash is verified before every run. A symbolic link is not followed.
+    if not os.path.isfile(path) or os.path.islink(path):
+        return False
+    with open(path, "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest() == SHA256
+
+
+def store(data, path):
+    if hashlib.sha256(data).hexdigest() != SHA256:
+        raise Refused("push", "the payload arrived damaged")
+    fd, temporary = tempfile.mkstemp(dir=os.path.dirname(path))  # mode 0600
+    try:
+        with os.fdopen(fd, "wb") as stream:
+            stream.write(data)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def receive():
+    if sys.version_info < (3, 8):
+        found = "%d.%d.%d" % tuple(sys.version_info[:3])
+        raise Refused("python", "needs Python 3.8 or newer, found %s" % found)
+    path = os.path.join(cache_folder(), SHA256 + ".pyz")
+    cached = intact(path)
+    say("hello", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
+    until = time.monotonic() + WAIT_S
+    payload_bytes, request_bytes = read_header(until)
+    if payload_bytes:
+        store(read_exactly(payload_bytes, until), path)
+    return path, json.loads(read_exactly(request_bytes, until).decode("utf-8"))
+
+
+def run(path, request):
+    sys.path.insert(0, path)
+    sys.argv = [path]
+    from hwcheck.node.main import main
+
+    return main(request, path)
+
+
+TOKEN, SHA256 = sys.argv[1:3]
+os.umask(0o077)
+OUT = os.dup(1)
+code = 1
+try:
+    # The controller's end kills this group, so it must be ours alone.
+    if os.getpgrp() != os.getpid():
+        os.setsid()
+    path, request = receive()
+except Refused as error:
+    say("error", phase=error.args[0], reason=error.args[1])
+except EnvironmentError as error:
+    say("error", phase="cache", reason=str(error))
+else:
+    try:
+        code = run(path, request)
+    except Exception as error:
+        traceback.print_exc()
+        say("error", phase="run", reason="the payload crashed: %r" % error)
+sys.stderr.flush()
+sys.exit(code)

@@ -1,0 +1,127 @@
+"""Where and how one SSH connection goes: inventory, ssh arguments and ~/.ssh/config together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import fabric
+
+from hwcheck import ssh_options
+from hwcheck.errors import UsageError
+from hwcheck.host_keys import USER_FILES, KnownHosts
+from hwcheck.inventory import Host
+from hwcheck.private_keys import Login, PrivateKeys
+from hwcheck.ssh_options import Jump, SshOptions
+
+# Not [user@]host:port, which Fabric would take apart, and no option of a proxy command.
+ADDRESS = re.compile(r"(?![^:]*:[^:]*\Z)[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One SSH server and how to log in there.
+
+    ``address`` is what Fabric looks up in the ssh configuration; user and port are None where
+    that decides. ``alias`` is HostKeyAlias.
+    """
+
+    address: str
+    user: str | None
+    port: int | None
+    login: Login
+    known: KnownHosts
+    accept_new: bool
+    alias: str = ""
+    jumps: tuple[Jump, ...] = ()
+    proxy_command: tuple[str, ...] = ()
+    connect_s: float | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+class Resolver:
+    """Makes endpoints. Key files and known_hosts files are read once for all hosts."""
+
+    def __init__(self, config: fabric.Config, *, accept_new: bool) -> None:
+        self._config = config
+        self._accept_new = accept_new
+        self._keys = PrivateKeys()
+        self._known: dict[tuple[str, ...], KnownHosts] = {}
+
+    def host(self, host: Host) -> Endpoint:
+        """Resolve a host of the inventory. Raises UsageError that names it."""
+        options = ssh_options.parse(host)
+        named = (*([host.private_key_file] if host.private_key_file else []),)
+        try:
+            return self._endpoint(
+                host.address,
+                host.user or options.user,
+                host.port or options.port,
+                options,
+                (*named, *options.identity_files),
+                host.password,
+            )
+        except UsageError as error:
+            raise UsageError(f"{host.name}: {error}") from None
+
+    def jump(self, jump: Jump) -> Endpoint:
+        """Resolve a hop. As with ssh, the target's options do not apply to it."""
+        return self._endpoint(jump.host, jump.user, jump.port, SshOptions(), (), None)
+
+    def _endpoint(
+        self,
+        address: str,
+        user: str | None,
+        port: int | None,
+        options: SshOptions,
+        named: tuple[str, ...],
+        password: str | None,
+    ) -> Endpoint:
+        if not ADDRESS.match(address):
+            raise UsageError(f"not a host name or an address: {address!r}")
+        found = self._config.base_ssh_config.lookup(address)
+        only = options.identities_only or found.get("identitiesonly") == "yes"
+        login = self._keys.login(named, found.get("identityfile", ()), identities_only=only)
+        accept_new = options.accept_new or found.get("stricthostkeychecking") == "accept-new"
+        jumps, command = _route(options, found)
+        return Endpoint(
+            address=address,
+            user=user,
+            port=port,
+            login=login,
+            known=self._known_hosts(options, found),
+            accept_new=self._accept_new or accept_new,
+            alias=found.get("hostkeyalias", ""),
+            jumps=jumps,
+            proxy_command=command,
+            connect_s=options.connect_timeout_s or _number(found.get("connecttimeout")),
+            password=password,
+        )
+
+    def _known_hosts(self, options: SshOptions, found: Mapping[str, Any]) -> KnownHosts:
+        configured = tuple(found.get("userknownhostsfile", "").split())
+        files = options.known_hosts_files or configured or USER_FILES
+        if files not in self._known:
+            self._known[files] = KnownHosts(files)
+        return self._known[files]
+
+
+def _route(
+    options: SshOptions, found: Mapping[str, Any]
+) -> tuple[tuple[Jump, ...], tuple[str, ...]]:
+    """Return the jumps or the proxy command; the inventory's come before the configuration's."""
+    if options.jumps or options.proxy_command:
+        return options.jumps, options.proxy_command
+    if "proxyjump" in found:
+        try:
+            return ssh_options.parse_jumps(found["proxyjump"]), ()
+        except ValueError as error:
+            raise UsageError(f"ssh configuration: ProxyJump: {error}") from None
+    command = found.get("proxycommand") or ""
+    return (), ssh_options.split_command(command)
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text and text.isdecimal() and int(text) else None

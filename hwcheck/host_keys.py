@@ -1,0 +1,186 @@
+"""Host keys: what known_hosts files say, and the policy that holds a server to them.
+
+paramiko's own reader compares every line with every other (a minute for a thousand hosts), keeps
+one key of each type and knows no patterns; so the files are read here, once for all hosts.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import threading
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cache
+from pathlib import Path
+
+import paramiko
+
+from hwcheck.phases import HOST_KEY, VisitError
+
+GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One key of a known_hosts file; ``where`` is ``known_hosts:3``."""
+
+    names: str
+    key_type: str
+    key: bytes
+    where: str
+    revoked: bool = False
+
+
+class KnownHosts:
+    """The known_hosts files of one host, user's files first. Safe to use from several threads."""
+
+    def __init__(self, user_files: tuple[str, ...] = USER_FILES) -> None:
+        self._lock = threading.Lock()
+        self._user_files = [Path(name).expanduser() for name in user_files]
+        self._plain: dict[str, list[Line]] = {}
+        self._others: list[Line] = []
+        for path in [*self._user_files, *map(Path, GLOBAL_FILES)]:
+            self._read(path)
+
+    def lookup(self, name: str) -> list[Line]:
+        """Return the lines for a name as known_hosts spells it (``host`` or ``[host]:port``)."""
+        with self._lock:
+            lines = list(self._plain.get(name, ()))
+            return lines + [line for line in self._others if _matches(line.names, name)]
+
+    def append(self, name: str, key: paramiko.PKey) -> None:
+        """Add a key at the end of the user's file; the file is never rewritten.
+
+        Raises OSError when it cannot be written.
+        """
+        line = f"{name} {key.get_name()} {key.get_base64()}\n"
+        path = self._user_files[0]
+        with self._lock:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(fd, "r+b", buffering=0) as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX)  # another hwcheck may be adding too
+                stream.write((b"" if _ends_line(fd) else b"\n") + line.encode())
+            self._add(line, f"{path}:new")
+
+    def _read(self, path: Path) -> None:
+        try:
+            text = path.read_text("utf-8", errors="replace")
+        except OSError:  # as with ssh, a file that is not there knows no host
+            return
+        for number, line in enumerate(text.splitlines(), 1):
+            self._add(line, f"{path}:{number}")
+
+    def _add(self, text: str, where: str) -> None:
+        words = text.split()
+        if not words or words[0].startswith("#"):
+            return
+        mark = words.pop(0) if words[0].startswith("@") else ""
+        # Certificates of a host authority are not supported by paramiko's client.
+        if len(words) < 3 or mark not in ("", "@revoked"):
+            return
+        try:
+            key = base64.b64decode(words[2], validate=True)
+        except ValueError:  # a damaged line knows no host
+            return
+        line = Line(words[0], words[1], key, where, bool(mark))
+        if re.search(r"[*?!|]", line.names):
+            self._others.append(line)
+        else:
+            for name in line.names.split(","):
+                self._plain.setdefault(name, []).append(line)
+
+
+def _ends_line(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
+
+
+def _matches(names: str, name: str) -> bool:
+    if names.startswith("|1|"):
+        return _hash_matches(names, name)
+    found = False
+    for pattern in names.split(","):
+        if _pattern(pattern.lstrip("!")).match(name):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _hash_matches(hashed: str, name: str) -> bool:
+    try:
+        salt, digest = (base64.b64decode(part) for part in hashed.split("|")[2:4])
+    except ValueError:
+        return False
+    # HMAC-SHA1 is what OpenSSH hashes names with (sshd(8)); it hides names and proves nothing.
+    return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), digest)
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    # ssh knows * and ? only: brackets stand for themselves ([host]:2222).
+    return re.compile(translate(text.replace("[", "[[]")), re.IGNORECASE)
+
+
+class HostKeyPolicy(paramiko.RejectPolicy):
+    """Decides about the server's key; paramiko is given no key of its own, so it always asks."""
+
+    def __init__(self, known: KnownHosts, name: str, *, accept_new: bool) -> None:
+        self._known = known
+        self._name = name
+        self._accept_new = accept_new
+        self._lines = known.lookup(name)
+
+    def preferred_types(self, supported: tuple[str, ...]) -> tuple[str, ...]:
+        """Order key types so that a server offers a key that can be compared."""
+        known = {line.key_type for line in self._lines if not line.revoked}
+        if "ssh-rsa" in known:
+            known |= {"rsa-sha2-512", "rsa-sha2-256"}
+        return tuple(sorted(supported, key=lambda name: name not in known))
+
+    def missing_host_key(
+        self,
+        client: paramiko.SSHClient,  # noqa: ARG002 - paramiko's signature
+        hostname: str,  # noqa: ARG002
+        key: paramiko.PKey,
+    ) -> None:
+        """Return when the key is the known one, or a new one that may be accepted.
+
+        Raises VisitError when it is unknown, changed or revoked.
+        """
+        offered = key.asbytes()
+        same = [line for line in self._lines if line.key == offered]
+        revoked = [line for line in same if line.revoked]
+        if revoked:
+            raise VisitError(HOST_KEY, f"revoked by {revoked[0].where}")
+        if same:
+            return
+        trusted = [line for line in self._lines if not line.revoked]
+        if trusted:
+            raise VisitError(HOST_KEY, self._changed(trusted, key.get_name()))
+        if not self._accept_new:
+            raise VisitError(
+                HOST_KEY,
+                f"unknown: no {key.get_name()} key of {self._name} in known_hosts: "
+                "run ssh-keyscan or use --accept-new-host-keys",
+            )
+        try:
+            self._known.append(self._name, key)
+        except OSError as error:
+            reason = f"new, but cannot be added to known_hosts: {error}"
+            raise VisitError(HOST_KEY, reason) from None
+
+    def _changed(self, trusted: list[Line], offered_type: str) -> str:
+        line = next((line for line in trusted if line.key_type == offered_type), trusted[0])
+        another = "another " if line.key_type == offered_type else ""
+        return (
+            f"changed: {line.where} has {another}{line.key_type} key of {self._name}; if the host "
+            f"was reinstalled, remove that line, otherwise find out who answers in its place"
+        )

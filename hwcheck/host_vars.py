@@ -1,0 +1,173 @@
+"""The variables of one inventory host: templated, decrypted, of the kind that is asked for.
+
+``ansible-inventory`` prints variables as they were written: ``{{ }}`` and inline ``!vault`` values
+are left to the reader.
+"""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+import jinja2.sandbox
+
+from hwcheck.errors import UsageError
+
+TRUE = {"true", "yes", "on", "1", "y", "t"}
+FALSE = {"false", "no", "off", "0", "n", "f", ""}
+"""Ansible's own words for a boolean."""
+
+_JINJA = jinja2.sandbox.SandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
+
+
+class HostVars:
+    """The variables of one host. Every reader returns None where none of the names is set."""
+
+    def __init__(self, host: str, raw: Mapping[str, Any], source: str) -> None:
+        self.host = host
+        self.source = source
+        self.raw = raw
+        self._context = {key: _wrap(value) for key, value in raw.items()} | {
+            "inventory_hostname": host,
+            "inventory_hostname_short": host.partition(".")[0],
+            "ansible_playbook_python": sys.executable,
+        }
+
+    def error(self, key: str, problem: str) -> UsageError:
+        """Return the error that names this host and variable."""
+        return UsageError(f"{self.source}: {self.host}: {key}: {problem}")
+
+    def text(self, *names: str) -> str | None:
+        """Return the first of these variables that is set, as text."""
+        for name in names:
+            value = self.raw.get(name)
+            if value is not None:
+                return self._render(name, value)
+        return None
+
+    def number(self, *names: str) -> int | None:
+        """Return a whole number."""
+        text = self.text(*names)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise self.error(names[0], f"{text!r} is not a whole number") from None
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean; false where the variable is not set."""
+        text = (self.text(name) or "").lower()
+        if text not in TRUE | FALSE:
+            raise self.error(name, f"{text!r} is not true or false")
+        return text in TRUE
+
+    def _render(self, name: str, value: Any) -> str:
+        text = str(_wrap(value))
+        for _ in range(10):  # a template may lead to another
+            if "{{" not in text and "{%" not in text:
+                return text
+            try:
+                text = _JINJA.from_string(text).render(self._context)
+            except jinja2.TemplateError as error:
+                problem = f"cannot be templated here: {' '.join(str(error).split())}"
+                raise self.error(name, problem) from None
+        raise self.error(name, "refers to itself")
+
+
+class _Vaulted:
+    """An inline ``!vault`` value, decrypted when it is used and not before."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return _decrypt(self._text)
+
+
+def _wrap(value: Any) -> Any:
+    if isinstance(value, Mapping) and set(value) == {"__ansible_vault"}:
+        return _Vaulted(str(value["__ansible_vault"]))
+    return value
+
+
+@cache
+def _decrypt(text: str) -> str:
+    command = [sys.executable, "-m", "ansible", "vault", "decrypt", "--output=-", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UsageError(
+            "an inventory value is encrypted and ansible-vault cannot read it; "
+            "set ANSIBLE_VAULT_PASSWORD_FILE"
+        )
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One ``hwcheck_`` variable of the inventory."""
+
+    meaning: str
+    parse: Callable[[HostVars, str], Any]
+
+
+def _count(variables: HostVars, key: str) -> int:
+    number = variables.number(key)
+    if number is None or not 0 <= number <= 1024:
+        raise variables.error(key, f"{number} is not a count of 0 to 1024")
+    return number
+
+
+def _watts(variables: HostVars, key: str) -> float:
+    text = variables.text(key) or ""
+    try:
+        watts = float(text)
+    except ValueError:
+        watts = 0.0
+    if not 0 < watts <= 10_000:
+        raise variables.error(key, f"{text!r} is not a power in W")
+    return watts
+
+
+def _word(variables: HostVars, key: str) -> str:
+    return variables.text(key) or ""
+
+
+def _path(variables: HostVars, key: str) -> str:
+    text = variables.text(key) or ""
+    if not text.startswith("/"):
+        raise variables.error(key, f"{text!r} is not an absolute path on the node")
+    return text
+
+
+VARIABLES: Mapping[str, Variable] = {
+    "hwcheck_gpus": Variable("GPUs that the node must have; 0 means none", _count),
+    "hwcheck_driver_version": Variable("NVIDIA driver that must be loaded (570.86.15)", _word),
+    "hwcheck_power_limit_w": Variable("power limit that every GPU must have, in W", _watts),
+    "hwcheck_torch_python": Variable("interpreter on the node that has torch", _path),
+    "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
+}
+"""Every variable of our own that an inventory may set."""
+
+
+def expectations(variables: HostVars) -> dict[str, Any]:
+    """Return the ``hwcheck_`` variables without their prefix.
+
+    Raises UsageError for one that is not known, with the nearest that is.
+    """
+    found = {}
+    for key in variables.raw:
+        if not key.startswith("hwcheck_"):
+            continue
+        if key not in VARIABLES:
+            near = difflib.get_close_matches(key, VARIABLES, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(VARIABLES)
+            raise variables.error(key, f"unknown variable; {hint}")
+        found[key.removeprefix("hwcheck_")] = VARIABLES[key].parse(variables, key)
+    return found

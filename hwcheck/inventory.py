@@ -1,0 +1,205 @@
+"""Read an Ansible inventory: ``ansible-inventory`` says what it means, this file takes what we use.
+
+ansible-core runs as a program of its own (it is GPL), once per command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hwcheck import share
+from hwcheck.errors import UsageError
+from hwcheck.host_vars import HostVars, expectations
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
+"""A host's name is a file name in the run folder."""
+
+CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"} | {
+    "ansible.builtin.ssh": "ssh",
+    "local": "local",
+    "ansible.builtin.local": "local",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host of the inventory: how to reach it, and what is expected of it.
+
+    ``address`` is ansible_host or the name; ``port`` and ``user`` are None where the inventory
+    leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_common_args and
+    ansible_ssh_extra_args, split as a shell would; ``expect`` holds the ``hwcheck_`` variables
+    without their prefix.
+    """
+
+    name: str
+    address: str
+    port: int | None = None
+    user: str | None = None
+    connection: str = "ssh"
+    private_key_file: str | None = None
+    ssh_args: tuple[str, ...] = ()
+    python: str = "python3"
+    become: bool = False
+    become_user: str = "root"
+    become_method: str = "sudo"
+    become_password: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The hosts of a run, in inventory order, and what Ansible warned about."""
+
+    hosts: tuple[Host, ...]
+    source: str
+    warnings: tuple[str, ...] = ()
+
+
+def read(source: str, limit: str = "") -> Cluster:
+    """Read an inventory file, folder, script or comma-separated list of hosts.
+
+    ``limit`` is an Ansible pattern (``h100:!node03``). Raises UsageError, one line, when the
+    inventory is missing or malformed, no host matches, a variable is unknown or of the wrong kind,
+    or two names lead to one address.
+    """
+    source = _locate(source)
+    command = [sys.executable, "-m", "ansible", "inventory", "-i", source, "--list"]
+    done = _ansible(command + (["--limit", limit] if limit else []))
+    if done.returncode != 0:
+        _blame_variables(Path(source))
+        raise UsageError(f"{source}: {_ansible_error(done.stderr)}")
+    listing = json.loads(done.stdout)
+    names = list(dict.fromkeys(_names(listing, "all")))
+    if not names:
+        which = f"no host matches --limit {limit}" if limit else "the inventory names no host"
+        raise UsageError(f"{source}: {which}; `ansible-inventory -i {source} --graph` lists them")
+    variables = listing["_meta"]["hostvars"]
+    hosts = tuple(_host(HostVars(name, variables.get(name, {}), source)) for name in names)
+    _refuse_twins(hosts, source)
+    return Cluster(hosts, source, _warnings(done.stderr))
+
+
+def _locate(source: str) -> str:
+    if "," in source:
+        return source
+    path = share.find(source)
+    if path is None:
+        raise UsageError(
+            f"no such inventory: {source}; name an Ansible inventory file, or hosts as `node1,`"
+        )
+    if path.is_file() and path.suffix in {".yml", ".yaml"}:
+        _check_yaml(path, source)
+    return str(path)
+
+
+def _blame_variables(source: Path) -> None:
+    """Find the broken variables file: Ansible says what is wrong with it, and not which it is."""
+    folder = source if source.is_dir() else source.parent
+    for kind in ("group_vars", "host_vars"):
+        for path in sorted((folder / kind).rglob("*")):
+            if path.is_file() and not path.read_bytes().startswith(b"$ANSIBLE_VAULT"):
+                _check_yaml(path, str(path))
+
+
+def _check_yaml(path: Path, source: str) -> None:
+    """Refuse broken YAML with its line; Ansible's own message runs over twenty lines."""
+    try:
+        with path.open("rb") as stream:
+            for _ in yaml.compose_all(stream, Loader=yaml.SafeLoader):
+                continue
+    except OSError as error:
+        raise UsageError(f"{source}: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"{source}:{line}: not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _ansible(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+
+
+def _ansible_error(stderr: str) -> str:
+    """Reduce Ansible's message to one line: the error and where it is."""
+    errors = re.findall(r"^\[?ERROR\]?!?:? (.*)", stderr, re.MULTILINE)
+    origin = re.search(r"^Origin: (.*:\d+)(?::\d+)?$", stderr, re.MULTILINE)
+    causes = re.findall(r"<<< caused by >>>\s+(.*)", stderr)
+    parts = [*errors[-1:], *causes[:1]] or stderr.strip().splitlines()[-1:] or ["ansible failed"]
+    return " ".join(": ".join(parts).split()) + (f" ({origin.group(1)})" if origin else "")
+
+
+def _warnings(stderr: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"^\[WARNING\]: (.*)", stderr, re.MULTILINE))
+
+
+def _names(listing: Mapping[str, Any], group: str) -> Iterator[str]:
+    content = listing.get(group, {})
+    yield from content.get("hosts", [])
+    for child in content.get("children", []):
+        yield from _names(listing, child)
+
+
+def _host(variables: HostVars) -> Host:
+    name = variables.host
+    if not HOST_NAME.match(name):
+        raise UsageError(f"{variables.source}: {name!r}: not a host name")
+    connection = variables.text("ansible_connection") or "ssh"
+    if connection not in CONNECTIONS:
+        raise variables.error("ansible_connection", f"{connection!r} is not ssh or local")
+    python = variables.text("ansible_python_interpreter") or "auto"
+    args = [variables.text(f"ansible_ssh_{which}_args") or "" for which in ("common", "extra")]
+    try:
+        ssh_args = tuple(shlex.split(" ".join(args)))
+    except ValueError as error:
+        raise variables.error("ansible_ssh_common_args", str(error)) from None
+    return Host(
+        name=name,
+        address=variables.text("ansible_host", "ansible_ssh_host") or name,
+        port=variables.number("ansible_port", "ansible_ssh_port"),
+        user=variables.text("ansible_user", "ansible_ssh_user"),
+        connection=CONNECTIONS[connection],
+        private_key_file=variables.text("ansible_ssh_private_key_file", "ansible_private_key_file"),
+        ssh_args=ssh_args,
+        python="python3" if python.startswith("auto") else python,
+        become=variables.flag("ansible_become"),
+        become_user=variables.text("ansible_become_user") or "root",
+        become_method=variables.text("ansible_become_method") or "sudo",
+        become_password=variables.text("ansible_become_password", "ansible_become_pass"),
+        password=variables.text("ansible_password", "ansible_ssh_pass"),
+        expect=expectations(variables),
+    )
+
+
+def _refuse_twins(hosts: tuple[Host, ...], source: str) -> None:
+    """Two names for one address would load one node twice and report it twice."""
+    seen: dict[tuple[object, ...], str] = {}
+    for host in hosts:
+        local = host.connection == "local"
+        key = ("local",) if local else (host.address, host.port or 22, host.ssh_args)
+        first = seen.setdefault(key, host.name)
+        if first != host.name:
+            where = "this machine" if local else f"{host.address}:{host.port or 22}"
+            raise UsageError(
+                f"{source}: {first} and {host.name} are two names for {where}; "
+                "remove one or change its ansible_host"
+            )

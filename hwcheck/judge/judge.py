@@ -1,0 +1,170 @@
+"""A run in, a judgement out: limits, hosts that gave no answer, coverage and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hwcheck.judge.p2p import judge_p2p
+from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
+from hwcheck.limits import FromInventory, FromSample, Limit
+from hwcheck.node import checks
+from hwcheck.node.check import Check, Metric
+from hwcheck.results import HostPlan, HostRecord, Run
+from hwcheck.wire import CheckResult, Sample, Value
+
+EXIT_CODES = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}
+
+
+def judge(run: Run) -> Judgement:
+    """Judge every host of a run against the limits that the checks declare now."""
+    registry = checks.load()
+    findings: list[Finding] = []
+    verdicts: list[HostVerdict] = []
+    for plan, record in zip(run.meta.hosts, run.records, strict=True):
+        results = {} if record.report is None else {r.check: r for r in record.report.results}
+        own = [*_visit_findings(record)]
+        for name in run.meta.checks:
+            if name in results and name in registry:
+                own += judge_result(plan.name, registry[name], results[name], plan.expect)
+            elif record.report is not None:
+                own.append(_unmeasured(plan.name, name, _lost_reason(name, registry, record)))
+        verdict = _verdict(plan, record, run.meta.checks, results, own)
+        if verdict.asked == 0 and not own:
+            own.append(_unmeasured(plan.name, "", verdict.reason))
+        findings += own
+        verdicts.append(verdict)
+    outcome = worst(verdict.outcome for verdict in verdicts)
+    return Judgement(outcome, EXIT_CODES[outcome], tuple(verdicts), tuple(findings))
+
+
+def judge_result(
+    host: str, check: Check, result: CheckResult, expect: Mapping[str, Any]
+) -> list[Finding]:
+    """Judge one check's answer. ``expect`` is the inventory's, without the ``hwcheck_`` prefix.
+
+    Samples are judged in every state. An answer that claims to be done and holds nothing that its
+    limits could judge is inconclusive: a node that says nothing has not passed.
+    """
+    if result.state == "not_applicable":
+        return []
+    findings = [
+        finding
+        for sample in result.samples
+        for finding in _judge_sample(host, check, sample, result, expect)
+    ]
+    findings += judge_p2p(host, check.id, result.legs)
+    if result.state != "done":
+        reason = result.reason or result.state
+        findings.append(_unmeasured(host, check.id, reason))
+    elif not findings and _must_judge(check):
+        findings.append(_unmeasured(host, check.id, "the node sent no sample for it"))
+    return findings
+
+
+def _judge_sample(
+    host: str, check: Check, sample: Sample, result: CheckResult, expect: Mapping[str, Any]
+) -> Iterator[Finding]:
+    metric = check.metric(sample.metric)
+    if metric is None or metric.unit != sample.unit:
+        reason = f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
+        yield _unmeasured(host, check.id, reason[:200], subject=sample.subject)
+        return
+    for limit in metric.limits:
+        operand = limit.operand
+        if isinstance(operand, FromInventory) and operand.name not in expect:
+            continue
+        yield _hold(host, check, metric, sample, limit, _reference(limit, sample, result, expect))
+
+
+def _hold(
+    host: str, check: Check, metric: Metric, sample: Sample, limit: Limit, reference: Value | None
+) -> Finding:
+    outcome, reason = "inconclusive", ""
+    if limit.operand is not None and reference is None:
+        reason = f"no {limit.operand} to hold {metric.name} against"
+    else:
+        try:
+            outcome = limit.judge(sample.value, reference)
+        except TypeError as error:
+            reason = str(error)
+    return Finding(
+        host=host,
+        check=check.id,
+        outcome=outcome,
+        metric=metric.name,
+        subject=sample.subject,
+        value=sample.value,
+        unit=metric.unit,
+        limit=limit.text(None if reason else reference),
+        source=limit.source,
+        confidence=limit.confidence,
+        reason=reason,
+    )
+
+
+def _reference(
+    limit: Limit, sample: Sample, result: CheckResult, expect: Mapping[str, Any]
+) -> Value | None:
+    operand = limit.operand
+    if isinstance(operand, FromInventory):
+        wanted: Value = expect[operand.name]
+        return wanted
+    if isinstance(operand, FromSample):
+        found = {s.subject: s.value for s in result.samples if s.metric == operand.metric}
+        return found.get(sample.subject, found.get("node"))
+    return None
+
+
+def _must_judge(check: Check) -> bool:
+    limits = [limit for metric in check.metrics for limit in metric.limits]
+    return any(not isinstance(limit.operand, FromInventory) for limit in limits)
+
+
+def _visit_findings(record: HostRecord) -> Iterator[Finding]:
+    if record.state != "reported":
+        yield _unmeasured(record.host, "", f"{record.state.replace('_', ' ')}: {record.reason}")
+
+
+def _lost_reason(name: str, registry: Mapping[str, Check], record: HostRecord) -> str:
+    if name not in registry:
+        return "this version of hwcheck does not know the check"
+    return "no answer" if record.state == "reported" else f"not reached: {record.reason}"
+
+
+def _unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
+    return Finding(host, check, "inconclusive", subject=subject, reason=reason)
+
+
+def _verdict(
+    plan: HostPlan,
+    record: HostRecord,
+    asked: tuple[str, ...],
+    results: Mapping[str, CheckResult],
+    findings: list[Finding],
+) -> HostVerdict:
+    states = {name: results[name].state if name in results else "lost" for name in asked}
+    apply = [name for name in asked if states[name] != "not_applicable"]
+    skipped = tuple(
+        (name, results[name].reason if name in results else record.reason or "no answer")
+        for name in asked
+        if states[name] != "done"
+    )
+    outcome = worst(finding.outcome for finding in findings)
+    reasons = dict.fromkeys(
+        finding.reason or f"{finding.check}: {finding.metric} of {finding.subject}"
+        for finding in findings
+        if finding.outcome == outcome and outcome != "pass"
+    )
+    if not apply and outcome == "pass":
+        outcome, reasons = "inconclusive", {"no check applies to this host": None}
+    return HostVerdict(
+        host=plan.name,
+        outcome=outcome,
+        state=record.state,
+        reason="; ".join(list(reasons)[:3]) + (" ..." if len(reasons) > 3 else ""),
+        asked=len(apply),
+        measured=sum(states[name] == "done" for name in apply),
+        not_applicable=len(asked) - len(apply),
+        skipped=skipped,
+    )

@@ -1,0 +1,218 @@
+"""A running command: its stdin, stdout and stderr, over an SSH channel or over pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import paramiko
+
+from hwcheck.phases import PYTHON, SESSION, VisitError
+
+CHUNK_BYTES = 65536
+END_S = 2.0
+
+
+class LinkLostError(Exception):
+    """The other side cannot be written to any more."""
+
+
+class Link(Protocol):
+    """One command on one host. ``cut`` may be called from another thread."""
+
+    def send(self, data: bytes) -> None:
+        """Write all of it to the command's stdin. Raises LinkLostError."""
+
+    def wait(self, seconds: float) -> None:
+        """Return when there is something to read, the command has ended, or the time is over."""
+
+    def read(self) -> tuple[bytes, bytes]:
+        """Return what is there of stdout and of stderr, at most 64 kB each."""
+
+    def ended(self) -> bool:
+        """Whether all output has been read and no more can come."""
+
+    def how_it_ended(self) -> tuple[int | None, str]:
+        """Return the exit status (None: unknown) and what happened in words."""
+
+    def cut(self) -> None:
+        """Make every call that is under way return or raise."""
+
+    def close(self) -> None:
+        """End the command and free everything."""
+
+
+class ChannelLink:
+    """A command over an SSH channel. ``closers`` free what the connection stands on."""
+
+    def __init__(self, channel: paramiko.Channel, closers: Sequence[Callable[[], None]]) -> None:
+        self._channel = channel
+        self._transport = channel.get_transport()
+        self._closers = closers
+        # poll, not select: select fails on descriptors above 1023.
+        self._poll = select.poll()
+        self._poll.register(channel.fileno(), select.POLLIN)
+
+    def send(self, data: bytes) -> None:
+        """See Link."""
+        try:
+            self._channel.sendall(data)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            raise LinkLostError(str(error) or "closed") from None
+
+    def wait(self, seconds: float) -> None:
+        """See Link."""
+        if self._channel.eof_received:  # the descriptor stays readable from here on
+            self._channel.status_event.wait(seconds)
+        else:
+            self._poll.poll(seconds * 1000)
+
+    def read(self) -> tuple[bytes, bytes]:
+        """See Link."""
+        channel = self._channel
+        out = channel.recv(CHUNK_BYTES) if channel.recv_ready() else b""
+        return out, channel.recv_stderr(CHUNK_BYTES) if channel.recv_stderr_ready() else b""
+
+    def ended(self) -> bool:
+        """See Link."""
+        channel = self._channel
+        over = channel.closed or (channel.eof_received and channel.exit_status_ready())
+        return over and not channel.recv_ready() and not channel.recv_stderr_ready()
+
+    def how_it_ended(self) -> tuple[int | None, str]:
+        """See Link."""
+        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+        if status >= 0:
+            return status, f"ended with exit status {status}"
+        if self._transport.is_active():
+            return None, "was killed"
+        return None, "is out of reach: the connection broke"
+
+    def cut(self) -> None:
+        """See Link."""
+        self.close()
+
+    def close(self) -> None:
+        """See Link."""
+        # A hostile or dead peer can make any of these fail; what counts is that all are tried.
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+        for closer in self._closers:
+            closer()
+
+
+class LocalLink:
+    """A command of this machine over pipes."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Start it in a session of its own. Raises VisitError when it cannot be started."""
+        try:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise VisitError(PYTHON, f"{words[0]}: not found") from None
+        except OSError as error:
+            raise VisitError(PYTHON, f"{words[0]}: {error.strerror}") from None
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._stdin = self._process.stdin
+        self._pipes = (self._process.stdout.fileno(), self._process.stderr.fileno())
+        self._open = set(self._pipes)
+        self._poll = select.poll()
+        for pipe in self._pipes:
+            self._poll.register(pipe, select.POLLIN)
+
+    def send(self, data: bytes) -> None:
+        """See Link."""
+        try:
+            while data:
+                data = data[self._stdin.write(data) or 0 :]
+        except (OSError, ValueError) as error:
+            raise LinkLostError(str(error)) from None
+
+    def wait(self, seconds: float) -> None:
+        """See Link."""
+        if self._open:
+            self._poll.poll(seconds * 1000)
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def read(self) -> tuple[bytes, bytes]:
+        """See Link."""
+        ready = {pipe for pipe, _ in self._poll.poll(0)}
+        out, err = (self._take(pipe) if pipe in ready else b"" for pipe in self._pipes)
+        return out, err
+
+    def _take(self, pipe: int) -> bytes:
+        data = os.read(pipe, CHUNK_BYTES)
+        if not data:
+            self._poll.unregister(pipe)
+            self._open.discard(pipe)
+        return data
+
+    def ended(self) -> bool:
+        """See Link."""
+        return not self._open and self._process.poll() is not None
+
+    def how_it_ended(self) -> tuple[int | None, str]:
+        """See Link."""
+        status = self._process.poll()
+        if status is None or status < 0:
+            return None, "was killed"
+        return status, f"ended with exit status {status}"
+
+    def cut(self) -> None:
+        """See Link."""
+        self._kill()
+
+    def close(self) -> None:
+        """See Link."""
+        self._stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def run_over(
+    transport: paramiko.Transport,
+    line: str,
+    seconds: float,
+    closers: Sequence[Callable[[], None]],
+) -> ChannelLink:
+    """Start a command over one new channel of a connection. Raises VisitError."""
+    try:
+        channel = transport.open_session(timeout=seconds)
+        channel.settimeout(seconds)
+        channel.exec_command(line)
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise VisitError(SESSION, f"refused to run a command: {error or 'closed'}") from None
+    return ChannelLink(channel, closers)
+
+
+def hang_up(sock: socket.socket | paramiko.Channel | None, transport: paramiko.Transport) -> None:
+    """Close a connection at once, without waiting for the transport's thread to look up."""
+    if isinstance(sock, socket.socket):
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+    transport.close()

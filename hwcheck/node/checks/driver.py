@@ -1,0 +1,77 @@
+"""The NVIDIA driver is loaded, NVML works, and both are of the right version."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import Equal, FromInventory, FromSample
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver cannot be used"
+
+
+@check(
+    metrics=[
+        Metric(
+            "driver_loaded",
+            "",
+            "whether the NVIDIA kernel module is loaded",
+            (Equal(True, source=INIT + " (NVML_ERROR_DRIVER_NOT_LOADED)"),),
+        ),
+        Metric("nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),)),
+        Metric(
+            "driver_version",
+            "",
+            "version of the loaded kernel module; NVML's where a container hides the module",
+            (
+                Equal(
+                    FromInventory("driver_version"),
+                    source="the inventory's hwcheck_driver_version",
+                    confidence="inventory",
+                ),
+            ),
+        ),
+        Metric(
+            "nvml_driver_version",
+            "",
+            "driver version by NVML",
+            (
+                Equal(
+                    FromSample("driver_version"),
+                    source="NVML API Reference Guide, nvmlInit_v2 "
+                    "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): the libraries must match the module",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="the driver is not installed, was not built for this kernel, or was upgraded under "
+        "a loaded module",
+        fix="install the driver and its kernel module in one version, then reboot, or unload and "
+        "load the module with nothing using a GPU",
+        command="cat /proc/driver/nvidia/version; nvidia-smi; dkms status",
+        role="nvidia_driver",
+    ),
+)
+def driver(node: Node) -> Iterator[Sample]:
+    """Read the driver's version from the kernel and from NVML, and whether both work.
+
+    Nothing else on a GPU node works without it, and a user library of another version than the
+    loaded kernel module (an upgrade without a reboot) stops every new CUDA process while the old
+    ones run on. Where ``/proc/driver/nvidia`` is hidden, as in some containers, an answer of NVML
+    proves that the driver is loaded.
+    """
+    module = node.host.driver_version()
+    status = node.nvml_status()
+    yield Sample("driver_loaded", bool(module) or status == "ok")
+    yield Sample("nvml_status", status)
+    if module:
+        yield Sample("driver_version", module)
+    if status != "ok":
+        return
+    try:
+        by_nvml = node.nvml_driver_version()
+    except CouldNotMeasure as error:
+        raise CouldNotMeasure("driver version by NVML: %s" % error) from None
+    yield Sample("nvml_driver_version" if module else "driver_version", by_nvml)

@@ -1,0 +1,76 @@
+"""All GPUs are there: on the PCI bus, in NVML, and as many as the inventory says."""
+
+from __future__ import annotations
+
+from typing import Iterator, List
+
+from hwcheck.limits import Equal, FromInventory, FromSample
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+DECLARED = Equal(
+    FromInventory("gpus"), source="the inventory's hwcheck_gpus", confidence="inventory"
+)
+NVML_COUNT = "NVML API Reference Guide, nvmlDeviceGetCount_v2 and nvmlDeviceGetHandleByIndex_v2"
+BUS = "PCI devices of vendor 10de and class 0300 or 0302 in /sys/bus/pci/devices"
+
+
+@check(
+    metrics=[
+        Metric("pci_gpus", "GPUs", "NVIDIA GPUs on the PCI bus", (DECLARED,)),
+        Metric(
+            "nvml_gpus",
+            "GPUs",
+            "GPUs that NVML can open",
+            (Equal(FromSample("pci_gpus"), source="%s, against %s" % (NVML_COUNT, BUS)), DECLARED),
+        ),
+        Metric(
+            "seen_by_nvml",
+            "",
+            "whether NVML can open the GPU at this PCI address",
+            (Equal(True, source="%s, against %s" % (NVML_COUNT, BUS)),),
+        ),
+        Metric("container_gpus", "GPUs", "GPUs that NVML can open in this container", (DECLARED,)),
+    ],
+    remedy=Remedy(
+        cause="a GPU fell off the bus, is held by another driver, or did not come up at boot",
+        fix="look for Xid 79 in the kernel log; reboot, power the node off and on where that does "
+        "not bring the GPU back, then reseat the board or have it replaced",
+        command="lspci -k -d 10de: && nvidia-smi -L",
+    ),
+)
+def gpu_count(node: Node) -> Iterator[Sample]:
+    """Count the GPUs on the PCI bus and in NVML, and find the ones that NVML cannot open.
+
+    A job that gets seven GPUs where it expects eight fails late or, worse, runs with a wrong
+    shape. A GPU that is lost while the node runs stays on the PCI bus and leaves NVML, so both
+    are counted. In a container the bus shows GPUs that belong to others: there only NVML's
+    count is taken, and it means something only against the inventory's ``hwcheck_gpus``.
+    """
+    seen = _seen(node)
+    if node.host.in_container():
+        yield Sample("container_gpus", len(seen), "GPUs")
+        if "gpus" not in node.request.expect:
+            raise CouldNotMeasure(
+                "in a container the PCI bus shows GPUs of others; set hwcheck_gpus in the inventory"
+            )
+        return
+    on_bus = node.host.pci_gpus()
+    yield Sample("pci_gpus", len(on_bus), "GPUs")
+    yield Sample("nvml_gpus", len(seen), "GPUs")
+    for address in on_bus:
+        yield Sample("seen_by_nvml", address in seen, subject="pci " + address)
+
+
+def _seen(node: Node) -> List[str]:
+    addresses: List[str] = []
+    try:
+        gpus = node.gpus()
+    except CouldNotMeasure:
+        return addresses  # NVML does not answer: it sees none
+    for gpu in gpus:
+        try:
+            addresses.append(gpu.pci_address())
+        except CouldNotMeasure:
+            continue  # counted by NVML and not to be opened: lost
+    return addresses

@@ -1,0 +1,68 @@
+"""Every GPU uses all PCIe lanes that it and its slot have."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from hwcheck.limits import AtLeast, FromSample
+from hwcheck.node.check import CouldNotMeasure, Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.per_gpu import per_gpu
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "pcie_link_width",
+            "lanes",
+            "PCIe lanes in use",
+            (
+                AtLeast(
+                    "NVML API Reference Guide, nvmlDeviceGetMaxPcieLinkWidth (possible with this "
+                    "device and system), and the upstream port's max_link_width in sysfs",
+                    fail=1.0,
+                    of=FromSample("pcie_link_width_max"),
+                ),
+            ),
+        ),
+        Metric("pcie_link_width_max", "lanes", "lanes that both ends of the link have"),
+        Metric("pcie_link_generation", "", "PCIe generation now; drops when the GPU is idle"),
+        Metric("pcie_link_generation_max", "", "PCIe generation that both ends of the link reach"),
+    ],
+    remedy=Remedy(
+        cause="a board or riser that is not seated, a dirty or damaged connector or cable, or a "
+        "slot bifurcated in firmware",
+        fix="power off, reseat board, riser and cables; when the width stays, swap slots to see "
+        "whether it follows the board or the slot",
+        command="nvidia-smi --query-gpu=index,pcie.link.width.current,pcie.link.width.max "
+        "--format=csv && sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'",
+    ),
+)
+def pcie_link(node: Node) -> Iterator[Sample]:
+    """Compare each GPU's PCIe link width with the widest that both ends of the link support.
+
+    A link that trained at x8 instead of x16 halves the bandwidth to the host, the network card
+    and, without NVLink, the other GPUs, and nothing reports an error. An x16 board in an x8 slot
+    is as it was built, so the slot counts as well. The generation is recorded and not judged: it
+    drops at idle to save power and says something only under load.
+    """
+    yield from per_gpu(node, lambda gpu: _link(gpu, node.host))
+
+
+def _link(gpu: Gpu, host: Host) -> Iterator[Sample]:
+    address = gpu.pci_address()
+    width = gpu.pcie_link_width()
+    widest = _both_ends(gpu.pcie_link_width_max(), host.pcie_port_width_max, address)
+    yield Sample("pcie_link_width", width, "lanes", gpu.subject)
+    yield Sample("pcie_link_width_max", widest, "lanes", gpu.subject)
+    generation = gpu.pcie_link_generation()
+    newest = _both_ends(gpu.pcie_link_generation_max(), host.pcie_port_generation_max, address)
+    yield Sample("pcie_link_generation", generation, "", gpu.subject)
+    yield Sample("pcie_link_generation_max", newest, "", gpu.subject)
+
+
+def _both_ends(by_nvml: int, port_max: Callable[[str], int], address: str) -> int:
+    try:
+        return min(by_nvml, port_max(address))
+    except CouldNotMeasure:
+        return by_nvml  # a virtual machine shows no port; NVML's figure covers the system too

@@ -1,0 +1,155 @@
+"""The payload's side: start the launcher, read its messages, never wait for it without end."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, Iterator
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.spec import Spec, plan
+from hwcheck.wire import Leg, Request
+
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from hwcheck.node.collective.launcher import main; main()"
+)
+IMPORT_LIMIT_S = 120.0  # torch from a cold network file system
+END_LIMIT_S = 40.0  # beyond a leg's wall clock: stacks, kill, ranks that do not die
+KILL_LIMIT_S = 5.0
+
+
+class Clock:
+    """How long the launcher may take for what it does now."""
+
+    def __init__(self, allowed_s: float) -> None:
+        self.allow(allowed_s)
+
+    def allow(self, allowed_s: float) -> None:
+        """Start again with so many seconds."""
+        self.allowed_s = allowed_s
+        self._end = time.monotonic() + allowed_s
+
+    def left_s(self) -> float:
+        """Return the seconds left, 0 when there are none."""
+        return max(0.0, self._end - time.monotonic())
+
+
+def run_legs(
+    request: Request,
+    payload: str,
+    collective: str,
+    gpus: int,
+    memory_available_bytes: int,
+    progress: Callable[[str], None],
+) -> Iterator[Leg]:
+    """Time ``collective`` under every leg; a leg comes as soon as it ends.
+
+    ``payload`` is the zip or folder that holds this package. Raises CouldNotMeasure when there
+    is no torch to measure with, or when the launcher dies or stops answering.
+    """
+    spec = plan(request, collective, gpus, memory_available_bytes)
+    python = request.torch_python or sys.executable
+    return drive(spec, python, payload, progress)
+
+
+def drive(
+    spec: Spec,
+    python: str,
+    payload: str,
+    progress: Callable[[str], None],
+    import_limit_s: float = IMPORT_LIMIT_S,
+) -> Iterator[Leg]:
+    """Run the legs of ``spec`` under ``python``; see ``run_legs``."""
+    with Log() as log:
+        process = _start(python, payload, spec, log)
+        try:
+            yield from _legs(process, python, spec, progress, import_limit_s)
+            if process.wait(END_LIMIT_S):
+                raise CouldNotMeasure(_death(process, python, log))
+        finally:
+            _end(process)
+            sys.stderr.write(log.read())
+
+
+def _legs(
+    process: subprocess.Popen[bytes],
+    python: str,
+    spec: Spec,
+    progress: Callable[[str], None],
+    import_limit_s: float,
+) -> Iterator[Leg]:
+    clock = Clock(import_limit_s)
+    for message in _messages(process, python, clock):
+        kind = message["kind"]
+        if kind == "refused":
+            raise CouldNotMeasure(message["reason"])
+        if kind == "ready":
+            clock.allow(spec.budget_s + len(spec.legs) * (spec.grace_s + END_LIMIT_S))
+        elif kind == "progress":
+            progress(message["text"])
+        elif kind == "leg":
+            yield Leg.from_dict(message["leg"])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the launcher; its ranks die with it (parent_death)."""
+    process.kill()
+    assert process.stdout is not None
+    process.stdout.close()
+    try:
+        process.wait(KILL_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        sys.stderr.write("process %d does not die: it is stuck in the kernel\n" % process.pid)
+
+
+def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
+    command = [python, "-c", BOOT, payload, str(os.getpid())]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.fd
+        )
+    except OSError as error:
+        raise CouldNotMeasure(
+            "%s cannot be started (%s): set hwcheck_torch_python to an interpreter that has torch"
+            % (python, error.strerror)
+        ) from None
+    assert process.stdin is not None
+    try:
+        process.stdin.write(spec.to_json().encode("ascii"))
+        process.stdin.close()
+    except BrokenPipeError:
+        log.write("the launcher ended before it read its orders\n")
+    return process
+
+
+def _messages(
+    process: subprocess.Popen[bytes], python: str, clock: Clock
+) -> Iterator[Dict[str, Any]]:
+    """Yield the launcher's messages until it ends."""
+    assert process.stdout is not None
+    fd, rest = process.stdout.fileno(), b""
+    while True:
+        if not select.select([fd], [], [], clock.left_s())[0]:
+            raise CouldNotMeasure(
+                "%s, started for the ranks, gave no answer within %.0f s"
+                % (python, clock.allowed_s)
+            )
+        data = os.read(fd, 65536)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+def _death(process: subprocess.Popen[bytes], python: str, log: Log) -> str:
+    code = process.returncode
+    how = "was killed by signal %d" % -code if code < 0 else "exited with code %d" % code
+    last = log.tail().rsplit("\n", 1)[-1]
+    return "%s, started to import torch and fork the ranks, %s: %s" % (python, how, last[:200])

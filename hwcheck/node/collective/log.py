@@ -1,0 +1,49 @@
+"""A leg's log: a file without a name, so that nothing of it stays on the node."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+TAIL_LINES = 40
+TAIL_CHARACTERS = 20000
+READ_BYTES = 256 * 1024
+
+
+class Log:
+    """Everything that some processes print. They share its file offset, so writes append."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        self.fd = self._file.fileno()
+
+    def write(self, text: str) -> None:
+        """Add text of our own."""
+        data = text.encode("utf-8", "replace")
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+    def size(self) -> int:
+        """Return the length in bytes."""
+        return os.fstat(self.fd).st_size
+
+    def read(self, start: int = 0, end: int = -1) -> str:
+        """Return the text between two byte offsets; of a long one, the last 256 KiB."""
+        end = self.size() if end < 0 else end
+        start = max(start, end - READ_BYTES)
+        return os.pread(self.fd, end - start, start).decode("utf-8", "replace")
+
+    def tail(self, end: int = -1) -> str:
+        """Return the last 40 lines before byte ``end``, 20,000 characters at most."""
+        return last_lines(self.read(0, end))
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+
+def last_lines(text: str) -> str:
+    """Return the last 40 lines, 20,000 characters at most."""
+    return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])[-TAIL_CHARACTERS:]

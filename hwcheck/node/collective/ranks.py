@@ -1,0 +1,147 @@
+"""The ranks of one leg: forked from the launcher, a process group of their own."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import select
+import signal
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from hwcheck.node import parent_death
+
+DUMP_SIGNAL = signal.SIGUSR2
+REASON_CHARACTERS = 300
+
+Send = Callable[[Dict[str, Any]], None]
+
+
+class RankProcess:
+    """One forked rank as the launcher sees it: what it sent and how it ended."""
+
+    def __init__(self, rank: int, pid: int, pipe_fd: int) -> None:
+        self.rank = rank
+        self.pid = pid
+        self.pipe_fd = pipe_fd
+        self.status: Optional[int] = None
+        self.silent = False
+        self.error = ""
+        self.done = False
+        self._rest = b""
+
+    def read(self) -> List[Dict[str, Any]]:
+        """Return the messages that came; marks the rank silent when its pipe has ended."""
+        data = os.read(self.pipe_fd, 65536)
+        self.silent = not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def ended(self) -> bool:
+        """Whether the process is gone; collects its exit status."""
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if pid else None
+        return self.status is not None
+
+    def death(self) -> str:
+        """Say how the process ended; empty when it lives or ended well."""
+        if not self.status:
+            return ""
+        if os.WIFSIGNALED(self.status):
+            name = signal.Signals(os.WTERMSIG(self.status)).name
+            return "rank %d was killed by %s" % (self.rank, name)
+        return "rank %d exited with code %d" % (self.rank, os.WEXITSTATUS(self.status))
+
+
+class RankGroup:
+    """All ranks of one leg."""
+
+    def __init__(self) -> None:
+        self.ranks: List[RankProcess] = []
+
+    def fork(
+        self,
+        rank: int,
+        body: Callable[[Send], None],
+        env: Mapping[str, str],
+        log_fd: int,
+        close_fds: List[int],
+    ) -> None:
+        """Start one rank that calls ``body`` in the environment ``env`` and prints to the log."""
+        launcher = os.getpid()
+        group = self.ranks[0].pid if self.ranks else 0
+        read_fd, write_fd = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                parent_death.die_with(launcher)
+                os.setpgid(0, group)
+                for fd in [read_fd, *close_fds, *(other.pipe_fd for other in self.ranks)]:
+                    os.close(fd)
+                code = _child(body, env, log_fd, write_fd)
+            finally:
+                os._exit(code)
+        os.close(write_fd)
+        self.ranks.append(RankProcess(rank, pid, read_fd))
+        try:
+            os.setpgid(pid, group or pid)
+        except OSError as error:  # it has ended already, which the watch will see
+            traceback.print_exception(type(error), error, None)
+
+    def alive(self) -> List[RankProcess]:
+        """Return the ranks whose process is still there."""
+        return [rank for rank in self.ranks if not rank.ended()]
+
+    def kill(self, patience_s: float = 5.0) -> List[RankProcess]:
+        """Kill the group and return the ranks that do not die: they are stuck in the kernel."""
+        alive = self.alive()
+        if alive:  # while one is there, the group's number cannot belong to anyone else
+            os.killpg(self.ranks[0].pid, signal.SIGKILL)
+        wait_until(lambda: not self.alive(), patience_s)
+        return self.alive()
+
+    def __enter__(self) -> RankGroup:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill(0.0)
+        for rank in self.ranks:
+            os.close(rank.pipe_fd)
+
+
+def wait_until(condition: Callable[[], bool], patience_s: float) -> bool:
+    """Look every 10 ms until ``condition`` holds or the patience ends; return whether it holds."""
+    end = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        select.select([], [], [], 0.01)
+    return True
+
+
+def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, write_fd: int) -> int:
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (log_fd, 1), (log_fd, 2)):
+        os.dup2(source, target)
+    faulthandler.enable(2)
+    faulthandler.register(DUMP_SIGNAL, 2, all_threads=True)
+    os.environ.clear()
+    os.environ.update(env)
+
+    def send(message: Dict[str, Any]) -> None:
+        data = json.dumps(message).encode("ascii") + b"\n"
+        while data:
+            data = data[os.write(write_fd, data) :]
+
+    try:
+        body(send)
+    except Exception as error:
+        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        text = "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
+        send({"kind": "error", "reason": text[:REASON_CHARACTERS]})
+        return 1
+    return 0

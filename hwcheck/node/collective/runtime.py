@@ -1,0 +1,108 @@
+"""The only file that imports torch: what differs between CUDA and the CPU.
+
+Importing it touches no device, so that a process may import it and fork ranks afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from typing import Any, Callable, List
+
+import torch
+import torch.distributed as dist
+
+from hwcheck.node.collective.spec import Spec
+
+__all__ = ["Cpu", "Cuda", "device", "dist", "join", "missing_cuda", "torch"]
+
+EVENT_RESOLUTION_US = 0.5  # CUDA Runtime API, cudaEventElapsedTime
+
+
+class Cpu:
+    """gloo on the CPU: exercises the path, says nothing about GPUs."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.name = "cpu"
+        self.free_bytes = spec.memory_available_bytes // spec.ranks
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // spec.ranks))
+
+    def library(self) -> str:
+        """Return the library's name and version."""
+        return "gloo (torch %s)" % torch.__version__.split("+")[0]
+
+    def time_us(self, run: Callable[[], None], warmups: int, iterations: int) -> List[float]:
+        """Return the time of every iteration in microseconds; ``run`` returns when it is done."""
+        for _ in range(warmups):
+            run()
+        stamps = [time.perf_counter()]
+        for _ in range(iterations):
+            run()
+            stamps.append(time.perf_counter())
+        return [(stamps[i + 1] - stamps[i]) * 1e6 for i in range(iterations)]
+
+
+class Cuda:
+    """NCCL on one GPU for each rank."""
+
+    def __init__(self, spec: Spec, rank: int) -> None:
+        index = 0 if spec.one_gpu else rank
+        self.name = "cuda:%d" % index
+        torch.cuda.set_device(index)
+        sharers = spec.ranks if spec.one_gpu else 1
+        self.free_bytes = int(torch.cuda.mem_get_info()[0]) // sharers
+
+    def library(self) -> str:
+        """Return the library's name and version: the one in torch's wheel, which jobs use."""
+        return "NCCL " + ".".join(str(part) for part in torch.cuda.nccl.version())
+
+    def time_us(self, run: Callable[[], None], warmups: int, iterations: int) -> List[float]:
+        """Return the time of every iteration in microseconds.
+
+        Iterations are queued with no wait between them, so that the ranks' skew on the host is
+        not counted as transfer time.
+        """
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
+        for _ in range(warmups):
+            run()
+        events[0].record()
+        for event in events[1:]:
+            run()
+            event.record()
+        torch.cuda.synchronize()
+        spans = [events[i].elapsed_time(events[i + 1]) * 1e3 for i in range(iterations)]
+        return [max(span, EVENT_RESOLUTION_US) for span in spans]
+
+
+def missing_cuda() -> str:
+    """Return why this torch cannot measure GPUs, or an empty text. Touches no device."""
+    if torch.version.cuda is None:
+        return "torch %s has no CUDA" % torch.__version__
+    if not dist.is_nccl_available():
+        return "torch %s has no NCCL" % torch.__version__
+    return ""
+
+
+def device(spec: Spec, rank: int) -> Any:
+    """Return this rank's ``Cpu`` or ``Cuda``."""
+    return Cuda(spec, rank) if spec.gpus else Cpu(spec)
+
+
+def join(spec: Spec, rank: int, store_fd: int, timeout_s: float) -> Any:
+    """Meet the other ranks and return a store for agreements outside the collective.
+
+    ``store_fd`` is an unlinked file that all ranks inherited: nothing is left of it, however the
+    ranks end. ``timeout_s`` lies beyond the leg's wall clock, so that the launcher sees a hang
+    before torch does.
+    """
+    store = dist.FileStore("/proc/self/fd/%d" % store_fd, spec.ranks)
+    store.set_timeout(timedelta(seconds=timeout_s))
+    dist.init_process_group(
+        spec.backend,
+        store=store,
+        rank=rank,
+        world_size=spec.ranks,
+        timeout=timedelta(seconds=timeout_s),
+    )
+    return dist.PrefixStore("hwcheck", store)

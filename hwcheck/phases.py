@@ -1,0 +1,58 @@
+"""The phases of a visit, how long each may take, and the error that ends one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CONNECT = "connect"
+BANNER = "banner"
+KEY_EXCHANGE = "key exchange"
+HOST_KEY = "host key"
+AUTHENTICATION = "authentication"
+SESSION = "session"
+BECOME = "become"
+PYTHON = "python"
+PUSH = "push"
+RUN = "run"
+
+NO_VISIT = (CONNECT, BANNER, KEY_EXCHANGE, HOST_KEY, AUTHENTICATION, SESSION)
+"""A host that fails in one of these was not reached: its state is ``unreachable``."""
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Bounds on each phase, in seconds.
+
+    ``hello_s`` runs from the command to the first frame (shell profile, sudo, interpreter start),
+    ``run_s`` from there to the report; without any frame for ``silence_s`` the host is lost (the
+    payload says that it lives every 5 s).
+    """
+
+    connect_s: float = 10.0
+    banner_s: float = 10.0
+    authentication_s: float = 20.0
+    hello_s: float = 30.0
+    push_s: float = 60.0
+    run_s: float = 300.0
+    silence_s: float = 30.0
+
+
+class VisitError(Exception):
+    """One host's visit ends here: in which phase, and why, in one line.
+
+    ``state`` is the host state (``results.HOST_STATES``) that this error stands for; empty where
+    the phase says it.
+    """
+
+    def __init__(self, phase: str, reason: str, state: str = "") -> None:
+        super().__init__(f"{phase}: {reason}")
+        self.phase = phase
+        self.reason = " ".join(reason.split())[:1000]
+        self.state = state or ("unreachable" if phase in NO_VISIT else "lost")
+
+
+class Interrupted(VisitError):
+    """The run was stopped while this visit was under way."""
+
+    def __init__(self, phase: str) -> None:
+        super().__init__(phase, "interrupted", "lost")

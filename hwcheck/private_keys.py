@@ -1,0 +1,102 @@
+"""Private keys: each file is read once and its key is shared by all connections."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from cryptography.exceptions import UnsupportedAlgorithm
+
+from hwcheck.errors import UsageError
+
+# OpenSSH's defaults, those that paramiko can use, cheapest first.
+DEFAULT_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+
+
+class LockedKeyError(Exception):
+    """The key is protected by a passphrase."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """How to authenticate: ``arguments`` for paramiko's connect, ``text`` for error messages."""
+
+    arguments: dict[str, Any]
+    text: str
+
+
+class PrivateKeys:
+    """Reads key files, each once. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: dict[Path, paramiko.PKey] = {}
+
+    def login(
+        self, named: Iterable[str], configured: Iterable[str], *, identities_only: bool
+    ) -> Login:
+        """Choose keys: ``named`` by the inventory, or ``configured`` by ssh, or ssh's defaults.
+
+        Raises UsageError when a named key cannot be used. Keys of the configuration and default
+        keys that cannot be used are left out, as ssh does.
+        """
+        names = list(dict.fromkeys(named))
+        if names:
+            return self._named(names)
+        files = list(configured)
+        keys = [key for key in map(self._usable, files or DEFAULT_FILES) if key is not None]
+        rest = [str(path) for path, _ in keys[1:]]
+        arguments = {
+            "pkey": keys[0][1] if keys else None,
+            "key_filename": rest,
+            "allow_agent": not identities_only,
+            "look_for_keys": False,
+        }
+        paths = [str(path) for path, _ in keys] + ([] if identities_only else ["the agent's keys"])
+        return Login(arguments, " or ".join(paths) or "no key")
+
+    def _named(self, names: list[str]) -> Login:
+        key, rest = None, names[1:]
+        agent = False
+        try:
+            key = self._load(Path(names[0]).expanduser())
+        except LockedKeyError:
+            if "SSH_AUTH_SOCK" not in os.environ:
+                raise UsageError(
+                    f"private key {names[0]}: protected by a passphrase, and no ssh agent runs: "
+                    "start one and ssh-add the key"
+                ) from None
+            agent = True
+        except OSError as error:
+            raise UsageError(f"cannot read private key {names[0]}: {error.strerror}") from None
+        except (ValueError, UnsupportedAlgorithm, paramiko.SSHException) as error:
+            raise UsageError(f"not a private key: {names[0]}: {error}") from None
+        arguments = {"pkey": key, "key_filename": rest, "allow_agent": agent}
+        text = "the agent's keys" if agent else f"key {names[0]}"
+        return Login({**arguments, "look_for_keys": False}, text)
+
+    def _usable(self, name: str) -> tuple[Path, paramiko.PKey] | None:
+        path = Path(name).expanduser()
+        try:
+            return path, self._load(path)
+        except (OSError, ValueError, LockedKeyError, UnsupportedAlgorithm, paramiko.SSHException):
+            return None  # as ssh: the agent or the next key may do
+
+    def _load(self, path: Path) -> paramiko.PKey:
+        with self._lock:
+            if path not in self._keys:
+                self._keys[path] = _read(path)
+            return self._keys[path]
+
+
+def _read(path: Path) -> paramiko.PKey:
+    try:
+        return paramiko.PKey.from_path(path)
+    except (TypeError, paramiko.PasswordRequiredException) as error:
+        # cryptography says with a TypeError that a password is missing.
+        raise LockedKeyError(str(error)) from None

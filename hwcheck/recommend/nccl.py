@@ -1,0 +1,185 @@
+"""From the legs of all hosts to NCCL settings, and to the files that NCCL and a shell read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from hwcheck import __version__
+from hwcheck.fold import fold
+from hwcheck.recommend.legs import HostProof, Proof, all_legs, prove
+from hwcheck.recommend.records import NcclAdvice, Setting
+from hwcheck.results import Run
+from hwcheck.text import binary_size, count, line, number
+
+P2P_OFF = ("off_mends", "off_faster")
+RETEST = "A workaround: NVIDIA documents it for debugging only. Test again after each upgrade."
+MEND_FIRST = "Mend the cause first: PCIe ACS or IOMMU, the driver, the BAR1 size."
+EVIDENCE_LINES = 40
+KINDS_SHOWN = ("off_mends", "off_faster", "defect", "neither", "defaults", "unproven")
+
+_NAME = re.compile(r"NCCL_[A-Z0-9_]+\Z")
+_VALUE = re.compile(r"[!-~]{1,1000}\Z")
+
+
+def advise(run: Run) -> NcclAdvice:
+    """Return the NCCL settings that the legs of this run prove; most often none."""
+    proofs = [prove(record) for record in run.records]
+    evidence = _evidence(proofs)
+    off = [proof for proof in proofs if proof.kind in P2P_OFF]
+    if not off:
+        return NcclAdvice((), _leave(run, proofs), evidence)
+    against = [p for p in proofs if p not in off and (p.kind == "defaults" or p.nvlinks)]
+    if against:
+        return NcclAdvice((), _contradiction(off, against), evidence)
+    setting = Setting("NCCL_P2P_DISABLE", "1", _reason(off))
+    share = f"{len(off)} of {count(len(proofs), 'host')}"
+    summary = f"set NCCL_P2P_DISABLE=1: proven on {_hosts(off)} ({share})"
+    return NcclAdvice((setting,), summary, evidence)
+
+
+def nccl_conf(advice: NcclAdvice) -> str:
+    """Render ``nccl.conf``: one ``NAME=value`` a line, as every NCCL from 2.23 on reads it.
+
+    Readers before 2.26 know no comments but skip a line without ``=``, so no comment has one.
+    Raises ValueError for a setting that such a file cannot carry.
+    """
+    where = "Copy to /etc/nccl.conf on these hosts, or name this file in NCCL_CONF_FILE."
+    lines = _comments(advice, where)
+    for setting in advice.settings:
+        _refuse_odd(setting)
+        lines += [*_comment(setting.reason), f"{setting.name}={setting.value}"]
+    return "\n".join(lines) + "\n"
+
+
+def nccl_env(advice: NcclAdvice) -> str:
+    """Render ``nccl.env``: the same settings for a shell to source."""
+    lines = _comments(advice, "Source this file before the job starts.")
+    for setting in advice.settings:
+        _refuse_odd(setting)
+        lines += [
+            *_comment(setting.reason),
+            f"export {setting.name}={shlex.quote(setting.value)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _leave(run: Run, proofs: Sequence[HostProof]) -> str:
+    usable = [proof for proof in proofs if proof.kind]
+    if not usable:
+        if any(leg.exercise for record in run.records for leg in all_legs(record)):
+            why = " (gloo on the CPU exercises the path and says nothing about GPUs)"
+        else:
+            why = ""
+        return f"leave unset: no NCCL leg was measured in this run{why}"
+    parts = []
+    best, defect, neither, unproven = (
+        [proof for proof in usable if proof.kind == kind]
+        for kind in ("defaults", "defect", "neither", "unproven")
+    )
+    if best:
+        parts.append(f"the defaults measured best on {_hosts(best)}")
+    if defect:
+        parts.append(
+            f"P2P is bad in spite of active NVLinks on {_hosts(defect)}: a defect to mend or "
+            "isolate, never a reason to disable NVLink"
+        )
+    if neither:
+        parts.append(f"on {_hosts(neither)} neither leg is clean, so no setting helps")
+    if unproven:
+        details = dict.fromkeys(proof.proofs[0].detail for proof in unproven)
+        why = next(iter(details)) + (", and other reasons" if len(details) > 1 else "")
+        parts.append(f"nothing is proven about P2P on {_hosts(unproven)} ({why})")
+    return "leave unset: " + "; ".join(parts)
+
+
+def _contradiction(off: Sequence[HostProof], against: Sequence[HostProof]) -> str:
+    parts = [f"NCCL_P2P_DISABLE=1 is best on {_hosts(off)}"]
+    best = [proof for proof in against if proof.kind == "defaults"]
+    linked = [proof for proof in against if proof.kind != "defaults"]
+    if best:
+        parts.append(f"the defaults on {_hosts(best)}")
+    text = ", ".join(parts)
+    if linked:
+        text += f"; it would turn off the NVLinks of {_hosts(linked)}"
+    return f"no setting for the whole cluster, leave unset: {text}; mend or isolate {_hosts(off)}"
+
+
+def _reason(off: Sequence[HostProof]) -> str:
+    mends = [proof for proof in off if proof.kind == "off_mends"]
+    faster = [proof for proof in off if proof.kind == "off_faster"]
+    parts = []
+    if mends:
+        parts.append(f"P2P hangs or gives wrong data on {_hosts(mends)}; all is well without it.")
+    if faster:
+        parts.append(f"Without P2P it is faster on {_hosts(faster)}.")
+    shown = [proof for host in off for proof in host.proofs]
+    collectives = ", ".join(sorted({proof.collective for proof in shown}))
+    libraries = ", ".join(sorted({proof.library for proof in shown if proof.library})[:4])
+    measured = f"Measured with {collectives} only" + (f" ({libraries})." if libraries else ".")
+    return line(" ".join((*parts, MEND_FIRST, measured, RETEST)), 2000)
+
+
+def _evidence(proofs: Iterable[HostProof]) -> tuple[str, ...]:
+    """One line for hosts that prove the same, with the range of their figures."""
+    groups: dict[tuple[str, str, str, int | None], list[tuple[str, Proof]]] = {}
+    for host in proofs:
+        for proof in host.proofs:
+            # Reasons differ in their numbers; the figures stand in the range.
+            same = re.sub(r"\d+(\.\d+)?", "0", proof.detail)
+            key = (proof.collective, proof.kind, same, proof.size_bytes)
+            groups.setdefault(key, []).append((host.host, proof))
+    ordered = sorted(groups.items(), key=lambda item: KINDS_SHOWN.index(item[0][1]))
+    lines = [_evidence_line(members) for _, members in ordered]
+    if len(lines) > EVIDENCE_LINES:
+        lines = [*lines[:EVIDENCE_LINES], f"{len(lines) - EVIDENCE_LINES} more lines left out"]
+    return tuple(lines)
+
+
+def _evidence_line(members: Sequence[tuple[str, Proof]]) -> str:
+    first = members[0][1]
+    figures = [
+        f"{name} {shown} GB/s"
+        for name, shown in (
+            ("default", _range([proof.default_gbps for _, proof in members])),
+            ("p2p_off", _range([proof.p2p_off_gbps for _, proof in members])),
+        )
+        if shown
+    ]
+    size = f" at {binary_size(first.size_bytes)}" if figures and first.size_bytes else ""
+    measured = f"; busbw {', '.join(figures)}{size}" if figures else ""
+    more = ", and alike" if len({proof.detail for _, proof in members}) > 1 else ""
+    return (
+        f"{fold(host for host, _ in members)}: {first.collective}: {first.detail}{more}{measured}"
+    )
+
+
+def _range(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = number(min(known)), number(max(known))
+    return low if low == high else f"{low} to {high}"
+
+
+def _hosts(proofs: Sequence[HostProof]) -> str:
+    return fold(proof.host for proof in proofs)
+
+
+def _comments(advice: NcclAdvice, where: str) -> list[str]:
+    what = where if advice.settings else "Nothing to set: this file changes nothing."
+    texts = (f"Written by hwcheck {__version__}. {what}", advice.summary, *advice.evidence)
+    return [comment for text in texts for comment in _comment(text)]
+
+
+def _comment(text: str) -> list[str]:
+    """Wrap a text as comments of ASCII, with no control character and no ``=``."""
+    plain = line(text, 4000).replace("=", " ").encode("ascii", "replace").decode()
+    return [f"# {part}" for part in textwrap.wrap(plain, 96, break_on_hyphens=False)]
+
+
+def _refuse_odd(setting: Setting) -> None:
+    if not _NAME.match(setting.name) or not _VALUE.match(setting.value):
+        raise ValueError(f"not an NCCL setting: {setting.name[:80]!r} = {setting.value[:80]!r}")

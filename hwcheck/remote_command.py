@@ -1,0 +1,57 @@
+"""The command that starts a visit on a node, as words and as one line for any login shell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory import Host
+
+PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")
+# What some shell (sh, csh, tcsh, fish, zsh) reads even between single quotes.
+UNQUOTABLE = re.compile(r"['\\!\n\r\0]")
+USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?\Z")
+
+
+def interpreter(host: Host) -> list[str]:
+    """Return the words that start the host's Python, behind sudo where the inventory asks for it.
+
+    Raises UsageError when they cannot be passed safely.
+    """
+    python = shlex.split(host.python)
+    if not python or UNQUOTABLE.search(host.python) or python[0].startswith("-"):
+        raise UsageError(
+            f"{host.name}: ansible_python_interpreter: {host.python!r} is not a path or a command"
+        )
+    return [*_sudo(host), *python] if host.become else python
+
+
+def _sudo(host: Host) -> list[str]:
+    if host.become_method not in ("sudo", "ansible.builtin.sudo"):
+        raise UsageError(
+            f"{host.name}: ansible_become_method: {host.become_method} is not supported; use sudo"
+        )
+    if not USER_NAME.match(host.become_user):
+        raise UsageError(f"{host.name}: ansible_become_user: {host.become_user!r} is not a user")
+    # With a password sudo reads one line of stdin (-S) and asks nothing (-p); without, it must
+    # not wait for one (-n).
+    asking = ["-n"] if host.become_password is None else ["-S", "-p", ""]
+    return ["sudo", "-H", *asking, "-u", host.become_user, "--"]
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """Return one line that sh, bash, dash, zsh, csh, tcsh and fish split into these words.
+
+    Raises ValueError when a word cannot be quoted for all of them.
+    """
+    return " ".join(map(_quote, words))
+
+
+def _quote(word: str) -> str:
+    if PLAIN.match(word):
+        return word
+    if UNQUOTABLE.search(word):
+        raise ValueError(f"no quoting of {word!r} suits every shell")
+    return f"'{word}'"

@@ -1,0 +1,1 @@
+"""From a judged run to what people and machines read. Every renderer is a pure function."""

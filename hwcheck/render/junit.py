@@ -1,0 +1,112 @@
+"""JUnit XML: a test suite for each host, a test case for each check."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from hwcheck.judge.records import Judgement
+from hwcheck.recommend.records import Advice
+from hwcheck.render import words
+from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
+from hwcheck.results import Run
+from hwcheck.text import block, line
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+TAGS = {"fail": "failure", "inconclusive": "error", "not applicable": "skipped"}
+"""What could not be measured is an ``error``, so that no CI system counts it as passed."""
+
+
+def render(run: Run, judgement: Judgement, advice: Advice) -> str:
+    """Return the XML document."""
+    root = ET.Element("testsuites", name="hwcheck", time=_seconds(run))
+    root.append(_properties({"nccl": advice.nccl.summary, "verdict": words.verdict(judgement)}))
+    views = {view.name: view for view in host_views(run, judgement)}
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for host in judgement.hosts:
+        suite = _suite(views[host.host])
+        root.append(suite)
+        for name in totals:
+            totals[name] += int(suite.get(name, "0"))
+    for name, total in totals.items():
+        root.set(name, str(total))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(view: HostView) -> ET.Element:
+    cases = [_case(view, check) for check in view.checks]
+    suite = ET.Element("testsuite", name=_text(view.name))
+    suite.set("tests", str(len(cases)))
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
+    suite.set("time", f"{view.record.duration_s:.3f}")
+    if view.record.started:
+        suite.set("timestamp", _text(view.record.started).rstrip("Z"))
+    facts = {"state": view.verdict.state, "gpus": view.gpus, "busbw": view.busbw}
+    suite.append(_properties({"outcome": view.verdict.outcome, **facts}))
+    suite.extend(cases)
+    return suite
+
+
+def _case(view: HostView, check: CheckView) -> ET.Element:
+    case = ET.Element("testcase", classname=_text(view.name), name=_text(check.check))
+    case.set("time", f"{check.duration_s:.3f}")
+    tag = TAGS.get(check.outcome)
+    if tag is not None:
+        outcome = ET.SubElement(case, tag, message=_text(_message(check)))
+        if tag != "skipped":
+            outcome.set("type", check.outcome)
+            outcome.text = _text(_details(check))
+    output = _output(check)
+    if output:
+        ET.SubElement(case, "system-out").text = _text(output)
+    return case
+
+
+def _message(check: CheckView) -> str:
+    bad = [row for row in check.rows if row.outcome == check.outcome]
+    if bad and not check.reason:
+        row = bad[0]
+        return f"{row.metric} {row.value} of {row.subjects}; limit: {row.limit}"
+    return check.reason or words.OUTCOME_WORDS[check.outcome]
+
+
+def _details(check: CheckView) -> str:
+    lines = [
+        f"{row.outcome}: {row.metric} {row.value} of {row.subjects}; {row.limit}; {row.source}"
+        for row in check.rows
+        if row.outcome not in ("pass", "recorded")
+    ]
+    lines += [
+        f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason)}\n{block(leg.log_tail)}"
+        for leg in check.legs
+        if leg.state != "done"
+    ]
+    return "\n".join(lines) or check.reason
+
+
+def _output(check: CheckView) -> str:
+    lines = [f"leg {line(leg.leg)}: {leg_figure(leg)}" for leg in check.legs]
+    if check.exercise:
+        lines.insert(0, words.EXERCISE)
+    if check.outcome == "warn":
+        lines.insert(0, f"warning: {_message(check)}")
+    return "\n".join(lines)
+
+
+def _properties(values: dict[str, str]) -> ET.Element:
+    properties = ET.Element("properties")
+    for name, value in values.items():
+        ET.SubElement(properties, "property", name=name, value=_text(value))
+    return properties
+
+
+def _text(text: str) -> str:
+    """Remove what XML 1.0 cannot hold, not even as a character reference."""
+    return _ILLEGAL.sub("", text)
+
+
+def _seconds(run: Run) -> str:
+    return f"{max((record.duration_s for record in run.records), default=0.0):.3f}"

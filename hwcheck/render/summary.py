@@ -1,0 +1,61 @@
+"""The machine-readable summary (``--json``): a plain dict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from hwcheck.judge.records import OUTCOMES, Judgement
+from hwcheck.recommend.records import Advice
+from hwcheck.render import words
+from hwcheck.results import Run
+
+FORMAT = 1
+
+
+def render(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
+    """Return the summary. Texts that came from a node are as they came: JSON needs no escaping."""
+    exercised = [record.host for record in run.records if words.has_exercise(record)]
+    by_outcome = {
+        name: [host.host for host in judgement.hosts if host.outcome == name] for name in OUTCOMES
+    }
+    return {
+        "format": FORMAT,
+        "id": run.meta.id,
+        "run": str(run.path),
+        "started": run.meta.started,
+        "finished": run.meta.finished,
+        "interrupted": run.meta.interrupted,
+        "outcome": judgement.outcome,
+        "exit_code": judgement.exit_code,
+        "verdict": words.verdict(judgement),
+        "notes": list(words.notes(run)),
+        "coverage": {
+            "measured": judgement.measured,
+            "asked": judgement.asked,
+            "not_applicable": sum(host.not_applicable for host in judgement.hosts),
+        },
+        "hosts": {"total": len(judgement.hosts), **by_outcome},
+        "host_results": [
+            {
+                "host": host.host,
+                "outcome": host.outcome,
+                "state": host.state,
+                "reason": host.reason,
+                "measured": host.measured,
+                "asked": host.asked,
+                "not_applicable": host.not_applicable,
+            }
+            for host in judgement.hosts
+        ],
+        "findings": [
+            asdict(finding) for finding in judgement.findings if finding.outcome != "pass"
+        ],
+        "actions": [asdict(action) for action in advice.actions],
+        "nccl": {
+            "settings": {setting.name: setting.value for setting in advice.nccl.settings},
+            "summary": advice.nccl.summary,
+            "evidence": list(advice.nccl.evidence),
+        },
+        "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
+    }

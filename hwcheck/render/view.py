@@ -1,0 +1,180 @@
+"""What a renderer shows of one host: its checks with merged samples, its GPUs, its legs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hwcheck.fold import fold
+from hwcheck.judge.legs import largest, wrong_elements
+from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, worst
+from hwcheck.render.words import gpu_names, legs_of
+from hwcheck.results import HostRecord, Run
+from hwcheck.text import binary_size, line, number, quantity
+from hwcheck.wire import CheckResult, Leg, Sample
+
+MERGE_FROM = 3
+"""So many different passing values of one metric are shown as their range."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One or more samples of a host that are shown as one line."""
+
+    metric: str
+    subjects: str
+    value: str
+    outcome: str
+    limit: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class CheckView:
+    """One check on one host. ``outcome`` may also be ``not applicable`` or ``recorded``."""
+
+    check: str
+    outcome: str
+    reason: str
+    rows: tuple[Row, ...] = ()
+    legs: tuple[Leg, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def exercise(self) -> bool:
+        """Whether its legs ran on the CPU only."""
+        return any(leg.exercise for leg in self.legs)
+
+
+@dataclass(frozen=True)
+class HostView:
+    """One host with its checks in the order in which they were asked for."""
+
+    verdict: HostVerdict
+    record: HostRecord
+    gpus: str
+    busbw: str
+    checks: tuple[CheckView, ...]
+
+    @property
+    def name(self) -> str:
+        """The inventory's name."""
+        return self.verdict.host
+
+
+def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
+    """Yield the hosts, worst outcome first, then in inventory order."""
+    findings: Mapping[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in judgement.findings:
+        findings[finding.host, finding.check].append(finding)
+    records = {record.host: record for record in run.records}
+    for verdict in sorted(judgement.hosts, key=lambda host: OUTCOMES.index(host.outcome)):
+        record = records[verdict.host]
+        answers = {result.check: result for result in _results(record)}
+        checks = tuple(
+            _check_view(name, answers.get(name), findings[verdict.host, name], record)
+            for name in run.meta.checks
+        )
+        yield HostView(verdict, record, gpus(record), busbw(record), checks)
+
+
+def gpus(record: HostRecord) -> str:
+    """Return ``8 x NVIDIA H100 80GB HBM3``."""
+    if record.report is None:
+        return ""
+    names = Counter(line(name, 80) for name in gpu_names(record))
+    return ", ".join(f"{amount} x {name}" for name, amount in names.items()) or "none seen"
+
+
+def busbw(record: HostRecord) -> str:
+    """Return the default leg's busbw at its largest size, or why there is none."""
+    parts = []
+    for leg in legs_of(record):
+        if leg.leg == "default":
+            mark = " (gloo, exercise)" if leg.exercise else ""
+            parts.append(f"{line(leg.collective, 60)} {leg_figure(leg)}{mark}")
+    return ", ".join(parts[:4])
+
+
+def leg_figure(leg: Leg) -> str:
+    """Return a leg in a few words: its busbw at the largest size, or what became of it."""
+    wrong = wrong_elements(leg)
+    if wrong:
+        return f"wrong data ({number(wrong)} elements)"
+    size = largest(leg)
+    if leg.state == "done" and size is not None:
+        return f"{number(size.busbw_gbps)} GB/s at {binary_size(size.size_bytes)}"
+    if leg.state == "done" and leg.ranks < 2:
+        return "one rank, no busbw"
+    words = {"done": "no figure", "hang": "hangs", "failed": "failed", "not_run": "not run"}
+    return words[leg.state]
+
+
+def _results(record: HostRecord) -> Sequence[CheckResult]:
+    return record.report.results if record.report else ()
+
+
+def _check_view(
+    name: str, result: CheckResult | None, findings: Sequence[Finding], record: HostRecord
+) -> CheckView:
+    if result is None:
+        reason = record.reason or "no answer"
+        return CheckView(name, "inconclusive", line(reason), tuple(_finding_rows(findings)))
+    if result.state == "not_applicable":
+        return CheckView(name, "not applicable", line(result.reason))
+    if findings:
+        outcome = worst(finding.outcome for finding in findings)
+    else:
+        outcome = "recorded" if result.state == "done" else "inconclusive"
+    rows = (*_finding_rows(findings), *_unjudged_rows(result.samples, findings))
+    reasons = dict.fromkeys(
+        line(text) for text in (result.reason, *(f.reason for f in findings)) if text
+    )
+    shown = "; ".join(list(reasons)[:3])
+    return CheckView(name, outcome, shown, rows, result.legs, result.duration_s)
+
+
+def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        if finding.metric:
+            key = (finding.outcome, finding.metric, finding.limit, finding.source, finding.unit)
+            groups.setdefault(key, []).append(finding)
+    for name in OUTCOMES:
+        for (outcome, metric, limit, source, unit), members in groups.items():
+            if outcome != name:
+                continue
+            confidence = members[0].confidence
+            origin = f"{source} ({confidence})" if confidence else source
+            for value, subjects in _merge(members, unit, ranges=outcome == "pass"):
+                yield Row(line(metric, 80), subjects, value, outcome, line(limit), line(origin))
+
+
+def _unjudged_rows(samples: Iterable[Sample], findings: Iterable[Finding]) -> Iterator[Row]:
+    judged = {(finding.metric, finding.subject) for finding in findings}
+    groups: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples:
+        if (sample.metric, sample.subject) not in judged:
+            groups.setdefault((sample.metric, sample.unit), []).append(sample)
+    for (metric, unit), members in groups.items():
+        for value, subjects in _merge(members, unit, ranges=True):
+            yield Row(line(metric, 80), subjects, value, "recorded")
+
+
+def _merge(
+    members: Sequence[Sample | Finding], unit: str, *, ranges: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield (value, folded subjects); what is not a pass keeps every value."""
+    by_value: dict[str, list[str]] = {}
+    for member in members:
+        by_value.setdefault(quantity(member.value, unit), []).append(line(member.subject, 80))
+    values = [m.value for m in members if type(m.value) in (int, float)]
+    if ranges and len(by_value) >= MERGE_FROM and len(values) == len(members):
+        numbers = [value for value in values if isinstance(value, int | float)]
+        low, high = number(min(numbers)), number(max(numbers))
+        subjects = fold(line(member.subject, 80) for member in members)
+        yield f"{low} to {high} {line(unit, 40)}".rstrip(), subjects
+        return
+    for value, names in by_value.items():
+        yield value, fold(names)

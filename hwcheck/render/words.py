@@ -1,0 +1,100 @@
+"""The words of a verdict, the same in every output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hwcheck.fold import fold
+from hwcheck.judge.records import OUTCOMES, Judgement
+from hwcheck.results import HostRecord, Run
+from hwcheck.text import count
+from hwcheck.wire import Leg
+
+OUTCOME_WORDS = {
+    "fail": "failed",
+    "inconclusive": "not proven",
+    "warn": "warning",
+    "pass": "passed",
+    "not applicable": "not applicable",
+    "recorded": "recorded, no limit",
+}
+EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
+
+
+@dataclass(frozen=True)
+class OutcomeGroup:
+    """The hosts with one outcome, folded."""
+
+    outcome: str
+    word: str
+    amount: int
+    hosts: str
+
+
+def verdict(judgement: Judgement) -> str:
+    """Say in one sentence what came out."""
+    total = len(judgement.hosts)
+    amounts = {name: sum(h.outcome == name for h in judgement.hosts) for name in OUTCOMES}
+    of_hosts = f"of {count(total, 'host')}"
+    unproven = ""
+    if amounts["inconclusive"]:
+        unproven = f"; {amounts['inconclusive']} could not be judged in full"
+    if judgement.outcome == "fail":
+        return f"{amounts['fail']} {of_hosts} failed{unproven}."
+    if judgement.outcome == "inconclusive":
+        what = f"{amounts['inconclusive']} {of_hosts} could not be judged in full"
+        return f"Neither passed nor failed: nothing failed, but {what}."
+    if judgement.outcome == "warn":
+        return f"No check failed; {amounts['warn']} {of_hosts} gave warnings."
+    where = "on this host" if total == 1 else f"on all {total} hosts"
+    return f"Every check that applies passed {where}."
+
+
+def coverage(judgement: Judgement) -> str:
+    """Say how much of what applies was measured."""
+    text = f"measured {judgement.measured} of {count(judgement.asked, 'applicable check')}"
+    absent = sum(host.not_applicable for host in judgement.hosts)
+    return f"{text}; {absent} not applicable" if absent else text
+
+
+def notes(run: Run) -> tuple[str, ...]:
+    """Return what a reader must know before trusting the verdict."""
+    found = []
+    if run.meta.interrupted or not run.meta.finished:
+        found.append("The run was stopped before its end; what follows is not the whole picture.")
+    if not any(gpu_names(record) for record in run.records):
+        found.append("No GPU was measured in this run.")
+    exercised = [record.host for record in run.records if has_exercise(record)]
+    if exercised:
+        found.append(f"Collectives on {fold(exercised)} are an {EXERCISE}.")
+    return tuple(found)
+
+
+def outcome_groups(judgement: Judgement) -> tuple[OutcomeGroup, ...]:
+    """Return the hosts folded by outcome, worst first; outcomes without hosts are left out."""
+    groups = []
+    for name in OUTCOMES:
+        hosts = [host.host for host in judgement.hosts if host.outcome == name]
+        if hosts:
+            groups.append(OutcomeGroup(name, OUTCOME_WORDS[name], len(hosts), fold(hosts)))
+    return tuple(groups)
+
+
+def legs_of(record: HostRecord) -> Iterator[Leg]:
+    """Yield every leg that a host reported."""
+    for result in record.report.results if record.report else ():
+        yield from result.legs
+
+
+def has_exercise(record: HostRecord) -> bool:
+    """Whether the host ran a collective on the CPU only."""
+    return any(leg.exercise for leg in legs_of(record))
+
+
+def gpu_names(record: HostRecord) -> list[str]:
+    """Return the name of each GPU that NVML saw on a host."""
+    gpus = record.report.facts.get("gpus") if record.report else None
+    if not isinstance(gpus, list):
+        return []
+    return [str(gpu.get("name") or "GPU without a name") for gpu in gpus]

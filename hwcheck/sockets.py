@@ -1,0 +1,106 @@
+"""The byte stream below SSH: a TCP connection, or a proxy command's ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+from hwcheck.phases import CONNECT, VisitError
+
+POLL_S = 0.2
+
+
+def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -> socket.socket:
+    """Connect to the first address that answers.
+
+    ``check`` is called every 0.2 s and raises when the run was stopped. Raises VisitError.
+    """
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise VisitError(CONNECT, f"cannot resolve {address}: {text}") from None
+    end = time.monotonic() + seconds
+    where = f"{address}:{port}"
+    late = VisitError(CONNECT, f"no answer from {where} within {seconds:g} s")
+    last: VisitError = late
+    for family, _, _, _, target in found:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        code = sock.connect_ex(target)
+        if code == errno.EINPROGRESS:
+            code = _finish(sock, end, check)
+        if code == 0:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        sock.close()
+        slow = code in (errno.EINPROGRESS, errno.ETIMEDOUT)
+        last = late if slow else VisitError(CONNECT, f"{where}: {os.strerror(code)}")
+    raise last
+
+
+def _finish(sock: socket.socket, end: float, check: Callable[[str], None]) -> int:
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    try:
+        while (left := end - time.monotonic()) > 0:
+            if poll.poll(min(left, POLL_S) * 1000):
+                return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            check(CONNECT)
+    except VisitError:
+        sock.close()
+        raise
+    return errno.EINPROGRESS
+
+
+class Proxy:
+    """A running ProxyCommand; ``sock`` is its stdin and stdout."""
+
+    def __init__(self, words: Sequence[str], address: str, port: int, user: str) -> None:
+        """Start it without a shell; ``%h``, ``%p`` and ``%r`` are replaced in each word.
+
+        Raises VisitError when it cannot be started.
+        """
+        tokens = {"%h": address, "%n": address, "%p": str(port), "%r": user, "%%": "%"}
+        command = [_expand(word, tokens) for word in words]
+        self.sock, theirs = socket.socketpair()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=theirs, stdout=theirs, stderr=self._stderr, start_new_session=True
+            )
+        except OSError as error:
+            self.sock.close()
+            self._stderr.close()
+            raise VisitError(CONNECT, f"proxy command {words[0]}: {error.strerror}") from None
+        finally:
+            theirs.close()
+
+    def close(self) -> None:
+        """End the command."""
+        self.sock.close()
+        self._process.kill()
+        self._process.wait()
+        self._stderr.close()
+
+    def last_words(self) -> str:
+        """Return the last line that the command wrote to stderr."""
+        end = os.fstat(self._stderr.fileno()).st_size
+        tail = os.pread(self._stderr.fileno(), 1000, max(0, end - 1000))
+        return (tail.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
+
+
+def _expand(word: str, tokens: dict[str, str]) -> str:
+    text, rest = "", word
+    while rest:
+        if rest[:2] in tokens:
+            text, rest = text + tokens[rest[:2]], rest[2:]
+        else:
+            text, rest = text + rest[0], rest[1:]
+    return text

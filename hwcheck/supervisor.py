@@ -1,0 +1,89 @@
+"""Ends what takes too long: one thread for all visits of a run."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hwcheck.phases import Interrupted, VisitError
+
+TICK_S = 0.1
+
+
+class Supervisor:
+    """Bounds blocking calls that have no bound of their own.
+
+    ``abort`` of a call that is overdue, or under way when the run is stopped, is called from the
+    supervisor's thread; it must make the call raise (it closes the connection).
+    """
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+        self._lock = threading.Lock()
+        self._ids = itertools.count()
+        self._calls: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def bound(
+        self, seconds: float, abort: Callable[[], None], phase: str, late: str
+    ) -> Iterator[None]:
+        """Run the block for at most ``seconds``.
+
+        An error that the block raises after it was cut off becomes VisitError(phase, late), or
+        Interrupted when the run was stopped.
+        """
+        end = time.monotonic() + seconds
+        ticket = self._add(end, abort)
+        try:
+            yield
+        except VisitError:
+            raise
+        except Exception:
+            self.check(phase)
+            if time.monotonic() >= end:
+                raise VisitError(phase, late) from None
+            raise
+        finally:
+            with self._lock:
+                self._calls.pop(ticket, None)
+
+    def check(self, phase: str) -> None:
+        """Raise Interrupted when the run was stopped."""
+        if self.stop.is_set():
+            raise Interrupted(phase)
+
+    def _add(self, end: float, abort: Callable[[], None]) -> int:
+        with self._lock:
+            ticket = next(self._ids)
+            self._calls[ticket] = (end, abort)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True)
+                self._thread.start()
+        return ticket
+
+    def _watch(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            stopped = self.stop.wait(TICK_S)
+            now = time.monotonic()
+            with self._lock:
+                overdue = [
+                    (ticket, abort)
+                    for ticket, (end, abort) in self._calls.items()
+                    if stopped or now >= end
+                ]
+                for ticket, _ in overdue:
+                    del self._calls[ticket]
+                if self._calls:
+                    idle_since = now
+                elif now - idle_since > 1.0:
+                    self._thread = None
+                    return
+            for _, abort in overdue:
+                abort()
+            if stopped:  # what is added after this is seen within a tick, without spinning
+                time.sleep(TICK_S)

@@ -1,0 +1,44 @@
+"""What every task shares: how its flags look, how it refuses, and how its errors end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import fabric
+from fabric.connection import Connection
+from invoke import Exit
+
+from hwcheck.errors import UsageError
+
+SHORT_FLAGS = {"limit": "l", "forks": "f", "verbose": "v"}
+"""As Ansible spells them. Invoke would give every flag a letter, ``-h`` for ``--hosts`` first."""
+
+
+class Command(fabric.Task):  # type: ignore[misc]
+    """A task of ours: a UsageError ends it with one line and exit code 2."""
+
+    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
+        """Give only the flags of ``SHORT_FLAGS`` a letter."""
+        options: dict[str, Any] = super().arg_opts(name, default, taken_names)
+        options["names"] = options["names"][:1] + [SHORT_FLAGS[name]] * (name in SHORT_FLAGS)
+        return options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task. Fabric's own ``-H`` would run it once per host: refuse it."""
+        if args and isinstance(args[0], Connection):
+            raise Exit(
+                f"-H/--hosts before the task name would run {self.name} once per host; "
+                f"write: {self.name} --hosts {args[0].original_host}",
+                code=2,
+            )
+        try:
+            return super().__call__(*args, **kwargs)
+        except UsageError as error:
+            raise Exit(f"hwcheck: {error}", code=2) from None
+
+
+def command(**options: Any) -> Callable[[Callable[..., None]], Command]:
+    """Make a function a task of ours; ``options`` are Fabric's."""
+    decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=Command, **options)
+    return decorate

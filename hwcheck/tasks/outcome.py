@@ -1,0 +1,45 @@
+"""From a run folder to what its operator sees: judge, recommend, render, print, exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from hwcheck.judge.judge import judge
+from hwcheck.recommend.actions import advise
+from hwcheck.recommend.nccl import nccl_conf, nccl_env
+from hwcheck.render.html import html
+from hwcheck.render.junit import junit
+from hwcheck.render.markdown import markdown
+from hwcheck.render.summary import summary
+from hwcheck.render.terminal import terminal
+from hwcheck.results import read_run, write_rendered
+
+
+def show(path: Path, *, as_json: bool) -> int:
+    """Judge and render a run folder anew, print what it says, and return the exit code.
+
+    Raises UsageError when the folder is damaged or cannot be written to.
+    """
+    run = read_run(path)
+    judgement = judge(run)
+    advice = advise(run, judgement)
+    write_rendered(
+        path,
+        {
+            "report.html": html(run, judgement, advice),
+            "report.md": markdown(run, judgement, advice),
+            "junit.xml": junit(run, judgement, advice),
+            "nccl.conf": nccl_conf(advice.nccl),
+            "nccl.env": nccl_env(advice.nccl),
+        },
+    )
+    if as_json:
+        json.dump(summary(run, judgement, advice), sys.stdout, indent=1, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        Console().print(terminal(run, judgement, advice))
+    return judgement.exit_code

@@ -1,0 +1,78 @@
+"""How far a run is: a live line on a terminal, plain lines elsewhere. Everything goes to stderr."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from hwcheck.run import Event
+
+RUNNING_SHOWN = 3
+
+
+class Progress:
+    """Shows the events of a fan-out; use it as a context manager and call it with each event."""
+
+    def __init__(self, hosts: int, *, verbose: bool = False, console: Console | None = None) -> None:
+        self._hosts = hosts
+        self._verbose = verbose
+        self._console = console or Console(stderr=True)
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[float, str]] = {}
+        self._done = 0
+        self._failing = 0
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._line,
+                refresh_per_second=4,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take one event, from any thread."""
+        with self._lock:
+            started, _ = self._running.get(event.host, (time.monotonic(), ""))
+            if event.kind == "finished":
+                self._running.pop(event.host, None)
+                self._done += 1
+                self._failing += event.state != "reported"
+            else:
+                self._running[event.host] = (started, event.text)
+        if event.kind == "finished" or self._verbose:
+            took = time.monotonic() - started
+            self._console.print(f"{escape(event.host)}: {escape(_say(event, took))}", highlight=False)
+
+    def _line(self) -> Text:
+        with self._lock:
+            slowest = sorted(self._running.items(), key=lambda item: item[1][0])[:RUNNING_SHOWN]
+            text = f"{self._done} of {self._hosts} hosts done, {self._failing} without a full answer"
+        now = time.monotonic()
+        shown = [f"{host} {now - started:.0f} s {what}" for host, (started, what) in slowest]
+        return Text("; ".join([text, *shown]), overflow="ellipsis", no_wrap=True)
+
+
+def _say(event: Event, took_s: float) -> str:
+    if event.kind != "finished":
+        return event.text or event.kind
+    return f"{event.state} after {took_s:.1f} s" + (f": {event.text}" if event.text else "")

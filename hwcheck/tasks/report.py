@@ -1,0 +1,19 @@
+"""``fab report``: a saved run, judged and rendered again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from invoke import Context, Exit
+
+from hwcheck.tasks.command import command
+from hwcheck.tasks.outcome import show
+
+
+@command(
+    positional=["run"],
+    help={"run": "the run folder", "json": "print a machine-readable summary on stdout"},
+)
+def report(ctx: Context, run: str, json: bool = False) -> None:  # noqa: ARG001 - invoke's way
+    """Judge and render a saved run again, with no host."""
+    raise Exit(code=show(Path(run), as_json=json))

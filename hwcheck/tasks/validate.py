@@ -1,0 +1,128 @@
+"""``fab validate``: measure every host of an inventory, judge, render."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from invoke import Context, Exit
+
+from hwcheck import inventory, payload
+from hwcheck.connect import Connector
+from hwcheck.errors import UsageError
+from hwcheck.node import checks as registry
+from hwcheck.phases import Deadlines
+from hwcheck.plan import PROFILES, Plan, make_plan
+from hwcheck.results import RunFolder
+from hwcheck.run import fan_out
+from hwcheck.tasks.command import command
+from hwcheck.tasks.outcome import show
+from hwcheck.tasks.progress import Progress
+from hwcheck.tasks.selection import select
+
+
+@command(
+    help={
+        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
+        "limit": "Ansible pattern of hosts to visit (h100:!node03)",
+        "only": "comma-separated checks to run (see `checks`)",
+        "skip": "comma-separated checks to leave out",
+        "profile": "quick (under a minute of load per node), standard or burn_in",
+        "forks": "hosts visited at once",
+        "timeout": "seconds that one host's visit may take; 0: as the profile says",
+        "out": "folder in which the run folder is made",
+        "force": "load nodes that are at work",
+        "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
+        "json": "print a machine-readable summary on stdout",
+        "verbose": "say what every host is doing",
+    }
+)
+def validate(
+    ctx: Context,
+    hosts: str = "inventory/local.yml",
+    limit: str = "",
+    only: str = "",
+    skip: str = "",
+    profile: str = "quick",
+    forks: int = 32,
+    timeout: int = 0,
+    out: str = "runs",
+    force: bool = False,
+    accept_new_host_keys: bool = False,
+    json: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
+    if profile not in PROFILES:
+        raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
+    if forks < 1 or timeout < 0:
+        raise UsageError("--forks must be at least 1 and --timeout at least 0")
+    names = select(registry.load(), only, skip)
+    cluster = inventory.read(hosts, limit)
+    for warning in cluster.warnings:
+        sys.stderr.write(f"hwcheck: {warning}\n")
+    built = payload.build()
+    plan = make_plan(
+        cluster,
+        names,
+        profile,
+        limit=limit,
+        force=force,
+        timeout_s=timeout or None,
+        payload_sha256=built.sha256,
+    )
+    connector = Connector(plan.hosts, accept_new_host_keys=accept_new_host_keys, config=ctx.config)
+    folder = RunFolder.create(Path(out), plan.meta)
+    interrupted = _measure(plan, built, connector, folder, forks, verbose)
+    folder.finish(interrupted=interrupted)
+    raise Exit(code=show(folder.path, as_json=json))
+
+
+def _measure(
+    plan: Plan,
+    built: payload.Payload,
+    connector: Connector,
+    folder: RunFolder,
+    forks: int,
+    verbose: bool,
+) -> bool:
+    stop = threading.Event()
+    with _stop_on_signal(stop), Progress(len(plan.hosts), verbose=verbose) as progress:
+        fan_out(
+            plan.hosts,
+            plan.requests,
+            built,
+            connector=connector,
+            forks=forks,
+            deadlines=replace(Deadlines(), run_s=plan.timeout_s),
+            folder=folder,
+            progress=progress,
+            stop=stop,
+        )
+    return stop.is_set()
+
+
+@contextmanager
+def _stop_on_signal(stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and a closed terminal end the visits; a second Ctrl-C ends hwcheck."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.default_int_handler(number, frame)
+        stop.set()
+
+    before = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

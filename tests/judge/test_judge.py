@@ -1,0 +1,155 @@
+"""Samples in, findings and verdicts out."""
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck.judge.judge import judge, judge_result
+from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample
+from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.wire import CheckResult, Report, Sample
+
+LIMITS = (
+    Metric("watts", "W", "", (AtLeast("s", fail=0.8, warn=0.95, of=FromSample("watts_max")),)),
+    Metric("watts_max", "W", ""),
+    Metric("count", "", "", (Equal(FromInventory("gpus"), "s"),)),
+    Metric("hot", "C", "", (AtMost("s", fail=90, warn=80),)),
+)
+CHECK = Check("demo", lambda node: iter(()), LIMITS, Remedy("c", "f"), True, False, "doc")
+
+
+def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str, str, str]]:
+    found = judge_result("node01", CHECK, result, expect or {})
+    return [(finding.metric, finding.subject, finding.outcome) for finding in found]
+
+
+def done(*samples: Sample, state: str = "done", reason: str = "") -> CheckResult:
+    return CheckResult("demo", state, reason, samples)
+
+
+@pytest.mark.parametrize(
+    ("watts", "outcome"), [(700, "pass"), (665, "pass"), (600, "warn"), (500, "fail")]
+)
+def test_a_share_of_another_metric_of_the_same_subject(watts: int, outcome: str) -> None:
+    samples = (
+        Sample("watts", watts, "W", "gpu0"),
+        Sample("watts_max", 700, "W", "gpu0"),
+        Sample("watts_max", 100, "W", "gpu1"),
+    )
+    assert outcomes(done(*samples)) == [("watts", "gpu0", outcome)]
+
+
+def test_the_reference_of_the_node_serves_a_gpu_that_has_none() -> None:
+    samples = (Sample("watts", 500, "W", "gpu0"), Sample("watts_max", 700, "W"))
+    assert outcomes(done(*samples)) == [("watts", "gpu0", "fail")]
+
+
+def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
+    (finding,) = judge_result("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), {})
+    assert (finding.outcome, finding.reason) == (
+        "inconclusive",
+        "no watts_max to hold watts against",
+    )
+
+
+def test_an_expectation_counts_only_where_the_inventory_declares_it() -> None:
+    result = done(Sample("count", 7), Sample("hot", 30, "C"))
+    assert outcomes(result) == [("hot", "node", "pass")]
+    assert ("count", "node", "fail") in outcomes(result, {"gpus": 8})
+    assert ("count", "node", "pass") in outcomes(result, {"gpus": 7})
+
+
+def test_an_expectation_of_zero_is_declared() -> None:
+    assert ("count", "node", "fail") in outcomes(done(Sample("count", 1)), {"gpus": 0})
+
+
+def test_what_was_measured_before_a_check_gave_up_still_counts() -> None:
+    result = done(
+        Sample("hot", 95, "C", "gpu0"), state="could_not_measure", reason="gpu1: GPU is lost"
+    )
+    assert outcomes(result) == [("hot", "gpu0", "fail"), ("", "node", "inconclusive")]
+
+
+def test_a_node_that_says_done_and_sends_nothing_has_not_passed() -> None:
+    assert outcomes(done()) == [("", "node", "inconclusive")]
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        Sample("made_up", 1, "W"),
+        Sample("hot", 1, "K"),
+        Sample("hot", "cold", "C"),
+    ],
+    ids=["unknown metric", "other unit", "text for a number"],
+)
+def test_a_sample_that_is_not_the_metric_is_inconclusive(sample: Sample) -> None:
+    assert [outcome for *_, outcome in outcomes(done(sample))] == ["inconclusive"]
+
+
+def test_not_applicable_gives_no_finding() -> None:
+    assert outcomes(done(state="not_applicable", reason="no GPU")) == []
+
+
+def run(*records: HostRecord, asked: tuple[str, ...] = ("persistence_mode",)) -> Run:
+    plans = tuple(HostPlan(record.host, record.host) for record in records)
+    return Run(Path(), RunMeta("id", "now", asked, plans), records)
+
+
+def reported(host: str, *results: CheckResult) -> HostRecord:
+    return HostRecord(host, "reported", report=Report({}, results))
+
+
+def persistence(mode: bool) -> CheckResult:
+    return CheckResult(
+        "persistence_mode", "done", samples=(Sample("persistence_mode", mode, "", "gpu0"),)
+    )
+
+
+NOT_APPLICABLE = CheckResult("persistence_mode", "not_applicable", "no GPU")
+
+
+def test_exit_codes() -> None:
+    good, warned = reported("a", persistence(True)), reported("b", persistence(False))
+    away = HostRecord("c", "unreachable", "connect: refused")
+    assert (judge(run(good)).outcome, judge(run(good)).exit_code) == ("pass", 0)
+    assert (judge(run(good, warned)).outcome, judge(run(good, warned)).exit_code) == ("warn", 0)
+    assert (judge(run(good, away)).outcome, judge(run(good, away)).exit_code) == ("inconclusive", 3)
+
+
+def test_a_failure_beats_what_could_not_be_measured() -> None:
+    counts = CheckResult("gpu_count", "done", samples=(Sample("pci_gpus", 8), Sample("nvml_gpus", 7)))
+    away = HostRecord("b", "unreachable", "connect: refused")
+    judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)))
+    assert (judgement.outcome, judgement.exit_code) == ("fail", 1)
+    assert [verdict.outcome for verdict in judgement.hosts] == ["fail", "inconclusive"]
+
+
+def test_a_host_with_nothing_to_check_has_not_passed() -> None:
+    judgement = judge(run(reported("a", NOT_APPLICABLE)))
+    assert (judgement.outcome, judgement.exit_code) == ("inconclusive", 3)
+    assert judgement.hosts[0].reason == "no check applies to this host"
+
+
+def test_coverage_counts_what_applies() -> None:
+    results = (persistence(True), CheckResult("driver", "not_applicable", "no GPU"))
+    asked = ("persistence_mode", "driver", "gpu_count")
+    (verdict,) = judge(run(reported("a", *results), asked=asked)).hosts
+    assert (verdict.asked, verdict.measured, verdict.not_applicable) == (2, 1, 1)
+    assert dict(verdict.skipped) == {"driver": "no GPU", "gpu_count": "no answer"}
+    assert verdict.outcome == "inconclusive"
+
+
+def test_a_partial_answer_keeps_what_arrived() -> None:
+    record = HostRecord("a", "partial", "cut off", report=Report({}, (persistence(True),)))
+    judgement = judge(run(record, asked=("persistence_mode", "driver")))
+    assert judgement.exit_code == 3
+    assert [f.outcome for f in judgement.findings if f.check == "persistence_mode"] == ["pass"]
+    assert [f.reason for f in judgement.findings if f.check == "driver"] == ["not reached: cut off"]
+
+
+def test_a_check_of_another_version_is_inconclusive() -> None:
+    asked = ("persistence_mode", "from_the_future")
+    judgement = judge(run(reported("a", persistence(True)), asked=asked))
+    assert judgement.exit_code == 3

@@ -1,0 +1,108 @@
+"""Bad input: one clear line on stderr, exit code 2, nothing created, no traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hwcheck.tasks.program import program
+
+BIN = Path(sys.executable).parent
+GOOD = "all:\n  hosts:\n    node01: {ansible_connection: local}\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "good.yml").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+
+
+def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", *argv])
+    out, err = capfd.readouterr()
+    assert ended.value.code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert sorted(Path().rglob("*")) == before
+    return err.strip()
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["--hosts", "nosuch.yml"], "hwcheck: no such inventory: nosuch.yml; name an Ansible"),
+        (["--hosts", "broken.yml"], "hwcheck: broken.yml:4: not YAML: "),
+        (["--hosts", "good.yml", "--limit", "other"], "no host matches --limit other"),
+        (["--hosts", "unknown.yml"], "node01: hwcheck_gpu: unknown variable; did you mean"),
+        (["--hosts", "twins.yml"], "a and b are two names for 192.0.2.1:22"),
+        (["--hosts", "good.yml", "--only", "gpucount"], "no such check; did you mean gpu_count?"),
+        (["--hosts", "good.yml", "--skip", "gpucount"], "no such check; did you mean gpu_count?"),
+        (["--hosts", "good.yml", "--profile", "fast"], "--profile fast: it is one of quick"),
+        (["--hosts", "good.yml", "--forks", "0"], "--forks must be at least 1"),
+        (["--hosts", "good.yml", "--out", "good.yml"], "cannot create the run folder: good.yml"),
+        (["--hosts", "key.yml"], "node01: "),
+        (["--hosts", "args.yml"], "node01: "),
+        (["--hosts", "become.yml"], "node01: "),
+    ],
+)
+def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str) -> None:
+    for name, content in {
+        "broken.yml": "all:\n  hosts:\n    a: {b: 1\n    c: 2\n",
+        "unknown.yml": "all:\n  hosts:\n    node01: {hwcheck_gpu: 8}\n",
+        "twins.yml": "all:\n  vars: {ansible_host: 192.0.2.1}\n  hosts:\n    a:\n    b:\n",
+        "key.yml": "all:\n  hosts:\n    node01: {ansible_ssh_private_key_file: /nonexistent/id}\n",
+        "args.yml": "all:\n  hosts:\n    node01:\n"
+        "      ansible_ssh_common_args: -o StrictHostKeyChecking=no\n",
+        "become.yml": "all:\n  hosts:\n    node01: {ansible_become: true, ansible_become_method: su}\n",
+    }.items():
+        Path(name).write_text(content)
+    assert text in refuse(capfd, "validate", *argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["validate", "--nosuch"], "hwcheck: No idea what '--nosuch' is!"),
+        (["nosuch"], "hwcheck: No idea what 'nosuch' is!"),
+        (["report"], "'report' did not receive required positional arguments: 'run'"),
+        (["validate", "--forks", "many"], "--forks"),
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed(
+    capfd: pytest.CaptureFixture[str], argv: list[str], text: str
+) -> None:
+    assert text in refuse(capfd, *argv)
+
+
+@pytest.mark.parametrize("hosts", ["good.yml", "node1,node2"])
+def test_the_core_flag_for_hosts(capfd: pytest.CaptureFixture[str], hosts: str) -> None:
+    said = refuse(capfd, "-H", hosts, "validate")
+    assert f"write: validate --hosts {hosts}" in said
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"format": 1}'])
+def test_report_of_a_damaged_folder(
+    capfd: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    Path("run").mkdir()
+    if content is not None:
+        Path("run", "run.json").write_text(content)
+    assert "run/run.json" in refuse(capfd, "report", "run")
+
+
+def test_fab_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "fabfile.py").write_text("from hwcheck.tasks import namespace\n")
+    done = subprocess.run(
+        [BIN / "fab", "validate", "--hosts", "nosuch.yml"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("hwcheck: no such inventory: nosuch.yml")
+    assert done.stderr.count("\n") == 1

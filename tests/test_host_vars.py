@@ -1,0 +1,71 @@
+"""Templates and vaults in host variables."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.host_vars import VARIABLES, HostVars, expectations
+
+
+def variables(**raw: object) -> HostVars:
+    return HostVars("node01.example", raw, "cluster.yml")
+
+
+def test_templates_see_the_host_and_its_variables() -> None:
+    found = variables(
+        ansible_host="{{ prefix }}-{{ inventory_hostname_short }}", prefix="{{ site }}", site="ams"
+    )
+    assert found.text("ansible_host") == "ams-node01"
+
+
+def test_text_stays_text() -> None:
+    assert variables(p="{{ pw }}", pw="007").text("p") == "007"
+    assert variables(p="1e5").text("p") == "1e5"
+
+
+def test_templates_run_in_a_sandbox() -> None:
+    with pytest.raises(UsageError, match="cannot be templated here"):
+        variables(x="{{ ''.__class__.__mro__ }}").text("x")
+
+
+def test_booleans_as_ansible_reads_them() -> None:
+    assert variables(b="yes").flag("b")
+    assert variables(b=True).flag("b")
+    assert not variables(b=False).flag("b")
+    assert not variables().flag("b")
+
+
+def test_the_first_name_that_is_set_wins() -> None:
+    assert variables(old=1, new=2).number("new", "old") == 2
+    assert variables(old=1).number("new", "old") == 1
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_every_variable_says_what_it_means_and_refuses_nonsense(name: str) -> None:
+    assert VARIABLES[name].meaning
+    if name != "hwcheck_driver_version":  # any word may be a version
+        with pytest.raises(UsageError, match=name):
+            expectations(variables(**{name: "nonsense"}))
+
+
+def test_a_vaulted_value_is_decrypted_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("open sesame")
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
+    command = [sys.executable, "-m", "ansible", "vault", "encrypt", "--output=-", "-"]
+    secret = subprocess.run(command, input="s3cret", capture_output=True, text=True, check=True)
+    found = variables(direct={"__ansible_vault": secret.stdout}, through="{{ direct }}")
+    assert found.text("direct") == "s3cret"
+    assert found.text("through") == "s3cret"
+
+
+def test_a_vault_without_its_password_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANSIBLE_VAULT_PASSWORD_FILE", raising=False)
+    sealed = variables(x={"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n6135\n"})
+    with pytest.raises(UsageError, match="set ANSIBLE_VAULT_PASSWORD_FILE"):
+        sealed.text("x")

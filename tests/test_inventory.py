@@ -1,0 +1,203 @@
+"""Ansible inventories in, hosts out; every refusal is one line."""
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck import inventory
+from hwcheck.errors import UsageError
+
+CLUSTER = """
+all:
+  vars:
+    ansible_user: admin
+  children:
+    h100:
+      hosts:
+        node[01:03]:
+      vars:
+        hwcheck_gpus: 8
+    spare:
+      hosts:
+        spare1:
+          ansible_host: 192.0.2.9
+          ansible_port: 2222
+          ansible_become: true
+          ansible_become_user: ops
+          ansible_ssh_private_key_file: ~/.ssh/cluster
+          ansible_ssh_common_args: -o ProxyJump=jump@login -o 'User=a b'
+          ansible_python_interpreter: /opt/python/bin/python3
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yml"
+    file.write_text(CLUSTER)
+    return file
+
+
+def refusal(source: object, limit: str = "") -> str:
+    with pytest.raises(UsageError) as caught:
+        inventory.read(str(source), limit)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_ranges_groups_and_connection_variables(cluster: Path) -> None:
+    hosts = inventory.read(str(cluster)).hosts
+    assert [host.name for host in hosts] == ["node01", "node02", "node03", "spare1"]
+    assert hosts[0] == inventory.Host("node01", "node01", user="admin", expect={"gpus": 8})
+    spare = hosts[3]
+    assert (spare.address, spare.port, spare.become, spare.become_user) == (
+        "192.0.2.9",
+        2222,
+        True,
+        "ops",
+    )
+    assert spare.ssh_args == ("-o", "ProxyJump=jump@login", "-o", "User=a b")
+    assert spare.python == "/opt/python/bin/python3"
+    assert spare.private_key_file == "~/.ssh/cluster"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("h100:!node03", ["node01", "node02"]), ("node0[1:2]", []), ("*1", ["node01", "spare1"])],
+)
+def test_limit_takes_ansible_patterns(cluster: Path, pattern: str, names: list[str]) -> None:
+    if not names:
+        assert "no host matches --limit" in refusal(cluster, pattern)
+        return
+    assert [host.name for host in inventory.read(str(cluster), pattern).hosts] == names
+
+
+def test_a_part_of_a_pattern_that_matches_nothing_is_told(cluster: Path) -> None:
+    read = inventory.read(str(cluster), "node01:nosuch")
+    assert [host.name for host in read.hosts] == ["node01"]
+    assert any("nosuch" in warning for warning in read.warnings)
+
+
+def test_group_vars_and_host_vars_beside_the_file(cluster: Path) -> None:
+    for folder, name, text in (
+        ("group_vars", "spare.yml", "hwcheck_gpus: 4"),
+        ("host_vars", "node02.yml", "ansible_host: 192.0.2.2"),
+    ):
+        (cluster.parent / folder).mkdir()
+        (cluster.parent / folder / name).write_text(text)
+    hosts = {host.name: host for host in inventory.read(str(cluster)).hosts}
+    assert hosts["spare1"].expect == {"gpus": 4}
+    assert hosts["node02"].address == "192.0.2.2"
+
+
+def test_hosts_on_the_command_line() -> None:
+    assert [host.name for host in inventory.read("node1,node2").hosts] == ["node1", "node2"]
+
+
+def test_a_dynamic_inventory(tmp_path: Path) -> None:
+    script = tmp_path / "dynamic.py"
+    script.write_text(
+        "#!/bin/sh\n"
+        'echo \'{"gpu": {"hosts": ["d1"]}, "_meta": {"hostvars": {"d1": {"hwcheck_gpus": 2}}}}\'\n'
+    )
+    script.chmod(0o755)
+    (host,) = inventory.read(str(script)).hosts
+    assert (host.name, host.expect) == ("d1", {"gpus": 2})
+
+
+def test_this_machine_is_the_default() -> None:
+    (host,) = inventory.read("inventory/local.yml").hosts
+    assert host.connection == "local"
+    assert Path(host.python).is_file()
+
+
+def test_a_missing_file() -> None:
+    assert refusal("/nonexistent/cluster.yml").startswith(
+        "no such inventory: /nonexistent/cluster.yml"
+    )
+
+
+def test_broken_yaml_names_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "broken.yml"
+    file.write_text("all:\n  hosts:\n    a: {b: 1\n    c: 2\n")
+    assert refusal(file).startswith(f"{file}:4: not YAML: ")
+
+
+def test_yaml_that_is_no_inventory_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "list.yml"
+    file.write_text("- a\n- b\n")
+    assert str(file) in refusal(file)
+
+
+def test_broken_group_vars_name_their_file(cluster: Path) -> None:
+    (cluster.parent / "group_vars").mkdir()
+    broken = cluster.parent / "group_vars" / "h100.yml"
+    broken.write_text("a: [1\nb: 2\n")
+    assert f"{broken}:2" in refusal(cluster)
+
+
+def test_an_inventory_with_no_host(tmp_path: Path) -> None:
+    file = tmp_path / "empty.yml"
+    file.write_text("all:\n  children:\n    h100:\n")
+    assert "the inventory names no host" in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("hwcheck_gpu: 8", "hwcheck_gpu: unknown variable; did you mean hwcheck_gpus?"),
+        ("hwcheck_gpus: many", "hwcheck_gpus: 'many' is not a whole number"),
+        ("hwcheck_gpus: -1", "hwcheck_gpus: -1 is not a count of 0 to 1024"),
+        ("hwcheck_torch_python: python3", "'python3' is not an absolute path on the node"),
+        ("ansible_connection: docker", "ansible_connection: 'docker' is not ssh or local"),
+        ("ansible_port: ssh", "ansible_port: 'ssh' is not a whole number"),
+        ("ansible_become: perhaps", "ansible_become: 'perhaps' is not true or false"),
+        ('ansible_ssh_common_args: "-o \'x"', "ansible_ssh_common_args: No closing quotation"),
+        ('ansible_host: "{{ nosuch }}"', "ansible_host: cannot be templated here: 'nosuch' is"),
+        ('ansible_host: "{{ ansible_host }}"', "ansible_host: refers to itself"),
+    ],
+)
+def test_a_bad_variable_names_host_and_key(tmp_path: Path, variable: str, text: str) -> None:
+    file = tmp_path / "bad.yml"
+    file.write_text(f"all:\n  hosts:\n    node01:\n      {variable}\n")
+    said = refusal(file)
+    assert said.startswith(f"{file}: node01: ")
+    assert text in said
+
+
+@pytest.mark.parametrize("name", ["../../etc/x", "a b", ".hidden", "a/b"])
+def test_a_name_that_could_leave_the_run_folder(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "bad.yml"
+    file.write_text(f"all:\n  hosts:\n    '{name}':\n")
+    assert "not a host name" in refusal(file)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "where"),
+    [
+        ("ansible_host: 192.0.2.1", "ansible_host: 192.0.2.1", "192.0.2.1:22"),
+        ("ansible_connection: local", "ansible_connection: local", "this machine"),
+    ],
+)
+def test_two_names_for_one_address(tmp_path: Path, a: str, b: str, where: str) -> None:
+    file = tmp_path / "twins.yml"
+    file.write_text(f"all:\n  hosts:\n    one: {{{a}}}\n    two: {{{b}}}\n")
+    assert f"one and two are two names for {where}" in refusal(file)
+
+
+def test_one_address_behind_two_jumps_is_two_hosts(tmp_path: Path) -> None:
+    lines = [
+        f"    {name}: {{ansible_host: 10.0.0.1, ansible_ssh_common_args: -J {name}-login}}"
+        for name in ("a", "b")
+    ]
+    file = tmp_path / "sites.yml"
+    file.write_text("all:\n  hosts:\n" + "\n".join(lines) + "\n")
+    assert len(inventory.read(str(file)).hosts) == 2
+
+
+def test_no_secret_in_the_printed_host(tmp_path: Path) -> None:
+    file = tmp_path / "secret.yml"
+    file.write_text("all:\n  hosts:\n    a: {ansible_become_password: hunter2}\n")
+    (host,) = inventory.read(str(file)).hosts
+    assert host.become_password == "hunter2"
+    assert "hunter2" not in repr(host)

@@ -1,0 +1,67 @@
+"""The wheel holds everything that an installed hwcheck needs."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (file,) = out.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+@pytest.mark.parametrize("folder", ["inventory", "playbooks", "roles"])
+def test_what_lies_beside_the_package_travels_in_it(wheel: zipfile.ZipFile, folder: str) -> None:
+    names = set(wheel.namelist())
+    files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert files
+    assert {f"hwcheck/share/{path.relative_to(ROOT)}" for path in files} <= names
+
+
+def test_templates_and_schemas_travel(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    for kind in ("schema/*.json", "render/templates/*.j2"):
+        files = list((ROOT / "hwcheck").glob(kind))
+        assert files
+        assert {str(path.relative_to(ROOT)) for path in files} <= names
+
+
+def test_an_unpacked_wheel_finds_its_inventory(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "site")
+    code = "from hwcheck import share; print(share.find('inventory/local.yml'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(tmp_path / "site/hwcheck/share/inventory/local.yml")
+
+
+@pytest.mark.parametrize("command", ["fab", "hwcheck"])
+def test_the_commands_list_their_tasks(command: str) -> None:
+    done = subprocess.run(
+        [BIN / command, "--list"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert [name in done.stdout for name in ("validate", "report", "checks")] == [True] * 3
+    told = subprocess.run(
+        [BIN / command, "--help", "validate"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for flag in ("--hosts", "-l STRING, --limit", "-f INT, --forks", "-v, --verbose", "--json"):
+        assert flag in told.stdout

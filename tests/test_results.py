@@ -1,0 +1,134 @@
+"""The run folder: what is written is read back, what is damaged is refused."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.results import (
+    HostPlan,
+    HostRecord,
+    RunFolder,
+    RunMeta,
+    read_run,
+    schema_problem,
+    write_rendered,
+)
+from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
+
+LEG = Leg("all_reduce", "net", "gloo", 2, "done", sizes=(SizeTiming(8, 20, 1, 2, 0.1, 3, 3, 0),))
+REPORT = Report(
+    {"hostname": "n", "gpus": [{"index": 0, "name": "A"}]},
+    (CheckResult("power_cap", "done", "", (Sample("power_limit_w", 700.0, "W", "gpu0"),), (LEG,)),),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    hosts = (HostPlan("node01", "192.0.2.1", {"gpus": 8}), HostPlan("node02", "192.0.2.2"))
+    return RunFolder.create(tmp_path / "runs", RunMeta("", "", ("power_cap",), hosts))
+
+
+def test_what_is_written_is_read_back(folder: RunFolder) -> None:
+    record = HostRecord("node01", "reported", started="now", duration_s=2.5, report=REPORT)
+    folder.write_host(record)
+    folder.finish(interrupted=True)
+    run = read_run(folder.path)
+    assert run.meta == folder.meta
+    assert run.meta.interrupted
+    assert run.meta.finished
+    assert run.records[0] == record
+    assert (run.records[1].host, run.records[1].state) == ("node02", "not_visited")
+
+
+def test_a_run_that_never_ended_can_be_read(folder: RunFolder) -> None:
+    run = read_run(folder.path)
+    assert run.meta.finished == ""
+    assert {record.state for record in run.records} == {"not_visited"}
+
+
+def test_files_on_disk_match_the_schema(folder: RunFolder) -> None:
+    folder.write_host(HostRecord("node01", "reported", report=REPORT))
+    assert schema_problem(json.loads((folder.path / "run.json").read_text()), "run") == ""
+    host = json.loads((folder.path / "nodes" / "node01.json").read_text())
+    assert schema_problem(host, "host") == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"protocol": 2}, "protocol: 1 was expected"),
+        ({"results": {}}, "results: {} is not of type 'array'"),
+        ({"extra": 1}, "top level: Additional properties are not allowed"),
+        ({"facts": {"a": {"nested": 1}}}, "facts/a: "),
+        ({"facts": {"a": "x" * 501}}, "facts/a: "),
+        ({"facts": {"a": float("inf")}}, "facts/a: "),
+        ({"duration_s": float("inf")}, "duration_s: "),
+    ],
+)
+def test_an_answer_of_the_wrong_shape_is_named(change: dict, problem: str) -> None:
+    assert schema_problem(to_dict(REPORT), "report") == ""
+    assert problem in schema_problem(to_dict(REPORT) | change, "report")
+
+
+def test_a_log_grows(folder: RunFolder) -> None:
+    folder.append_log("node01", "one\n")
+    folder.append_log("node01", "two\n")
+    assert (folder.path / "nodes" / "node01.log").read_text() == "one\ntwo\n"
+
+
+def test_rendered_files_replace_the_old(folder: RunFolder) -> None:
+    write_rendered(folder.path, {"report.md": "old"})
+    write_rendered(folder.path, {"report.md": "new"})
+    assert (folder.path / "report.md").read_text() == "new"
+    assert not list(folder.path.glob("*.new"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "text"),
+    [
+        ("run.json", None, "not a run folder"),
+        ("run.json", "{", "not JSON"),
+        ("run.json", "[]", "is not of type 'object'"),
+        ("run.json", '{"format": 2}', "damaged run folder"),
+        ("nodes/node01.json", "\x00\xff", "not JSON"),
+        ("nodes/node01.json", '{"host": "node01"}', "is a required property"),
+        ("nodes/node01.json", "[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_damaged_folder_is_one_line_that_names_the_file(
+    folder: RunFolder, file: str, content: str | None, text: str
+) -> None:
+    path = folder.path / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(UsageError, match=text) as caught:
+        read_run(folder.path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_about_another_host_is_refused(folder: RunFolder) -> None:
+    folder.write_host(HostRecord("node02", "reported", report=REPORT))
+    (folder.path / "nodes" / "node02.json").rename(folder.path / "nodes" / "node01.json")
+    with pytest.raises(UsageError, match="it is about 'node02'"):
+        read_run(folder.path)
+
+
+def test_text_that_is_no_unicode_can_be_written(folder: RunFolder) -> None:
+    folder.write_host(HostRecord("node01", "lost", "\ud800"))
+    assert read_run(folder.path).records[0].reason == "\ud800"
+    write_rendered(folder.path, {"report.md": "\ud800"})
+
+
+def test_an_unwritable_place_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    meta = RunMeta("", "", ("power_cap",), (HostPlan("a", "a"),))
+    with pytest.raises(UsageError, match="cannot create the run folder"):
+        RunFolder.create(file, meta)
+    assert os.listdir(tmp_path) == ["file"]

@@ -1,0 +1,69 @@
+"""Roles and playbooks, applied for real to this machine with wheels of our own."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> Path:
+    """A folder with one wheel, so that no package index is needed."""
+    folder = tmp_path / "wheels with a space"
+    folder.mkdir()
+    metadata = "Metadata-Version: 2.1\nName: demo-pkg\nVersion: 1.0\n"
+    files = {
+        "demo_pkg.py": "",
+        "demo_pkg-1.0.dist-info/METADATA": metadata,
+        "demo_pkg-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "demo_pkg-1.0.dist-info/RECORD": "",
+    }
+    with zipfile.ZipFile(folder / "demo_pkg-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+    return folder
+
+
+def play(*extra: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "ansible", "playbook", str(ROOT / "playbooks/site.yml")),
+            *("-i", str(ROOT / "inventory/local.yml"), "-e", json.dumps(variables), *extra),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"ANSIBLE_NOCOLOR": "1"},
+    )
+
+
+def test_the_environment_is_made_once_and_then_left_alone(tmp_path: Path, wheelhouse: Path) -> None:
+    variables = {
+        "validation_env_path": str(tmp_path / "env"),
+        "validation_env_python": sys.executable,
+        "validation_env_requirements": ["demo-pkg==1.0"],
+        "validation_env_wheelhouse": str(wheelhouse),
+    }
+    predicted = play("--check", **variables)
+    assert predicted.returncode == 0, predicted.stdout
+    assert not (tmp_path / "env").exists()
+    first = play(**variables)
+    assert first.returncode == 0, first.stdout
+    assert "changed=2" in first.stdout
+    subprocess.run([tmp_path / "env/bin/python", "-c", "import demo_pkg"], check=True)
+    second = play(**variables)
+    assert second.returncode == 0, second.stdout
+    assert "changed=0" in second.stdout
+
+
+def test_a_variable_of_the_wrong_kind_is_refused() -> None:
+    refused = play(validation_env_requirements={"torch": "latest"})
+    assert refused.returncode != 0
+    assert "validation_env_requirements" in refused.stdout

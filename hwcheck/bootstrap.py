@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-# ruff: noqa: UP
+# ruff: noqa: D100, D101, D103, E401, I001, N818, UP024, UP031, UP036
 # Source text, sent to a node as one argument of its python3 (see payload.py); nothing imports it.
 # Valid on Python 2.7 too, so that an old interpreter can say what it is.
-import hashlib, json, os, select, stat, sys, tempfile, time, traceback  # noqa: E401, I001
+import hashlib, json, os, select, stat, sys, tempfile, time, traceback
 
 WAIT_S = 60.0  # the controller may be gone before the request comes
 

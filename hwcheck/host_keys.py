@@ -129,8 +129,11 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(translate(text.replace("[", "[[]")), re.IGNORECASE)
 
 
-class HostKeyPolicy(paramiko.RejectPolicy):
-    """Decides about the server's key; paramiko is given no key of its own, so it always asks."""
+class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
+    """Refuses every key but a known one (or a new one on request).
+
+    paramiko is given no keys to compare with, so it asks this policy about every server.
+    """
 
     def __init__(self, known: KnownHosts, name: str, *, accept_new: bool) -> None:
         self._known = known

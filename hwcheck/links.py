@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -49,12 +48,12 @@ class Link(Protocol):
 
 
 class ChannelLink:
-    """A command over an SSH channel. ``closers`` free what the connection stands on."""
+    """A command over an SSH channel; ``hang_up`` closes the connection below it."""
 
-    def __init__(self, channel: paramiko.Channel, closers: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, channel: paramiko.Channel, hang_up: Callable[[], None]) -> None:
         self._channel = channel
         self._transport = channel.get_transport()
-        self._closers = closers
+        self._hang_up = hang_up
         # poll, not select: select fails on descriptors above 1023.
         self._poll = select.poll()
         self._poll.register(channel.fileno(), select.POLLIN)
@@ -83,7 +82,7 @@ class ChannelLink:
         """See Link."""
         channel = self._channel
         over = channel.closed or (channel.eof_received and channel.exit_status_ready())
-        return over and not channel.recv_ready() and not channel.recv_stderr_ready()
+        return bool(over) and not channel.recv_ready() and not channel.recv_stderr_ready()
 
     def how_it_ended(self) -> tuple[int | None, str]:
         """See Link."""
@@ -100,11 +99,9 @@ class ChannelLink:
 
     def close(self) -> None:
         """See Link."""
-        # A hostile or dead peer can make any of these fail; what counts is that all are tried.
-        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # a dead peer
             self._channel.close()
-        for closer in self._closers:
-            closer()
+        self._hang_up()
 
 
 class LocalLink:
@@ -125,9 +122,12 @@ class LocalLink:
             raise VisitError(PYTHON, f"{words[0]}: not found") from None
         except OSError as error:
             raise VisitError(PYTHON, f"{words[0]}: {error.strerror}") from None
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._stdin = self._process.stdin
-        self._pipes = (self._process.stdout.fileno(), self._process.stderr.fileno())
+        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        assert stdin is not None
+        assert stdout is not None
+        assert stderr is not None
+        self._stdin, self._readers = stdin, (stdout, stderr)
+        self._pipes = (stdout.fileno(), stderr.fileno())
         self._open = set(self._pipes)
         self._poll = select.poll()
         for pipe in self._pipes:
@@ -184,9 +184,8 @@ class LocalLink:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._kill()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        for reader in self._readers:
+            reader.close()
 
     def _kill(self) -> None:
         if self._process.poll() is None:
@@ -195,10 +194,7 @@ class LocalLink:
 
 
 def run_over(
-    transport: paramiko.Transport,
-    line: str,
-    seconds: float,
-    closers: Sequence[Callable[[], None]],
+    transport: paramiko.Transport, line: str, seconds: float, hang_up: Callable[[], None]
 ) -> ChannelLink:
     """Start a command over one new channel of a connection. Raises VisitError."""
     try:
@@ -207,12 +203,4 @@ def run_over(
         channel.exec_command(line)
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise VisitError(SESSION, f"refused to run a command: {error or 'closed'}") from None
-    return ChannelLink(channel, closers)
-
-
-def hang_up(sock: socket.socket | paramiko.Channel | None, transport: paramiko.Transport) -> None:
-    """Close a connection at once, without waiting for the transport's thread to look up."""
-    if isinstance(sock, socket.socket):
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
-    transport.close()
+    return ChannelLink(channel, hang_up)

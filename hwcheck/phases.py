@@ -51,7 +51,7 @@ class VisitError(Exception):
         self.state = state or ("unreachable" if phase in NO_VISIT else "lost")
 
 
-class Interrupted(VisitError):
+class StoppedError(VisitError):
     """The run was stopped while this visit was under way."""
 
     def __init__(self, phase: str) -> None:

@@ -23,6 +23,7 @@ import jsonschema
 
 from hwcheck import __version__
 from hwcheck.errors import UsageError
+from hwcheck.fast_schema import Fits, compile_schema
 from hwcheck.wire import Report, to_dict
 
 FORMAT = 1
@@ -205,6 +206,8 @@ def _read_json(path: Path, schema: str) -> dict[str, Any]:
 
 def schema_problem(data: Any, schema: str) -> str:
     """Return what breaks ``schema`` (run, host, report, result) in one line, or an empty text."""
+    if _fits(schema)(data):
+        return ""
     error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
     if error is None:
         return ""
@@ -213,7 +216,18 @@ def schema_problem(data: Any, schema: str) -> str:
 
 
 @cache
+def _fits(schema: str) -> Fits:
+    return compile_schema(_definitions(), schema)
+
+
+@cache
 def _validator(schema: str) -> jsonschema.Draft202012Validator:
-    text = resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")
-    definitions = json.loads(text)["$defs"]
+    definitions = _definitions()
     return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{schema}", "$defs": definitions})
+
+
+@cache
+def _definitions() -> dict[str, Any]:
+    text = resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")
+    definitions: dict[str, Any] = json.loads(text)["$defs"]
+    return definitions

@@ -73,7 +73,11 @@ class Proxy:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
-                command, stdin=theirs, stdout=theirs, stderr=self._stderr, start_new_session=True
+                command,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self._stderr.fileno(),
+                start_new_session=True,
             )
         except OSError as error:
             self.sock.close()

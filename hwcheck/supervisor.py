@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hwcheck.phases import Interrupted, VisitError
+from hwcheck.phases import StoppedError, VisitError
 
 TICK_S = 0.1
 
@@ -34,7 +34,7 @@ class Supervisor:
         """Run the block for at most ``seconds``.
 
         An error that the block raises after it was cut off becomes VisitError(phase, late), or
-        Interrupted when the run was stopped.
+        StoppedError when the run was stopped.
         """
         end = time.monotonic() + seconds
         ticket = self._add(end, abort)
@@ -52,9 +52,9 @@ class Supervisor:
                 self._calls.pop(ticket, None)
 
     def check(self, phase: str) -> None:
-        """Raise Interrupted when the run was stopped."""
+        """Raise StoppedError when the run was stopped."""
         if self.stop.is_set():
-            raise Interrupted(phase)
+            raise StoppedError(phase)
 
     def _add(self, end: float, abort: Callable[[], None]) -> int:
         with self._lock:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
+
+# The package's own name for it is the registered check; the module holds its helpers.
+all_reduce = importlib.import_module("hwcheck.node.checks.all_reduce")
 
 MIB = 1024 * 1024
 CHECKS = (
@@ -102,43 +105,85 @@ def gpu_facts(
     ]
 
 
-def gpu_samples(check: str, gpus: int, **values: float) -> tuple[Sample, ...]:
-    """Samples of one of the GPU checks for ``gpus`` healthy GPUs."""
-    per_gpu: dict[str, list[tuple[str, Any, str]]] = {
-        "power_cap": [
-            ("power_limit_w", values.get("power_limit_w", 700.0), "W"),
+def gpu_samples(check: str, gpus: int = 8, **values: Any) -> tuple[Sample, ...]:
+    """Samples of one of the GPU checks on a healthy node; ``values`` replace a metric's value.
+
+    ``power_limit_w=(3, 400.0)`` replaces it on gpu3 only.
+    """
+    cap = _pick(values, "power_limit_w", 700.0)
+    per_gpu: dict[str, Callable[[int], list[tuple[str, Any, str]]]] = {
+        "power_cap": lambda i: [
+            ("power_limit_w", cap(i), "W"),
             ("power_limit_default_w", 700.0, "W"),
+            ("power_limit_percent", round(cap(i) / 7.0, 1), "%"),
         ],
-        "temperature_idle": [("temperature_c", 0, "C"), ("temperature_slowdown_c", 89, "C")],
-        "pcie_link": [("pcie_width", 16, "lanes"), ("pcie_width_max", 16, "lanes")],
-        "persistence_mode": [("persistence_mode", True, "")],
+        "temperature_idle": lambda i: [
+            ("temperature_c", _pick(values, "temperature_c", 31 + i % 4)(i), "C"),
+            ("temperature_slowdown_c", 89, "C"),
+        ],
+        "pcie_link": lambda i: [
+            ("pcie_link_width", _pick(values, "pcie_link_width", 16)(i), "lanes"),
+            ("pcie_link_width_max", 16, "lanes"),
+            ("pcie_link_generation", 5, ""),
+            ("pcie_link_generation_max", 5, ""),
+        ],
+        "persistence_mode": lambda i: [
+            ("persistence_mode", _pick(values, "persistence_mode", True)(i), "")
+        ],
     }
-    made = []
-    for index in range(gpus):
-        for metric, value, unit in per_gpu.get(check, []):
-            shown = 31 + index % 4 if metric == "temperature_c" else value
-            made.append(Sample(metric, shown, unit, f"gpu{index}"))
+    if check in per_gpu:
+        return tuple(
+            Sample(metric, value, unit, f"gpu{index}")
+            for index in range(gpus)
+            for metric, value, unit in per_gpu[check](index)
+        )
+    return _node_samples(check, gpus, values.get("nvml_gpus", gpus))
+
+
+def _pick(values: Mapping[str, Any], name: str, healthy: Any) -> Callable[[int], Any]:
+    value = values.get(name, healthy)
+    if isinstance(value, tuple):
+        return lambda index: value[1] if index == value[0] else healthy
+    return lambda index: value
+
+
+def _node_samples(check: str, gpus: int, seen: int) -> tuple[Sample, ...]:
     if check == "gpu_count":
-        for metric in ("gpus_on_pci_bus", "gpus_in_nvml"):
-            made.append(Sample(metric, values.get(metric, gpus)))
-    if check == "driver":
-        made.append(Sample("driver_version", "570.86.15"))
-    return tuple(made)
+        counts = (Sample("pci_gpus", gpus, "GPUs"), Sample("nvml_gpus", seen, "GPUs"))
+        addresses = [f"0000:{0x18 + 8 * i:02x}:00.0" for i in range(gpus)]
+        return counts + tuple(
+            Sample("seen_by_nvml", i < seen, subject=f"pci {address}")
+            for i, address in enumerate(addresses)
+        )
+    version = "570.86.15"
+    return (
+        Sample("driver_loaded", True),
+        Sample("nvml_status", "ok"),
+        Sample("driver_version", version),
+        Sample("nvml_driver_version", version),
+    )
 
 
-def results(legs: Sequence[Leg], gpus: int = 8, **values: float) -> tuple[CheckResult, ...]:
-    """What a healthy GPU host answers, with these legs."""
-    made = [CheckResult("all_reduce", "done", legs=tuple(legs), duration_s=21.0)]
-    for check in CHECKS[1:]:
-        made.append(CheckResult(check, "done", samples=gpu_samples(check, gpus, **values)))
-    return tuple(made)
+def reduce_result(legs: Sequence[Leg]) -> CheckResult:
+    """The all_reduce check's answer for these legs, with the samples that it derives from them."""
+    samples = tuple(sample for leg in legs for sample in all_reduce.samples(leg))
+    return CheckResult("all_reduce", "done", samples=samples, legs=tuple(legs), duration_s=21.0)
+
+
+def results(legs: Sequence[Leg], gpus: int = 8, **values: Any) -> tuple[CheckResult, ...]:
+    """What a GPU host answers, healthy but for ``values`` (see ``gpu_samples``)."""
+    others = (
+        CheckResult(check, "done", samples=gpu_samples(check, gpus, **values), duration_s=0.2)
+        for check in CHECKS[1:]
+    )
+    return (reduce_result(legs), *others)
 
 
 def cpu_results() -> tuple[CheckResult, ...]:
     """What a host without a GPU answers."""
     why = "no NVIDIA device on the PCI bus and none expected"
-    made = [CheckResult("all_reduce", "done", legs=gloo_legs(), duration_s=9.0)]
-    return (*made, *(CheckResult(check, "not_applicable", why) for check in CHECKS[1:]))
+    others = (CheckResult(check, "not_applicable", why) for check in CHECKS[1:])
+    return (reduce_result(gloo_legs()), *others)
 
 
 def record(
@@ -159,7 +204,7 @@ def record(
 
 
 def gpu_host(
-    host: str, legs: Sequence[Leg] | None = None, *, nvlink_links: Any = 18, **values: float
+    host: str, legs: Sequence[Leg] | None = None, *, nvlink_links: Any = 18, **values: Any
 ) -> HostRecord:
     """A healthy host with 8 GPUs."""
     legs = (leg(), leg("p2p_off", 40.0), leg("net", 9.0)) if legs is None else legs
@@ -179,72 +224,3 @@ def run(*records: HostRecord, checks: Sequence[str] = CHECKS, **changes: Any) ->
         payload_sha256="0f" * 32,
     )
     return Run(Path("runs") / meta.id, replace(meta, **changes), tuple(records))
-
-
-def passing(item: HostRecord) -> list[Finding]:
-    """Pass findings for the samples that a real run holds against a limit."""
-    judged = {
-        "power_limit_w": "fail unless >= 0.95 x power_limit_default_w (665)",
-        "temperature_c": "warn unless <= 60",
-        "gpus_in_nvml": "= gpus_on_pci_bus (8)",
-        "pcie_width": "= pcie_width_max (16)",
-    }
-    found = []
-    for result in item.report.results if item.report else ():
-        for sample in result.samples:
-            if sample.metric in judged:
-                found.append(
-                    Finding(
-                        host=item.host,
-                        check=result.check,
-                        outcome="pass",
-                        metric=sample.metric,
-                        subject=sample.subject,
-                        value=sample.value,
-                        unit=sample.unit,
-                        limit=judged[sample.metric],
-                        source="the board's own default",
-                        confidence="vendor",
-                    )
-                )
-    return found
-
-
-def judgement(a_run: Run, findings: Iterable[Finding] = ()) -> Judgement:
-    """Judge by hand: passing findings for every sample, replaced by ``findings`` where given."""
-    given = {(f.host, f.check, f.metric, f.subject): f for f in findings}
-    for item in a_run.records:
-        for found in passing(item):
-            given.setdefault((found.host, found.check, found.metric, found.subject), found)
-        if item.state != "reported":
-            reason = f"{item.state}: {item.reason}"
-            given[(item.host, "", "", "node")] = Finding(
-                item.host, "", "inconclusive", reason=reason
-            )
-    verdicts = tuple(_verdict(item, a_run, list(given.values())) for item in a_run.records)
-    outcome = min((v.outcome for v in verdicts), key=OUTCOMES.index)
-    code = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}[outcome]
-    return Judgement(outcome, code, verdicts, tuple(given.values()))
-
-
-def _verdict(item: HostRecord, a_run: Run, findings: Sequence[Finding]) -> HostVerdict:
-    own = [finding for finding in findings if finding.host == item.host]
-    outcome = min((finding.outcome for finding in own), key=OUTCOMES.index, default="pass")
-    states = {result.check: result for result in (item.report.results if item.report else ())}
-    skipped = tuple(
-        (name, states[name].reason if name in states else item.reason or "no answer")
-        for name in a_run.meta.checks
-        if name not in states or states[name].state != "done"
-    )
-    absent = sum(result.state == "not_applicable" for result in states.values())
-    bad = [f.reason or f"{f.check}: {f.metric}" for f in own if f.outcome == outcome != "pass"]
-    return HostVerdict(
-        host=item.host,
-        outcome=outcome,
-        state=item.state,
-        reason="; ".join(dict.fromkeys(bad)),
-        asked=len(a_run.meta.checks) - absent,
-        measured=sum(result.state == "done" for result in states.values()),
-        not_applicable=absent,
-        skipped=skipped,
-    )

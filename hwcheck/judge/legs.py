@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hwcheck.results import HostRecord
 from hwcheck.wire import Leg, SizeTiming
 
 LEAST_DIFFERENCE = 0.10
@@ -96,6 +98,12 @@ def is_clean(leg: Leg) -> bool:
 def is_broken(leg: Leg) -> bool:
     """Whether the leg hung or gave wrong data. A leg that failed to run proves neither."""
     return leg.state == "hang" or wrong_elements(leg) > 0
+
+
+def legs_of(record: HostRecord) -> Iterator[Leg]:
+    """Yield every leg that a host reported."""
+    for result in record.report.results if record.report else ():
+        yield from result.legs
 
 
 def _kind(leg: Leg) -> tuple[str, str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterator, List, Sequence
 
-from hwcheck.node.check import CouldNotMeasure, Gpu
+from hwcheck.node.check import Gpu
 from hwcheck.node.collective.launch import run_legs
 from hwcheck.node.host import HostReader
 from hwcheck.node.nvml import Nvml
@@ -35,28 +35,33 @@ class LiveNode:
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """See ``check.Node``."""
-        gpus = len(self.gpus()) if self.host.pci_gpus() or self.request.expect.get("gpus") else 0
+        gpus: Sequence[Gpu] = ()
+        if self.host.pci_gpus() or self.request.expect.get("gpus"):
+            gpus = self.gpus()
+        for gpu in gpus:
+            gpu.pci_address()  # a lost GPU raises here: the rest would not be this node
         return run_legs(
             self.request,
             self._payload,
             collective,
-            gpus,
+            len(gpus),
             self.host.memory_available_bytes(),
             self._progress,
         )
 
     def busy(self) -> str:
-        """Return who works on this node (GPU processes, a scheduler's job), or an empty text."""
+        """Return who works on this node (GPU processes, a scheduler's job), or an empty text.
+
+        Raises CouldNotMeasure when a GPU does not say whether it is in use: what cannot be known
+        to be idle is not loaded.
+        """
         job = self.host.scheduler_job()
         if job:
             return "a scheduler's job is running: %s" % job
         if self.nvml_status() != "ok":
             return ""
         for gpu in self.gpus():
-            try:
-                pids = gpu.compute_processes()
-            except CouldNotMeasure as error:
-                return "whether %s is in use cannot be read: %s" % (gpu.subject, error)
+            pids = gpu.compute_processes()
             if pids:
                 return "%s is in use by process %s" % (gpu.subject, ", ".join(map(str, pids[:5])))
         return ""

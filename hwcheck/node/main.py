@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, List, Mapping, Optional
+from typing import Any, Callable, List, Mapping, Optional, Tuple
 
 from hwcheck.node import checks, lifeline
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
@@ -56,21 +56,21 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     return 0
 
 
-def run_check(check: Check, node: Node, busy: Any) -> CheckResult:
+def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     """Run one check and say what became of it.
 
     ``busy`` is called before a check that loads the node and returns why it must not, or an
-    empty text. A check that raises anything unforeseen could not measure; its traceback goes to
+    empty text; where it raises CouldNotMeasure the check does not run. A check that raises anything unforeseen could not measure; its traceback goes to
     the log, and what it had measured until then is kept.
     """
     started = time.monotonic()
     samples: List[Sample] = []
     legs: List[Leg] = []
     state, reason = "done", ""
-    refusal = _refusal(check, node, busy)
-    if refusal is not None:
-        return CheckResult(check.id, *refusal)
     try:
+        refusal = _refusal(check, node, busy)
+        if refusal is not None:
+            return CheckResult(check.id, *refusal)
         for item in check.function(node):
             if isinstance(item, Leg):
                 legs.append(item)
@@ -87,13 +87,15 @@ def run_check(check: Check, node: Node, busy: Any) -> CheckResult:
     return CheckResult(check.id, state, reason[:500], tuple(samples), tuple(legs), took)
 
 
-def _refusal(check: Check, node: Node, busy: Any) -> Optional[List[str]]:
+def _refusal(
+    check: Check, node: Node, busy: Callable[[], str]
+) -> Optional[Tuple[str, str]]:
     if check.gpu and not node.request.expect.get("gpus") and not node.host.pci_gpus():
-        return ["not_applicable", "no NVIDIA device on the PCI bus and none expected"]
+        return "not_applicable", "no NVIDIA device on the PCI bus and none expected"
     if check.load and not node.request.force:
         why = busy()
         if why:
-            return ["busy", why]
+            return "busy", why
     return None
 
 

@@ -126,7 +126,11 @@ class NvmlGpu:
 
     def pci_address(self) -> str:
         """See ``check.Gpu``."""
-        return sysfs_address(_text(self._read("PCI address", "nvmlDeviceGetPciInfo").busId))
+        bus_id = _text(self._read("PCI address", "nvmlDeviceGetPciInfo").busId)
+        try:
+            return sysfs_address(bus_id)
+        except CouldNotMeasure as error:
+            raise CouldNotMeasure("%s: %s" % (self.subject, error)) from None
 
     def power_limit_w(self) -> float:
         """See ``check.Gpu``."""
@@ -252,7 +256,7 @@ def sysfs_address(bus_id: str) -> str:
 
     Raises CouldNotMeasure when it is not a PCI address.
     """
-    match = re.match(r"([0-9a-fA-F]+):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$", bus_id)
+    match = re.fullmatch(r"([0-9a-fA-F]+):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])", bus_id)
     if not match:
         raise CouldNotMeasure("%r is not a PCI address" % bus_id[:40])
     return "%04x:%s" % (int(match.group(1), 16), match.group(2).lower())

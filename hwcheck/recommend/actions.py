@@ -118,17 +118,17 @@ def _metric_lines(findings: Sequence[Finding]) -> Iterator[str]:
         exact.setdefault(_statement(finding), []).append(finding)
     if len(exact) <= EXACT_LINES:
         for text, members in exact.items():
-            yield f"{text} ({_where(members)})"
+            yield f"{_where(members)}: {text}"
         return
     values = [f.value for f in findings if isinstance(f.value, int | float)]
     if len(values) < len(findings):
         text, members = next(iter(exact.items()))
-        yield f"{text} ({_where(members)}), and {len(exact) - 1} alike"
+        yield f"{_where(members)}: {text}; and {len(exact) - 1} alike"
         return
     low, high = number(min(values)), number(max(values))
     unit = line(findings[0].unit, 40)
     name = line(findings[0].metric, 80)
-    yield f"{name} {low} to {high} {unit}; {_limit(findings[0])} ({_where(findings)})"
+    yield f"{_where(findings)}: {name} {low} to {high} {unit}; {_limit(findings[0])}"
 
 
 def _statement(finding: Finding) -> str:

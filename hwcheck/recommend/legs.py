@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hwcheck.judge.legs import Comparison, compare, is_broken, is_clean, largest, wrong_elements
+from hwcheck.judge.legs import (
+    Comparison,
+    compare,
+    is_broken,
+    is_clean,
+    largest,
+    legs_of,
+    wrong_elements,
+)
 from hwcheck.results import HostRecord
 from hwcheck.text import line
 from hwcheck.wire import Leg
@@ -47,7 +55,7 @@ class HostProof:
 
 def prove(record: HostRecord) -> HostProof:
     """Return what a host's NCCL legs prove. Exercise legs (gloo) prove nothing."""
-    legs = [leg for leg in all_legs(record) if leg.backend == "nccl" and not leg.exercise]
+    legs = [leg for leg in legs_of(record) if leg.backend == "nccl" and not leg.exercise]
     nvlinks = active_nvlinks(record)
     proofs = tuple(
         _prove_collective([leg for leg in legs if leg.collective == name], nvlinks)
@@ -55,12 +63,6 @@ def prove(record: HostRecord) -> HostProof:
     )
     kind = min((proof.kind for proof in proofs), key=KINDS.index, default="")
     return HostProof(record.host, kind, nvlinks, proofs)
-
-
-def all_legs(record: HostRecord) -> Iterator[Leg]:
-    """Yield every leg that a host reported."""
-    for result in record.report.results if record.report else ():
-        yield from result.legs
 
 
 def active_nvlinks(record: HostRecord) -> int | None:

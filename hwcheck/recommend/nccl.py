@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from hwcheck import __version__
 from hwcheck.fold import fold
-from hwcheck.recommend.legs import HostProof, Proof, all_legs, prove
+from hwcheck.judge.legs import legs_of
+from hwcheck.recommend.legs import HostProof, Proof, prove
 from hwcheck.recommend.records import NcclAdvice, Setting
 from hwcheck.results import Run
 from hwcheck.text import binary_size, count, line, number
@@ -69,7 +70,7 @@ def nccl_env(advice: NcclAdvice) -> str:
 def _leave(run: Run, proofs: Sequence[HostProof]) -> str:
     usable = [proof for proof in proofs if proof.kind]
     if not usable:
-        if any(leg.exercise for record in run.records for leg in all_legs(record)):
+        if any(leg.exercise for record in run.records for leg in legs_of(record)):
             why = " (gloo on the CPU exercises the path and says nothing about GPUs)"
         else:
             why = ""

@@ -10,7 +10,7 @@ class Action:
     """What to do about findings of one kind.
 
     ``hosts`` are all hosts it concerns; ``evidence`` are short lines, equal ones merged
-    (``power_limit_w 500 W, limit >= 0.95 x ... (gpu3 on node[01-02])``).
+    (``gpu3 on node[01-02]: power_limit_w 500 W; limit: ...``).
     """
 
     check: str

@@ -157,7 +157,7 @@ def _evidence(records: Iterable[HostRecord]) -> Iterable[str]:
         by_reason.setdefault(text, []).append(record.host)
     shown = list(by_reason.items())[:3]
     for text, hosts in shown:
-        yield f"{text} ({fold(hosts)})"
+        yield f"{fold(hosts)}: {text}"
     if len(by_reason) > len(shown):
         yield f"and {len(by_reason) - len(shown)} alike, with other names and numbers"
 

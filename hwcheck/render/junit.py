@@ -18,7 +18,7 @@ TAGS = {"fail": "failure", "inconclusive": "error", "not applicable": "skipped"}
 """What could not be measured is an ``error``, so that no CI system counts it as passed."""
 
 
-def render(run: Run, judgement: Judgement, advice: Advice) -> str:
+def junit(run: Run, judgement: Judgement, advice: Advice) -> str:
     """Return the XML document."""
     root = ET.Element("testsuites", name="hwcheck", time=_seconds(run))
     root.append(_properties({"nccl": advice.nccl.summary, "verdict": words.verdict(judgement)}))
@@ -37,6 +37,11 @@ def render(run: Run, judgement: Judgement, advice: Advice) -> str:
 
 def _suite(view: HostView) -> ET.Element:
     cases = [_case(view, check) for check in view.checks]
+    tag = TAGS.get(view.verdict.outcome)
+    if tag is not None and all(case.find(tag) is None for case in cases):
+        # No check says it: the host as a whole could not be judged (nothing applies, cut short).
+        whole = CheckView("host", view.verdict.outcome, line(view.verdict.reason))
+        cases.append(_case(view, whole))
     suite = ET.Element("testsuite", name=_text(view.name))
     suite.set("tests", str(len(cases)))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

@@ -13,7 +13,7 @@ from hwcheck.results import Run
 FORMAT = 1
 
 
-def render(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
+def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
     """Return the summary. Texts that came from a node are as they came: JSON needs no escaping."""
     exercised = [record.host for record in run.records if words.has_exercise(record)]
     by_outcome = {

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
-from hwcheck.judge.legs import largest, wrong_elements
+from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
 from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, worst
-from hwcheck.render.words import gpu_names, legs_of
+from hwcheck.render.words import gpu_names
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, line, number, quantity
-from hwcheck.wire import CheckResult, Leg, Sample
+from hwcheck.wire import CheckResult, Leg, Sample, SizeTiming
 
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""
@@ -49,12 +49,16 @@ class CheckView:
 
 @dataclass(frozen=True)
 class HostView:
-    """One host with its checks in the order in which they were asked for."""
+    """One host with its checks in the order in which they were asked for.
+
+    ``peak`` is the default leg at its largest size, where there is one such leg and it is clean.
+    """
 
     verdict: HostVerdict
     record: HostRecord
     gpus: str
     busbw: str
+    peak: SizeTiming | None
     checks: tuple[CheckView, ...]
 
     @property
@@ -76,7 +80,7 @@ def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
             _check_view(name, answers.get(name), findings[verdict.host, name], record)
             for name in run.meta.checks
         )
-        yield HostView(verdict, record, gpus(record), busbw(record), checks)
+        yield HostView(verdict, record, gpus(record), busbw(record), _peak(record), checks)
 
 
 def gpus(record: HostRecord) -> str:
@@ -89,12 +93,34 @@ def gpus(record: HostRecord) -> str:
 
 def busbw(record: HostRecord) -> str:
     """Return the default leg's busbw at its largest size, or why there is none."""
+    legs = [leg for leg in legs_of(record) if leg.leg == "default"][:4]
     parts = []
-    for leg in legs_of(record):
-        if leg.leg == "default":
-            mark = " (gloo, exercise)" if leg.exercise else ""
-            parts.append(f"{line(leg.collective, 60)} {leg_figure(leg)}{mark}")
-    return ", ".join(parts[:4])
+    for leg in legs:
+        name = f"{line(leg.collective, 60)} " if len(legs) > 1 else ""
+        mark = " (exercise: gloo on the CPU)" if leg.exercise else ""
+        parts.append(f"{name}{leg_figure(leg)}{mark}")
+    return ", ".join(parts)
+
+
+def busbw_range(views: Sequence[HostView]) -> str:
+    """Return the default legs' busbw over several hosts: one text, or the range at each size."""
+    texts = dict.fromkeys(view.busbw for view in views if view.busbw and view.peak is None)
+    by_size: dict[tuple[int, str], list[float]] = {}
+    for view in views:
+        if view.peak is not None:
+            mark = view.busbw.partition(" (")[2]
+            by_size.setdefault((view.peak.size_bytes, mark), []).append(view.peak.busbw_gbps)
+    for (size, mark), figures in by_size.items():
+        low, high = number(min(figures)), number(max(figures))
+        shown = low if low == high else f"{low} to {high}"
+        note = f" ({mark}" if mark else ""
+        texts[f"{shown} GB/s at {binary_size(size)}{note}"] = None
+    return "; ".join(list(texts)[:4])
+
+
+def _peak(record: HostRecord) -> SizeTiming | None:
+    legs = [leg for leg in legs_of(record) if leg.leg == "default"]
+    return largest(legs[0]) if len(legs) == 1 and is_clean(legs[0]) else None
 
 
 def leg_figure(leg: Leg) -> str:
@@ -127,7 +153,9 @@ def _check_view(
         outcome = worst(finding.outcome for finding in findings)
     else:
         outcome = "recorded" if result.state == "done" else "inconclusive"
-    rows = (*_finding_rows(findings), *_unjudged_rows(result.samples, findings))
+    rows = tuple(_finding_rows(findings))
+    if not result.legs:  # a leg's figures stand in its own table
+        rows += tuple(_unjudged_rows(result.samples, findings))
     reasons = dict.fromkeys(
         line(text) for text in (result.reason, *(f.reason for f in findings)) if text
     )

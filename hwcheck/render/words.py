@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
+from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Judgement
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import count
-from hwcheck.wire import Leg
 
 OUTCOME_WORDS = {
     "fail": "failed",
@@ -79,12 +78,6 @@ def outcome_groups(judgement: Judgement) -> tuple[OutcomeGroup, ...]:
         if hosts:
             groups.append(OutcomeGroup(name, OUTCOME_WORDS[name], len(hosts), fold(hosts)))
     return tuple(groups)
-
-
-def legs_of(record: HostRecord) -> Iterator[Leg]:
-    """Yield every leg that a host reported."""
-    for result in record.report.results if record.report else ():
-        yield from result.legs
 
 
 def has_exercise(record: HostRecord) -> bool:

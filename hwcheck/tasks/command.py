@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,11 @@ class Command(fabric.Task):  # type: ignore[misc]
                 f"-H/--hosts before the task name would run {self.name} once per host; "
                 f"write: {self.name} --hosts {args[0].original_host}",
                 code=2,
+            )
+        if args and args[0].config.get("connect_kwargs"):
+            sys.stderr.write(
+                "hwcheck: Fabric's own connection options (-i, -t, connect_kwargs) are not used; "
+                "the inventory and the ssh configuration say how to connect\n"
             )
         try:
             return super().__call__(*args, **kwargs)

@@ -18,7 +18,7 @@ from hwcheck.connect import Connector
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.phases import Deadlines
-from hwcheck.plan import PROFILES, Plan, make_plan
+from hwcheck.plan import PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
 from hwcheck.tasks.command import command
@@ -44,7 +44,7 @@ from hwcheck.tasks.selection import select
     }
 )
 def validate(
-    ctx: Context,
+    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = "inventory/local.yml",
     limit: str = "",
     only: str = "",
@@ -77,35 +77,17 @@ def validate(
         timeout_s=timeout or None,
         payload_sha256=built.sha256,
     )
-    connector = Connector(plan.hosts, accept_new_host_keys=accept_new_host_keys, config=ctx.config)
-    folder = RunFolder.create(Path(out), plan.meta)
-    interrupted = _measure(plan, built, connector, folder, forks, verbose)
-    folder.finish(interrupted=interrupted)
-    raise Exit(code=show(folder.path, as_json=json))
-
-
-def _measure(
-    plan: Plan,
-    built: payload.Payload,
-    connector: Connector,
-    folder: RunFolder,
-    forks: int,
-    verbose: bool,
-) -> bool:
     stop = threading.Event()
+    deadlines = replace(Deadlines(), run_s=plan.timeout_s)
+    connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    connector.prepare(plan.hosts)
+    folder = RunFolder.create(Path(out), plan.meta)
     with _stop_on_signal(stop), Progress(len(plan.hosts), verbose=verbose) as progress:
         fan_out(
-            plan.hosts,
-            plan.requests,
-            built,
-            connector=connector,
-            forks=forks,
-            deadlines=replace(Deadlines(), run_s=plan.timeout_s),
-            folder=folder,
-            progress=progress,
-            stop=stop,
+            plan.hosts, plan.requests, built, folder, connector, forks=forks, progress=progress
         )
-    return stop.is_set()
+    folder.finish(interrupted=stop.is_set())
+    raise Exit(code=show(folder.path, as_json=json))
 
 
 @contextmanager

@@ -113,10 +113,12 @@ class FakeHost:
 class FakeNode:
     """Implements ``check.Node``."""
 
-    def __init__(self, says: Mapping[str, Any], expect: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, says: Mapping[str, Any], expect: Mapping[str, Any] | None = None, **request: Any
+    ) -> None:
         assert set(says) <= NODE_KEYS, f"unknown in a case's node: {sorted(set(says) - NODE_KEYS)}"
         self._says = says
-        self.request = Request(token="0", checks=(), expect=dict(expect or {}))  # noqa: S106
+        self.request = Request(token="0", checks=(), expect=dict(expect or {}), **request)
         self.host = FakeHost(says)
 
     def gpus(self) -> list[FakeGpu]:

@@ -10,8 +10,10 @@ from hwcheck.node.check import Check
 
 
 def load() -> Dict[str, Check]:
-    """Return every check by its id, in alphabetical order. Works from the zip as well."""
-    found: Dict[str, Check] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found[module.name] = getattr(importlib.import_module(__name__ + "." + module.name), module.name)
-    return found
+    """Return every check by its id. Works from the zip as well.
+
+    Checks that load the node come last: what is measured at idle must be measured before them.
+    """
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    found = [getattr(importlib.import_module(__name__ + "." + name), name) for name in names]
+    return {check.id: check for check in sorted(found, key=lambda check: (check.load, check.id))}

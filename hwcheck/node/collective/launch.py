@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any, Callable, Dict, Iterator
 
@@ -110,22 +111,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
     command = [python, "-c", BOOT, payload, str(os.getpid())]
-    try:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.fd
-        )
-    except OSError as error:
-        raise CouldNotMeasure(
-            "%s cannot be started (%s): set hwcheck_torch_python to an interpreter that has torch"
-            % (python, error.strerror)
-        ) from None
-    assert process.stdin is not None
-    try:
-        process.stdin.write(spec.to_json().encode("ascii"))
-        process.stdin.close()
-    except BrokenPipeError:
-        log.write("the launcher ended before it read its orders\n")
-    return process
+    with tempfile.TemporaryFile() as orders:
+        orders.write(spec.to_json().encode("ascii"))
+        orders.seek(0)
+        try:
+            return subprocess.Popen(command, stdin=orders, stdout=subprocess.PIPE, stderr=log.fd)
+        except OSError as error:
+            raise CouldNotMeasure(
+                "%s cannot be started (%s): set hwcheck_torch_python to an interpreter that has "
+                "torch" % (python, error.strerror)
+            ) from None
 
 
 def _messages(

@@ -29,6 +29,7 @@ class RankProcess:
         self.status: Optional[int] = None
         self.silent = False
         self.error = ""
+        self.error_at = 0.0
         self.done = False
         self._rest = b""
 
@@ -142,6 +143,6 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
     except Exception as error:
         os.write(2, traceback.format_exc().encode("utf-8", "replace"))
         text = "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
-        send({"kind": "error", "reason": text[:REASON_CHARACTERS]})
+        send({"kind": "error", "reason": text[:REASON_CHARACTERS], "at": time.monotonic()})
         return 1
     return 0

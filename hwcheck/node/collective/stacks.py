@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import List, Set
 
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log, last_lines
@@ -10,7 +12,7 @@ from hwcheck.node.collective.ranks import DUMP_SIGNAL, RankGroup, RankProcess, w
 
 OUTERMOST = " in <module>\n"  # faulthandler prints a stack from the inside out
 PATIENCE_S = 1.0
-SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's name, read from /proc/PID/maps)
+SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's own name)
 
 
 def tail_with_stacks(group: RankGroup, log: Log) -> str:
@@ -37,17 +39,22 @@ def _stack(rank: RankProcess, log: Log) -> str:
 
 
 def shared_segments(group: RankGroup) -> Set[str]:
-    """Return NCCL's named shared memory that the living ranks have mapped."""
-    found: Set[str] = set()
-    for rank in group.alive():
-        try:
-            with open("/proc/%d/maps" % rank.pid, encoding="utf-8", errors="replace") as stream:
-                paths = [line.split(None, 5)[-1].rstrip("\n") for line in stream]
-        except OSError as error:
-            os.write(2, ("cannot read the maps of rank %d: %s\n" % (rank.rank, error)).encode())
-            continue
-        found.update(path for path in paths if path.startswith(SEGMENT_PREFIX))
-    return {path for path in found if os.path.exists(path)}
+    """Return NCCL's named shared memory that the living ranks have mapped.
+
+    A process of its own looks, because reading the maps of one that is stuck in the kernel can
+    block; then nothing is known and nothing is removed.
+    """
+    maps = ["/proc/%d/maps" % rank.pid for rank in group.alive()]
+    if not maps:
+        return set()
+    try:
+        done = subprocess.run(["/bin/cat", *maps], stdout=subprocess.PIPE, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        sys.stderr.write("the maps of the ranks cannot be read: %s\n" % error)
+        return set()
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    paths = {line.split(None, 5)[-1] for line in lines}
+    return {path for path in paths if path.startswith(SEGMENT_PREFIX) and os.path.exists(path)}
 
 
 def remove(paths: Set[str]) -> List[str]:

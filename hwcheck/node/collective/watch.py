@@ -63,9 +63,10 @@ class Watch:
         if dead is not None:
             wait_until(dead.ended, EXIT_S)
             return "failed", dead.death() or "rank %d ended without a word" % dead.rank
-        for rank in self._group.ranks:
-            if rank.error:
-                return "failed", "rank %d: %s" % (rank.rank, rank.error)
+        errors = [rank for rank in self._group.ranks if rank.error]
+        if errors:
+            first = min(errors, key=lambda rank: rank.error_at)
+            return "failed", "rank %d: %s" % (first.rank, first.error)
         if all(rank.done for rank in self._group.ranks):
             return "done", ""
         if not self.sizes:
@@ -89,7 +90,7 @@ class Watch:
             elif kind == "done":
                 rank.done, self.stop = True, message["stop"]
             elif kind == "error":
-                rank.error = message["reason"]
+                rank.error, rank.error_at = message["reason"], message["at"]
 
     def _add(self, message: Dict[str, Any]) -> None:
         size_bytes = message["size_bytes"]

@@ -1,0 +1,113 @@
+"""Frames from a running command: bounded in time and size, with a heartbeat the other way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hwcheck.links import Link, LinkLostError
+from hwcheck.phases import RUN, VisitError
+from hwcheck.supervisor import Supervisor
+from hwcheck.wire import OUTPUT_LIMIT_BYTES, Deframer
+
+HEARTBEAT_S = 5.0
+LOOK_S = 0.5
+
+
+class EndedError(Exception):
+    """The command ended; ``status`` is its exit status, None where it has none."""
+
+    def __init__(self, status: int | None, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Conversation:
+    """Reads frames; everything else that the host writes goes to ``log``.
+
+    ``last_line`` is the last line that was no frame: mostly what a shell or sudo complains about.
+    """
+
+    def __init__(
+        self, link: Link, token: str, log: Callable[[str], None], supervisor: Supervisor
+    ) -> None:
+        self.link = link
+        self.last_line = ""
+        self._log = log
+        self._supervisor = supervisor
+        self._deframer = Deframer(token)
+        self._frames: list[dict[str, Any]] = []
+        self._bytes = 0
+        self._sent = time.monotonic()
+        self._stderr_rest = ""
+
+    def frame(self, end: float, late: VisitError, *, heartbeat: bool) -> dict[str, Any]:
+        """Return the next frame.
+
+        Raises ``late`` at ``end`` (time.monotonic), EndedError when the command ended, VisitError
+        when the host wrote too much or the run was stopped.
+        """
+        while not self._frames:
+            self._supervisor.check(late.phase)
+            left = end - time.monotonic()
+            if left <= 0:
+                raise late
+            if heartbeat:
+                self._beat()
+            self.link.wait(min(left, LOOK_S))
+            if not self._read() and self.link.ended():
+                self._flush()
+                raise EndedError(*self.link.how_it_ended())
+        return self._frames.pop(0)
+
+    def drain(self, seconds: float) -> None:
+        """Keep what the command still writes until it ends, for at most ``seconds``."""
+        end = time.monotonic() + seconds
+        while self._read() or not self.link.ended():
+            left = end - time.monotonic()
+            if left <= 0 or self._supervisor.stop.is_set():
+                break
+            self.link.wait(min(left, LOOK_S))
+        self._flush()
+
+    def send(self, data: bytes, seconds: float, phase: str) -> None:
+        """Write to the command. Raises VisitError when it takes longer than ``seconds``."""
+        late = f"could not be sent within {seconds:g} s"
+        with self._supervisor.bound(seconds, self.link.cut, phase, late):
+            self.link.send(data)
+        self._sent = time.monotonic()
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._sent < HEARTBEAT_S:
+            return
+        try:
+            self.send(b"\n", HEARTBEAT_S, RUN)
+        except LinkLostError:
+            self._sent = time.monotonic()  # what it wrote before it ended may still be read
+
+    def _read(self) -> bool:
+        out, err = self.link.read()
+        self._bytes += len(out) + len(err)
+        if out:
+            frames, noise = self._deframer.feed(out)
+            self._frames += frames
+            self._note(noise)
+        if err:
+            *lines, self._stderr_rest = (self._stderr_rest + err.decode("utf-8", "replace")).split(
+                "\n"
+            )
+            self._note(lines)
+        if self._bytes > OUTPUT_LIMIT_BYTES:
+            limit = f"{OUTPUT_LIMIT_BYTES >> 20} MiB"
+            raise VisitError(RUN, f"cut off: it wrote more than {limit}", "invalid")
+        return bool(out or err)
+
+    def _flush(self) -> None:
+        self._note([rest for rest in (self._deframer.rest(), self._stderr_rest) if rest])
+        self._stderr_rest = ""
+
+    def _note(self, lines: list[str]) -> None:
+        if lines:
+            self._log("\n".join(lines) + "\n")
+            self.last_line = next((line for line in reversed(lines) if line.strip()), "").strip()

@@ -1,0 +1,136 @@
+"""``report.html``: one self-contained page. No script, nothing is loaded from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import jinja2
+from markupsafe import Markup
+
+from hwcheck.fold import fold
+from hwcheck.judge.legs import largest, wrong_elements
+from hwcheck.judge.records import Judgement
+from hwcheck.recommend.nccl import nccl_env
+from hwcheck.recommend.records import Advice
+from hwcheck.render import plot, words
+from hwcheck.render.view import HostView, host_views
+from hwcheck.results import Run
+from hwcheck.text import binary_size, block, duration, line, number
+from hwcheck.wire import Leg, SizeTiming
+
+DETAILED_HOSTS = 64
+"""In a larger run, hosts that passed get one line, and a leg shows its largest size only."""
+
+OPEN_HOSTS = 6
+LOGS = 20
+LOG_CHARACTERS = 4000
+
+CLASSES = {
+    "fail": "fail",
+    "inconclusive": "inconclusive",
+    "warn": "warn",
+    "pass": "pass",
+    "not applicable": "quiet",
+    "recorded": "quiet",
+}
+SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
+
+
+@dataclass(frozen=True)
+class LegView:
+    """One leg as the page shows it; ``log`` is empty where it is left out or there is none."""
+
+    leg: Leg
+    sizes: tuple[SizeTiming, ...]
+    wrong: int
+    log: str
+    log_left_out: bool
+
+
+@dataclass(frozen=True)
+class HostDetails:
+    """One host's section."""
+
+    view: HostView
+    legs: tuple[LegView, ...]
+    not_applicable: tuple[tuple[str, str], ...]
+    opened: bool
+
+
+def html(run: Run, judgement: Judgement, advice: Advice) -> str:
+    """Return the page as text; deterministic for the same run."""
+    views = list(host_views(run, judgement))
+    brief = len(views) > DETAILED_HOSTS
+    shown = [view for view in views if not brief or view.verdict.outcome != "pass"]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            run=run,
+            judgement=judgement,
+            advice=advice,
+            verdict=words.verdict(judgement),
+            coverage=words.coverage(judgement),
+            notes=words.notes(run),
+            groups=words.outcome_groups(judgement),
+            nccl_text=nccl_env(advice.nccl) if advice.nccl.settings else "",
+            plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
+            hosts=views,
+            details=_details(shown, brief=brief),
+            brief=brief,
+            limit=DETAILED_HOSTS,
+        )
+    )
+
+
+def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]:
+    logs_left = LOGS
+    for index, view in enumerate(views):
+        legs = []
+        for leg in (leg for check in view.checks for leg in check.legs):
+            bad = leg.state in ("hang", "failed") or wrong_elements(leg) > 0
+            log = block(leg.log_tail, LOG_CHARACTERS) if bad and logs_left else ""
+            logs_left -= bool(log)
+            left_out = bool(bad and leg.log_tail and not log)
+            legs.append(LegView(leg, _sizes(leg, brief), wrong_elements(leg), log, left_out))
+        by_reason: dict[str, list[str]] = {}
+        for check in view.checks:
+            if check.outcome == "not applicable":
+                by_reason.setdefault(check.reason, []).append(check.check)
+        absent = tuple((", ".join(names), reason) for reason, names in by_reason.items())
+        opened = index < OPEN_HOSTS and view.verdict.outcome != "pass"
+        yield HostDetails(view, tuple(legs), absent, opened)
+
+
+def _sizes(leg: Leg, brief: bool) -> tuple[SizeTiming, ...]:
+    size = largest(leg)
+    if brief:
+        return (size,) if size else leg.sizes[-1:]
+    return leg.sizes
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hwcheck.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "fold": fold,
+        "line": line,
+        "number": number,
+        "binary_size": binary_size,
+        "duration": duration,
+    }
+    environment.globals |= {
+        "classes": CLASSES,
+        "signs": SIGNS,
+        "outcome_words": words.OUTCOME_WORDS,
+        "exercise": words.EXERCISE,
+    }
+    return environment

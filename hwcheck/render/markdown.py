@@ -1,0 +1,168 @@
+"""``report.md``: for a ticket or a merge request. GitHub's Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from hwcheck.fold import fold
+from hwcheck.judge.legs import wrong_elements
+from hwcheck.judge.records import Judgement
+from hwcheck.recommend.nccl import nccl_env
+from hwcheck.recommend.records import Action, Advice
+from hwcheck.render import words
+from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
+from hwcheck.results import Run
+from hwcheck.text import block, line
+
+MOST_HOSTS = 64
+"""Hosts that passed are folded into one line in a larger run."""
+
+LOGS = 10
+LOG_CHARACTERS = 1500
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@^=])")
+
+
+def markdown(run: Run, judgement: Judgement, advice: Advice) -> str:
+    """Return the report as Markdown."""
+    parts = [
+        *_summary(run, judgement),
+        *_actions(advice),
+        *_nccl(advice),
+        *_hosts(run, judgement),
+        *_asked(run, judgement),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _summary(run: Run, judgement: Judgement) -> Iterator[str]:
+    yield f"# hwcheck: {_escape(words.verdict(judgement))}"
+    yield ""
+    yield f"Coverage: {_escape(words.coverage(judgement))}\\."
+    for note in words.notes(run):
+        yield f"\n> {_escape(note)}"
+    yield ""
+    rows = [(g.word, str(g.amount), g.hosts) for g in words.outcome_groups(judgement)]
+    yield from _table(("outcome", "hosts", "names"), rows)
+
+
+def _actions(advice: Advice) -> Iterator[str]:
+    yield "\n## What to do\n"
+    if not advice.actions:
+        yield "Nothing\\."
+    for index, action in enumerate(advice.actions, 1):
+        yield from _action(index, action)
+
+
+def _action(index: int, action: Action) -> Iterator[str]:
+    name = _escape(action.check or "no whole answer")
+    word = words.OUTCOME_WORDS[action.outcome]
+    yield f"### {index}\\. {word}: {name} on {_escape(fold(action.hosts), 4000)}\n"
+    for text in action.evidence:
+        yield f"- evidence: {_escape(text, 1000)}"
+    yield f"- likely cause: {_escape(action.cause, 1000)}"
+    yield f"- do: {_escape(action.fix, 1000)}"
+    if action.role:
+        yield f"- Ansible role: {_escape(action.role)}"
+    if action.command:
+        yield from _code(action.command)
+    yield ""
+
+
+def _nccl(advice: Advice) -> Iterator[str]:
+    yield "\n## NCCL settings\n"
+    yield _escape(advice.nccl.summary, 2000)
+    yield ""
+    yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.evidence)
+    if advice.nccl.settings:
+        yield from _code(nccl_env(advice.nccl))
+
+
+def _hosts(run: Run, judgement: Judgement) -> Iterator[str]:
+    yield "\n## Hosts\n"
+    views = list(host_views(run, judgement))
+    passed = [view for view in views if view.verdict.outcome == "pass"]
+    shown = views
+    if len(views) > MOST_HOSTS:
+        shown = [view for view in views if view.verdict.outcome != "pass"]
+        yield f"Passed: {_escape(fold(view.name for view in passed), 4000)}\n"
+    header = ("host", "outcome", "measured", "GPUs", "busbw, default leg", "why")
+    yield from _table(header, (_host_row(view) for view in shown))
+    logs_left = LOGS
+    for view in shown:
+        lines = list(_host_details(view, logs=logs_left > 0))
+        if lines:
+            logs_left -= any(leg.log_tail for check in view.checks for leg in check.legs)
+            yield f"\n### {_escape(view.name)}\n"
+            yield from lines
+
+
+def _host_row(view: HostView) -> tuple[str, ...]:
+    verdict = view.verdict
+    measured = f"{verdict.measured} of {verdict.asked}"
+    word = words.OUTCOME_WORDS[verdict.outcome]
+    return view.name, word, measured, view.gpus, view.busbw, line(verdict.reason, 160)
+
+
+def _host_details(view: HostView, *, logs: bool) -> Iterator[str]:
+    """Yield what did not pass, what does not apply, and the legs."""
+    for check in view.checks:
+        if check.outcome == "not applicable":
+            yield f"- {_escape(check.check)}: not applicable \\({_escape(check.reason)}\\)"
+        elif check.outcome not in ("pass", "recorded"):
+            yield from _bad_check(check)
+    for check in view.checks:
+        if check.exercise:
+            yield f"- {_escape(check.check)}: {_escape(words.EXERCISE)}"
+        for leg in check.legs:
+            name = f"{_escape(leg.collective, 60)}, leg {_escape(leg.leg, 60)}"
+            yield f"- {name}: {_escape(leg_figure(leg))}"
+            bad = leg.state in ("hang", "failed") or wrong_elements(leg) > 0
+            if bad and leg.log_tail and logs:
+                yield from _code(block(leg.log_tail, LOG_CHARACTERS))
+
+
+def _bad_check(check: CheckView) -> Iterator[str]:
+    reason = f": {_escape(check.reason)}" if check.reason else ""
+    yield f"- {_escape(check.check)} {words.OUTCOME_WORDS[check.outcome]}{reason}"
+    for row in check.rows:
+        if row.outcome not in ("pass", "recorded"):
+            text = f"{row.metric} {row.value} of {row.subjects}; {row.limit}; {row.source}"
+            yield f"  - {_escape(text, 1000)}"
+
+
+def _asked(run: Run, judgement: Judgement) -> Iterator[str]:
+    meta = run.meta
+    yield "\n## What was asked\n"
+    rows = (
+        ("run", meta.id),
+        ("time", f"{meta.started} to {meta.finished or 'not finished'} (UTC)"),
+        ("inventory", meta.inventory + (f", limit {meta.limit}" if meta.limit else "")),
+        ("profile", meta.profile),
+        ("checks", ", ".join(meta.checks)),
+        ("payload", meta.payload_sha256 or "none sent"),
+        ("version", f"hwcheck {meta.version}"),
+        ("exit code", str(judgement.exit_code)),
+    )
+    yield from _table(("what", "value"), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(_escape(cell, 4000) for cell in row)} |"
+
+
+def _code(text: str) -> Iterator[str]:
+    """Fence a text; the fence is longer than any run of backticks in it."""
+    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"\n{fence}text\n{block(text).rstrip()}\n{fence}\n"
+
+
+def _escape(text: str, limit: int = 300) -> str:
+    """Return one line in which no character means anything to Markdown or HTML."""
+    plain = line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", plain)

@@ -1,0 +1,165 @@
+"""Fan out: visit many hosts at once; one host can neither hold up nor spoil another."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hwcheck.connect import Connector
+from hwcheck.inventory import Host
+from hwcheck.payload import Payload
+from hwcheck.results import HostRecord, RunFolder, utc_now
+from hwcheck.visit import Listener, Visit
+from hwcheck.wire import Request
+
+STOP_S = 5.0
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Event:
+    """For a live display. ``kind`` is started, progress or finished.
+
+    ``text`` is what the host works on, or the reason of its ``state`` when it has finished.
+    """
+
+    host: str
+    kind: str
+    text: str = ""
+    state: str = ""
+
+
+def fan_out(
+    hosts: Sequence[Host],
+    requests: Mapping[str, Request],
+    payload: Payload,
+    folder: RunFolder,
+    connector: Connector,
+    *,
+    forks: int,
+    progress: Callable[[Event], None],
+) -> None:
+    """Visit every host, ``forks`` at a time, and write each record as it arrives.
+
+    ``requests`` are by host name. The connector has been prepared with these hosts; its stop event
+    ends the visits that are under way and leaves out the others. ``progress`` is called from
+    several threads, one call at a time. Returns when all is written.
+    """
+    _FanOut(requests, payload, folder, connector, progress).run(hosts, forks)
+
+
+class _FanOut:
+    def __init__(
+        self,
+        requests: Mapping[str, Request],
+        payload: Payload,
+        folder: RunFolder,
+        connector: Connector,
+        progress: Callable[[Event], None],
+    ) -> None:
+        self._requests = requests
+        self._payload = payload
+        self._folder = folder
+        self._connector = connector
+        self._stop = connector.supervisor.stop
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[float, str]] = {}
+        self._last: dict[str, HostRecord] = {}
+        self._unwritten: set[str] = set()
+
+    def run(self, hosts: Sequence[Host], forks: int) -> None:
+        """See fan_out."""
+        waiting: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
+        for host in hosts:
+            waiting.put(host)
+        # Daemons: a visit that hangs in name resolution must not keep the command from ending.
+        threads = [
+            threading.Thread(target=self._work, args=(waiting,), daemon=True)
+            for _ in range(min(forks, len(hosts)))
+        ]
+        for thread in threads:
+            waiting.put(None)
+            thread.start()
+        try:
+            self._wait(threads)
+        finally:
+            self._connector.close()
+
+    def _wait(self, threads: Sequence[threading.Thread]) -> None:
+        stopped_at = 0.0
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(LOOK_S)
+                self._write_unwritten()
+                if self._stop.is_set():
+                    stopped_at = stopped_at or time.monotonic()
+                    if time.monotonic() - stopped_at > STOP_S:
+                        self._abandon()
+                        return
+
+    def _write_unwritten(self) -> None:
+        """Write what has arrived since the last look: one write for results that come together."""
+        with self._lock:
+            for host in self._unwritten & self._running.keys():
+                self._folder.write_host(self._last[host])
+            self._unwritten.clear()
+
+    def _abandon(self) -> None:
+        with self._lock:
+            for host, (started, started_utc) in sorted(self._running.items()):
+                took = time.monotonic() - started
+                record = HostRecord(host, "lost", "", "", started_utc, took)
+                self._finish(replace(self._last.get(host, record), reason="interrupted"))
+            self._running.clear()
+
+    def _work(self, waiting: queue.SimpleQueue[Host | None]) -> None:
+        while not self._stop.is_set():
+            host = waiting.get()
+            if host is None:
+                return
+            self._visit(host)
+
+    def _visit(self, host: Host) -> None:
+        with self._lock:
+            self._running[host.name] = (time.monotonic(), utc_now())
+            self._progress(Event(host.name, "started"))
+        try:
+            record = Visit(
+                host,
+                self._requests[host.name],
+                self._payload,
+                self._connector,
+                self._listener(host.name),
+            ).run()
+        except Exception as error:
+            # Ours, not the host's: it must still cost this host only.
+            self._folder.append_log(host.name, traceback.format_exc())
+            record = HostRecord(host.name, "lost", f"unforeseen: {error!r}"[:1000], "run")
+        with self._lock:
+            if self._running.pop(host.name, None) is not None:
+                self._finish(record)
+                self._last.pop(host.name, None)
+
+    def _listener(self, name: str) -> Listener:
+        def record(so_far: HostRecord) -> None:
+            with self._lock:
+                if name in self._running:
+                    self._last[name] = so_far
+                    self._unwritten.add(name)
+
+        def say(text: str) -> None:
+            with self._lock:
+                if name in self._running:
+                    self._progress(Event(name, "progress", text))
+
+        return Listener(record, lambda text: self._folder.append_log(name, text), say)
+
+    def _finish(self, record: HostRecord) -> None:
+        self._folder.write_host(record)
+        text = f"{record.phase}: {record.reason}" if record.phase else record.reason
+        self._progress(Event(record.host, "finished", text, record.state))

@@ -1,0 +1,197 @@
+"""One SSH connection through Fabric: verified host key, a bound on every phase, clear errors."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import fabric
+import paramiko
+
+from hwcheck.endpoint import Endpoint
+from hwcheck.host_keys import HostKeyPolicy
+from hwcheck.links import ChannelLink, run_over
+from hwcheck.phases import (
+    AUTHENTICATION,
+    BANNER,
+    CONNECT,
+    KEY_EXCHANGE,
+    SESSION,
+    Deadlines,
+    VisitError,
+)
+from hwcheck.sockets import Proxy, tcp
+from hwcheck.supervisor import Supervisor
+
+# paramiko logs tracebacks of what is reported here in one line.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+# Least CPU first, of what every supported sshd offers.
+KEY_EXCHANGES_FIRST = ("curve25519-sha256@libssh.org",)
+CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+
+
+class SshSession:
+    """A connection and what it stands on. ``close`` may be called twice and from any thread."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: fabric.Config,
+        gateway: fabric.Connection | None,
+        deadlines: Deadlines,
+    ) -> None:
+        """Build it; nothing is sent. ``config`` is written to, so build under a lock."""
+        self._endpoint = endpoint
+        self._deadlines = deadlines
+        self._sock: socket.socket | None = None
+        self._proxy: Proxy | None = None
+        self._attached = 0.0
+        self.connection = fabric.Connection(
+            endpoint.address,
+            user=endpoint.user,
+            port=endpoint.port,
+            config=config,
+            # Never None: Fabric would build gateways of its own, which accept any host key.
+            gateway=gateway or False,
+            connect_kwargs={"compress": False},  # an empty one would stand for the config's own
+        )
+        self.connection.connect_timeout = None  # whole seconds; "timeout" takes its place
+        self._policy = self._verify_host_key()
+        self.connection.connect_kwargs = self._arguments()
+
+    def open(self, supervisor: Supervisor) -> None:
+        """Connect and log in. Raises VisitError."""
+        try:
+            self._attach(supervisor.check)
+            self._attached = time.monotonic()
+            wait_s = self._deadlines.banner_s + 2 * self._deadlines.authentication_s
+            late = f"not finished within {wait_s:g} s"
+            with supervisor.bound(wait_s, self.close, AUTHENTICATION, late):
+                self.connection.open()
+        except VisitError:
+            self.close()
+            raise
+        except Exception as error:
+            explained = self._explain(error)
+            self.close()
+            raise explained from None
+
+    def run(self, line: str, supervisor: Supervisor) -> ChannelLink:
+        """Run one command over a channel of its own; closing it closes the connection too."""
+        seconds = self._deadlines.authentication_s
+        late = f"no answer to the command within {seconds:g} s"
+        try:
+            with supervisor.bound(seconds, self.close, SESSION, late):
+                return run_over(self.connection.transport, line, seconds, self.close)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up at once."""
+        if self._sock is not None:
+            try:
+                # The transport's thread wakes up now, not at its next look at the socket.
+                self._sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                self._sock.close()  # it was not connected any more
+        transport = self.connection.client.get_transport()
+        if transport is not None:
+            transport.close()
+        if self._sock is not None:
+            self._sock.close()
+        if self._proxy is not None:
+            self._proxy.close()
+
+    def _verify_host_key(self) -> HostKeyPolicy:
+        connection, endpoint = self.connection, self._endpoint
+        name = endpoint.alias or str(connection.host).lower()
+        if connection.port != paramiko.config.SSH_PORT and not endpoint.alias:
+            name = f"[{name}]:{connection.port}"
+        policy = HostKeyPolicy(endpoint.known, name, accept_new=endpoint.accept_new)
+        # Fabric's constructor has set one that accepts every key.
+        connection.client.set_missing_host_key_policy(policy)
+        return policy
+
+    def _arguments(self) -> dict[str, Any]:
+        limits = self._deadlines
+        return {
+            **self._endpoint.login.arguments,
+            "password": self._endpoint.password,
+            "compress": False,
+            "timeout": limits.banner_s + limits.authentication_s,  # banner and key exchange
+            "banner_timeout": limits.banner_s,
+            "auth_timeout": limits.authentication_s,
+            "channel_timeout": limits.connect_s,
+            "transport_factory": _transport_factory(self._policy),
+        }
+
+    def _attach(self, check: Callable[[str], None]) -> None:
+        """Give the connection its byte stream; Fabric opens the one through a gateway itself."""
+        connection, endpoint = self.connection, self._endpoint
+        if connection.gateway:
+            return
+        if endpoint.proxy_command:
+            target = (connection.host, connection.port, connection.user)
+            self._proxy = Proxy(endpoint.proxy_command, *target)
+            self._sock = self._proxy.sock
+        else:
+            seconds = endpoint.connect_s or self._deadlines.connect_s
+            self._sock = tcp(connection.host, connection.port, seconds, check)
+        connection.connect_kwargs["sock"] = self._sock
+
+    def _explain(self, error: Exception) -> VisitError:
+        transport = self.connection.client.get_transport()
+        limits = self._deadlines
+        text = str(error) or type(error).__name__
+        if transport is None:
+            where = f"{self.connection.host}:{self.connection.port}"
+            return VisitError(CONNECT, f"the jump host cannot reach {where}: {text}")
+        if not transport.remote_version:
+            return VisitError(BANNER, self._no_banner(text))
+        if not transport.initial_kex_done:
+            late = f"not finished within {limits.authentication_s:g} s"
+            reason = late if text == "No existing session" else text
+            return VisitError(KEY_EXCHANGE, reason)
+        return VisitError(AUTHENTICATION, self._refusal(error, text))
+
+    def _no_banner(self, text: str) -> str:
+        if "Error reading" not in text and text != "No existing session":
+            return f"no SSH server: {text[:200]}"
+        seconds = self._deadlines.banner_s
+        if time.monotonic() - self._attached >= seconds:
+            return f"accepted the connection but sent no SSH banner within {seconds:g} s"
+        said = f": {self._proxy.last_words()}" if self._proxy is not None else ""
+        return f"closed the connection before the SSH banner{said}"
+
+    def _refusal(self, error: Exception, text: str) -> str:
+        who = f"user {self.connection.user} with {self._endpoint.login.text}"
+        if self._endpoint.password is not None:
+            who += " and a password"
+        if "timeout" in text.lower():
+            return f"no answer within {self._deadlines.authentication_s:g} s for {who}"
+        if isinstance(error, paramiko.BadAuthenticationType):
+            return f"refused for {who}; the server takes {', '.join(error.allowed_types)}"
+        if isinstance(error, paramiko.AuthenticationException) and "EOF" not in text:
+            return f"refused for {who}"
+        return f"{text} for {who}"
+
+
+def _transport_factory(policy: HostKeyPolicy) -> Callable[..., paramiko.Transport]:
+    def make(sock: Any, **arguments: Any) -> paramiko.Transport:
+        transport = paramiko.Transport(sock, **arguments)
+        options = transport.get_security_options()
+        options.kex = _first(KEY_EXCHANGES_FIRST, options.kex)
+        options.ciphers = _first(CIPHERS_FIRST, options.ciphers)
+        options.key_types = policy.preferred_types(tuple(options.key_types))
+        return transport
+
+    return make
+
+
+def _first(wanted: tuple[str, ...], offered: Any) -> tuple[str, ...]:
+    return tuple(sorted(offered, key=lambda name: name not in wanted))

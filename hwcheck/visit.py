@@ -1,0 +1,207 @@
+"""One visit to one host: start, push the payload when it is missing, ask, gather."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from hwcheck.connect import Connector
+from hwcheck.conversation import Conversation, EndedError
+from hwcheck.inventory import Host
+from hwcheck.links import LinkLostError
+from hwcheck.payload import Payload, bootstrap_arguments
+from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
+from hwcheck.results import HostRecord, schema_problem, utc_now
+from hwcheck.wire import CheckResult, Report, Request, to_dict
+
+SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
+PROGRESS_CHARACTERS = 200
+DRAIN_S = 2.0
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What is told while a visit goes on, from the visit's thread.
+
+    ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
+    beside its answer; ``progress`` what it works on.
+    """
+
+    record: Callable[[HostRecord], None]
+    log: Callable[[str], None]
+    progress: Callable[[str], None]
+
+
+class Visit:
+    """One visit; ``run`` it once."""
+
+    def __init__(
+        self,
+        host: Host,
+        request: Request,
+        payload: Payload,
+        connector: Connector,
+        listener: Listener,
+    ) -> None:
+        self._host = host
+        self._request = replace(request, token=secrets.token_hex(8))
+        self._payload = payload
+        self._connector = connector
+        self._listener = listener
+        self._started = time.monotonic()
+        self._started_utc = utc_now()
+        self._results: list[dict[str, Any]] = []
+        self._report: Report | None = None
+
+    def run(self) -> HostRecord:
+        """Return what became of the host. Raises nothing that a host can cause."""
+        try:
+            self._converse()
+        except VisitError as error:
+            return self._ended(error)
+        return self._record("reported", "", "")
+
+    def _converse(self) -> None:
+        arguments = bootstrap_arguments(self._payload.sha256, self._request.token)
+        link = self._connector.start(self._host, arguments)
+        try:
+            talk = Conversation(
+                link, self._request.token, self._listener.log, self._connector.supervisor
+            )
+            self._ask(talk, self._hello(talk))
+            self._gather(talk)
+            talk.drain(DRAIN_S)
+        except LinkLostError as error:
+            raise VisitError(RUN, f"the connection was lost: {error}") from None
+        finally:
+            link.close()
+
+    def _hello(self, talk: Conversation) -> bool:
+        """Wait for the bootstrap; return whether the host has the payload."""
+        limits = self._connector.deadlines
+        if self._host.become and self._host.become_password is not None:
+            talk.send(self._host.become_password.encode() + b"\n", limits.hello_s, BECOME)
+        end = time.monotonic() + limits.hello_s
+        late = VisitError(PYTHON, f"nothing from {self._host.python} within {limits.hello_s:g} s")
+        try:
+            frame = talk.frame(end, late, heartbeat=False)
+        except EndedError as ended:
+            self._explain_start(ended, talk.last_line)
+        except VisitError as error:
+            if error is late and talk.last_line:
+                raise VisitError(PYTHON, f"{late.reason}; last line: {_cut(talk)}") from None
+            raise
+        self._refuse_error(frame)
+        if frame.get("kind") != "hello" or not isinstance(frame.get("cached"), bool):
+            raise _invalid("the first frame is not a hello")
+        return bool(frame["cached"])
+
+    def _explain_start(self, ended: EndedError, last_line: str) -> NoReturn:
+        python = self._host.python
+        if last_line.startswith("sudo:"):
+            raise VisitError(BECOME, last_line)
+        if ended.status == SHELL_NOT_FOUND:
+            raise VisitError(PYTHON, f"{python}: not found")
+        if ended.status == SHELL_NOT_EXECUTABLE:
+            raise VisitError(PYTHON, f"{python}: cannot be executed")
+        said = f"; last line: {last_line[:300]}" if last_line else ""
+        if ended.status == 0:
+            raise _invalid(f"{python} ended without an answer of ours{said}")
+        raise VisitError(PYTHON, f"{python} {ended} before it said hello{said}")
+
+    def _ask(self, talk: Conversation, cached: bool) -> None:
+        data = b"" if cached else self._payload.data
+        request = json.dumps(to_dict(self._request)).encode("ascii")
+        header = f"hwcheck {self._request.token} {len(data)} {len(request)}\n".encode("ascii")
+        talk.send(header + data + request, self._connector.deadlines.push_s, PUSH)
+
+    def _gather(self, talk: Conversation) -> None:
+        limits = self._connector.deadlines
+        end = time.monotonic() + limits.run_s
+        late = VisitError(RUN, f"no report within {limits.run_s:g} s")
+        silent = VisitError(RUN, f"no sign of life for {limits.silence_s:g} s")
+        while self._report is None:
+            quiet_end = time.monotonic() + limits.silence_s
+            overdue = (end, late) if end < quiet_end else (quiet_end, silent)
+            try:
+                frame = talk.frame(*overdue, heartbeat=True)
+            except EndedError as ended:
+                said = f"; last line: {_cut(talk)}" if talk.last_line else ""
+                raise VisitError(RUN, f"the payload {ended} without a report{said}") from None
+            self._take(frame)
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        kind = frame.get("kind")
+        self._refuse_error(frame)
+        if kind == "progress":
+            text = frame.get("text")
+            if not isinstance(text, str):
+                raise _invalid("a progress frame without a text")
+            self._listener.progress(text[:PROGRESS_CHARACTERS])
+        elif kind == "result":
+            self._take_result(frame.get("result"))
+        elif kind == "report":
+            self._take_report(frame.get("report"))
+        elif kind != "alive":
+            raise _invalid(f"a frame of unknown kind {str(kind)[:50]!r}")
+
+    def _take_result(self, result: Any) -> None:
+        problem = schema_problem(result, "result")
+        if problem:
+            raise _invalid(f"a result does not fit its schema: {problem}")
+        if result["check"] not in self._request.checks:
+            raise _invalid(f"a result of {result['check'][:50]!r}, which nobody asked for")
+        if any(result["check"] == earlier["check"] for earlier in self._results):
+            raise _invalid(f"two results of {result['check']}")
+        self._results.append(result)
+        self._listener.record(self._record("partial", RUN, "the visit is under way"))
+
+    def _take_report(self, report: Any) -> None:
+        # The results were checked one by one as they came: only the rest is new.
+        if not isinstance(report, dict) or report.get("results") != self._results:
+            raise _invalid("the report does not repeat the results that came before it")
+        problem = schema_problem({**report, "results": []}, "report")
+        if problem:
+            raise _invalid(f"the report does not fit its schema: {problem}")
+        missing = [name for name in self._request.checks if name not in self._checks()]
+        if missing:
+            raise _invalid(f"the report lacks {', '.join(missing)}")
+        self._report = Report.from_dict(report)
+
+    def _checks(self) -> set[str]:
+        return {result["check"] for result in self._results}
+
+    def _refuse_error(self, frame: dict[str, Any]) -> None:
+        if frame.get("kind") != "error":
+            return
+        phase, reason = frame.get("phase"), frame.get("reason")
+        if phase not in (PYTHON, "cache", PUSH, "request", RUN) or not isinstance(reason, str):
+            raise _invalid("an error frame without a phase or a reason")
+        raise VisitError(phase, reason)
+
+    def _ended(self, error: VisitError) -> HostRecord:
+        if error.state == "lost" and self._results:
+            return self._record("partial", error.phase, error.reason)
+        if error.state == "invalid":
+            self._results = []
+        return self._record(error.state, error.phase, error.reason)
+
+    def _record(self, state: str, phase: str, reason: str) -> HostRecord:
+        took = time.monotonic() - self._started
+        report = self._report
+        if report is None and self._results:
+            report = Report({}, tuple(map(CheckResult.from_dict, self._results)), took)
+        return HostRecord(self._host.name, state, reason, phase, self._started_utc, took, report)
+
+
+def _invalid(reason: str) -> VisitError:
+    return VisitError(RUN, reason, "invalid")
+
+
+def _cut(talk: Conversation) -> str:
+    return re.sub(r"\s+", " ", talk.last_line)[:300]

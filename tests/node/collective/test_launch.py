@@ -1,0 +1,210 @@
+"""The whole path: payload process, launcher, ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.collective import launch
+from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
+from hwcheck.results import schema_problem
+from hwcheck.wire import CheckResult, Leg, Request, to_dict
+from tests.node.collective import faulty
+
+pytest.importorskip("torch")
+
+Small = Callable[..., Spec]
+Marked = Callable[[], list[int]]
+
+
+def drive(spec: Spec, payload: str, python: str = sys.executable, **limits: float) -> list[Leg]:
+    return list(launch.drive(spec, python, payload, lambda text: None, **limits))
+
+
+def gone(marked: Marked, patience_s: float = 10.0) -> bool:
+    end = time.monotonic() + patience_s
+    while marked():
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+def test_three_legs_on_the_cpu(payload: str, marked: Marked) -> None:
+    told: list[str] = []
+    request = Request("t", ("all_reduce",), budget_s=6.0)
+    found = list(launch.run_legs(request, payload, "all_reduce", 0, 1024 * MIB, told.append))
+    assert [(leg.leg, leg.state, dict(leg.env)) for leg in found] == [
+        (plan.name, "done", dict(plan.env)) for plan in LEGS
+    ]
+    for leg in found:
+        assert (leg.backend, leg.ranks, leg.exercise) == ("gloo", 2, True)
+        assert leg.library.startswith("gloo (torch ")
+        assert "says nothing about GPUs" in leg.notes[0]
+        for size in leg.sizes:
+            assert size.wrong == 0
+            assert size.iterations >= 20
+            assert size.busbw_gbps == pytest.approx(size.algbw_gbps)  # 2(n-1)/n is 1 for two
+            assert 0.001 < size.busbw_gbps < 1000
+            assert size.time_us <= size.time_p95_us
+        assert f"all_reduce {leg.leg} 1 MiB {leg.sizes[0].busbw_gbps:.1f} GB/s" in told
+    result = CheckResult("all_reduce", "done", legs=tuple(found))
+    assert schema_problem(to_dict(result), "result") == ""
+    assert gone(marked)
+
+
+def test_the_launcher_runs_from_the_zip(tmp_path: Path, payload: str, small: Small) -> None:
+    archive = tmp_path / "payload.pyz"
+    package = Path(payload) / "hwcheck"
+    names = [package / "__init__.py", package / "wire.py", package / "limits.py"]
+    with zipfile.ZipFile(archive, "w") as stream:
+        for file in [*names, *(package / "node").rglob("*.py")]:
+            stream.write(file, file.relative_to(payload))
+    code = (
+        "import sys, json; sys.path.insert(0, sys.argv[1])\n"
+        "from hwcheck.node.collective import launch\n"
+        "from hwcheck.node.collective.spec import Spec\n"
+        "spec = Spec.from_json(sys.argv[2])\n"
+        "legs = launch.drive(spec, sys.executable, sys.argv[1], lambda text: None)\n"
+        "print([leg.state for leg in legs], launch.__file__)\n"
+    )
+    orders = small(LEGS[0], max_bytes=MIB).to_json()
+    command = [sys.executable, "-I", "-c", code, str(archive), orders]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.startswith(f"['done'] {archive}"), done.stderr
+
+
+def test_what_was_set_outside_does_not_reach_the_legs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, payload: str, small: Small
+) -> None:
+    names = ["NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_DEBUG", "PATH"]
+    monkeypatch.setattr(launch, "BOOT", faulty.boot())
+    monkeypatch.setenv("NCCL_P2P_DISABLE", "outside")
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    spying = {"FAULT": "spy", "SPY_NAMES": json.dumps(names)}
+    legs = [
+        LegPlan(leg.name, {**leg.env, **spying, "SPY_FILE": str(tmp_path / leg.name)})
+        for leg in LEGS
+    ]
+    drive(small(*legs, max_bytes=MIB), payload)
+    common = {"NCCL_DEBUG": "INFO", "PATH": os.environ["PATH"]}
+    for leg in LEGS:
+        seen = json.loads((tmp_path / leg.name).read_text())
+        assert seen == {**common, **leg.env}
+
+
+def test_nothing_is_left_of_a_payload_that_was_killed(
+    tmp_path: Path, payload: str, small: Small, marked: Marked
+) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from hwcheck.node.collective import launch\n"
+        "from hwcheck.node.collective.spec import Spec\n"
+        "launch.BOOT = sys.argv[2]\n"
+        "say = lambda text: print(text, flush=True)\n"
+        "list(launch.drive(Spec.from_json(sys.argv[3]), sys.executable, sys.argv[1], say))\n"
+    )
+    orders = small(LegPlan("hang", {"FAULT": "hang"}), budget_s=300.0)
+    command = [sys.executable, "-c", code, payload, faulty.boot(), orders.to_json()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("all_reduce hang 1 MiB")
+        assert len(marked()) == 4  # payload, launcher, two ranks
+        process.send_signal(signal.SIGKILL)
+    assert gone(marked)
+
+
+def test_a_consumer_that_stops_ends_the_launcher(
+    payload: str, small: Small, marked: Marked
+) -> None:
+    told: list[str] = []
+    legs = launch.drive(small(), sys.executable, payload, told.append)
+    assert next(legs).state == "done"
+    assert marked() != [os.getpid()]
+    legs.close()  # type: ignore[attr-defined]
+    assert gone(marked)
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    return script(tmp_path / "bare", f'exec "{sys.executable}" -S "$@"')
+
+
+def script(path: Path, line: str) -> str:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_interpreter_without_torch_is_named(
+    payload: str, small: Small, bare_python: str
+) -> None:
+    with pytest.raises(CouldNotMeasure, match=r"^no torch under .*: set hwcheck_torch_python to"):
+        drive(small(), payload, bare_python)
+
+
+def test_torch_without_cuda_cannot_measure_gpus(payload: str, small: Small) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.version.cuda is not None:
+        pytest.skip("this torch has CUDA")
+    with pytest.raises(CouldNotMeasure, match=r"^torch .* has no CUDA under .*: set hwcheck_tor"):
+        drive(small(gpus=2), payload)
+
+
+def test_an_interpreter_that_is_not_there_is_named(payload: str, small: Small) -> None:
+    with pytest.raises(CouldNotMeasure, match=r"^/no/python cannot be started .No such file"):
+        drive(small(), payload, "/no/python")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("echo broken pipe dream >&2; exit 3", "exited with code 3: broken pipe dream"),
+        ("kill -9 $$", "was killed by signal 9"),
+    ],
+)
+def test_an_interpreter_that_dies_is_explained(
+    tmp_path: Path, payload: str, small: Small, line: str, wanted: str
+) -> None:
+    with pytest.raises(CouldNotMeasure, match=wanted):
+        drive(small(), payload, script(tmp_path / "dying", line))
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("raise OSError('libcudart.so.13: cannot open')", "OSError: libcudart.so.13"),
+        ("raise ImportError('libnccl.so.2: undefined symbol')", "libnccl.so.2: undefined symbol"),
+    ],
+)
+def test_a_torch_that_cannot_be_imported_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    payload: str,
+    small: Small,
+    body: str,
+    wanted: str,
+) -> None:
+    (tmp_path / "torch.py").write_text(body)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CouldNotMeasure, match=wanted):
+        drive(small(), payload)
+
+
+def test_an_import_that_hangs_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, payload: str, small: Small, marked: Marked
+) -> None:
+    (tmp_path / "torch.py").write_text("import threading; threading.Event().wait()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CouldNotMeasure, match="gave no answer within 1 s"):
+        drive(small(), payload, import_limit_s=1.0)
+    assert gone(marked)

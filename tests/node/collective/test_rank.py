@@ -1,0 +1,51 @@
+import pytest
+
+pytest.importorskip("torch")
+
+from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds, agree, reason_to_stop
+from hwcheck.node.collective.runtime import dist
+from hwcheck.node.collective.spec import MIB
+
+BOUNDS = Bounds(deadline=1e12, limit_s=60.0, max_bytes=1024 * MIB)
+PLENTY = 10**15
+
+
+def test_there_is_a_next_size_when_time_and_memory_allow_it() -> None:
+    assert reason_to_stop(BOUNDS, 64 * MIB, 1.0, 2.51, PLENTY) == ""
+
+
+def test_the_next_size_takes_twice_as_long_and_a_margin() -> None:
+    reason = reason_to_stop(BOUNDS, 64 * MIB, 1.0, 2.49, PLENTY)
+    assert reason == "stopped at 64 MiB: the next size does not fit the time budget"
+
+
+def test_the_next_size_must_fit_in_memory() -> None:
+    assert reason_to_stop(BOUNDS, 64 * MIB, 1.0, 99.0, 128 * MIB) == ""
+    reason = reason_to_stop(BOUNDS, 64 * MIB, 1.0, 99.0, 128 * MIB - 1)
+    assert reason == "stopped at 64 MiB: the next size does not fit in free memory"
+
+
+def test_the_largest_size_is_the_end() -> None:
+    assert reason_to_stop(BOUNDS, 1024 * MIB, 0.0, 99.0, PLENTY) == LARGEST_MEASURED
+
+
+def test_a_later_leg_says_whose_largest_size_it_stopped_at() -> None:
+    bounds = Bounds(1e12, 60.0, 64 * MIB, "stopped at 64 MiB, the largest size of leg default")
+    assert "leg default" in reason_to_stop(bounds, 64 * MIB, 0.0, 99.0, PLENTY)
+
+
+@pytest.mark.parametrize(
+    ("other", "wanted"),
+    [
+        (f"0.1 {PLENTY}", ""),
+        (f"1e9 {PLENTY}", "stopped at 1 MiB: the next size does not fit the time budget"),
+        ("0.1 1", "stopped at 1 MiB: the next size does not fit in free memory"),
+    ],
+)
+def test_the_slowest_and_the_smallest_rank_decide(other: str, wanted: str) -> None:
+    bounds = Bounds(1e6, 60.0, 1024 * MIB)
+    store = dist.HashStore()
+    store.set(f"took/{MIB}/1", other)
+    mine = (MIB, 0.1, PLENTY)
+    assert agree(store, 2, 0, bounds, mine) == wanted
+    assert agree(store, 2, 1, bounds, mine) == wanted  # rank 1 reads what rank 0 decided

@@ -1,0 +1,88 @@
+import pytest
+
+from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec, plan, rank_environment, size_text
+from hwcheck.wire import Request
+
+OUTSIDE = {
+    "PATH": "/usr/bin",
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SOCKET_IFNAME": "eth9",
+    "TORCH_NCCL_BLOCKING_WAIT": "1",
+    "GLOO_SOCKET_IFNAME": "eth9",
+    "CUDA_VISIBLE_DEVICES": "3",
+}
+
+
+def spec(**changes: object) -> Spec:
+    orders: dict[str, object] = {
+        "collective": "all_reduce",
+        "ranks": 2,
+        "gpus": 2,
+        "budget_s": 45.0,
+        "memory_available_bytes": 1,
+        **changes,
+    }
+    return Spec(**orders)  # type: ignore[arg-type]
+
+
+def leg(name: str) -> LegPlan:
+    return next(plan for plan in LEGS if plan.name == name)
+
+
+def transport(env: dict[str, str]) -> dict[str, str]:
+    recorded = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_CONF_FILE")
+    return {k: v for k, v in env.items() if k.startswith("NCCL_") and k not in recorded}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("default", {}),
+        ("p2p_off", {"NCCL_P2P_DISABLE": "1"}),
+        ("net", {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
+    ],
+)
+def test_a_leg_has_its_own_settings_and_none_from_outside(
+    name: str, wanted: dict[str, str]
+) -> None:
+    env = rank_environment(spec(), leg(name), 0, OUTSIDE)
+    assert transport(env) == wanted
+    assert env["PATH"] == "/usr/bin"
+    assert not {"TORCH_NCCL_BLOCKING_WAIT", "GLOO_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"} & set(env)
+    assert env["NCCL_DEBUG"] == "INFO"
+
+
+def test_gloo_stays_on_the_loopback_interface() -> None:
+    env = rank_environment(spec(gpus=0), leg("default"), 0, OUTSIDE)
+    assert env["GLOO_SOCKET_IFNAME"] == "lo"
+
+
+def test_ranks_on_one_gpu_are_hosts_of_their_own_and_stay_on_loopback() -> None:
+    orders = spec(gpus=1, one_gpu=True)
+    first, second = (rank_environment(orders, leg("default"), rank, {}) for rank in (0, 1))
+    assert first["NCCL_HOSTID"] != second["NCCL_HOSTID"]
+    assert first["NCCL_SOCKET_IFNAME"] == "lo"
+    assert first["NCCL_P2P_DISABLE"] == first["NCCL_SHM_DISABLE"] == "1"
+
+
+def test_the_plan_has_one_rank_for_each_gpu() -> None:
+    request = Request("t", ("all_reduce",), budget_s=33.0)
+    orders = plan(request, "all_reduce", 8, 10)
+    assert (orders.ranks, orders.backend, orders.budget_s) == (8, "nccl", 33.0)
+
+
+def test_the_plan_has_two_cpu_ranks_where_there_is_no_gpu() -> None:
+    orders = plan(Request("t", ("all_reduce",)), "all_reduce", 0, 10)
+    assert (orders.ranks, orders.backend) == (2, "gloo")
+
+
+def test_orders_survive_the_way_to_the_launcher() -> None:
+    orders = spec(one_gpu=True, max_bytes=7, legs=(LegPlan("x", {"A": "b"}),))
+    assert Spec.from_json(orders.to_json()) == orders
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(64 * MIB, "64 MiB"), (1024 * MIB, "1024 MiB"), (2048, "2 KiB"), (5, "5 B")]
+)
+def test_sizes_read_well(size: int, text: str) -> None:
+    assert size_text(size) == text

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hwcheck.node.collective.log import TAIL_CHARACTERS, Log
+from hwcheck.node.collective.ranks import RankGroup, Send, wait_until
+from hwcheck.node.collective.stacks import remove, shared_segments, tail_with_stacks
+
+
+def sleeper(send: Send) -> None:
+    send({"kind": "here"})
+    os.read(os.pipe()[0], 1)  # nobody will ever write
+
+
+def test_the_tail_holds_the_log_before_and_a_stack_of_each_rank() -> None:
+    with Log() as log, RankGroup() as group:
+        for rank in range(3):
+            group.fork(rank, sleeper, {}, log.fd, [])
+        for each in group.ranks:
+            assert each.read() == [{"kind": "here"}]
+        log.write("".join(f"noise {i}\n" for i in range(100)) + "z" * 2 * TAIL_CHARACTERS)
+        tail = tail_with_stacks(group, log)
+    assert len(tail) <= TAIL_CHARACTERS
+    before, *stacks = tail.split("-- stack of rank ")
+    assert before.endswith("zzz\n")
+    assert [stack[0] for stack in stacks] == ["0", "1", "2"]
+    assert all("in sleeper" in stack for stack in stacks)
+
+
+def test_ranks_that_have_ended_have_neither_stacks_nor_segments() -> None:
+    with Log() as log, RankGroup() as group:
+        group.fork(0, lambda send: None, {}, log.fd, [])
+        assert wait_until(lambda: not group.alive(), 10.0)
+        log.write("the end\n")
+        assert tail_with_stacks(group, log).strip() == "the end"
+        assert shared_segments(group) == set()
+
+
+def test_what_cannot_be_removed_is_said(tmp_path: Path) -> None:
+    there, missing = tmp_path / "there", tmp_path / "missing"
+    there.touch()
+    told = remove({str(there), str(missing)})
+    assert told == [f"{missing} is left over: No such file or directory"]
+    assert not there.exists()

@@ -1,0 +1,31 @@
+"""Folders that look like a node's ``/proc`` and ``/sys``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hwcheck.node.host import HostReader
+
+
+class Root:
+    """A folder with the parts of ``/proc`` and ``/sys`` that a test writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.host = HostReader(str(path))
+
+    def write(self, path: str, text: str) -> None:
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def device(self, address: str, vendor: str = "0x10de", kind: str = "0x030200") -> str:
+        """Make a PCI device under a port of its own; return the port's folder."""
+        port = "sys/devices/pci0000:00/0000:00:" + address.split(":")[1] + ".0"
+        self.write(f"{port}/{address}/vendor", vendor + "\n")
+        self.write(f"{port}/{address}/class", kind + "\n")
+        link = self.path / "sys/bus/pci/devices" / address
+        link.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(f"../../../devices/{port[len('sys/devices/') :]}/{address}", link)
+        return port

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.main import Wire, run_check
+from hwcheck.wire import Deframer, Leg, Sample, to_dict
+from tests.node.fakes import FakeNode
+from tests.node.payloads import run_payload
+
+IDLE = ("gpu_count", "driver", "power_cap", "temperature_idle", "pcie_link", "persistence_mode")
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+MINORS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
+
+PRINTS = """
+from hwcheck.node import checks
+from hwcheck.node.check import Remedy, check
+from hwcheck.wire import Sample
+@check(metrics=[], remedy=Remedy('c', 'f'), gpu=False)
+def loud(node):
+    '''Print.'''
+    print('a library prints')
+    yield Sample('m', 1)
+    raise KeyError('unforeseen')
+checks.load = lambda: {'loud': loud}
+""".strip()
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_idle_checks_run_under_every_python(minor: str, tmp_path: Path) -> None:
+    found = sorted(PYENV.glob(f"{minor}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {minor} below {PYENV}")
+    answer = run_payload(IDLE, tmp_path / "empty", tmp_path, python=str(found[-1]))
+    assert str(answer.report.facts["python"]).startswith(minor + ".")
+    assert {name: result.state for name, result in answer.results.items()} == dict.fromkeys(
+        IDLE, "not_applicable"
+    )
+
+
+def test_frames_come_in_order_and_hold_the_report_twice(tmp_path: Path) -> None:
+    answer = run_payload(("driver", "gpu_count"), tmp_path / "empty", tmp_path)
+    spoken = [frame for frame in answer.frames if frame["kind"] != "alive"]
+    kinds = [frame["kind"] for frame in spoken]
+    assert kinds == ["progress", "result", "progress", "result", "report"]
+    assert [frame["text"] for frame in spoken if "text" in frame] == ["driver", "gpu_count"]
+    results = [frame["result"] for frame in spoken if "result" in frame]
+    assert results == spoken[-1]["report"]["results"]
+    assert answer.noise == []
+    assert answer.report.facts["hostname"] == os.uname().nodename
+
+
+def test_what_prints_goes_to_the_log_and_a_crash_is_could_not_measure(tmp_path: Path) -> None:
+    before = f"exec({PRINTS!r}); "
+    answer = run_payload(("loud",), tmp_path / "empty", tmp_path, before=before)
+    assert answer.noise == []
+    assert "a library prints" in answer.log
+    assert "Traceback" in answer.log
+    result = answer.results["loud"]
+    assert (result.state, result.samples) == ("could_not_measure", (Sample("m", 1),))
+    assert result.reason == "the check crashed: KeyError('unforeseen')"
+
+
+def test_frames_stay_whole_when_threads_write_at_once() -> None:
+    reader, writer = os.pipe()
+    wire = Wire(writer, "t")
+    text = "x" * 20_000  # several times what a pipe takes in one piece
+
+    def send() -> None:
+        for _ in range(20):
+            wire.send("progress", text=text)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    frames: list[dict[str, Any]] = []
+    deframer = Deframer("t")
+    try:
+        while len(frames) < 80:
+            got, noise = deframer.feed(os.read(reader, 1 << 16))
+            assert noise == []
+            frames += got
+        for thread in threads:
+            thread.join()
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert {frame["text"] for frame in frames} == {text}
+
+
+def _check(function: Callable[[Node], Iterator[Any]], **options: Any) -> Check:
+    function.__doc__ = "Say something."
+    metrics = [Metric("m", "", "a value", (Equal(1, source="here"),))]
+    return check(metrics=metrics, remedy=Remedy("c", "f"), **options)(function)
+
+
+def _free() -> str:
+    return ""
+
+
+def test_samples_and_legs_are_kept_apart() -> None:
+    leg = Leg("all_reduce", "default", "gloo", 2, "done")
+
+    def both(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+        yield from node.legs("all_reduce")
+
+    node = FakeNode({"legs": [{**to_dict(leg)}]})
+    result = run_check(_check(both, gpu=False), node, _free)
+    assert (result.check, result.state, result.reason) == ("both", "done", "")
+    assert (result.samples, result.legs) == ((Sample("m", 1),), (leg,))
+    assert result.duration_s > 0
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (CouldNotMeasure("no sensor"), "could_not_measure", "no sensor"),
+        (NotApplicable("no fabric"), "not_applicable", "no fabric"),
+        (ValueError("x"), "could_not_measure", "the check crashed: ValueError('x')"),
+        (CouldNotMeasure("long" * 1000), "could_not_measure", "long" * 125),
+    ],
+)
+def test_what_became_of_a_check(error: Exception, state: str, reason: str) -> None:
+    def half_way(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+        raise error
+
+    result = run_check(_check(half_way, gpu=False), FakeNode({}), _free)
+    assert (result.state, result.reason) == (state, reason)
+    assert result.samples == (Sample("m", 1),)
+
+
+@pytest.mark.parametrize(
+    ("says", "expect", "state"),
+    [
+        ({}, {}, "not_applicable"),
+        ({}, {"gpus": 0}, "not_applicable"),
+        ({}, {"gpus": 8}, "done"),
+        ({"pci_gpus": ["0000:18:00.0"]}, {}, "done"),
+    ],
+)
+def test_a_gpu_check_applies_where_a_gpu_is_or_should_be(
+    says: dict[str, Any], expect: dict[str, Any], state: str
+) -> None:
+    def about_gpus(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+
+    result = run_check(_check(about_gpus), FakeNode(says, expect), _free)
+    assert result.state == state
+
+
+@pytest.mark.parametrize(
+    ("load", "force", "state"),
+    [(True, False, "busy"), (True, True, "done"), (False, False, "done")],
+)
+def test_only_a_load_check_keeps_away_from_a_node_at_work(
+    load: bool, force: bool, state: str
+) -> None:
+    def works(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+
+    node = FakeNode({}, force=force)
+    result = run_check(_check(works, gpu=False, load=load), node, lambda: "process 7 uses gpu0")
+    assert result.state == state
+    assert result.reason == ("process 7 uses gpu0" if state == "busy" else "")

@@ -1,0 +1,59 @@
+"""An example run to look at: ``python -m tests.render.example FOLDER`` renders it into a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from hwcheck.judge.judge import judge
+from hwcheck.judge.records import Judgement
+from hwcheck.recommend.actions import advise
+from hwcheck.recommend.nccl import nccl_conf
+from hwcheck.recommend.records import Advice
+from hwcheck.render.html import html
+from hwcheck.render.junit import junit
+from hwcheck.render.markdown import markdown
+from hwcheck.render.terminal import terminal
+from hwcheck.results import Run
+from tests import factories
+from tests.factories import gpu_host, hung, leg
+
+Judged = tuple[Run, Judgement, Advice]
+
+
+def judged(run: Run) -> Judged:
+    """Judge a run and add the advice."""
+    judgement = judge(run)
+    return run, judgement, advise(run, judgement)
+
+
+def example() -> Judged:
+    """Six hosts: two healthy, a low power cap, a dead one, a hanging leg, a missing GPU."""
+    late = "no answer from 10.0.0.4:22 within 10 s"
+    return judged(
+        factories.run(
+            gpu_host("node01"),
+            gpu_host("node02", [leg(peak_gbps=437.0), leg("p2p_off", 38.9), leg("net", 8.8)]),
+            gpu_host("node03", power_limit_w=(3, 400.0)),
+            factories.record("node04", None, phase="connect", reason=late),
+            gpu_host("node05", [hung(), leg("p2p_off", 21.0), leg("net", 9.0)], nvlink_links=0),
+            gpu_host("node06", nvml_gpus=7),
+        )
+    )
+
+
+def write(folder: Path, result: Judged) -> None:
+    """Render a run in every format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.html").write_text(html(*result), "utf-8")
+    (folder / "report.md").write_text(markdown(*result), "utf-8")
+    (folder / "junit.xml").write_text(junit(*result), "utf-8")
+    (folder / "nccl.conf").write_text(nccl_conf(result[2].nccl), "ascii")
+
+
+if __name__ == "__main__":
+    shown = example()
+    write(Path(sys.argv[1]), shown)
+    Console().print(terminal(*shown))

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwcheck.wire import (
+    CheckResult,
+    Deframer,
+    Leg,
+    Report,
+    Request,
+    Sample,
+    SizeTiming,
+    frame,
+    marker,
+    to_dict,
+)
+
+TOKEN = "0123abcd"
+SIZE = SizeTiming(1 << 20, 20, 10.0, 12.5, 0.01, 104.9, 183.5, 0)
+LEG = Leg(
+    "all_reduce",
+    "p2p_off",
+    "nccl",
+    8,
+    "done",
+    env={"NCCL_P2P_DISABLE": "1"},
+    sizes=(SIZE,),
+    notes=("SHM",),
+)
+RESULT = CheckResult("all_reduce", "done", samples=(Sample("m", 1.5, "W", "gpu0"),), legs=(LEG,))
+REPORT = Report({"hostname": "node1", "gpus": [{"index": 0}]}, (RESULT,), 1.5)
+REQUEST = Request(TOKEN, ("driver",), expect={"gpus": 8}, force=True)
+
+
+@pytest.mark.parametrize("record", [LEG, RESULT, REPORT, REQUEST], ids=lambda r: type(r).__name__)
+def test_a_record_comes_back_as_it_went(record: Any) -> None:
+    plain = json.loads(json.dumps(to_dict(record)))
+    assert type(record).from_dict(plain) == record
+
+
+def test_a_request_with_an_unknown_key_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        Request.from_dict({"token": TOKEN, "checks": [], "colour": "red"})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_json_has_no_number_for_is_refused(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        to_dict(replace(SIZE, spread=number))
+    with pytest.raises(ValueError, match="JSON"):
+        frame(TOKEN, "result", value=number)
+
+
+def test_a_frame_is_one_line_of_ascii_whatever_it_holds() -> None:
+    line = frame(TOKEN, "progress", text="zwei\nZeilen \u2028 ü \udc80")
+    assert line.isascii()
+    assert line.count("\n") == 1
+    assert line.startswith(marker(TOKEN))
+
+
+FIRST = frame(TOKEN, "progress", text="gpu_count")
+SECOND = frame(TOKEN, "report", report={"a": [1, 2]})
+STREAM = ("Welcome!\n" + FIRST + "motd: " + SECOND + "trailing").encode() + b" \xff"
+FRAMES = [{"kind": "progress", "text": "gpu_count"}, {"kind": "report", "report": {"a": [1, 2]}}]
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 64, 10_000])
+def test_frames_and_noise_come_apart_however_the_bytes_are_cut(step: int) -> None:
+    deframer = Deframer(TOKEN)
+    frames: list[dict[str, Any]] = []
+    noise: list[str] = []
+    for start in range(0, len(STREAM), step):
+        got, lines = deframer.feed(STREAM[start : start + step])
+        frames += got
+        noise += lines
+    assert frames == FRAMES
+    assert noise == ["Welcome!", "motd: "]
+    assert deframer.rest() == "trailing \ufffd"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        frame("another0", "report", report={}),  # a frame of some other visit
+        marker(TOKEN) + "{broken\n",
+        marker(TOKEN) + "[1, 2]\n",
+        marker(TOKEN) + "\n",
+        marker(TOKEN) + "[" * 100_000 + "\n",
+        marker(TOKEN).strip() + '{"kind": "report"}\n',  # no blank after the token
+    ],
+    ids=["other-token", "broken", "list", "empty", "deep", "no-blank"],
+)
+def test_what_is_no_frame_is_noise(line: str) -> None:
+    frames, noise = Deframer(TOKEN).feed(line.encode())
+    assert frames == []
+    assert noise == [line[:-1]]
+
+
+def test_a_line_ending_of_windows_does_not_hurt() -> None:
+    frames, noise = Deframer(TOKEN).feed(FIRST.encode().replace(b"\n", b"\r\n"))
+    assert frames == FRAMES[:1]
+    assert noise == []

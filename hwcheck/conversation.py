@@ -55,8 +55,7 @@ class Conversation:
                 raise late
             if heartbeat:
                 self._beat()
-            self.link.wait(min(left, LOOK_S))
-            if not self._read() and self.link.ended():
+            if not self._receive(min(left, LOOK_S)) and self.link.ended():
                 self._flush()
                 raise EndedError(*self.link.how_it_ended())
         return self._frames.pop(0)
@@ -64,11 +63,11 @@ class Conversation:
     def drain(self, seconds: float) -> None:
         """Keep what the command still writes until it ends, for at most ``seconds``."""
         end = time.monotonic() + seconds
-        while self._read() or not self.link.ended():
-            left = end - time.monotonic()
-            if left <= 0 or self._supervisor.stop.is_set():
+        left = seconds
+        while left > 0 and not self._supervisor.stop.is_set():
+            if not self._receive(min(left, LOOK_S)) and self.link.ended():
                 break
-            self.link.wait(min(left, LOOK_S))
+            left = end - time.monotonic()
         self._flush()
 
     def send(self, data: bytes, seconds: float, phase: str) -> None:
@@ -86,8 +85,8 @@ class Conversation:
         except LinkLostError:
             self._sent = time.monotonic()  # what it wrote before it ended may still be read
 
-    def _read(self) -> bool:
-        out, err = self.link.read()
+    def _receive(self, seconds: float) -> bool:
+        out, err = self.link.receive(seconds)
         self._bytes += len(out) + len(err)
         if out:
             frames, noise = self._deframer.feed(out)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 Fits = Callable[[Any], bool]
@@ -54,7 +55,7 @@ class _Compiler:
         tests = [*self._object(rest), *self._array(rest), *self._scalar(rest)]
         if rest:
             raise ValueError(f"schema keywords that are not supported: {', '.join(rest)}")
-        return tests[0] if len(tests) == 1 else lambda value: all(test(value) for test in tests)
+        return reduce(_both, tests)
 
     def _object(self, rest: dict[str, Any]) -> list[Fits]:
         keys = ("properties", "additionalProperties", "required", "maxProperties")
@@ -104,10 +105,10 @@ class _Compiler:
             tests.append(_one_of(rest.pop("enum")))
         if "anyOf" in rest:
             choices = [self.schema(choice) for choice in rest.pop("anyOf")]
-            tests.append(lambda value: any(choice(value) for choice in choices))
+            tests.append(reduce(_either, choices))
         if "maxLength" in rest:
             longest = rest.pop("maxLength")
-            tests.append(lambda value: not isinstance(value, str) or len(value) <= longest)
+            tests.append(lambda value: len(value) <= longest if isinstance(value, str) else True)
         if "pattern" in rest:
             search = re.compile(rest.pop("pattern")).search
             tests.append(lambda value: not isinstance(value, str) or bool(search(value)))
@@ -122,11 +123,20 @@ class _Compiler:
 def _type(names: str | list[str]) -> Fits:
     if isinstance(names, str):
         return TYPES[names]
-    tests = [TYPES[name] for name in names]
-    return lambda value: any(test(value) for test in tests)
+    return reduce(_either, [TYPES[name] for name in names])
+
+
+def _both(one: Fits, other: Fits) -> Fits:
+    return lambda value: one(value) and other(value)
+
+
+def _either(one: Fits, other: Fits) -> Fits:
+    return lambda value: one(value) or other(value)
 
 
 def _one_of(values: list[Any]) -> Fits:
+    if all(isinstance(one, str) for one in values):
+        return lambda value: value in values
     # In JSON true is not 1, as it is in Python.
     return lambda value: any(
         value == one and isinstance(value, bool) == isinstance(one, bool) for one in values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
@@ -14,9 +14,14 @@ def fold(names: Iterable[str]) -> str:
     A name that means something else to NodeSet (brackets, set operators, groups, ``%``) is left
     as it is and appended, so that what is shown always stands for exactly the names that came in.
     """
+    return _fold(tuple(dict.fromkeys(names)))
+
+
+@lru_cache(maxsize=4096)
+def _fold(names: tuple[str, ...]) -> str:
     plain: list[str] = []
     odd: list[str] = []
-    for name in dict.fromkeys(names):
+    for name in names:
         (plain if _survives(name) else odd).append(name)
     folded = str(_node_set(plain)) if plain else ""
     if plain and set(_node_set([folded])) != set(plain):
@@ -24,7 +29,7 @@ def fold(names: Iterable[str]) -> str:
     return ",".join(part for part in (folded, *odd) if part)
 
 
-def _node_set(names: list[str]) -> NodeSet:
+def _node_set(names: Sequence[str]) -> NodeSet:
     return NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP)
 
 

@@ -28,11 +28,11 @@ class Link(Protocol):
     def send(self, data: bytes) -> None:
         """Write all of it to the command's stdin. Raises LinkLostError."""
 
-    def wait(self, seconds: float) -> None:
-        """Return when there is something to read, the command has ended, or the time is over."""
+    def receive(self, seconds: float) -> tuple[bytes, bytes]:
+        """Return what came of stdout and of stderr, at most 64 kB each.
 
-    def read(self) -> tuple[bytes, bytes]:
-        """Return what is there of stdout and of stderr, at most 64 kB each."""
+        Waits up to ``seconds`` for something to come or for the command to end.
+        """
 
     def ended(self) -> bool:
         """Whether all output has been read and no more can come."""
@@ -54,29 +54,30 @@ class ChannelLink:
         self._channel = channel
         self._transport = channel.get_transport()
         self._hang_up = hang_up
-        # poll, not select: select fails on descriptors above 1023.
-        self._poll = select.poll()
-        self._poll.register(channel.fileno(), select.POLLIN)
 
     def send(self, data: bytes) -> None:
         """See Link."""
         try:
+            self._channel.settimeout(None)  # whoever calls bounds it
             self._channel.sendall(data)
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise LinkLostError(str(error) or "closed") from None
 
-    def wait(self, seconds: float) -> None:
-        """See Link."""
-        if self._channel.eof_received:  # the descriptor stays readable from here on
-            self._channel.status_event.wait(seconds)
-        else:
-            self._poll.poll(seconds * 1000)
+    def receive(self, seconds: float) -> tuple[bytes, bytes]:
+        """See Link.
 
-    def read(self) -> tuple[bytes, bytes]:
-        """See Link."""
+        Waits for stdout: what comes on stderr meanwhile is read when the time is over. (A
+        descriptor for both, Channel.fileno, costs two more descriptors and a pipe's traffic.)
+        """
         channel = self._channel
-        out = channel.recv(CHUNK_BYTES) if channel.recv_ready() else b""
-        return out, channel.recv_stderr(CHUNK_BYTES) if channel.recv_stderr_ready() else b""
+        channel.settimeout(0.0 if channel.recv_stderr_ready() else seconds)
+        out = b""
+        with contextlib.suppress(TimeoutError):
+            out = channel.recv(CHUNK_BYTES)
+        err = channel.recv_stderr(CHUNK_BYTES) if channel.recv_stderr_ready() else b""
+        if not out and not err and channel.eof_received:  # recv does not wait any more
+            channel.status_event.wait(seconds)
+        return out, err
 
     def ended(self) -> bool:
         """See Link."""
@@ -129,6 +130,7 @@ class LocalLink:
         self._stdin, self._readers = stdin, (stdout, stderr)
         self._pipes = (stdout.fileno(), stderr.fileno())
         self._open = set(self._pipes)
+        # poll, not select: select fails on descriptors above 1023.
         self._poll = select.poll()
         for pipe in self._pipes:
             self._poll.register(pipe, select.POLLIN)
@@ -141,17 +143,13 @@ class LocalLink:
         except (OSError, ValueError) as error:
             raise LinkLostError(str(error)) from None
 
-    def wait(self, seconds: float) -> None:
+    def receive(self, seconds: float) -> tuple[bytes, bytes]:
         """See Link."""
-        if self._open:
-            self._poll.poll(seconds * 1000)
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-
-    def read(self) -> tuple[bytes, bytes]:
-        """See Link."""
-        ready = {pipe for pipe, _ in self._poll.poll(0)}
+        if not self._open:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+            return b"", b""
+        ready = {pipe for pipe, _ in self._poll.poll(seconds * 1000)}
         out, err = (self._take(pipe) if pipe in ready else b"" for pipe in self._pipes)
         return out, err
 

@@ -55,8 +55,8 @@ sys.exit(main(request, path))
 # Every shell takes these words as they are: no quote but the outer ones, no backslash, no newline,
 # no exclamation mark. An empty sys.path entry would let a file in $HOME stand in for a module.
 LOADER = (
-    "import sys;sys.path=list(filter(None,sys.path));import base64,zlib;"
-    "exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
+    "import sys;sys.path=list(filter(None,sys.path));import binascii,zlib;"
+    "exec(zlib.decompress(binascii.a2b_base64(sys.argv.pop(1))))"
 )
 
 

@@ -24,7 +24,7 @@ import jsonschema
 from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.fast_schema import Fits, compile_schema
-from hwcheck.wire import Report, to_dict
+from hwcheck.wire import Report, to_dict, to_json
 
 FORMAT = 1
 
@@ -134,7 +134,7 @@ class RunFolder:
 
     def write_host(self, record: HostRecord) -> None:
         """Write ``nodes/<host>.json``."""
-        self._write_json(self.path / "nodes" / f"{record.host}.json", to_dict(record))
+        _replace(self.path / "nodes" / f"{record.host}.json", to_json(record) + "\n")
 
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``."""

@@ -6,6 +6,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import fabric
@@ -34,6 +35,17 @@ KEY_EXCHANGES_FIRST = ("curve25519-sha256@libssh.org",)
 CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
 
+class _Connection(fabric.Connection):  # type: ignore[misc]
+    """A connection that reads the shared configuration in its constructor only.
+
+    These two are keys of the configuration in Fabric: setting one rebuilds the whole
+    configuration, which is empty for a moment, and ``open`` reads the other, from any thread.
+    """
+
+    inline_ssh_env = None
+    authentication = SimpleNamespace(strategy_class=None)
+
+
 class SshSession:
     """A connection and what it stands on. ``close`` may be called twice and from any thread."""
 
@@ -50,7 +62,7 @@ class SshSession:
         self._sock: socket.socket | None = None
         self._proxy: Proxy | None = None
         self._attached = 0.0
-        self.connection = fabric.Connection(
+        self.connection = _Connection(
             endpoint.address,
             user=endpoint.user,
             port=endpoint.port,

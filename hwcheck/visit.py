@@ -55,7 +55,8 @@ class Visit:
         self._listener = listener
         self._started = time.monotonic()
         self._started_utc = utc_now()
-        self._results: list[dict[str, Any]] = []
+        self._raw: list[dict[str, Any]] = []
+        self._results: list[CheckResult] = []
         self._report: Report | None = None
 
     def run(self) -> HostRecord:
@@ -156,25 +157,23 @@ class Visit:
             raise _invalid(f"a result does not fit its schema: {problem}")
         if result["check"] not in self._request.checks:
             raise _invalid(f"a result of {result['check'][:50]!r}, which nobody asked for")
-        if any(result["check"] == earlier["check"] for earlier in self._results):
+        if any(result["check"] == earlier.check for earlier in self._results):
             raise _invalid(f"two results of {result['check']}")
-        self._results.append(result)
+        self._raw.append(result)
+        self._results.append(CheckResult.from_dict(result))
         self._listener.record(self._record("partial", RUN, "the visit is under way"))
 
     def _take_report(self, report: Any) -> None:
         # The results were checked one by one as they came: only the rest is new.
-        if not isinstance(report, dict) or report.get("results") != self._results:
+        if not isinstance(report, dict) or report.get("results") != self._raw:
             raise _invalid("the report does not repeat the results that came before it")
         problem = schema_problem({**report, "results": []}, "report")
         if problem:
             raise _invalid(f"the report does not fit its schema: {problem}")
-        missing = [name for name in self._request.checks if name not in self._checks()]
+        missing = set(self._request.checks) - {result.check for result in self._results}
         if missing:
-            raise _invalid(f"the report lacks {', '.join(missing)}")
-        self._report = Report.from_dict(report)
-
-    def _checks(self) -> set[str]:
-        return {result["check"] for result in self._results}
+            raise _invalid(f"the report lacks {', '.join(sorted(missing))}")
+        self._report = Report.from_dict({**report, "results": []})
 
     def _refuse_error(self, frame: dict[str, Any]) -> None:
         if frame.get("kind") != "error":
@@ -193,9 +192,9 @@ class Visit:
 
     def _record(self, state: str, phase: str, reason: str) -> HostRecord:
         took = time.monotonic() - self._started
-        report = self._report
-        if report is None and self._results:
-            report = Report({}, tuple(map(CheckResult.from_dict, self._results)), took)
+        report = self._report or (Report({}, (), took) if self._results else None)
+        if report is not None:
+            report = replace(report, results=tuple(self._results))
         return HostRecord(self._host.name, state, reason, phase, self._started_utc, took, report)
 
 

@@ -10,7 +10,7 @@ kept in the host's log. The token is drawn by the controller for each visit.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 PROTOCOL = 1
@@ -148,9 +148,14 @@ class Report:
         return cls(**rest)
 
 
+def to_json(record: Any) -> str:
+    """Return a record as JSON on one line. Raises ValueError for a NaN or an infinity."""
+    return json.dumps(record, default=vars, allow_nan=False)
+
+
 def to_dict(record: Any) -> Dict[str, Any]:
     """Return a record as plain JSON types. Raises ValueError for a NaN or an infinity."""
-    plain: Dict[str, Any] = json.loads(json.dumps(asdict(record), allow_nan=False))
+    plain: Dict[str, Any] = json.loads(to_json(record))
     return plain
 
 

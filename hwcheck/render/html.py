@@ -10,12 +10,12 @@ import jinja2
 from markupsafe import Markup
 
 from hwcheck.fold import fold
-from hwcheck.judge.legs import largest, wrong_elements
+from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.nccl import nccl_env
+from hwcheck.node import checks
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
-from hwcheck.render.view import HostView, host_views
+from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
 from hwcheck.results import Run
 from hwcheck.text import binary_size, block, duration, line, number
 from hwcheck.wire import Leg, SizeTiming
@@ -38,13 +38,29 @@ CLASSES = {
 SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
 
 
+QUIET = ("pass", "recorded")
+"""Outcomes of a check that are no complaint."""
+
+
+@dataclass(frozen=True)
+class LimitView:
+    """A limit that a check declares, in words."""
+
+    check: str
+    metric: str
+    text: str
+    source: str
+    confidence: str
+
+
 @dataclass(frozen=True)
 class LegView:
     """One leg as the page shows it; ``log`` is empty where it is left out or there is none."""
 
     leg: Leg
+    figure: str
+    bad: bool
     sizes: tuple[SizeTiming, ...]
-    wrong: int
     log: str
     log_left_out: bool
 
@@ -54,6 +70,8 @@ class HostDetails:
     """One host's section."""
 
     view: HostView
+    bad: tuple[CheckView, ...]
+    good: tuple[CheckView, ...]
     legs: tuple[LegView, ...]
     not_applicable: tuple[tuple[str, str], ...]
     opened: bool
@@ -75,14 +93,22 @@ def html(run: Run, judgement: Judgement, advice: Advice) -> str:
             coverage=words.coverage(judgement),
             notes=words.notes(run),
             groups=words.outcome_groups(judgement),
-            nccl_text=nccl_env(advice.nccl) if advice.nccl.settings else "",
             plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
             hosts=views,
             details=_details(shown, brief=brief),
+            limits=list(_limits(run)),
             brief=brief,
             limit=DETAILED_HOSTS,
         )
     )
+
+
+def _limits(run: Run) -> Iterator[LimitView]:
+    registry = checks.load()
+    for name in run.meta.checks:
+        for metric in registry[name].metrics if name in registry else ():
+            for limit in metric.limits:
+                yield LimitView(name, metric.name, limit.text(), limit.source, limit.confidence)
 
 
 def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]:
@@ -90,18 +116,39 @@ def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]
     for index, view in enumerate(views):
         legs = []
         for leg in (leg for check in view.checks for leg in check.legs):
-            bad = leg.state in ("hang", "failed") or wrong_elements(leg) > 0
-            log = block(leg.log_tail, LOG_CHARACTERS) if bad and logs_left else ""
-            logs_left -= bool(log)
-            left_out = bool(bad and leg.log_tail and not log)
-            legs.append(LegView(leg, _sizes(leg, brief), wrong_elements(leg), log, left_out))
-        by_reason: dict[str, list[str]] = {}
-        for check in view.checks:
-            if check.outcome == "not applicable":
-                by_reason.setdefault(check.reason, []).append(check.check)
-        absent = tuple((", ".join(names), reason) for reason, names in by_reason.items())
-        opened = index < OPEN_HOSTS and view.verdict.outcome != "pass"
-        yield HostDetails(view, tuple(legs), absent, opened)
+            item = _leg_view(leg, brief=brief, log=logs_left > 0)
+            logs_left -= bool(item.log)
+            legs.append(item)
+        apply = [check for check in view.checks if check.outcome != "not applicable"]
+        yield HostDetails(
+            view,
+            bad=tuple(check for check in apply if check.outcome not in QUIET),
+            good=tuple(check for check in apply if check.outcome in QUIET),
+            legs=tuple(legs),
+            not_applicable=_not_applicable(view),
+            opened=index < OPEN_HOSTS and view.verdict.outcome != "pass",
+        )
+
+
+def _leg_view(leg: Leg, *, brief: bool, log: bool) -> LegView:
+    bad = not is_clean(leg)
+    text = block(leg.log_tail, LOG_CHARACTERS) if bad and log else ""
+    return LegView(
+        leg=leg,
+        figure=leg_figure(leg),
+        bad=bad,
+        sizes=_sizes(leg, brief),
+        log=text,
+        log_left_out=bool(bad and leg.log_tail and not text),
+    )
+
+
+def _not_applicable(view: HostView) -> tuple[tuple[str, str], ...]:
+    by_reason: dict[str, list[str]] = {}
+    for check in view.checks:
+        if check.outcome == "not applicable":
+            by_reason.setdefault(check.reason, []).append(check.check)
+    return tuple((", ".join(names), reason) for reason, names in by_reason.items())
 
 
 def _sizes(leg: Leg, brief: bool) -> tuple[SizeTiming, ...]:

@@ -102,7 +102,7 @@ def _host_row(view: HostView) -> tuple[str, ...]:
     verdict = view.verdict
     measured = f"{verdict.measured} of {verdict.asked}"
     word = words.OUTCOME_WORDS[verdict.outcome]
-    return view.name, word, measured, view.gpus, view.busbw, line(verdict.reason, 160)
+    return view.name, word, measured, view.gpus, view.busbw, line(view.why, 160)
 
 
 def _host_details(view: HostView, *, logs: bool) -> Iterator[str]:

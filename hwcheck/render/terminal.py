@@ -55,7 +55,7 @@ def _hosts(run: Run, judgement: Judgement) -> Table:
     for view in host_views(run, judgement):
         verdict = view.verdict
         measured = f"{verdict.measured} of {verdict.asked}"
-        key = (verdict.outcome, measured, view.gpus, line(verdict.reason, 160))
+        key = (verdict.outcome, measured, view.gpus, line(view.why, 160))
         rows.setdefault(key, []).append(view)
     for (outcome, measured, gpus, why), views in list(rows.items())[:MOST_ROWS]:
         table.add_row(

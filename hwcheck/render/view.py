@@ -14,8 +14,12 @@ from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, line, number, quantity
 from hwcheck.wire import CheckResult, Leg, Sample, SizeTiming
 
+EXERCISE_MARK = " (exercise: gloo on the CPU)"
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""
+
+
+MOST_SUBJECTS = 4
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,25 @@ class HostView:
         """The inventory's name."""
         return self.verdict.host
 
+    @property
+    def exercise(self) -> bool:
+        """Whether a collective ran on the CPU only."""
+        return any(check.exercise for check in self.checks)
+
+    @property
+    def why(self) -> str:
+        """Why the outcome is not ``pass``, in one line: the first figures that broke a limit."""
+        outcome = self.verdict.outcome
+        if outcome == "pass" or self.record.report is None:
+            return line(self.verdict.reason)
+        parts = [
+            f"{line(check.check, 60)}: {row.metric} {row.value}{_of(row.subjects)}"
+            for check in self.checks
+            for row in check.rows[:1]
+            if check.outcome == row.outcome == outcome
+        ]
+        return "; ".join(parts[:2]) or line(self.verdict.reason)
+
 
 def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
     """Yield the hosts, worst outcome first, then in inventory order."""
@@ -97,7 +120,7 @@ def busbw(record: HostRecord) -> str:
     parts = []
     for leg in legs:
         name = f"{line(leg.collective, 60)} " if len(legs) > 1 else ""
-        mark = " (exercise: gloo on the CPU)" if leg.exercise else ""
+        mark = EXERCISE_MARK if leg.exercise else ""
         parts.append(f"{name}{leg_figure(leg)}{mark}")
     return ", ".join(parts)
 
@@ -105,16 +128,16 @@ def busbw(record: HostRecord) -> str:
 def busbw_range(views: Sequence[HostView]) -> str:
     """Return the default legs' busbw over several hosts: one text, or the range at each size."""
     texts = dict.fromkeys(view.busbw for view in views if view.busbw and view.peak is None)
-    by_size: dict[tuple[int, str], list[float]] = {}
+    by_size: dict[tuple[int, bool], list[float]] = {}
     for view in views:
         if view.peak is not None:
-            mark = view.busbw.partition(" (")[2]
-            by_size.setdefault((view.peak.size_bytes, mark), []).append(view.peak.busbw_gbps)
-    for (size, mark), figures in by_size.items():
+            key = (view.peak.size_bytes, view.exercise)
+            by_size.setdefault(key, []).append(view.peak.busbw_gbps)
+    for (size, exercise), figures in by_size.items():
         low, high = number(min(figures)), number(max(figures))
         shown = low if low == high else f"{low} to {high}"
-        note = f" ({mark}" if mark else ""
-        texts[f"{shown} GB/s at {binary_size(size)}{note}"] = None
+        mark = EXERCISE_MARK if exercise else ""
+        texts[f"{shown} GB/s at {binary_size(size)}{mark}"] = None
     return "; ".join(list(texts)[:4])
 
 
@@ -201,8 +224,21 @@ def _merge(
     if ranges and len(by_value) >= MERGE_FROM and len(values) == len(members):
         numbers = [value for value in values if isinstance(value, int | float)]
         low, high = number(min(numbers)), number(max(numbers))
-        subjects = fold(line(member.subject, 80) for member in members)
+        subjects = _subjects(line(member.subject, 80) for member in members)
         yield f"{low} to {high} {line(unit, 40)}".rstrip(), subjects
         return
     for value, names in by_value.items():
-        yield value, fold(names)
+        yield value, _subjects(names)
+
+
+def _of(subjects: str) -> str:
+    return "" if subjects == "node" else f" ({subjects})"
+
+
+def _subjects(names: Iterable[str]) -> str:
+    """Fold ``gpu0 ... gpu7``; names of several words (``leg default``) are listed."""
+    listed = list(dict.fromkeys(names))
+    if not any(" " in name for name in listed):
+        return fold(listed)
+    more = f" and {len(listed) - MOST_SUBJECTS} more" if len(listed) > MOST_SUBJECTS else ""
+    return ", ".join(listed[:MOST_SUBJECTS]) + more

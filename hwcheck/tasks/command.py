@@ -22,7 +22,8 @@ class Command(fabric.Task):  # type: ignore[misc]
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """Give only the flags of ``SHORT_FLAGS`` a letter."""
         options: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        options["names"] = options["names"][:1] + [SHORT_FLAGS[name]] * (name in SHORT_FLAGS)
+        short = [SHORT_FLAGS[name]] if name in SHORT_FLAGS else []
+        options["names"] = options["names"][:1] + short
         return options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,11 @@ from rich.console import Console
 from hwcheck.judge.judge import judge
 from hwcheck.recommend.actions import advise
 from hwcheck.recommend.nccl import nccl_conf, nccl_env
-from hwcheck.render import html, junit, markdown, summary, terminal
+from hwcheck.render.html import html
+from hwcheck.render.junit import junit
+from hwcheck.render.markdown import markdown
+from hwcheck.render.summary import summary
+from hwcheck.render.terminal import terminal
 from hwcheck.results import read_run, write_rendered
 
 
@@ -26,16 +30,16 @@ def show(path: Path, *, as_json: bool) -> int:
     write_rendered(
         path,
         {
-            "report.html": html.render(run, judgement, advice),
-            "report.md": markdown.render(run, judgement, advice),
-            "junit.xml": junit.render(run, judgement, advice),
+            "report.html": html(run, judgement, advice),
+            "report.md": markdown(run, judgement, advice),
+            "junit.xml": junit(run, judgement, advice),
             "nccl.conf": nccl_conf(advice.nccl),
             "nccl.env": nccl_env(advice.nccl),
         },
     )
     if as_json:
-        json.dump(summary.render(run, judgement, advice), sys.stdout, indent=1, allow_nan=False)
+        json.dump(summary(run, judgement, advice), sys.stdout, indent=1, allow_nan=False)
         sys.stdout.write("\n")
     else:
-        Console().print(terminal.render(run, judgement, advice))
+        Console().print(terminal(run, judgement, advice))
     return judgement.exit_code

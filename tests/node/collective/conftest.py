@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,8 +33,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def marked(mark: str) -> Callable[[], list[int]]:
-    """The processes that were started with the mark and are alive now."""
+def marked(mark: str) -> Iterator[Callable[[], list[int]]]:
+    """The processes that were started with the mark and are alive now; none outlives the test."""
 
     def find() -> list[int]:
         wanted = f"{MARK}={mark}".encode()
@@ -42,7 +44,9 @@ def marked(mark: str) -> Callable[[], list[int]]:
                 found.append(int(entry.name))
         return found
 
-    return find
+    yield find
+    for pid in find():
+        os.kill(pid, signal.SIGKILL)
 
 
 def environment(process: Path) -> list[bytes]:

@@ -76,8 +76,8 @@ def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:
 def hung(name: str = "default", **changes: Any) -> Leg:
     """A leg that hung in its first size."""
     tail = "rank 0: 1 MiB warm-up\nrank 1: 1 MiB warm-up\nno sign of life for 20 s, killed"
-    reason = "no progress for 20 s"
-    return leg(name, state="hang", sizes=(), reason=reason, log_tail=tail, **changes)
+    known = {"state": "hang", "sizes": (), "reason": "no progress for 20 s", "log_tail": tail}
+    return leg(name, **(known | changes))
 
 
 def wrong(name: str = "default", elements: int = 7, **changes: Any) -> Leg:

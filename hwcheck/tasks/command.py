@@ -30,8 +30,8 @@ class Command(fabric.Task):  # type: ignore[misc]
         """Run the task. Fabric's own ``-H`` would run it once per host: refuse it."""
         if args and isinstance(args[0], Connection):
             raise Exit(
-                f"-H/--hosts before the task name would run {self.name} once per host; "
-                f"write: {self.name} --hosts {args[0].original_host}",
+                f"hwcheck: -H runs {self.name} once per host; put the hosts after the task: "
+                f"{self.name} --hosts INVENTORY, or --hosts node1,node2",
                 code=2,
             )
         if args and args[0].config.get("connect_kwargs"):
@@ -49,3 +49,13 @@ def command(**options: Any) -> Callable[[Callable[..., None]], Command]:
     """Make a function a task of ours; ``options`` are Fabric's."""
     decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=Command, **options)
     return decorate
+
+
+def whole(flag: str, text: str, least: int) -> int:
+    """Return the whole number that a flag was given. Raises UsageError.
+
+    Invoke's own conversion answers a word with a traceback.
+    """
+    if not text.isdecimal() or int(text) < least:
+        raise UsageError(f"{flag} {text}: it takes a whole number from {least}")
+    return int(text)

@@ -21,7 +21,7 @@ from hwcheck.phases import Deadlines
 from hwcheck.plan import PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
-from hwcheck.tasks.command import command
+from hwcheck.tasks.command import command, whole
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.selection import select
@@ -29,14 +29,15 @@ from hwcheck.tasks.selection import select
 
 @command(
     help={
-        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
+        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
+        "(default: inventory/local.yml, this machine)",
         "limit": "Ansible pattern of hosts to visit (h100:!node03)",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
-        "profile": "quick (under a minute of load per node), standard or burn_in",
-        "forks": "hosts visited at once",
-        "timeout": "seconds that one host's visit may take; 0: as the profile says",
-        "out": "folder in which the run folder is made",
+        "profile": "quick (default; under a minute of load per node), standard or burn_in",
+        "forks": "hosts visited at once (default 32)",
+        "timeout": "seconds that one host's visit may take (default: as the profile says)",
+        "out": "folder in which the run folder is made (default: runs)",
         "force": "load nodes that are at work",
         "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
         "json": "print a machine-readable summary on stdout",
@@ -50,8 +51,8 @@ def validate(
     only: str = "",
     skip: str = "",
     profile: str = "quick",
-    forks: int = 32,
-    timeout: int = 0,
+    forks: str = "32",
+    timeout: str = "0",
     out: str = "runs",
     force: bool = False,
     accept_new_host_keys: bool = False,
@@ -61,8 +62,7 @@ def validate(
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
     if profile not in PROFILES:
         raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
-    if forks < 1 or timeout < 0:
-        raise UsageError("--forks must be at least 1 and --timeout at least 0")
+    at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
     names = select(registry.load(), only, skip)
     cluster = inventory.read(hosts, limit)
     for warning in cluster.warnings:
@@ -74,7 +74,7 @@ def validate(
         profile,
         limit=limit,
         force=force,
-        timeout_s=timeout or None,
+        timeout_s=timeout_s or None,
         payload_sha256=built.sha256,
     )
     stop = threading.Event()
@@ -84,7 +84,7 @@ def validate(
     folder = RunFolder.create(Path(out), plan.meta)
     with _stop_on_signal(stop), Progress(len(plan.hosts), verbose=verbose) as progress:
         fan_out(
-            plan.hosts, plan.requests, built, folder, connector, forks=forks, progress=progress
+            plan.hosts, plan.requests, built, folder, connector, forks=at_once, progress=progress
         )
     folder.finish(interrupted=stop.is_set())
     raise Exit(code=show(folder.path, as_json=json))

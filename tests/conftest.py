@@ -1,4 +1,4 @@
-"""What the tests of the payload share: a stand-in for NVIDIA's library."""
+"""What tests share: a stand-in for NVIDIA's library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         assert os.environ.get("CI") != "true", "gcc is missing, and CI must not skip this"
         pytest.skip("gcc is needed to build a stand-in for libnvidia-ml")
-    source = Path(__file__).with_name("fake_nvml.c")
+    source = Path(__file__).with_name("node") / "fake_nvml.c"
     folder = tmp_path_factory.mktemp("nvml")
     for name, flags in (("new", []), ("old", ["-DOLD_DRIVER"])):
         (folder / name).mkdir()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests import factories
+from tests.factories import gpu_host, leg
+from tests.render.example import Judged, example, judged
+
+
+@pytest.fixture(scope="session")
+def shown() -> Judged:
+    return example()
+
+
+@pytest.fixture(scope="session")
+def cpu_only() -> Judged:
+    return judged(factories.run(factories.record("localhost", factories.cpu_results())))
+
+
+@pytest.fixture(params=range(len(factories.HOSTILE)))
+def hostile(request: pytest.FixtureRequest) -> Judged:
+    """A run in which everything that a node may write is hostile."""
+    text = factories.HOSTILE[request.param]
+    bad = leg(
+        state="failed", reason=text, library=text, env={text: text}, notes=(text,), log_tail=text
+    )
+    odd = [replace(bad, leg=text, collective=text), bad, leg("p2p_off", 21.0)]
+    host = gpu_host("node01", odd, nvlink_links=0)
+    assert host.report is not None
+    answers = tuple(
+        replace(
+            result,
+            reason=text,
+            state="could_not_measure" if result.check == "driver" else result.state,
+            samples=tuple(
+                replace(s, value=text if isinstance(s.value, str) else s.value, subject=text)
+                for s in result.samples
+            ),
+        )
+        for result in host.report.results
+    )
+    facts = {"hostname": text, "gpus": [{"name": text, "nvlink_links": text}]}
+    lying = replace(host, report=replace(host.report, facts=facts, results=answers))
+    dead = factories.record("node02", None, phase=text, reason=text)
+    return judged(factories.run(lying, dead, inventory=text, limit=text))

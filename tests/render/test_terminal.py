@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from hwcheck.render.terminal import terminal
+from tests import factories
+from tests.factories import gpu_host
+from tests.render.example import Judged, judged
+
+
+def _print(result: Judged, *, width: int = 120, color: bool = False) -> str:
+    out = io.StringIO()
+    Console(
+        file=out, width=width, force_terminal=color, color_system="standard" if color else None
+    ).print(terminal(*result))
+    return out.getvalue()
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
+    text = _words(_print(shown))
+    assert text.startswith("3 of 6 hosts failed; 1 could not be judged in full.")
+    for part in (
+        "node[01-02]",
+        "433.6 to 446.5 GB/s at 1 GiB",
+        "1. failed all_reduce on node05",
+        "Look with: nvidia-smi -q -d POWER",
+        "NCCL: no setting for the whole cluster",
+        "report.html",
+    ):
+        assert part in text
+
+
+def test_it_fits_a_narrow_terminal(shown: Judged) -> None:
+    rows = _print(shown, width=60).splitlines()
+    assert max(len(row.rstrip()) for row in rows) <= 60
+
+
+def test_an_exercise_is_marked(cpu_only: Judged) -> None:
+    text = _words(_print(cpu_only))
+    assert "exercise: gloo on the CPU" in text
+    assert "No GPU was measured in this run." in text
+
+
+def test_hostile_text_reaches_no_terminal(hostile: Judged) -> None:
+    text = _print(hostile)
+    assert "\x1b" not in text
+    assert not any(ord(char) < 32 and char != "\n" for char in text)
+    assert len(text) < 40_000
+
+
+def test_markup_from_a_node_stays_text() -> None:
+    reason = "[bold red]x[/bold red] [/] [link=http://example.invalid]"
+    dead = factories.record("a", None, phase="connect", reason=reason)
+    assert "[bold red]x[/bold red]" in _words(_print(judged(factories.run(dead))))
+
+
+def test_a_thousand_equal_hosts_are_one_row() -> None:
+    text = _print(judged(factories.run(*(gpu_host(f"n{i:04d}") for i in range(1000)))))
+    assert "n[0000-0999]" in text
+    assert len(text.splitlines()) < 15

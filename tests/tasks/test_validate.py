@@ -1,0 +1,141 @@
+"""`hwcheck validate` and `hwcheck report` as their user runs them, on nodes of this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from hwcheck.results import schema_problem
+from tests.node.roots import Root
+
+HWCHECK = Path(sys.executable).parent / "hwcheck"
+FILES = {"run.json", "report.html", "report.md", "junit.xml", "nccl.conf", "nccl.env", "nodes"}
+ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    """One local host that looks like a node with two GPUs."""
+    root = Root(tmp_path / "root")
+    for address in ADDRESSES:
+        port = root.device(address)
+        root.write(port + "/max_link_width", "8\n")
+        root.write(port + "/max_link_speed", "32.0 GT/s PCIe\n")
+    version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 UTC 2025\n"
+    root.write("proc/driver/nvidia/version", version)
+    file = tmp_path / "cluster.yml"
+    file.write_text(
+        "all:\n  hosts:\n    node01:\n      ansible_connection: local\n"
+        '      ansible_python_interpreter: "{{ ansible_playbook_python }}"\n'
+        f"      hwcheck_host_root: {root.path}\n      hwcheck_gpus: 2\n"
+    )
+    return file
+
+
+def hwcheck(
+    folder: Path, *argv: str, library: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    env = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    if library is not None:
+        env["LD_LIBRARY_PATH"] = str(library)
+    return subprocess.run(
+        [HWCHECK, *argv], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def the_run(folder: Path) -> Path:
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+def test_a_node_that_passes(inventory: Path, fake_nvml: Path) -> None:
+    folder = inventory.parent
+    argv = ("validate", "--hosts", str(inventory), "--only", "driver,gpu_count,pcie_link", "--json")
+    done = hwcheck(folder, *argv, library=fake_nvml / "new")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["outcome"], summary["exit_code"]) == ("pass", 0)
+    assert "node01: reported after" in done.stderr
+    run = the_run(folder)
+    assert {path.name for path in run.iterdir()} == FILES
+    assert schema_problem(json.loads((run / "run.json").read_text()), "run") == ""
+    assert ET.parse(run / "junit.xml").getroot().tag == "testsuites"
+
+
+def test_a_node_that_fails_and_its_report_again(inventory: Path, fake_nvml: Path) -> None:
+    folder = inventory.parent
+    argv = ("validate", "--hosts", str(inventory), "-v")
+    argv += ("--only", "power_cap,persistence_mode")
+    done = hwcheck(folder, *argv, library=fake_nvml / "new")
+    assert done.returncode == 1, done.stderr
+    assert "power_limit_percent" in done.stdout
+    assert "node01: power_cap" in done.stderr
+    run = the_run(folder)
+    first = {name: (run / name).read_bytes() for name in ("report.html", "report.md", "junit.xml")}
+    for name in first:
+        (run / name).unlink()
+    again = hwcheck(folder, "report", str(run))
+    assert again.returncode == 1, again.stderr
+    assert {name: (run / name).read_bytes() for name in first} == first
+
+
+def test_nvml_that_fails_on_a_node_with_gpus_is_a_failure(inventory: Path) -> None:
+    argv = ("validate", "--hosts", str(inventory), "--only", "gpu_count,driver")
+    done = hwcheck(inventory.parent, *argv)
+    assert done.returncode == 1, done.stderr
+    assert "nvml_gpus" in done.stdout
+
+
+def test_a_host_that_cannot_be_reached_is_not_measured(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yml"
+    file.write_text(
+        "all:\n  hosts:\n    away: {ansible_host: 127.0.0.1, ansible_port: 1, ansible_user: u}\n"
+    )
+    done = hwcheck(tmp_path, "validate", "--hosts", str(file))
+    assert done.returncode == 3, done.stderr
+    assert "away: unreachable after" in done.stderr
+    assert "connect" in done.stdout
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yml"
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o755)
+    file.write_text(
+        "all:\n  hosts:\n    slow:\n      ansible_connection: local\n"
+        f"      ansible_python_interpreter: {script}\n"
+    )
+    process = subprocess.Popen(
+        [HWCHECK, "validate", "--hosts", file, "-v"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "slow: started\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 3, err
+    assert time.monotonic() - began < 15
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    run = the_run(tmp_path)
+    assert json.loads((run / "run.json").read_text())["interrupted"] is True
+    assert {path.name for path in run.iterdir()} == FILES
+    assert hwcheck(tmp_path, "report", str(run)).returncode == 3
+
+
+def test_checks_lists_limits_with_their_sources(tmp_path: Path) -> None:
+    done = hwcheck(tmp_path, "checks")
+    assert done.returncode == 0
+    for text in ("power_cap", "power_limit_w [W]", "nvmlDeviceGetEnforcedPowerLimit", "loads the"):
+        assert text in done.stdout

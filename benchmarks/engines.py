@@ -67,6 +67,13 @@ def _ballast(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
+def _store(target: Target, address: str, text: str | bytes) -> bool:
+    """Keep an answer in a file of its own; return whether it is whole."""
+    results = json.loads(text)
+    (target.folder / f"{address}.json").write_text(json.dumps(results))
+    return len(results) == CHECKS
+
+
 def visit_with_hwcheck(target: Target, payload_bytes: int) -> int:
     """Go the whole of hwcheck's way: visit, schema check, one file per host."""
     from hwcheck.connect import Connector
@@ -127,7 +134,7 @@ def visit_with_asyncssh(target: Target, payload_bytes: int) -> int:
             asyncssh.connect(address, target.port, username="root", **lean) as connection,
         ):
             done = await connection.run(command, input=data, encoding=None)
-        return len(json.loads(done.stdout)) == CHECKS
+        return _store(target, address, done.stdout)
 
     async def visit_all() -> int:
         gate = asyncio.Semaphore(FORKS)
@@ -155,7 +162,7 @@ def visit_with_parallel_ssh(target: Target, payload_bytes: int) -> int:
         for output in outputs:
             output.stdin.write(data)
             output.stdin.flush()
-    return sum(len(json.loads("".join(output.stdout))) == CHECKS for output in outputs)
+    return sum(_store(target, output.host, "".join(output.stdout)) for output in outputs)
 
 
 MODULES = {"hwcheck": "hwcheck.run", "asyncssh": "asyncssh", "parallel-ssh": "pssh.clients"}

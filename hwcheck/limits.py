@@ -65,7 +65,7 @@ class Equal:
 
 @dataclass(frozen=True)
 class AtLeast:
-    """fail below ``fail``, warn below ``warn``; both are shares of the operand where ``of`` is set."""
+    """fail below ``fail``, warn below ``warn``; shares of the operand where ``of`` is set."""
 
     source: str
     fail: Optional[float] = None
@@ -89,7 +89,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class AtMost:
-    """fail above ``fail``, warn above ``warn``; both are shares of the operand where ``of`` is set."""
+    """fail above ``fail``, warn above ``warn``; shares of the operand where ``of`` is set."""
 
     source: str
     fail: Optional[float] = None

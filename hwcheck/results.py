@@ -105,7 +105,7 @@ def utc_now() -> str:
 
 
 class RunFolder:
-    """Writes one run. Every write replaces a file as a whole, so a reader never sees half of one."""
+    """Writes one run. A file is replaced as a whole, so a reader never sees half of one."""
 
     def __init__(self, path: Path, meta: RunMeta) -> None:
         self.path = path

@@ -71,6 +71,7 @@ class _FanOut:
         self._running: dict[str, tuple[float, str]] = {}
         self._last: dict[str, HostRecord] = {}
         self._unwritten: set[str] = set()
+        self._due: set[str] = set()
 
     def run(self, hosts: Sequence[Host], forks: int) -> None:
         """See fan_out."""
@@ -103,11 +104,16 @@ class _FanOut:
                         return
 
     def _write_unwritten(self) -> None:
-        """Write what has arrived since the last look: one write for results that come together."""
+        """Write what arrived before the last look and is not final yet.
+
+        So results that come together cost one write, and a short visit costs only its last.
+        """
         with self._lock:
-            for host in self._unwritten & self._running.keys():
+            for host in self._unwritten & self._due & self._running.keys():
                 self._folder.write_host(self._last[host])
-            self._unwritten.clear()
+                self._unwritten.discard(host)
+            self._unwritten &= self._running.keys()
+            self._due = set(self._unwritten)
 
     def _abandon(self) -> None:
         with self._lock:

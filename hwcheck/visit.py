@@ -88,14 +88,15 @@ class Visit:
         if self._host.become and self._host.become_password is not None:
             talk.send(self._host.become_password.encode() + b"\n", limits.hello_s, BECOME)
         end = time.monotonic() + limits.hello_s
-        late = VisitError(PYTHON, f"nothing from {self._host.python} within {limits.hello_s:g} s")
+        phase, what = (BECOME, "sudo") if self._host.become else (PYTHON, self._host.python)
+        late = VisitError(phase, f"nothing from {what} within {limits.hello_s:g} s")
         try:
             frame = talk.frame(end, late, heartbeat=False)
         except EndedError as ended:
             self._explain_start(ended, talk.last_line)
         except VisitError as error:
             if error is late and talk.last_line:
-                raise VisitError(PYTHON, f"{late.reason}; last line: {_cut(talk)}") from None
+                raise VisitError(phase, f"{late.reason}; last line: {_cut(talk)}") from None
             raise
         self._refuse_error(frame)
         if frame.get("kind") != "hello" or not isinstance(frame.get("cached"), bool):

@@ -204,11 +204,17 @@ def record(
 
 
 def gpu_host(
-    host: str, legs: Sequence[Leg] | None = None, *, nvlink_links: Any = 18, **values: Any
+    host: str,
+    legs: Sequence[Leg] | None = None,
+    *,
+    gpu_name: str = "NVIDIA H100 80GB HBM3",
+    nvlink_links: Any = 18,
+    **values: Any,
 ) -> HostRecord:
     """A healthy host with 8 GPUs."""
     legs = (leg(), leg("p2p_off", 40.0), leg("net", 9.0)) if legs is None else legs
-    return record(host, results(legs, **values), gpus=gpu_facts(nvlink_links=nvlink_links))
+    gpus = gpu_facts(name=gpu_name, nvlink_links=nvlink_links)
+    return record(host, results(legs, **values), gpus=gpus)
 
 
 def run(*records: HostRecord, checks: Sequence[str] = CHECKS, **changes: Any) -> Run:

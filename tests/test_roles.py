@@ -21,7 +21,8 @@ def wheelhouse(tmp_path: Path) -> Path:
     files = {
         "demo_pkg.py": "",
         "demo_pkg-1.0.dist-info/METADATA": metadata,
-        "demo_pkg-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "demo_pkg-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
         "demo_pkg-1.0.dist-info/RECORD": "",
     }
     with zipfile.ZipFile(folder / "demo_pkg-1.0-py3-none-any.whl", "w") as wheel:

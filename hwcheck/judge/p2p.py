@@ -1,4 +1,4 @@
-"""The default leg against the leg without P2P: is the transport that NCCL picks the faster one?"""
+"""The default leg against the leg without P2P: which transport is the faster one."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from hwcheck.limits import Limit
 from hwcheck.wire import Leg, Request, Sample
 
 
-class CouldNotMeasure(Exception):
+class CouldNotMeasure(Exception):  # noqa: N818 - an answer, not an error
     """A quantity cannot be read here; the reason is for the operator. Never a pass or a fail."""
 
 
-class NotApplicable(Exception):
+class NotApplicable(Exception):  # noqa: N818
     """The check has no meaning on this node; it does not count against coverage."""
 
 
@@ -33,7 +33,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do when a check fails: likely cause, fix, a command to confirm it, a role to mend it."""
+    """What to do when a check fails: likely cause, fix, a command that shows it, a role."""
 
     cause: str
     fix: str
@@ -80,7 +80,7 @@ def check(
 
 
 class Gpu(Protocol):
-    """One GPU as a check sees it. Every method raises CouldNotMeasure where NVML does not answer."""
+    """One GPU as a check sees it. A method raises CouldNotMeasure where NVML does not answer."""
 
     @property
     def subject(self) -> str:
@@ -93,13 +93,13 @@ class Gpu(Protocol):
         """Enforced power limit: the smallest of all that are in force."""
 
     def power_limit_default_w(self) -> float:
-        """The board's default power limit."""
+        """Power limit that the board boots with."""
 
     def temperature_c(self) -> int:
         """Core temperature now."""
 
     def temperature_slowdown_c(self) -> int:
-        """The board's own threshold at which hardware slows down."""
+        """Threshold of the board's own at which hardware slows down."""
 
     def utilization_percent(self) -> int:
         """Share of the last sample period in which a kernel ran."""
@@ -157,7 +157,7 @@ class Node(Protocol):
         """The host reader."""
 
     def gpus(self) -> Sequence[Gpu]:
-        """The GPUs that NVML sees. Raises CouldNotMeasure when NVML does not answer."""
+        """Return what NVML sees. Raises CouldNotMeasure when NVML does not answer."""
 
     def nvml_status(self) -> str:
         """``ok``, or NVML's own error."""
@@ -166,4 +166,4 @@ class Node(Protocol):
         """Driver version by NVML. Raises CouldNotMeasure."""
 
     def legs(self, collective: str) -> Iterator[Leg]:
-        """Time a collective under every leg; a leg comes as soon as it ends. Raises CouldNotMeasure."""
+        """Time a collective under every leg; one comes as it ends. Raises CouldNotMeasure."""

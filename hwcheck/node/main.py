@@ -60,8 +60,9 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     """Run one check and say what became of it.
 
     ``busy`` is called before a check that loads the node and returns why it must not, or an
-    empty text; where it raises CouldNotMeasure the check does not run. A check that raises anything unforeseen could not measure; its traceback goes to
-    the log, and what it had measured until then is kept.
+    empty text; where it raises CouldNotMeasure the check does not run. A check that raises
+    anything unforeseen could not measure; its traceback goes to the log, and what it had measured
+    until then is kept.
     """
     started = time.monotonic()
     samples: List[Sample] = []
@@ -87,9 +88,7 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     return CheckResult(check.id, state, reason[:500], tuple(samples), tuple(legs), took)
 
 
-def _refusal(
-    check: Check, node: Node, busy: Callable[[], str]
-) -> Optional[Tuple[str, str]]:
+def _refusal(check: Check, node: Node, busy: Callable[[], str]) -> Optional[Tuple[str, str]]:
     if check.gpu and not node.request.expect.get("gpus") and not node.host.pci_gpus():
         return "not_applicable", "no NVIDIA device on the PCI bus and none expected"
     if check.load and not node.request.force:

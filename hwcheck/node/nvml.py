@@ -21,6 +21,10 @@ PROCESSES = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3"
 TEMPERATURE = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
 
 
+class NotSupported(CouldNotMeasure):
+    """NVML says that this GPU does not have what was asked for."""
+
+
 class Nvml:
     """NVML as loaded on this node. Nothing is loaded before the first question."""
 
@@ -89,7 +93,7 @@ class Nvml:
 
     def _call(self, names: Sequence[str], args: Tuple[Any, ...]) -> Any:
         missing = self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
-        reason = ""
+        reason, kind = "", CouldNotMeasure
         for name in names:
             function = getattr(self._pynvml, name, None)
             if function is None:
@@ -99,9 +103,11 @@ class Nvml:
                 return function(*args)
             except self._pynvml.NVMLError as error:
                 reason = str(error)
+                if error.value == self._pynvml.NVML_ERROR_NOT_SUPPORTED:
+                    kind = NotSupported
                 if error.value != missing:
                     break
-        raise CouldNotMeasure(reason)
+        raise kind(reason)
 
     def _open(self, index: int) -> NvmlGpu:
         try:
@@ -228,6 +234,8 @@ class NvmlGpu:
         for link in range(self._nvml.constant("NVML_NVLINK_MAX_LINKS")):
             try:
                 active += self._read("NVLink %d" % link, "nvmlDeviceGetNvLinkState", link) == 1
+            except NotSupported:
+                break
             except CouldNotMeasure:
                 if link == 0:
                     raise
@@ -248,7 +256,7 @@ class NvmlGpu:
         try:
             return self._nvml.ask(names, self._handle, *args)
         except CouldNotMeasure as error:
-            raise CouldNotMeasure("%s: %s: %s" % (self.subject, quantity, error)) from None
+            raise type(error)("%s: %s: %s" % (self.subject, quantity, error)) from None
 
 
 def sysfs_address(bus_id: str) -> str:

@@ -107,6 +107,9 @@ def _host_row(view: HostView) -> tuple[str, ...]:
 
 def _host_details(view: HostView, *, logs: bool) -> Iterator[str]:
     """Yield what did not pass, what does not apply, and the legs."""
+    if view.record.report is None:  # the same reason stands for every check
+        yield f"- {_escape(view.verdict.reason)}; no check was measured"
+        return
     for check in view.checks:
         if check.outcome == "not applicable":
             yield f"- {_escape(check.check)}: not applicable \\({_escape(check.reason)}\\)"

@@ -12,7 +12,7 @@ from hwcheck.text import count
 
 OUTCOME_WORDS = {
     "fail": "failed",
-    "inconclusive": "not proven",
+    "inconclusive": "inconclusive",
     "warn": "warning",
     "pass": "passed",
     "not applicable": "not applicable",

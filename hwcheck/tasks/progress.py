@@ -8,10 +8,10 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from hwcheck.run import Event
+from hwcheck.text import line
 
 RUNNING_SHOWN = 3
 
@@ -19,7 +19,9 @@ RUNNING_SHOWN = 3
 class Progress:
     """Shows the events of a fan-out; use it as a context manager and call it with each event."""
 
-    def __init__(self, hosts: int, *, verbose: bool = False, console: Console | None = None) -> None:
+    def __init__(
+        self, hosts: int, *, verbose: bool = False, console: Console | None = None
+    ) -> None:
         self._hosts = hosts
         self._verbose = verbose
         self._console = console or Console(stderr=True)
@@ -61,14 +63,16 @@ class Progress:
                 self._running[event.host] = (started, event.text)
         if event.kind == "finished" or self._verbose:
             took = time.monotonic() - started
-            self._console.print(f"{escape(event.host)}: {escape(_say(event, took))}", highlight=False)
+            said = f"{event.host}: {line(_say(event, took))}"
+            self._console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     def _line(self) -> Text:
         with self._lock:
             slowest = sorted(self._running.items(), key=lambda item: item[1][0])[:RUNNING_SHOWN]
-            text = f"{self._done} of {self._hosts} hosts done, {self._failing} without a full answer"
+            text = f"{self._done} of {self._hosts} hosts done"
+            text += f", {self._failing} without a full answer"
         now = time.monotonic()
-        shown = [f"{host} {now - started:.0f} s {what}" for host, (started, what) in slowest]
+        shown = [f"{host} {now - started:.0f} s {line(what)}" for host, (started, what) in slowest]
         return Text("; ".join([text, *shown]), overflow="ellipsis", no_wrap=True)
 
 

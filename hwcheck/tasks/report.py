@@ -14,6 +14,6 @@ from hwcheck.tasks.outcome import show
     positional=["run"],
     help={"run": "the run folder", "json": "print a machine-readable summary on stdout"},
 )
-def report(ctx: Context, run: str, json: bool = False) -> None:  # noqa: ARG001, A002
+def report(ctx: Context, run: str, json: bool = False) -> None:  # noqa: ARG001
     """Judge and render a saved run again, with no host."""
     raise Exit(code=show(Path(run), as_json=json))

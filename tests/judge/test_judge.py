@@ -119,7 +119,8 @@ def test_exit_codes() -> None:
 
 
 def test_a_failure_beats_what_could_not_be_measured() -> None:
-    counts = CheckResult("gpu_count", "done", samples=(Sample("pci_gpus", 8, "GPUs"), Sample("nvml_gpus", 7, "GPUs")))
+    samples = (Sample("pci_gpus", 8, "GPUs"), Sample("nvml_gpus", 7, "GPUs"))
+    counts = CheckResult("gpu_count", "done", samples=samples)
     away = HostRecord("b", "unreachable", "connect: refused")
     judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)))
     assert (judgement.outcome, judgement.exit_code) == ("fail", 1)

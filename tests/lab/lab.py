@@ -34,7 +34,7 @@ SetEnv HOME={folder}/home
 # sshd wants its own empty folder under /run; in the mount namespace that "ip netns exec" makes,
 # nothing of it is seen outside.
 START_SSHD = (
-    "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -e -f \"$1\""
+    'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -e -f "$1"'
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hwcheck.payload import PACKAGE, Payload, zip_files
 
-MAIN = '''\
+MAIN = """\
 import os
 import subprocess
 import sys
@@ -54,7 +54,7 @@ def act(what, send, out):
         os._exit(what["exit"])
     if "crash" in what:
         raise RuntimeError(what["crash"])
-'''.replace("\\\\n", "\\n")
+""".replace("\\\\n", "\\n")
 
 
 def payload(main: str = MAIN) -> Payload:

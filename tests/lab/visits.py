@@ -32,6 +32,7 @@ def visit_all(
     progress: Callable[[Event], None] = lambda event: None,
     stop: threading.Event | None = None,
     lifeline_s: float = 30.0,
+    forks: int = 32,
     **connector_options: Any,
 ) -> dict[str, HostRecord]:
     """Visit the hosts and return what the run folder holds, by host; ``out/<id>`` is the run."""
@@ -40,7 +41,9 @@ def visit_all(
     plan = tuple(HostPlan(host.name, host.address) for host in hosts)
     folder = RunFolder.create(out, RunMeta("", "", checks, plan))
     requests = {
-        host.name: Request("", checks, expect=(expect or {}).get(host.name, {}), lifeline_s=lifeline_s)
+        host.name: Request(
+            "", checks, expect=(expect or {}).get(host.name, {}), lifeline_s=lifeline_s
+        )
         for host in hosts
     }
     fan_out(
@@ -49,7 +52,7 @@ def visit_all(
         payload or stand_in.payload(),
         folder,
         connector,
-        forks=32,
+        forks=forks,
         progress=progress,
     )
     return {record.host: record for record in read_run(folder.path).records}

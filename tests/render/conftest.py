@@ -43,5 +43,5 @@ def hostile(request: pytest.FixtureRequest) -> Judged:
     )
     facts = {"hostname": text, "gpus": [{"name": text, "nvlink_links": text}]}
     lying = replace(host, report=replace(host.report, facts=facts, results=answers))
-    dead = factories.record("node02", None, phase=text, reason=text)
+    dead = factories.record("node02", None, phase=text, reason=text, started=text)
     return judged(factories.run(lying, dead, inventory=text, limit=text))

@@ -38,7 +38,12 @@ def example() -> Judged:
             gpu_host("node02", [leg(peak_gbps=437.0), leg("p2p_off", 38.9), leg("net", 8.8)]),
             gpu_host("node03", power_limit_w=(3, 400.0)),
             factories.record("node04", None, phase="connect", reason=late),
-            gpu_host("node05", [hung(), leg("p2p_off", 21.0), leg("net", 9.0)], nvlink_links=0),
+            gpu_host(
+                "node05",
+                [hung(), leg("p2p_off", 21.0), leg("net", 9.0)],
+                gpu_name="NVIDIA GeForce RTX 4090",
+                nvlink_links=0,
+            ),
             gpu_host("node06", nvml_gpus=7),
         )
     )

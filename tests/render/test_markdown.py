@@ -42,6 +42,16 @@ def test_settings_are_given_as_a_file() -> None:
     assert "export NCCL_P2P_DISABLE=1" in text
 
 
+def test_a_host_without_an_answer_takes_one_line(shown: Judged) -> None:
+    section = _plain(markdown(*shown)).split("### node04\n")[1].split("###")[0]
+    assert section.split("\n") == [
+        "",
+        "- unreachable: no answer from 10.0.0.4:22 within 10 s; no check was measured",
+        "",
+        "",
+    ]
+
+
 def test_an_exercise_is_marked(cpu_only: Judged) -> None:
     text = _plain(markdown(*cpu_only))
     assert "says nothing about GPUs" in text

@@ -88,6 +88,12 @@ def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
     assert not any(text in plot.svg for plot in drawn)
 
 
+def test_an_unknown_leg_is_not_drawn() -> None:
+    assert plots(run(gpu_host("a", [leg("odd"), hung("odder")]))) == ()
+    (plot,) = plots(run(gpu_host("a", [leg(), leg("odd"), hung("odder")])))
+    assert "odd" not in plot.caption + plot.svg
+
+
 def test_figures_that_cannot_be_are_left_out() -> None:
     lying = leg(sizes=tuple(replace(s, busbw_gbps=1e300, size_bytes=10**30) for s in leg().sizes))
     assert plots(run(gpu_host("a", [lying]))) == ()

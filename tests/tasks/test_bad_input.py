@@ -58,7 +58,8 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
         "key.yml": "all:\n  hosts:\n    node01: {ansible_ssh_private_key_file: /nonexistent/id}\n",
         "args.yml": "all:\n  hosts:\n    node01:\n"
         "      ansible_ssh_common_args: -o StrictHostKeyChecking=no\n",
-        "become.yml": "all:\n  hosts:\n    node01: {ansible_become: true, ansible_become_method: su}\n",
+        "become.yml": "all:\n  hosts:\n    node01:\n"
+        "      ansible_become: true\n      ansible_become_method: su\n",
     }.items():
         Path(name).write_text(content)
     assert text in refuse(capfd, "validate", *argv)
@@ -85,9 +86,7 @@ def test_the_core_flag_for_hosts(capfd: pytest.CaptureFixture[str], hosts: str) 
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"format": 1}'])
-def test_report_of_a_damaged_folder(
-    capfd: pytest.CaptureFixture[str], content: str | None
-) -> None:
+def test_report_of_a_damaged_folder(capfd: pytest.CaptureFixture[str], content: str | None) -> None:
     Path("run").mkdir()
     if content is not None:
         Path("run", "run.json").write_text(content)

@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
     assert process.stderr.readline() == "slow: started\n"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == 3, err
     assert time.monotonic() - began < 15
     assert "interrupted" in err

@@ -31,7 +31,6 @@ from hwcheck.wire import Sample
         fix="enable and start the nvidia-persistenced service",
         command="nvidia-smi --query-gpu=index,persistence_mode --format=csv && "
         "systemctl status nvidia-persistenced",
-        role="nvidia_driver",
     ),
 )
 def persistence_mode(node: Node) -> Iterator[Sample]:

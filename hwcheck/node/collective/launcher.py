@@ -43,6 +43,10 @@ def run(spec: Spec, send: Callable[[Dict[str, Any]], None], started: float, out:
     from hwcheck.node.collective import operation, serve
 
     chosen = operation.load(spec.collective)
+    if spec.ranks > chosen.max_ranks:
+        words = (spec.collective, chosen.max_ranks, spec.ranks)
+        send({"kind": "refused", "reason": "%s verifies up to %d ranks, not %d" % words})
+        return
     serve.serve(spec, chosen, send, time.monotonic() - started, [out])
 
 

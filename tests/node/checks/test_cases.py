@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hwcheck import share
 from hwcheck.judge.judge import judge_result
 from hwcheck.judge.records import worst
 from hwcheck.limits import Equal
@@ -106,6 +107,7 @@ def missing(check: Check, cases: list[dict[str, Any]]) -> list[str]:
         "meaning": all(metric.meaning for metric in check.metrics),
         "passing case": "pass" in judged,
         "failing case": bool({"fail", "warn"} & set(judged)),
+        "role that exists": not check.remedy.role or share.find(f"roles/{check.remedy.role}"),
         "doc of a case": all(case["doc"] for case in cases),
     }
     return [name for name, there in problems.items() if not there]
@@ -147,6 +149,11 @@ UNSOURCED = replace(GOOD.metrics[0], limits=(Equal(True, source=""),))
         (replace(GOOD, metrics=(UNSOURCED,)), GOOD_CASES, ["source"]),
         (replace(GOOD, metrics=(replace(UNSOURCED, limits=()),)), GOOD_CASES, ["limit"]),
         (replace(GOOD, metrics=(replace(GOOD.metrics[0], meaning=""),)), GOOD_CASES, ["meaning"]),
+        (
+            replace(GOOD, remedy=replace(GOOD.remedy, role="nosuch")),
+            GOOD_CASES,
+            ["role that exists"],
+        ),
     ],
 )
 def test_an_incomplete_check_is_refused(

@@ -208,3 +208,8 @@ def test_an_import_that_hangs_is_given_up(
     with pytest.raises(CouldNotMeasure, match="gave no answer within 1 s"):
         drive(small(), payload, import_limit_s=1.0)
     assert gone(marked)
+
+
+def test_more_ranks_than_data_can_be_verified_for_are_refused(payload: str, small: Small) -> None:
+    with pytest.raises(CouldNotMeasure, match="verifies up to 63 ranks, not 64"):
+        drive(small(ranks=64), payload)

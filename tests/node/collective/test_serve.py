@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,20 +36,19 @@ def legs(run_faulty: Run, small: Small) -> dict[str, Leg]:
 
 
 @pytest.fixture(scope="module")
-def hung(run_faulty: Run, small: Small) -> dict[str, Leg]:
-    other = Path(NOT_OURS)
-    other.touch()
+def hung(run_faulty: Run, small: Small) -> Iterator[dict[str, Leg]]:
+    Path(NOT_OURS).touch()
     plans = (
         fault("hang"),
         fault("deaf_hang", SEGMENT=SEGMENT),
         LegPlan("after", {}),
     )
     try:
-        found = {leg.leg: leg for leg in run_faulty(small(*plans, budget_s=9.0, grace_s=0.5))}
-        assert other.exists()
+        orders = small(*plans, budget_s=9.0, grace_s=0.5)
+        yield {leg.leg: leg for leg in run_faulty(orders)}
     finally:
-        other.unlink()
-    return found
+        Path(NOT_OURS).unlink()
+        Path(SEGMENT).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", ["before", "after"])
@@ -118,7 +117,8 @@ def test_a_rank_that_does_not_answer_is_said_to_be_stuck(hung: dict[str, Leg]) -
 
 def test_shared_memory_of_a_killed_leg_is_removed(hung: dict[str, Leg]) -> None:
     assert hung["deaf_hang"].state == "hang"
-    assert not Path(SEGMENT).exists()  # and NOT_OURS was kept, see the fixture
+    assert not Path(SEGMENT).exists()
+    assert Path(NOT_OURS).exists()
 
 
 def test_the_budget_bounds_the_run(run_faulty: Run, small: Small) -> None:

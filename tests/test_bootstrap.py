@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.payload import Payload, bootstrap_arguments, zip_files
+from tests.interpreters import interpreter
+
+TOKEN = "t0k3n"
+MAIN = b"""
+import os, sys
+def main(request, payload):
+    sys.stdout.write("request %r %s %d\\n" % (request, payload, os.getpgrp() == os.getpid()))
+    sys.stdout.flush()
+    if request.get("crash"):
+        raise RuntimeError("boom")
+    return 7
+"""
+PAYLOAD = Payload.of(
+    zip_files(
+        {"hwcheck/__init__.py": b"", "hwcheck/node/__init__.py": b"", "hwcheck/node/main.py": MAIN}
+    )
+)
+
+
+def talk(
+    home: Path,
+    *,
+    push: bytes = PAYLOAD.data,
+    request: dict[str, Any] | None = None,
+    before: bytes = b"",
+    header: bytes | None = None,
+    python: str = sys.executable,
+    environment: dict[str, str] | None = None,
+    preexec_fn: Any = None,
+) -> tuple[list[dict[str, Any]], list[str], int]:
+    """Run the bootstrap as a node would; return its frames, its other lines and its exit status."""
+    body = json.dumps(request or {}).encode()
+    if header is None:
+        header = b"hwcheck %s %d %d\n" % (TOKEN.encode(), len(push), len(body))
+    done = subprocess.run(
+        [python, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+        input=before + header + push + body,
+        capture_output=True,
+        timeout=30,
+        env=environment or {"HOME": str(home)},
+        preexec_fn=preexec_fn,
+    )
+    mark = f"@hwcheck:{TOKEN} "
+    lines = done.stdout.decode().splitlines()
+    frames = [json.loads(line.removeprefix(mark)) for line in lines if line.startswith(mark)]
+    return frames, [line for line in lines if not line.startswith(mark)], done.returncode
+
+
+def cached(home: Path) -> Path:
+    return home / ".cache" / "hwcheck" / f"{PAYLOAD.sha256}.pyz"
+
+
+def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
+    frames, lines, status = talk(tmp_path, request={"a": 1})
+    path = cached(tmp_path)
+    assert frames[0]["kind"] == "hello"
+    assert frames[0]["cached"] is False
+    assert lines == [f"request {{'a': 1}} {path} 1"]
+    assert status == 7
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list(path.parent.iterdir()) == [path]
+    frames, lines, status = talk(tmp_path, push=b"")
+    assert frames[0]["cached"] is True
+    assert (len(lines), status) == (1, 7)
+
+
+def test_a_damaged_cache_is_not_run(tmp_path: Path) -> None:
+    talk(tmp_path)
+    cached(tmp_path).write_bytes(PAYLOAD.data + b"x")
+    frames, lines, _ = talk(tmp_path)
+    assert frames[0]["cached"] is False
+    assert len(lines) == 1
+    assert cached(tmp_path).read_bytes() == PAYLOAD.data
+
+
+def test_a_link_in_the_cache_is_not_followed(tmp_path: Path) -> None:
+    talk(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    cached(tmp_path).rename(elsewhere)
+    cached(tmp_path).symlink_to(elsewhere)
+    assert talk(tmp_path)[0][0]["cached"] is False
+
+
+def test_a_damaged_push_is_refused(tmp_path: Path) -> None:
+    frames, lines, status = talk(tmp_path, push=PAYLOAD.data[:-1] + b"x")
+    assert frames[1] == {"kind": "error", "phase": "push", "reason": "the payload arrived damaged"}
+    assert (lines, status) == ([], 1)
+    assert list(cached(tmp_path).parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_cache_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    cached(tmp_path).parent.mkdir(parents=True)
+    cached(tmp_path).parent.chmod(mode)
+    (frame,), lines, _ = talk(tmp_path)
+    assert (frame["kind"], frame["phase"]) == ("error", "cache")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+def test_a_cache_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / ".cache" / "hwcheck").symlink_to(tmp_path / "mine")
+    (frame,), _, _ = talk(tmp_path)
+    assert "is not a directory" in frame["reason"]
+
+
+def test_a_missing_home_is_one_error(tmp_path: Path) -> None:
+    (frame,), _, status = talk(tmp_path / "none")
+    assert frame["reason"] == f"no home directory: {tmp_path / 'none'}"
+    assert status == 1
+
+
+def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    frames, lines, _ = talk(tmp_path, preexec_fn=limit)
+    assert frames[1]["phase"] == "cache"
+    assert "File too large" in frames[1]["reason"]
+    assert lines == []
+    assert list(cached(tmp_path).parent.iterdir()) == []
+
+
+def test_lines_before_the_header_are_dropped(tmp_path: Path) -> None:
+    before = b"a password\nhwcheck other 1 1\n" + b"x" * 10_000 + b"\n"
+    _, lines, status = talk(tmp_path, before=before)
+    assert (len(lines), status) == (1, 7)
+
+
+@pytest.mark.parametrize("header", [b"", b"hwcheck t0k3n 999999 2\n"])
+def test_ends_when_the_controller_is_gone(tmp_path: Path, header: bytes) -> None:
+    frames, _, status = talk(tmp_path, header=header, push=b"")
+    assert frames[1]["reason"] == "the controller closed the connection"
+    assert status == 1
+
+
+def test_a_crash_of_the_payload_is_one_error(tmp_path: Path) -> None:
+    frames, _, status = talk(tmp_path, request={"crash": True})
+    assert frames[1]["phase"] == "run"
+    assert "RuntimeError('boom'" in frames[1]["reason"]
+    assert status == 1
+
+
+def test_a_module_in_the_home_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "zlib.py").write_text("raise SystemExit('caught')")
+    (tmp_path / "json.py").write_text("raise SystemExit('caught')")
+    done = subprocess.run(
+        [sys.executable, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+        input=b"",
+        capture_output=True,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path)},
+    )
+    assert b"caught" not in done.stderr
+    assert b"hello" in done.stdout
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.6"])
+def test_an_old_python_says_what_it_needs(tmp_path: Path, version: str) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} here")
+    (frame,), lines, status = talk(tmp_path, python=python)
+    assert (frame["kind"], frame["phase"]) == ("error", "python")
+    assert frame["reason"].startswith(f"needs Python 3.8 or newer, found {version}.")
+    assert (lines, status) == ([], 1)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import subprocess
+import threading
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from hwcheck.host_keys import HostKeyPolicy, KnownHosts
+from hwcheck.phases import VisitError
+from tests.lab.lab import make_key
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paramiko.PKey]:
+    folder = tmp_path_factory.mktemp("keys")
+    found = {name: paramiko.PKey.from_path(make_key(folder / name)) for name in ("one", "two")}
+    return {**found, "ecdsa": paramiko.ECDSAKey.generate()}
+
+
+def line(names: str, key: paramiko.PKey) -> str:
+    return f"{names} {key.get_name()} {key.get_base64()}\n"
+
+
+def judge(path: Path, name: str, key: paramiko.PKey, *, accept_new: bool = False) -> HostKeyPolicy:
+    policy = HostKeyPolicy(KnownHosts((str(path),)), name, accept_new=accept_new)
+    policy.missing_host_key(paramiko.SSHClient(), name, key)
+    return policy
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["h1", "h0,h1", "h*", "h?,!h2", "*", "[h1]:22,h1", "H1,h1"],
+)
+def test_a_known_key_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey], names: str) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text("# comment\n\nbroken\n" + line(names, keys["one"]))
+    judge(path, "h1", keys["one"])
+
+
+def test_a_hashed_name_is_found(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line("h1", keys["one"]))
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, capture_output=True)
+    assert path.read_text().startswith("|1|")
+    judge(path, "h1", keys["one"])
+    with pytest.raises(VisitError, match="unknown"):
+        judge(path, "h2", keys["one"])
+
+
+@pytest.mark.parametrize("names", ["h2", "h*,!h1", "[h1]:22", "h1.example", "h"])
+def test_an_unknown_host_is_refused(
+    tmp_path: Path, keys: dict[str, paramiko.PKey], names: str
+) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line(names, keys["one"]))
+    with pytest.raises(VisitError) as caught:
+        judge(path, "h1", keys["one"])
+    assert "run ssh-keyscan or use --accept-new-host-keys" in caught.value.reason
+    assert caught.value.state == "unreachable"
+
+
+@pytest.mark.parametrize("accept_new", [False, True])
+@pytest.mark.parametrize(
+    ("known", "offered", "message"),
+    [
+        ("one", "two", "2 has another ssh-ed25519 key"),
+        ("ecdsa", "one", "2 has ecdsa-sha2-nistp256 key"),
+    ],
+)
+def test_a_changed_key_is_always_refused(
+    tmp_path: Path,
+    keys: dict[str, paramiko.PKey],
+    accept_new: bool,
+    known: str,
+    offered: str,
+    message: str,
+) -> None:
+    path = tmp_path / "known_hosts"
+    text = "# first\n" + line("h1", keys[known])
+    path.write_text(text)
+    with pytest.raises(VisitError, match=f"changed: .*known_hosts:{message} of h1"):
+        judge(path, "h1", keys[offered], accept_new=accept_new)
+    assert path.read_text() == text
+
+
+def test_either_of_two_keys_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line("h1", keys["one"]) + line("h1", keys["two"]))
+    judge(path, "h1", keys["one"])
+    judge(path, "h1", keys["two"])
+
+
+def test_a_revoked_key_is_refused(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line("h1", keys["one"]) + "@revoked " + line("*", keys["one"]))
+    with pytest.raises(VisitError, match=r"revoked by .*known_hosts:2"):
+        judge(path, "h1", keys["one"], accept_new=True)
+
+
+def test_a_new_key_is_appended_and_nothing_rewritten(
+    tmp_path: Path, keys: dict[str, paramiko.PKey]
+) -> None:
+    path = tmp_path / "ssh" / "known_hosts"
+    path.parent.mkdir()
+    path.write_text("# mine, no newline at its end")
+    before = path.stat().st_ino
+    judge(path, "h1", keys["one"], accept_new=True)
+    assert path.read_text() == "# mine, no newline at its end\n" + line("h1", keys["one"])
+    assert path.stat().st_ino == before
+    with pytest.raises(VisitError, match="changed"):
+        judge(path, "h1", keys["two"], accept_new=True)
+
+
+def test_a_new_file_is_private(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    path = tmp_path / "ssh" / "known_hosts"
+    judge(path, "h1", keys["one"], accept_new=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_threads_append_whole_lines(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    path = tmp_path / "known_hosts"
+    known = KnownHosts((str(path),))
+    threads = [
+        threading.Thread(target=known.append, args=(f"h{number}", keys["one"]))
+        for number in range(50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = sorted(line(f"h{number}", keys["one"]) for number in range(50))
+    assert sorted(path.read_text().splitlines(keepends=True)) == expected
+    assert known.lookup("h7")
+
+
+def test_an_unwritable_file_is_said(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
+    with pytest.raises(VisitError, match="cannot be added to known_hosts"):
+        judge(tmp_path, "h1", keys["one"], accept_new=True)
+
+
+def test_a_server_is_asked_for_the_type_that_is_known(
+    tmp_path: Path, keys: dict[str, paramiko.PKey]
+) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line("h1", keys["ecdsa"]))
+    policy = HostKeyPolicy(KnownHosts((str(path),)), "h1", accept_new=False)
+    order = policy.preferred_types(("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"))
+    assert order == ("ecdsa-sha2-nistp256", "ssh-ed25519", "rsa-sha2-512")

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck import run
+from hwcheck.inventory import Host
+from hwcheck.results import HostRecord
+from hwcheck.run import Event
+from hwcheck.visit import Visit
+from tests.lab.visits import log_of, visit_all
+
+HOSTS = [Host(f"n{number}", "127.0.0.1", connection="local") for number in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def test_events_and_records(out: Path) -> None:
+    events: list[Event] = []
+    records = visit_all(HOSTS, out, progress=events.append)
+    assert {record.state for record in records.values()} == {"reported"}
+    mine = [(event.kind, event.text, event.state) for event in events if event.host == "n1"]
+    assert mine == [
+        ("started", "", ""),
+        ("progress", "first", ""),
+        ("progress", "second", ""),
+        ("finished", "", "reported"),
+    ]
+
+
+def test_one_bad_host_spoils_nothing(out: Path) -> None:
+    hosts = [replace(HOSTS[0], python="/no/such/python"), *HOSTS[1:]]
+    events: list[Event] = []
+    records = visit_all(hosts, out, progress=events.append)
+    assert [records[host.name].state for host in hosts] == ["lost", "reported", "reported"]
+    (finished,) = [event for event in events if event.host == "n0" and event.kind == "finished"]
+    assert finished.text == "python: /no/such/python: not found"
+
+
+def test_an_unforeseen_error_costs_one_host(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = Visit.run
+
+    def broken(self: Visit) -> HostRecord:
+        if self._host.name == "n1":
+            raise RuntimeError("a fault\nof ours")
+        return genuine(self)
+
+    monkeypatch.setattr(Visit, "run", broken)
+    records = visit_all(HOSTS, out)
+    assert [records[host.name].state for host in HOSTS] == ["reported", "lost", "reported"]
+    assert records["n1"].reason == "unforeseen: RuntimeError('a fault\\nof ours')"
+    assert "Traceback" in log_of(out, "n1")
+
+
+def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, now, most = threading.Lock(), [0], [0]
+    meet = threading.Barrier(2)
+
+    def counted(self: Visit) -> HostRecord:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        meet.wait(10)  # two are inside at once
+        with lock:
+            now[0] -= 1
+        return HostRecord(self._host.name, "unreachable")
+
+    monkeypatch.setattr(Visit, "run", counted)
+    hosts = [Host(f"n{number}", "127.0.0.1", connection="local") for number in range(8)]
+    visit_all(hosts, out, forks=2)
+    assert most[0] == 2
+
+
+def test_stop_leaves_the_others_unvisited(out: Path) -> None:
+    stop = threading.Event()
+
+    def progress(event: Event) -> None:
+        if event.kind == "progress":
+            stop.set()
+
+    started = time.monotonic()
+    expect: dict[str, Any] = {host.name: {"first": {"hang": 600}} for host in HOSTS}
+    records = visit_all(HOSTS, out, expect=expect, progress=progress, stop=stop, forks=1)
+    assert [records[host.name].state for host in HOSTS] == ["lost", "not_visited", "not_visited"]
+    assert records["n0"].reason == "interrupted"
+    assert time.monotonic() - started < 10
+
+
+def test_stop_does_not_wait_for_a_visit_that_hangs(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, stop = threading.Event(), threading.Event()
+
+    def stuck(self: Visit) -> HostRecord:
+        stop.set()
+        release.wait(60)
+        return HostRecord(self._host.name, "reported")
+
+    monkeypatch.setattr(Visit, "run", stuck)
+    monkeypatch.setattr(run, "STOP_S", 0.3)
+    events: list[Event] = []
+    try:
+        records = visit_all(HOSTS[:1], out, progress=events.append, stop=stop)
+    finally:
+        release.set()
+    assert (records["n0"].state, records["n0"].reason) == ("lost", "interrupted")
+    assert [event.kind for event in events] == ["started", "finished"]
+
+
+def test_results_are_written_before_the_visit_ends(out: Path) -> None:
+    seen: list[str] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        end = time.monotonic() + 20
+        while not seen and time.monotonic() < end:
+            for path in out.glob("*/nodes/n0.json"):
+                seen.append(path.read_text())
+            time.sleep(0.02)
+        stop.set()
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    visit_all(HOSTS[:1], out, expect={"n0": {"second": {"hang": 600}}}, stop=stop)
+    looker.join()
+    assert '"state": "partial"' in seen[0]
+    assert '"check": "first"' in seen[0]

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.connect import Connector
+from hwcheck.inventory import Host
+from hwcheck.phases import Deadlines
+from hwcheck.results import HostRecord
+from hwcheck.visit import Listener, Visit
+from hwcheck.wire import Request
+from tests.lab import stand_in
+
+HERE = Host("here", "127.0.0.1", connection="local")
+# A process of this machine, found by PATH: asks for a password, or does not, as sudo does.
+SUDO = """\
+#!/bin/sh
+while [ "$1" != -- ]; do
+    [ "$1" = -n ] && never=1
+    [ "$1" = -S ] && asks=1
+    shift
+done
+shift
+if [ -n "$WANTS" ]; then
+    if [ -n "$never" ]; then echo "sudo: a password is required" >&2; exit 1; fi
+    read given
+    if [ "$given" != "$WANTS" ]; then echo "Sorry, try again." >&2; read again; exit 1; fi
+fi
+exec "$@"
+"""
+
+
+@dataclass
+class Heard:
+    """What a listener was told."""
+
+    records: list[HostRecord] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
+    log: str = ""
+
+    def listener(self) -> Listener:
+        return Listener(self.records.append, self._add, self.progress.append)
+
+    def _add(self, text: str) -> None:
+        self.log += text
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def visit(
+    expect: dict[str, Any] | None = None,
+    *,
+    host: Host = HERE,
+    checks: tuple[str, ...] = ("first", "second"),
+    stop: threading.Event | None = None,
+    heard: Heard | None = None,
+    **deadlines: float,
+) -> HostRecord:
+    connector = Connector(replace(Deadlines(), **deadlines), stop or threading.Event())
+    connector.prepare([host])
+    request = Request("", checks, expect=expect or {})
+    listener = (heard or Heard()).listener()
+    return Visit(host, request, stand_in.payload(), connector, listener).run()
+
+
+def test_a_whole_visit() -> None:
+    heard = Heard()
+    record = visit({"second": {"stderr": "from stderr"}}, heard=heard)
+    assert (record.state, record.reason, record.phase) == ("reported", "", "")
+    assert [result.check for result in record.report.results] == ["first", "second"]
+    assert record.report.facts["hostname"]
+    assert heard.progress == ["first", "second"]
+    assert heard.log == "from stderr\n"
+
+
+def test_each_result_is_handed_over_at_once() -> None:
+    heard = Heard()
+    visit(heard=heard)
+    assert [len(record.report.results) for record in heard.records] == [1, 2]
+    assert {record.state for record in heard.records} == {"partial"}
+
+
+def test_a_new_token_for_each_visit() -> None:
+    forged = {"raw": '@hwcheck:token {"kind": "report"}\n'}
+    heard = Heard()
+    assert visit({"first": forged}, heard=heard).state == "reported"
+    assert "@hwcheck:token" in heard.log
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ({"kind": "surprise"}, "a frame of unknown kind 'surprise'"),
+        ({"kind": "progress", "text": 1}, "a progress frame without a text"),
+        ({"kind": "result", "result": {"check": "first"}}, "a result does not fit its schema: "),
+        ({"kind": "error", "phase": "x", "reason": "y"}, "an error frame without a phase"),
+        ({"kind": "report", "report": {"results": [1]}}, "the report does not repeat the results"),
+        (
+            {"kind": "report", "report": {"protocol": 2, "results": []}},
+            "the report does not fit its schema: ",
+        ),
+        (
+            {
+                "kind": "report",
+                "report": {"protocol": 1, "results": [], "facts": {}, "duration_s": 0},
+            },
+            "the report lacks first, second",
+        ),
+        (
+            {
+                "kind": "result",
+                "result": {
+                    **{"check": "other", "state": "done", "reason": "", "samples": []},
+                    **{"legs": [], "duration_s": 0},
+                },
+            },
+            "a result of 'other', which nobody asked for",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_trusted(what: dict[str, Any], reason: str) -> None:
+    record = visit({"first": {"frame": what}})
+    assert (record.state, record.phase) == ("invalid", "run")
+    assert record.reason.startswith(reason)
+    assert record.report is None
+
+
+def test_two_results_of_one_check() -> None:
+    twice = {
+        "kind": "result",
+        "result": {
+            **{"check": "first", "state": "done", "reason": "", "samples": []},
+            **{"legs": [], "duration_s": 0},
+        },
+    }
+    record = visit({"second": {"frame": twice}})
+    assert (record.state, record.reason) == ("invalid", "two results of first")
+    assert record.report is None, "not even the first one is kept"
+
+
+def test_too_much_output() -> None:
+    record = visit({"first": {"write_bytes": 17 << 20}})
+    assert (record.state, record.reason) == ("invalid", "cut off: it wrote more than 16 MiB")
+
+
+@pytest.mark.parametrize(
+    ("expect", "state", "results", "reason"),
+    [
+        (
+            {"first": {"exit": 3}},
+            "lost",
+            0,
+            "the payload ended with exit status 3 without a report",
+        ),
+        ({"second": {"exit": 3}}, "partial", 1, "the payload ended with exit status 3 without"),
+        ({"second": {"crash": "boom"}}, "partial", 1, "the payload crashed: RuntimeError('boom'"),
+    ],
+)
+def test_a_payload_that_ends_early(
+    expect: dict[str, Any], state: str, results: int, reason: str
+) -> None:
+    record = visit(expect)
+    assert (record.state, record.phase) == (state, "run")
+    assert record.reason.startswith(reason)
+    assert len(record.report.results if record.report else ()) == results
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "reason"),
+    [
+        ({"run_s": 0.5}, "no report within 0.5 s"),
+        ({"silence_s": 0.5}, "no sign of life for 0.5 s"),
+    ],
+)
+def test_deadlines_of_the_run(deadlines: dict[str, float], reason: str) -> None:
+    started = time.monotonic()
+    record = visit({"second": {"hang": 600}}, **deadlines)
+    assert (record.state, record.reason) == ("partial", reason)
+    assert time.monotonic() - started < 8
+
+
+def test_silence_counts_from_the_last_frame_and_alive_is_one() -> None:
+    record = visit({"first": {"hang": 7}}, checks=("first",), silence_s=6.5)
+    assert record.state == "reported", record
+
+
+def test_stop_ends_it() -> None:
+    stop = threading.Event()
+    heard = Heard()
+    heard.progress = _Setting(stop)  # type: ignore[assignment]
+    record = visit({"second": {"hang": 600}}, stop=stop, heard=heard)
+    assert (record.state, record.reason) == ("partial", "interrupted")
+
+
+class _Setting(list[str]):
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def append(self, text: str) -> None:
+        if text == "second":
+            self._stop.set()
+
+
+@pytest.mark.parametrize(
+    ("python", "state", "phase", "reason"),
+    [
+        ("/no/such/python3", "lost", "python", "/no/such/python3: not found"),
+        ("/etc/passwd", "lost", "python", "/etc/passwd: Permission denied"),
+        ("true", "invalid", "run", "true ended without an answer of ours"),
+        ("false", "lost", "python", "false ended with exit status 1 before it said hello"),
+        ("sleep 600 #", "lost", "python", "sleep"),
+    ],
+)
+def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) -> None:
+    record = visit(host=replace(HERE, python=python), hello_s=0.5)
+    assert (record.state, record.phase) == (state, phase)
+    assert record.reason.startswith(reason)
+
+
+def test_nothing_within_the_deadline(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\necho working on it >&2\nexec sleep 600\n")
+    slow.chmod(0o755)
+    record = visit(host=replace(HERE, python=str(slow)), hello_s=0.5)
+    expected = f"nothing from {slow} within 0.5 s; last line: working on it"
+    assert (record.state, record.phase, record.reason) == ("lost", "python", expected)
+
+
+@pytest.fixture
+def sudo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    path = tmp_path / "bin" / "sudo"
+    path.write_text(SUDO)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
+
+
+@pytest.mark.usefixtures("sudo")
+@pytest.mark.parametrize(
+    ("wanted", "given", "state", "reason"),
+    [
+        ("", None, "reported", ""),
+        ("", "unneeded", "reported", ""),
+        ("s3cret", "s3cret", "reported", ""),
+        ("s3cret", None, "lost", "sudo: a password is required"),
+        ("s3cret", "wrong", "lost", "nothing from sudo within 2 s; last line: Sorry, try again."),
+    ],
+)
+def test_become(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, given: str | None, state: str, reason: str
+) -> None:
+    monkeypatch.setenv("WANTS", wanted)
+    heard = Heard()
+    host = replace(HERE, become=True, become_password=given)
+    record = visit(host=host, hello_s=2 if given == "wrong" else 10, heard=heard)
+    assert (record.state, record.reason) == (state, reason)
+    assert record.phase == ("" if state == "reported" else "become")
+    assert "s3cret" not in heard.log

@@ -92,11 +92,13 @@ class Connector:
             if hops not in self._gateways:
                 self._gateways[hops] = _Gateway(self._resolver.jump(jump))
 
-    def _session(self, endpoint: Endpoint, hops: tuple[Jump, ...]) -> SshSession:
+    def _session(
+        self, endpoint: Endpoint, hops: tuple[Jump, ...], *, shared: bool = False
+    ) -> SshSession:
         """Open a connection behind these hops."""
         gateway = self._gateway(hops).connection if hops else None
         with self._build_lock:
-            session = SshSession(endpoint, self._config, gateway, self.deadlines)
+            session = SshSession(endpoint, self._config, gateway, self.deadlines, shared=shared)
         session.open(self.supervisor)
         return session
 
@@ -107,7 +109,7 @@ class Connector:
                 raise gateway.error
             if gateway.session is None or not gateway.session.connection.is_connected:
                 try:
-                    gateway.session = self._session(gateway.endpoint, hops[:-1])
+                    gateway.session = self._session(gateway.endpoint, hops[:-1], shared=True)
                 except VisitError as error:
                     reason = f"jump host {hops[-1].host}: {error}"
                     gateway.error = VisitError(CONNECT, reason)

@@ -92,7 +92,7 @@ class ChannelLink:
             return status, f"ended with exit status {status}"
         if self._transport.is_active():
             return None, "was killed"
-        return None, "is out of reach: the connection broke"
+        return None, "is out of reach, the connection broke"
 
     def cut(self) -> None:
         """See Link."""

@@ -20,12 +20,19 @@ def interpreter(host: Host) -> list[str]:
 
     Raises UsageError when they cannot be passed safely.
     """
-    python = shlex.split(host.python)
-    if not python or UNQUOTABLE.search(host.python) or python[0].startswith("-"):
+    python = [] if UNQUOTABLE.search(host.python) else _split(host.python)
+    if not python or python[0].startswith("-"):
         raise UsageError(
             f"{host.name}: ansible_python_interpreter: {host.python!r} is not a path or a command"
         )
     return [*_sudo(host), *python] if host.become else python
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a double quote that is not closed
+        return []
 
 
 def _sudo(host: Host) -> list[str]:

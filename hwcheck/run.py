@@ -47,7 +47,8 @@ def fan_out(
 
     ``requests`` are by host name. The connector has been prepared with these hosts; its stop event
     ends the visits that are under way and leaves out the others. ``progress`` is called from
-    several threads, one call at a time. Returns when all is written.
+    several threads, one call at a time. Returns when all is written; what the folder or
+    ``progress`` raises (a full disk) stops the run and is raised from here.
     """
     _FanOut(requests, payload, folder, connector, progress).run(hosts, forks)
 
@@ -72,6 +73,7 @@ class _FanOut:
         self._last: dict[str, HostRecord] = {}
         self._unwritten: set[str] = set()
         self._due: set[str] = set()
+        self._failure: Exception | None = None
 
     def run(self, hosts: Sequence[Host], forks: int) -> None:
         """See fan_out."""
@@ -90,6 +92,8 @@ class _FanOut:
             self._wait(threads)
         finally:
             self._connector.close()
+        if self._failure is not None:
+            raise self._failure
 
     def _wait(self, threads: Sequence[threading.Thread]) -> None:
         stopped_at = 0.0
@@ -124,11 +128,15 @@ class _FanOut:
             self._running.clear()
 
     def _work(self, waiting: queue.SimpleQueue[Host | None]) -> None:
-        while not self._stop.is_set():
-            host = waiting.get()
-            if host is None:
-                return
-            self._visit(host)
+        try:
+            while not self._stop.is_set():
+                host = waiting.get()
+                if host is None:
+                    return
+                self._visit(host)
+        except Exception as error:
+            self._failure = error
+            self._stop.set()
 
     def _visit(self, host: Host) -> None:
         with self._lock:

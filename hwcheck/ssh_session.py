@@ -13,6 +13,7 @@ import fabric
 import paramiko
 
 from hwcheck.endpoint import Endpoint
+from hwcheck.gateway import GatewaySocket, GatewayTransport
 from hwcheck.host_keys import HostKeyPolicy
 from hwcheck.links import ChannelLink, run_over
 from hwcheck.phases import (
@@ -45,6 +46,9 @@ class _Connection(fabric.Connection):  # type: ignore[misc]
     inline_ssh_env = None
     authentication = SimpleNamespace(strategy_class=None)
 
+    def open_gateway(self) -> GatewaySocket:
+        return GatewaySocket(super().open_gateway())
+
 
 class SshSession:
     """A connection and what it stands on. ``close`` may be called twice and from any thread."""
@@ -55,8 +59,14 @@ class SshSession:
         config: fabric.Config,
         gateway: fabric.Connection | None,
         deadlines: Deadlines,
+        *,
+        shared: bool = False,
     ) -> None:
-        """Build it; nothing is sent. ``config`` is written to, so build under a lock."""
+        """Build it; nothing is sent. ``config`` is written to, so build under a lock.
+
+        ``shared``: this one is the gateway of others.
+        """
+        self._transport = GatewayTransport if shared else paramiko.Transport
         self._endpoint = endpoint
         self._deadlines = deadlines
         self._sock: socket.socket | None = None
@@ -139,7 +149,7 @@ class SshSession:
             "banner_timeout": limits.banner_s,
             "auth_timeout": limits.authentication_s,
             "channel_timeout": limits.connect_s,
-            "transport_factory": _transport_factory(self._policy),
+            "transport_factory": _transport_factory(self._transport, self._policy),
         }
 
     def _attach(self, check: Callable[[str], None]) -> None:
@@ -172,7 +182,7 @@ class SshSession:
         return VisitError(AUTHENTICATION, self._refusal(error, text))
 
     def _no_banner(self, text: str) -> str:
-        if "Error reading" not in text and text != "No existing session":
+        if "protocol version" in text:
             return f"no SSH server: {text[:200]}"
         seconds = self._deadlines.banner_s
         if time.monotonic() - self._attached >= seconds:
@@ -193,9 +203,11 @@ class SshSession:
         return f"{text} for {who}"
 
 
-def _transport_factory(policy: HostKeyPolicy) -> Callable[..., paramiko.Transport]:
+def _transport_factory(
+    kind: type[paramiko.Transport], policy: HostKeyPolicy
+) -> Callable[..., paramiko.Transport]:
     def make(sock: Any, **arguments: Any) -> paramiko.Transport:
-        transport = paramiko.Transport(sock, **arguments)
+        transport = kind(sock, **arguments)
         options = transport.get_security_options()
         options.kex = _first(KEY_EXCHANGES_FIRST, options.kex)
         options.ciphers = _first(CIPHERS_FIRST, options.ciphers)

@@ -114,7 +114,7 @@ class Visit:
         said = f"; last line: {last_line[:300]}" if last_line else ""
         if ended.status == 0:
             raise _invalid(f"{python} ended without an answer of ours{said}")
-        raise VisitError(PYTHON, f"{python} {ended} before it said hello{said}")
+        raise VisitError(PYTHON, f"no hello: {python} {ended}{said}")
 
     def _ask(self, talk: Conversation, cached: bool) -> None:
         data = b"" if cached else self._payload.data
@@ -134,7 +134,7 @@ class Visit:
                 frame = talk.frame(*overdue, heartbeat=True)
             except EndedError as ended:
                 said = f"; last line: {_cut(talk)}" if talk.last_line else ""
-                raise VisitError(RUN, f"the payload {ended} without a report{said}") from None
+                raise VisitError(RUN, f"no report: the payload {ended}{said}") from None
             self._take(frame)
 
     def _take(self, frame: dict[str, Any]) -> None:

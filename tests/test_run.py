@@ -66,6 +66,17 @@ def test_an_unforeseen_error_costs_one_host(out: Path, monkeypatch: pytest.Monke
     assert "Traceback" in log_of(out, "n1")
 
 
+def test_an_error_of_the_run_itself_is_raised(out: Path) -> None:
+    def progress(event: Event) -> None:
+        if event.kind == "finished":
+            raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        visit_all(HOSTS, out, progress=progress, forks=1)
+    (run,) = out.iterdir()
+    assert [path.name for path in (run / "nodes").glob("*.json")] == ["n0.json"]
+
+
 def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, now, most = threading.Lock(), [0], [0]
     meet = threading.Barrier(2)

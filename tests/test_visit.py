@@ -119,8 +119,12 @@ def test_a_new_token_for_each_visit() -> None:
             {
                 "kind": "result",
                 "result": {
-                    **{"check": "other", "state": "done", "reason": "", "samples": []},
-                    **{"legs": [], "duration_s": 0},
+                    "check": "other",
+                    "state": "done",
+                    "reason": "",
+                    "samples": [],
+                    "legs": [],
+                    "duration_s": 0,
                 },
             },
             "a result of 'other', which nobody asked for",
@@ -138,8 +142,12 @@ def test_two_results_of_one_check() -> None:
     twice = {
         "kind": "result",
         "result": {
-            **{"check": "first", "state": "done", "reason": "", "samples": []},
-            **{"legs": [], "duration_s": 0},
+            "check": "first",
+            "state": "done",
+            "reason": "",
+            "samples": [],
+            "legs": [],
+            "duration_s": 0,
         },
     }
     record = visit({"second": {"frame": twice}})
@@ -159,9 +167,9 @@ def test_too_much_output() -> None:
             {"first": {"exit": 3}},
             "lost",
             0,
-            "the payload ended with exit status 3 without a report",
+            "no report: the payload ended with exit status 3",
         ),
-        ({"second": {"exit": 3}}, "partial", 1, "the payload ended with exit status 3 without"),
+        ({"second": {"exit": 3}}, "partial", 1, "no report: the payload ended with exit status 3"),
         ({"second": {"crash": "boom"}}, "partial", 1, "the payload crashed: RuntimeError('boom'"),
     ],
 )
@@ -217,8 +225,8 @@ class _Setting(list[str]):
         ("/no/such/python3", "lost", "python", "/no/such/python3: not found"),
         ("/etc/passwd", "lost", "python", "/etc/passwd: Permission denied"),
         ("true", "invalid", "run", "true ended without an answer of ours"),
-        ("false", "lost", "python", "false ended with exit status 1 before it said hello"),
-        ("sleep 600 #", "lost", "python", "sleep"),
+        ("false", "lost", "python", "no hello: false ended with exit status 1"),
+        ("sleep 600 #", "lost", "python", "no hello: sleep 600 # ended"),
     ],
 )
 def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -121,8 +120,8 @@ class Lab:
     def __enter__(self) -> Lab:
         self._slot = Slot.take()
         self._network = Network(self._slot)
-        self._temporary = tempfile.TemporaryDirectory(prefix="hwlab-")
-        self.folder = Path(self._temporary.name)
+        self._network.down()  # what a dead process left in this slot
+        self.folder = self._network.folder()
         self.nodes: dict[str, Node] = {}
         try:
             self._build()
@@ -140,7 +139,6 @@ class Lab:
         for node in self.nodes.values():
             node.end()
         self._network.down()
-        self._temporary.cleanup()
         self._slot.release()
 
     def _build(self) -> None:

@@ -1,18 +1,20 @@
 """A bridge and network namespaces on it. Root only.
 
-A lab takes a slot (a locked file), which names everything it makes: whoever gets a slot's lock
-next knows that what still carries its name was left by a dead process.
+A lab takes a slot (an abstract socket's name, which the kernel frees with the process), and the
+slot names everything it makes: whoever gets the slot next knows that what still carries its name
+was left by a dead process.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import IO
 
 SLOTS = 16
 PREFIX = "hwlab"
@@ -43,21 +45,23 @@ def why_not() -> str:
 
 
 class Slot:
-    """The lock that makes ``number`` ours until it is closed or this process dies."""
+    """What makes ``number`` ours until it is released or this process dies."""
 
-    def __init__(self, number: int, lock: IO[bytes]) -> None:
+    def __init__(self, number: int, lock: socket.socket) -> None:
         self.number = number
         self._lock = lock
 
     @classmethod
     def try_take(cls, number: int) -> Slot | None:
         """Return the slot, or None when it is in use."""
-        lock = (Path(tempfile.gettempdir()) / f"{PREFIX}-{number}.lock").open("ab")
+        lock = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.bind(f"\0{PREFIX}-{number}")
+        except OSError as error:
             lock.close()
-            return None
+            if error.errno == errno.EADDRINUSE:
+                return None
+            raise
         return cls(number, lock)
 
     @classmethod
@@ -81,8 +85,7 @@ class Network:
         self._subnet = f"10.77.{slot.number}"
 
     def up(self, nodes: int) -> None:
-        """Build it, over the remains of a dead process if there are any."""
-        self.down()
+        """Build it."""
         bridge = f"{self._stem}-br"
         ip("link", "add", bridge, "type", "bridge")
         ip("addr", "add", f"{self._subnet}.254/24", "dev", bridge)
@@ -114,7 +117,7 @@ class Network:
         return _processes(self.namespace(number))
 
     def down(self) -> None:
-        """End the processes in the namespaces and remove everything that carries our name."""
+        """End the processes in the namespaces and remove all that carries our name, folders too."""
         for line in ip("netns", "list").splitlines():
             name = line.split()[0]
             if name.startswith(f"{self._stem}-n"):
@@ -125,6 +128,12 @@ class Network:
             name = line.split(":")[1].strip().split("@")[0]
             if name.startswith(f"{self._stem}-"):
                 ip("link", "del", name, check=False)  # one end of a pair takes the other with it
+        for folder in Path(tempfile.gettempdir()).glob(f"{self._stem}-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def folder(self) -> Path:
+        """Make a folder that goes with the network."""
+        return Path(tempfile.mkdtemp(prefix=f"{self._stem}-"))
 
 
 def _processes(namespace: str) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.payload import LOADER
 from hwcheck.run import Event
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.visits import visit_all
@@ -44,7 +45,7 @@ def ours(node: Node) -> list[int]:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue  # it has just ended
-        if b"b64decode" in command:
+        if LOADER.encode() in command:
             found.append(pid)
     return found
 

@@ -1,0 +1,189 @@
+"""Host keys, gateways and authentication against real sshd."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.connect import Connector
+from hwcheck.inventory import Host
+from hwcheck.phases import Deadlines
+from hwcheck.results import HostRecord
+from tests.lab.lab import Lab, make_key
+from tests.lab.visits import visit_all
+
+pytestmark = pytest.mark.usefixtures("namespaces")
+
+
+@pytest.fixture(scope="module")
+def lab(namespaces: None) -> Iterator[Lab]:
+    with Lab(["gate", "n1", "n2", "n3"]) as lab:
+        yield lab
+
+
+@pytest.fixture
+def hosts(lab: Lab) -> dict[str, Host]:
+    return {host.name: host for host in lab.hosts()}
+
+
+def visit(host: Host, out: Path, **options: Any) -> HostRecord:
+    return visit_all([host], out, **options)[host.name]
+
+
+def config(lab: Lab, path: Path, extra: str = "") -> Path:
+    """Write an ssh configuration that knows the lab, for what the inventory leaves to it."""
+    text = f"Host *\n IdentityFile {lab.key}\n UserKnownHostsFile {lab.known_hosts}\n User root\n"
+    path.write_text(extra + text)
+    return path
+
+
+def connections(lab: Lab, name: str) -> list[str]:
+    """Return the addresses that logged in at a node."""
+    log = (lab.nodes[name].folder / "sshd.log").read_text()
+    lines = [line for line in log.splitlines() if line.startswith("Accepted ")]
+    return [line.split(" from ")[1].split()[0] for line in lines]
+
+
+def test_an_unknown_host_is_refused_and_accepted_on_request(
+    hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    known = tmp_path / "known_hosts"
+    arguments = ("-o", f"UserKnownHostsFile={known}")
+    host = replace(hosts["n1"], ssh_args=arguments)
+    record = visit(host, tmp_path / "runs1")
+    assert (record.state, record.phase) == ("unreachable", "host key")
+    assert "unknown" in record.reason
+    assert not known.exists()
+    record = visit(host, tmp_path / "runs2", accept_new_host_keys=True)
+    assert record.state == "reported"
+    assert known.read_text().startswith(f"{host.address} ssh-ed25519 ")
+    assert visit(host, tmp_path / "runs3").state == "reported", "it is known from now on"
+    text = known.read_text()
+    new = (*arguments, "-o", "StrictHostKeyChecking=accept-new")
+    assert visit(replace(host, ssh_args=new), tmp_path / "runs4").state == "reported"
+    assert known.read_text() == text
+
+
+def test_hosts_behind_a_gateway_share_one_connection(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    before = len(connections(lab, "gate"))
+    gate = lab.nodes["gate"].address
+    jump = ("-J", f"root@{gate}")
+    behind = [
+        replace(hosts[name], ssh_args=(*hosts[name].ssh_args, *jump)) for name in ("n1", "n2", "n3")
+    ]
+    records = visit_all(behind, tmp_path / "runs", ssh_config=config(lab, tmp_path / "config"))
+    assert [records[host.name].state for host in behind] == ["reported"] * 3
+    assert len(connections(lab, "gate")) - before == 1
+    assert connections(lab, "n2")[-1] == gate
+
+
+def test_a_gateways_host_key_is_verified_too(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    gate = lab.nodes["gate"].address
+    path = tmp_path / "config"
+    path.write_text(f"Host *\n IdentityFile {lab.key}\n UserKnownHostsFile {tmp_path}/none\n")
+    host = replace(hosts["n1"], ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
+    record = visit(host, tmp_path / "runs", ssh_config=path)
+    assert record.phase == "connect"
+    assert record.reason.startswith(f"jump host {gate}: host key: unknown")
+
+
+def test_the_jump_of_the_ssh_configuration_is_verified_too(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    gate, inner = lab.nodes["gate"].address, lab.nodes["n1"].address
+    extra = f"Host {inner}\n ProxyJump root@{gate}\nHost {gate}\n UserKnownHostsFile /none\n"
+    path = config(lab, tmp_path / "config", extra)
+    record = visit(hosts["n1"], tmp_path / "runs1", ssh_config=path)
+    assert "host key: unknown" in record.reason
+    path = config(lab, tmp_path / "config", f"Host {inner}\n ProxyJump root@{gate}\n")
+    assert visit(hosts["n1"], tmp_path / "runs2", ssh_config=path).state == "reported"
+    assert connections(lab, "n1")[-1] == gate
+
+
+def test_a_gateway_that_cannot_reach_the_host(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    gate = lab.nodes["gate"].address
+    host = replace(hosts["n1"], port=1, ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
+    record = visit(host, tmp_path / "runs", ssh_config=config(lab, tmp_path / "config"))
+    assert record.phase == "connect"
+    assert record.reason.startswith(f"the jump host cannot reach {host.address}:1: ")
+
+
+def test_a_dead_gateway_costs_all_hosts_behind_it_one_wait(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    nowhere = lab.nodes["gate"].address.rsplit(".", 1)[0] + ".99"
+    behind = [
+        replace(hosts[name], ssh_args=(*hosts[name].ssh_args, "-J", nowhere))
+        for name in ("n1", "n2", "n3")
+    ]
+    records = visit_all(behind, tmp_path / "runs", deadlines=Deadlines(connect_s=1))
+    for record in records.values():
+        assert record.reason.startswith(f"jump host {nowhere}: connect: ")
+        assert record.duration_s < 2.5, "three waits would be three seconds"
+
+
+def test_a_proxy_command(lab: Lab, hosts: dict[str, Host], tmp_path: Path) -> None:
+    gate = lab.nodes["gate"].address
+    ssh = f"ssh -F {config(lab, tmp_path / 'config')} -W %h:%p root@{gate}"
+    arguments = (*hosts["n2"].ssh_args, "-o", f"ProxyCommand={ssh}")
+    assert visit(replace(hosts["n2"], ssh_args=arguments), tmp_path / "runs").state == "reported"
+    assert connections(lab, "n2")[-1] == gate
+
+
+def test_the_ssh_configuration_is_honored(lab: Lab, tmp_path: Path) -> None:
+    extra = f"Host alias\n HostName {lab.nodes['n3'].address}\n"
+    path = config(lab, tmp_path / "config", extra)
+    assert visit(Host("n3", "alias"), tmp_path / "runs", ssh_config=path).state == "reported"
+
+
+def test_a_refused_key(lab: Lab, hosts: dict[str, Host], tmp_path: Path) -> None:
+    other = make_key(tmp_path / "other")
+    record = visit(replace(hosts["n1"], private_key_file=str(other)), tmp_path / "runs")
+    assert (record.state, record.phase) == ("unreachable", "authentication")
+    assert record.reason == f"refused for user root with key {other}"
+
+
+def test_a_password_that_the_server_does_not_take(hosts: dict[str, Host], tmp_path: Path) -> None:
+    record = visit(replace(hosts["n1"], user="nobody", password="s3cret"), tmp_path / "runs")
+    assert record.phase == "authentication"
+    assert "refused for user nobody with key" in record.reason
+    assert "s3cret" not in record.reason
+
+
+def test_many_connections_are_built_and_opened_at_once(lab: Lab, tmp_path: Path) -> None:
+    """Fabric's configuration is shared by all of them: see ssh_session._Connection."""
+    names = [f"n1-{number}" for number in range(64)]
+    host = lab.nodes["n1"].host(lab.key, lab.known_hosts)
+    records = visit_all([replace(host, name=name) for name in names], tmp_path / "runs")
+    assert {record.state for record in records.values()} == {"reported"}
+
+
+def test_close_leaves_no_thread_of_a_gateway(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    gate = lab.nodes["gate"].address
+    host = replace(hosts["n1"], ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
+    connector = Connector(
+        Deadlines(), threading.Event(), ssh_config=config(lab, tmp_path / "config")
+    )
+    connector.prepare([host])
+    before = set(threading.enumerate())
+    link = connector.start(host, ["-c", "print(1)"])
+    link.close()
+    gateway = [thread for thread in threading.enumerate() if thread not in before]
+    assert gateway, "the control: the gateway's transport lives until close"
+    connector.close()
+    for thread in gateway:
+        thread.join(10)
+        assert not thread.is_alive()

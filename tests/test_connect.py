@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hwcheck.connect import Connector
+from hwcheck.errors import UsageError
+from hwcheck.inventory import Host
+from hwcheck.phases import Deadlines
+
+
+@pytest.fixture
+def connector(tmp_path: Path) -> Connector:
+    config = tmp_path / "ssh_config"
+    config.write_text("")
+    return Connector(Deadlines(), threading.Event(), ssh_config=config)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"connection": "docker"}, "ansible_connection: docker is not supported; use ssh or local"),
+        ({"ssh_args": ("-o", "StrictHostKeyChecking=no")}, "use accept-new"),
+        ({"become": True, "become_method": "doas"}, "ansible_become_method: doas"),
+        ({"private_key_file": "/no/such/key"}, "cannot read private key /no/such/key"),
+        ({"ssh_args": ("-J", "a b")}, "ssh option ProxyJump=a b"),
+        ({"connection": "local", "python": "it's"}, "ansible_python_interpreter"),
+    ],
+)
+def test_prepare_refuses_before_anything_is_sent(
+    connector: Connector, fields: dict[str, object], message: str
+) -> None:
+    host = Host("n1", "127.0.0.1", **fields)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=message) as caught:
+        connector.prepare([host])
+    assert str(caught.value).startswith("n1: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_hosts_behind_one_route_share_its_gateways(connector: Connector) -> None:
+    routes = {"n1": "a,b", "n2": "a,b", "n3": "a"}
+    connector.prepare([Host(name, name, ssh_args=("-J", hops)) for name, hops in routes.items()])
+    routes_made = sorted([jump.host for jump in hops] for hops in connector._gateways)
+    assert routes_made == [["a"], ["a", "b"]]
+
+
+def test_a_local_host_needs_no_key(connector: Connector) -> None:
+    host = Host("here", "127.0.0.1", connection="local", private_key_file="/no/such/key")
+    connector.prepare([host])
+    link = connector.start(host, ["-c", "print('here')"])
+    out = b""
+    while not link.ended():
+        out += link.receive(5)[0]
+    link.close()
+    assert out == b"here\n"

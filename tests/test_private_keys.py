@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.private_keys import PrivateKeys
+from tests.lab.lab import make_key
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir()
+    return tmp_path
+
+
+def locked(path: Path) -> Path:
+    key = make_key(path)
+    command = ["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(key)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return key
+
+
+def test_a_named_key_is_loaded_once_and_is_the_only_one_tried(home: Path) -> None:
+    keys, key = PrivateKeys(), make_key(home / "key")
+    first = keys.login([str(key)], [], identities_only=False)
+    key.unlink()
+    again = keys.login([str(key)], [], identities_only=False)
+    assert first.arguments["pkey"] is again.arguments["pkey"]
+    assert first.arguments["allow_agent"] is False
+    assert first.arguments["look_for_keys"] is False
+    assert first.text == f"key {key}"
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519", "pem"])
+def test_kinds_of_keys(home: Path, kind: str) -> None:
+    options = ["-t", "rsa", "-m", "PEM"] if kind == "pem" else ["-t", kind]
+    path = home / "key"
+    subprocess.run(["ssh-keygen", "-q", *options, "-N", "", "-f", str(path)], check=True)
+    assert PrivateKeys().login([str(path)], [], identities_only=False).arguments["pkey"]
+
+
+def test_a_locked_key_without_an_agent(home: Path) -> None:
+    key = locked(home / "key")
+    with pytest.raises(UsageError, match="protected by a passphrase, and no ssh agent runs"):
+        PrivateKeys().login([str(key)], [], identities_only=False)
+
+
+def test_a_locked_key_is_the_agents_business(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/no/matter")
+    login = PrivateKeys().login([str(locked(home / "key"))], [], identities_only=False)
+    assert (login.arguments["pkey"], login.arguments["allow_agent"]) == (None, True)
+
+
+def test_what_is_no_key(home: Path) -> None:
+    (home / "key").write_text("-----BEGIN NOTHING-----\n")
+    with pytest.raises(UsageError, match=f"not a private key: {home}/key"):
+        PrivateKeys().login([str(home / "key")], [], identities_only=False)
+    with pytest.raises(UsageError, match=f"cannot read private key {home}: Is a directory"):
+        PrivateKeys().login([str(home)], [], identities_only=False)
+
+
+def test_default_keys_are_those_that_work(home: Path) -> None:
+    assert PrivateKeys().login([], [], identities_only=False).text == "the agent's keys"
+    locked(home / ".ssh" / "id_ed25519")
+    key = make_key(home / ".ssh" / "id_rsa")
+    login = PrivateKeys().login([], ["/no/such/key"], identities_only=True)
+    assert (login.text, login.arguments["pkey"]) == ("no key", None)
+    login = PrivateKeys().login([], [], identities_only=True)
+    assert (login.text, login.arguments["key_filename"]) == (str(key), [])

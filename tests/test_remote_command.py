@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory import Host
+from hwcheck.remote_command import interpreter, shell_line
+
+
+def host(**fields: object) -> Host:
+    return Host("n1", "n1", **fields)  # type: ignore[arg-type]
+
+
+def test_without_become() -> None:
+    assert interpreter(host(python="/usr/bin/env python3")) == ["/usr/bin/env", "python3"]
+
+
+def test_sudo_asks_for_nothing_or_reads_one_line() -> None:
+    words = interpreter(host(become=True, become_user="gpu$"))
+    assert words == ["sudo", "-H", "-n", "-u", "gpu$", "--", "python3"]
+    words = interpreter(host(become=True, become_password="s3cret"))
+    assert words == ["sudo", "-H", "-S", "-p", "", "-u", "root", "--", "python3"]
+    assert "s3cret" not in shell_line(words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"python": ""}, "ansible_python_interpreter"),
+        ({"python": "py'thon'"}, "ansible_python_interpreter"),
+        ({"python": 'python3 "x'}, "ansible_python_interpreter"),
+        ({"python": "python3!"}, "ansible_python_interpreter"),
+        ({"python": "python3\nreboot"}, "ansible_python_interpreter"),
+        ({"python": "-c"}, "ansible_python_interpreter"),
+        ({"become": True, "become_method": "su"}, "ansible_become_method: su is not supported"),
+        ({"become": True, "become_user": "root; reboot"}, "ansible_become_user"),
+        ({"become": True, "become_user": "-s"}, "ansible_become_user"),
+    ],
+)
+def test_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=f"n1: {message}"):
+        interpreter(host(**fields))
+
+
+@pytest.mark.parametrize(
+    "word", ["a", "", "a b", "$HOME", "`id`", "$(id)", "a;b", "*", "~root", "=ls", "a&b", '"', "#"]
+)
+def test_words_stay_words(word: str) -> None:
+    assert shlex.split(shell_line(["x", word, "y"])) == ["x", word, "y"]
+    if word != "a":
+        assert shell_line([word]) == f"'{word}'"
+
+
+@pytest.mark.parametrize("word", ["it's", "wow!", "a\\b", "a\nb"])
+def test_a_word_that_some_shell_would_read(word: str) -> None:
+    with pytest.raises(ValueError, match="no quoting"):
+        shell_line([word])

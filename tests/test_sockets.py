@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from hwcheck.phases import StoppedError, VisitError
+from hwcheck.sockets import Proxy, tcp
+from hwcheck.supervisor import Supervisor
+
+
+def no_stop(phase: str) -> None:
+    return None
+
+
+def test_connects_without_delay() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        tcp("127.0.0.1", listener.getsockname()[1], 5, no_stop) as sock,
+    ):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.fixture
+def full() -> int:
+    """A port of this machine that answers nothing: its queue of connections is full."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    waiting = []
+    for _ in range(3):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+        waiting.append(sock)
+    yield listener.getsockname()[1]
+    for sock in [*waiting, listener]:
+        sock.close()
+
+
+def test_no_answer(full: int) -> None:
+    started = time.monotonic()
+    with pytest.raises(VisitError, match=f"connect: no answer from 127.0.0.1:{full} within 0.3 s"):
+        tcp("127.0.0.1", full, 0.3, no_stop)
+    assert time.monotonic() - started < 3
+
+
+def test_stop_ends_the_wait(full: int) -> None:
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(StoppedError):
+        tcp("127.0.0.1", full, 60, Supervisor(stop).check)
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(VisitError, match=r"connect: cannot resolve no-such-host\.invalid: "):
+        tcp("no-such-host.invalid", 22, 5, no_stop)
+    with pytest.raises(VisitError, match="cannot resolve"):
+        tcp("a" * 300, 22, 5, no_stop)
+
+
+def test_a_proxy_command_gets_words_not_a_line() -> None:
+    command = ("printf", "%%s|%s|%s|", "%h; reboot", "%p", "%r")
+    proxy = Proxy(command, "n1", 2222, "ann")
+    try:
+        assert proxy.sock.recv(100, socket.MSG_WAITALL) == b"n1; reboot|2222|ann|"
+    finally:
+        proxy.close()
+
+
+def test_a_proxy_command_ends_with_the_connection() -> None:
+    proxy = Proxy(("sleep", "600"), "n1", 22, "ann")
+    assert proxy._process.poll() is None
+    proxy.close()
+    assert proxy._process.poll() is not None

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import fabric
+import paramiko
+import pytest
+
+from hwcheck.endpoint import Endpoint
+from hwcheck.host_keys import HostKeyPolicy, KnownHosts
+from hwcheck.phases import Deadlines, VisitError
+from hwcheck.private_keys import Login
+from hwcheck.ssh_session import SshSession
+from hwcheck.supervisor import Supervisor
+
+QUICK = Deadlines(connect_s=1, banner_s=0.5, authentication_s=1)
+
+
+def session(
+    tmp_path: Path, port: int = 22, config: fabric.Config | None = None, **fields: object
+) -> SshSession:
+    login = Login({"pkey": None, "allow_agent": False, "look_for_keys": False}, "no key")
+    known = KnownHosts((str(tmp_path / "known_hosts"),))
+    endpoint = Endpoint("127.0.0.1", "ann", port, login, known, accept_new=False)
+    endpoint = replace(endpoint, **fields)
+    return SshSession(endpoint, config or fabric.Config(), None, QUICK)
+
+
+def failure(opened: SshSession, stop: threading.Event | None = None) -> VisitError:
+    with pytest.raises(VisitError) as caught:
+        opened.open(Supervisor(stop or threading.Event()))
+    return caught.value
+
+
+@contextmanager
+def server(says: bytes, *, then_close: bool) -> Iterator[int]:
+    """Accept connections, say something to each, and close them or keep silent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:  # the test is over
+                    return
+                connection.sendall(says)
+                if then_close:
+                    connection.close()
+                taken.append(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in taken:
+                connection.close()
+
+
+def test_fabrics_policy_of_accepting_any_key_is_off(tmp_path: Path) -> None:
+    plain = fabric.Connection("127.0.0.1")
+    assert isinstance(plain.client._policy, paramiko.AutoAddPolicy), "the control: what Fabric does"
+    ours = session(tmp_path).connection.client
+    assert isinstance(ours._policy, HostKeyPolicy)
+    assert not isinstance(ours._policy, paramiko.AutoAddPolicy)
+    key = paramiko.ECDSAKey.generate()
+    with pytest.raises(VisitError, match="host key: unknown"):
+        ours._policy.missing_host_key(ours, "127.0.0.1", key)
+
+
+def test_known_hosts_name_has_the_port_where_it_is_not_22(tmp_path: Path) -> None:
+    assert session(tmp_path, 2222)._policy._name == "[127.0.0.1]:2222"
+    assert session(tmp_path)._policy._name == "127.0.0.1"
+    assert session(tmp_path, 2222, alias="n1")._policy._name == "n1"
+
+
+def test_opening_reads_no_configuration_that_another_thread_may_rebuild(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fabric.Config()
+    merges = []
+    monkeypatch.setattr(fabric.Config, "merge", lambda self: merges.append(self))
+    opened = session(tmp_path, config=config)
+    assert not merges, "building a connection rebuilt the shared configuration"
+    called = []
+    opened.connection.client.connect = lambda **arguments: called.append(arguments)
+    opened.connection._set(_config={})  # as it is for a moment while it is rebuilt
+    opened.connection.open()
+    assert called[0]["hostname"] == "127.0.0.1"
+    with pytest.raises(AttributeError):
+        _ = fabric.Connection("h", config=fabric.Config(), gateway=False).no_such_key
+
+
+@pytest.mark.parametrize(
+    ("says", "then_close", "phase", "reason"),
+    [
+        (b"", False, "banner", "accepted the connection but sent no SSH banner within 0.5 s"),
+        (b"", True, "banner", "closed the connection before the SSH banner"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100, True, "banner", "no SSH server: "),
+        (b"SSH-1.5-old\r\n", False, "key exchange", "Incompatible version (1.5 instead of 2.0)"),
+        (b"SSH-2.0-mute\r\n", False, "key exchange", "not finished within 1 s"),
+    ],
+)
+def test_servers_that_are_none(
+    tmp_path: Path, says: bytes, then_close: bool, phase: str, reason: str
+) -> None:
+    started = time.monotonic()
+    with server(says, then_close=then_close) as port:
+        error = failure(session(tmp_path, port))
+    assert (error.phase, error.state) == (phase, "unreachable")
+    assert error.reason.startswith(reason)
+    assert time.monotonic() - started < 4
+
+
+def test_a_closed_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    error = failure(session(tmp_path, port))
+    assert str(error) == f"connect: 127.0.0.1:{port}: Connection refused"
+
+
+def test_stop_ends_a_connection_that_hangs(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with server(b"", then_close=False) as port:
+        timer = threading.Timer(0.1, stop.set)
+        timer.start()
+        error = failure(session(tmp_path, port), stop)
+        timer.join()
+    assert error.reason == "interrupted"
+
+
+def test_a_proxy_command_says_why(tmp_path: Path) -> None:
+    command = ("sh", "-c", "echo no route to %h:%p for %r >&2")
+    error = failure(session(tmp_path, 2222, proxy_command=command))
+    expected = "banner: closed the connection before the SSH banner: "
+    assert str(error) == expected + "no route to 127.0.0.1:2222 for ann"
+
+
+def test_a_proxy_command_that_is_not_there(tmp_path: Path) -> None:
+    error = failure(session(tmp_path, proxy_command=("/no/such/command",)))
+    assert str(error) == "connect: proxy command /no/such/command: No such file or directory"

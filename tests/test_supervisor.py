@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from hwcheck.phases import StoppedError, VisitError
+from hwcheck.supervisor import Supervisor
+
+
+def blocked(cut: threading.Event) -> None:
+    """Block as a socket does, and fail as one does when it is closed."""
+    assert cut.wait(20), "nobody cut this off"
+    raise OSError("closed")
+
+
+def test_a_call_that_is_late_is_cut_off() -> None:
+    cut = threading.Event()
+    started = time.monotonic()
+    with (
+        pytest.raises(VisitError, match="session: too late"),
+        Supervisor(threading.Event()).bound(0.2, cut.set, "session", "too late"),
+    ):
+        blocked(cut)
+    assert time.monotonic() - started < 5
+
+
+def test_stop_cuts_off_every_call() -> None:
+    stop, cut = threading.Event(), threading.Event()
+    supervisor = Supervisor(stop)
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(StoppedError), supervisor.bound(60, cut.set, "session", "late"):
+        blocked(cut)
+    again = threading.Event()
+    with pytest.raises(StoppedError), supervisor.bound(60, again.set, "session", "late"):
+        blocked(again)
+
+
+def test_an_error_in_time_is_the_calls_own() -> None:
+    aborted = threading.Event()
+    with (
+        pytest.raises(OSError, match="mine"),
+        Supervisor(threading.Event()).bound(60, aborted.set, "session", "late"),
+    ):
+        raise OSError("mine")
+    assert not aborted.is_set()
+
+
+def test_a_call_in_time_is_left_alone() -> None:
+    supervisor = Supervisor(threading.Event())
+    early, late = threading.Event(), threading.Event()
+    with supervisor.bound(0.2, early.set, "session", "late"):
+        pass
+    with pytest.raises(VisitError), supervisor.bound(0.4, late.set, "session", "late"):
+        blocked(late)
+    assert not early.is_set(), "its time was over long ago, but so was the call"
+
+
+def test_the_thread_ends_when_idle_and_starts_again() -> None:
+    supervisor = Supervisor(threading.Event())
+    with supervisor.bound(60, lambda: None, "session", "late"):
+        thread = supervisor._thread
+    assert thread is not None
+    thread.join(10)
+    assert not thread.is_alive()
+    cut = threading.Event()
+    with pytest.raises(VisitError), supervisor.bound(0.1, cut.set, "session", "late"):
+        blocked(cut)

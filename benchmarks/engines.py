@@ -1,51 +1,48 @@
-"""The same visit by three engines: log in, hand over a payload, run python3, read 20 kB of JSON.
+"""One visit by three engines: log in, run the bootstrap, hand over what it lacks, read its answer.
 
-Every function returns how many hosts gave the whole answer. Each engine is set up as lean as it
-goes: one key, no agent, no compression, 50 hosts at a time. ``payload_bytes`` 0 means that the
-host has the payload already.
+The node's side is the same for all, to the byte: hwcheck's bootstrap looks a payload up by its
+hash, says whether it has it, takes it where it does not, and runs it; the payload answers with
+20 kB of JSON in the frames of a real one. Each engine is set up as lean as it goes: one key, no
+agent, no compression, 50 hosts at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import random
 import sys
 import threading
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from hwcheck.payload import PACKAGE, Payload, bootstrap_arguments, zip_files
+from hwcheck.remote_command import shell_line
+from hwcheck.wire import Deframer, Request, to_dict
 
 FORKS = 50
-CHECKS = 5
-# What every engine makes the node answer with: 20 kB of JSON in the shape of a report.
-REPORT = """
+CHECKS = tuple(f"check{number}" for number in range(5))
+TOKEN = "benchmark"
+# The node says everything twice: each result at once, and the report that repeats them.
+NODE_MAIN = """
 import json, sys
-def report():
+def main(data, payload):
     samples = [
         {"metric": "temperature_idle", "value": 30.5 + i, "unit": "C", "subject": "gpu%d" % i}
-        for i in range(54)
+        for i in range(27)
     ]
     one = {"reason": "", "state": "done", "legs": [], "duration_s": 0.25, "samples": samples}
-    return [dict(one, check="check%d" % i) for i in range(5)]
-"""
-# hwcheck's node says everything twice: each result at once, and the report that repeats them.
-NODE_MAIN = (
-    REPORT
-    + """
-def main(data, payload):
-    frames = [{"kind": "result", "result": result} for result in report()]
-    body = {"facts": {}, "results": report(), "duration_s": 1.0, "protocol": 1}
+    results = [dict(one, check=name) for name in data["checks"]]
+    frames = [{"kind": "result", "result": result} for result in results]
+    body = {"facts": {}, "results": results, "duration_s": 1.0, "protocol": 1}
     frames.append({"kind": "report", "report": body})
     mark = "@hwcheck:%s " % data["token"]
     sys.stdout.write("".join(mark + json.dumps(frame) + "\\n" for frame in frames))
     sys.stdout.flush()
     return 0
 """
-)
-BARE_MAIN = REPORT + "data = sys.stdin.buffer.read(int(sys.argv[1]))\nprint(json.dumps(report()))\n"
 
 
 @dataclass(frozen=True)
@@ -57,36 +54,41 @@ class Target:
     addresses: tuple[str, ...]
 
 
-def _bare_command(payload_bytes: int) -> str:
-    packed = base64.b64encode(zlib.compress(BARE_MAIN.encode())).decode()
-    loader = "import sys,binascii,zlib;exec(zlib.decompress(binascii.a2b_base64(sys.argv.pop(1))))"
-    return f"python3 -c '{loader}' {packed} {payload_bytes}"
+def payload(ballast_bytes: int) -> Payload:
+    """Return a payload whose zip holds this many bytes that do not compress."""
+    names = ("__init__.py", "node/__init__.py")
+    files = {f"hwcheck/{name}": (PACKAGE / name).read_bytes() for name in names}
+    ballast = random.Random(ballast_bytes).randbytes(ballast_bytes)
+    return Payload.of(
+        zip_files(files | {"hwcheck/node/main.py": NODE_MAIN.encode(), "ballast": ballast})
+    )
 
 
-def _ballast(size: int) -> bytes:
-    return random.Random(size).randbytes(size)
+def _command(built: Payload) -> str:
+    return shell_line(["python3", *bootstrap_arguments(built.sha256, TOKEN)])
 
 
-def _store(target: Target, address: str, text: str | bytes) -> bool:
+def _question(data: bytes) -> bytes:
+    request = json.dumps(to_dict(Request(TOKEN, CHECKS))).encode()
+    return f"hwcheck {TOKEN} {len(data)} {len(request)}\n".encode() + data + request
+
+
+def _store(target: Target, address: str, output: bytes) -> bool:
     """Keep an answer in a file of its own; return whether it is whole."""
-    results = json.loads(text)
-    (target.folder / f"{address}.json").write_text(json.dumps(results))
-    return len(results) == CHECKS
+    frames, _ = Deframer(TOKEN).feed(output)
+    reports: list[Any] = [frame["report"] for frame in frames if frame["kind"] == "report"]
+    (target.folder / f"{address}.json").write_text(json.dumps(reports[0]))
+    return len(reports[0]["results"]) == len(CHECKS)
 
 
-def visit_with_hwcheck(target: Target, payload_bytes: int) -> int:
-    """Go the whole of hwcheck's way: visit, schema check, one file per host."""
+def visit_with_hwcheck(target: Target, built: Payload, pushed: bool) -> int:  # noqa: ARG001
+    """Go the whole of hwcheck's way: deadlines, schema check, one file per host."""
     from hwcheck.connect import Connector
     from hwcheck.inventory import Host
-    from hwcheck.payload import PACKAGE, Payload, zip_files
     from hwcheck.phases import Deadlines
     from hwcheck.results import HostPlan, RunFolder, RunMeta
     from hwcheck.run import Event, fan_out
-    from hwcheck.wire import Request
 
-    names = ("__init__.py", "node/__init__.py")
-    files = {f"hwcheck/{name}": (PACKAGE / name).read_bytes() for name in names}
-    files |= {"hwcheck/node/main.py": NODE_MAIN.encode(), "ballast": _ballast(payload_bytes)}
     arguments = ("-o", f"UserKnownHostsFile={target.folder / 'known_hosts'}")
     key = str(target.folder / "key")
     inventory = [
@@ -95,9 +97,8 @@ def visit_with_hwcheck(target: Target, payload_bytes: int) -> int:
     ]
     connector = Connector(Deadlines(), threading.Event())
     connector.prepare(inventory)
-    checks = tuple(f"check{number}" for number in range(CHECKS))
     plan = tuple(HostPlan(host.name, host.address) for host in inventory)
-    folder = RunFolder.create(target.folder / "runs", RunMeta("", "", checks, plan))
+    folder = RunFolder.create(target.folder / "runs", RunMeta("", "", CHECKS, plan))
     good = []
 
     def note(event: Event) -> None:
@@ -106,17 +107,16 @@ def visit_with_hwcheck(target: Target, payload_bytes: int) -> int:
         elif event.state:
             print(f"{event.host}: {event.state}: {event.text}", file=sys.stderr)
 
-    requests = {host.name: Request("", checks) for host in inventory}
-    payload = Payload.of(zip_files(files))
-    fan_out(inventory, requests, payload, folder, connector, forks=FORKS, progress=note)
+    requests = {host.name: Request("", CHECKS) for host in inventory}
+    fan_out(inventory, requests, built, folder, connector, forks=FORKS, progress=note)
     return len(good)
 
 
-def visit_with_asyncssh(target: Target, payload_bytes: int) -> int:
+def visit_with_asyncssh(target: Target, built: Payload, pushed: bool) -> int:  # noqa: ARG001
     """Use one event loop."""
     import asyncssh
 
-    command, data = _bare_command(payload_bytes), _ballast(payload_bytes)
+    command = _command(built)
     known = asyncssh.read_known_hosts(str(target.folder / "known_hosts"))
     lean = {
         "client_keys": [asyncssh.read_private_key(str(target.folder / "key"))],
@@ -133,8 +133,10 @@ def visit_with_asyncssh(target: Target, payload_bytes: int) -> int:
             gate,
             asyncssh.connect(address, target.port, username="root", **lean) as connection,
         ):
-            done = await connection.run(command, input=data, encoding=None)
-        return _store(target, address, done.stdout)
+            process = await connection.create_process(command, encoding=None)
+            frames, _ = Deframer(TOKEN).feed(await process.stdout.readline())
+            process.stdin.write(_question(b"" if frames[0]["cached"] else built.data))
+            return _store(target, address, await process.stdout.read())
 
     async def visit_all() -> int:
         gate = asyncio.Semaphore(FORKS)
@@ -143,11 +145,14 @@ def visit_with_asyncssh(target: Target, payload_bytes: int) -> int:
     return asyncio.run(visit_all())
 
 
-def visit_with_parallel_ssh(target: Target, payload_bytes: int) -> int:
-    """Use gevent and libssh2, which does not verify host keys."""
+def visit_with_parallel_ssh(target: Target, built: Payload, pushed: bool) -> int:
+    """Use gevent and libssh2, which does not verify host keys.
+
+    Its interface has no way to wait for the answer of each host before writing: it is told
+    whether the hosts have the payload.
+    """
     from pssh.clients import ParallelSSHClient
 
-    data = _ballast(payload_bytes)
     client = ParallelSSHClient(
         target.addresses,
         user="root",
@@ -157,16 +162,18 @@ def visit_with_parallel_ssh(target: Target, payload_bytes: int) -> int:
         allow_agent=False,
         timeout=60,
     )
-    outputs = client.run_command(_bare_command(payload_bytes), read_timeout=60)
-    if data:
-        for output in outputs:
-            output.stdin.write(data)
-            output.stdin.flush()
-    return sum(_store(target, output.host, "".join(output.stdout)) for output in outputs)
+    outputs = client.run_command(_command(built), read_timeout=60)
+    question = _question(built.data if pushed else b"")
+    for output in outputs:
+        output.stdin.write(question)
+        output.stdin.flush()
+    return sum(
+        _store(target, output.host, "\n".join([*output.stdout, ""]).encode()) for output in outputs
+    )
 
 
 MODULES = {"hwcheck": "hwcheck.run", "asyncssh": "asyncssh", "parallel-ssh": "pssh.clients"}
-ENGINES: dict[str, Callable[[Target, int], int]] = {
+ENGINES: dict[str, Callable[[Target, Payload, bool], int]] = {
     "hwcheck": visit_with_hwcheck,
     "asyncssh": visit_with_asyncssh,
     "parallel-ssh": visit_with_parallel_ssh,

@@ -29,7 +29,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 import engines  # noqa: E402 - stands beside this file
 
 PORT = 22022
-PUSHED_BYTES = 63_000
+PAYLOAD_BYTES = 100_000
 SSHD_CONFIG = """\
 ListenAddress 0.0.0.0:{port}
 HostKey {folder}/host_key
@@ -96,23 +96,27 @@ def _wait_for_port(process: subprocess.Popen[bytes]) -> None:
     sys.exit("sshd did not start: it needs root")
 
 
-def measure(engine: str, target: engines.Target, payload_bytes: int) -> Cost:
+def measure(engine: str, target: engines.Target, payload_bytes: int, *, pushed: bool) -> Cost:
     """Run one engine once in a process of its own."""
     command = [sys.executable, __file__, "--measure", engine, str(target.folder)]
     sizes = ["--hosts", str(len(target.addresses)), "--payload-bytes", str(payload_bytes)]
-    done = subprocess.run([*command, *sizes], capture_output=True, text=True)
+    push = ["--push"] if pushed else []
+    done = subprocess.run([*command, *sizes, *push], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{engine} failed:\n{done.stderr[-2000:]}")
     return Cost(**json.loads(done.stdout))
 
 
-def _measure_here(engine: str, folder: Path, hosts: int, payload_bytes: int) -> None:
+def _measure_here(
+    engine: str, folder: Path, hosts: int, payload_bytes: int, *, pushed: bool
+) -> None:
     names = [line.split("]")[0][1:] for line in (folder / "known_hosts").read_text().splitlines()]
     target = engines.Target(folder, PORT, tuple(names[:hosts]))
     importlib.import_module(engines.MODULES[engine])  # starting up is no part of the fan-out
+    built = engines.payload(payload_bytes)
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.monotonic()
-    good = engines.ENGINES[engine](target, payload_bytes)
+    good = engines.ENGINES[engine](target, built, pushed)
     wall_s = time.monotonic() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
     if good != hosts:
@@ -122,15 +126,16 @@ def _measure_here(engine: str, folder: Path, hosts: int, payload_bytes: int) -> 
     print(json.dumps(vars(cost)))
 
 
-def compare(hosts: int, rounds: int, payload_bytes: int) -> dict[str, Cost]:
+def compare(hosts: int, rounds: int, *, pushed: bool) -> dict[str, Cost]:
     """Return the median of interleaved rounds for each engine; the first round is not counted."""
+    payload_bytes = PAYLOAD_BYTES
     costs: dict[str, list[Cost]] = {engine: [] for engine in engines.ENGINES}
     with server(hosts) as target:
         for number in range(rounds + 1):
             for engine in engines.ENGINES:
-                if payload_bytes:  # a new payload each round, so hwcheck has to push it too
+                if pushed:  # a payload that no host has seen
                     payload_bytes += 1
-                cost = measure(engine, target, payload_bytes)
+                cost = measure(engine, target, payload_bytes, pushed=pushed)
                 if number:
                     costs[engine].append(cost)
     return {engine: _median(found) for engine, found in costs.items()}
@@ -165,11 +170,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         engine, folder = options.measure
-        _measure_here(engine, Path(folder), options.hosts[0], options.payload_bytes)
+        _measure_here(
+            engine, Path(folder), options.hosts[0], options.payload_bytes, pushed=options.push
+        )
         return
     walls = {}
     for hosts in options.hosts:
-        costs = compare(hosts, options.rounds, PUSHED_BYTES if options.push else 0)
+        costs = compare(hosts, options.rounds, pushed=options.push)
         report(hosts, costs)
         walls[hosts] = costs["hwcheck"].wall_s
     first, last = min(walls), max(walls)

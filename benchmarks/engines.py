@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwcheck.connect.remote_command import shell_line
 from hwcheck.payload import PACKAGE, Payload, bootstrap_arguments, zip_files
-from hwcheck.remote_command import shell_line
 from hwcheck.wire import Deframer, Request, to_dict
 
 FORKS = 50
@@ -83,7 +83,7 @@ def _store(target: Target, address: str, output: bytes) -> bool:
 
 def visit_with_hwcheck(target: Target, built: Payload, pushed: bool) -> int:  # noqa: ARG001
     """Go the whole of hwcheck's way: deadlines, schema check, one file per host."""
-    from hwcheck.connect import Connector
+    from hwcheck.connect.connector import Connector
     from hwcheck.inventory import Host
     from hwcheck.phases import Deadlines
     from hwcheck.results import HostPlan, RunFolder, RunMeta

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload
 from hwcheck.results import HostRecord, RunFolder, utc_now
-from hwcheck.visit import Listener, Visit
 from hwcheck.wire import Request
 
 STOP_S = 5.0

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hwcheck import payload
+from hwcheck.connect.remote_command import UNQUOTABLE, shell_line
 from hwcheck.errors import UsageError
-from hwcheck.remote_command import UNQUOTABLE, shell_line
 from tests.interpreters import interpreter
 
 SIZE_LIMIT_BYTES = 120_000

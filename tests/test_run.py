@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hwcheck import run
+from hwcheck.connect.visit import Visit
 from hwcheck.inventory import Host
 from hwcheck.results import HostRecord
 from hwcheck.run import Event
-from hwcheck.visit import Visit
 from tests.lab.visits import log_of, visit_all
 
 HOSTS = [Host(f"n{number}", "127.0.0.1", connection="local") for number in range(3)]

@@ -14,7 +14,7 @@ from types import FrameType
 from invoke import Context, Exit
 
 from hwcheck import inventory, payload
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.phases import Deadlines

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
 from hwcheck.inventory import Host
 from hwcheck.phases import Deadlines
 from hwcheck.results import HostRecord

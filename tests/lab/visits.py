@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload
 from hwcheck.phases import Deadlines

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.connect.ssh_options import Jump, SshOptions, parse, parse_jumps
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
-from hwcheck.ssh_options import Jump, SshOptions, parse, parse_jumps
 
 
 def options(*arguments: str) -> SshOptions:

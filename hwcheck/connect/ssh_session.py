@@ -12,10 +12,12 @@ from typing import Any
 import fabric
 import paramiko
 
-from hwcheck.endpoint import Endpoint
-from hwcheck.gateway import GatewaySocket, GatewayTransport
-from hwcheck.host_keys import HostKeyPolicy
-from hwcheck.links import ChannelLink, run_over
+from hwcheck.connect.endpoint import Endpoint
+from hwcheck.connect.gateway import GatewaySocket, GatewayTransport
+from hwcheck.connect.host_keys import HostKeyPolicy
+from hwcheck.connect.links import ChannelLink, run_over
+from hwcheck.connect.sockets import Proxy, tcp
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import (
     AUTHENTICATION,
     BANNER,
@@ -25,8 +27,6 @@ from hwcheck.phases import (
     Deadlines,
     VisitError,
 )
-from hwcheck.sockets import Proxy, tcp
-from hwcheck.supervisor import Supervisor
 
 # paramiko logs tracebacks of what is reported here in one line.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

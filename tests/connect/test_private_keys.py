@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.connect.private_keys import PrivateKeys
 from hwcheck.errors import UsageError
-from hwcheck.private_keys import PrivateKeys
 from tests.lab.lab import make_key
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hwcheck import conversation
-from hwcheck.conversation import HEARTBEAT_S, Conversation, EndedError
-from hwcheck.links import LinkLostError
+from hwcheck.connect import conversation
+from hwcheck.connect.conversation import HEARTBEAT_S, Conversation, EndedError
+from hwcheck.connect.links import LinkLostError
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import VisitError
-from hwcheck.supervisor import Supervisor
 from hwcheck.wire import OUTPUT_LIMIT_BYTES, frame
 
 LATE = VisitError("run", "late")

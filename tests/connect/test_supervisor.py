@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import StoppedError, VisitError
-from hwcheck.supervisor import Supervisor
 
 
 def blocked(cut: threading.Event) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hwcheck.links import Link, LinkLostError
+from hwcheck.connect.links import Link, LinkLostError
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import RUN, VisitError
-from hwcheck.supervisor import Supervisor
 from hwcheck.wire import OUTPUT_LIMIT_BYTES, Deframer
 
 HEARTBEAT_S = 5.0

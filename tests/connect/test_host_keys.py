@@ -7,7 +7,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from hwcheck.host_keys import HostKeyPolicy, KnownHosts
+from hwcheck.connect.host_keys import HostKeyPolicy, KnownHosts
 from hwcheck.phases import VisitError
 from tests.lab.lab import make_key
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import fabric
 
-from hwcheck import ssh_options
+from hwcheck.connect import ssh_options
+from hwcheck.connect.host_keys import USER_FILES, KnownHosts
+from hwcheck.connect.private_keys import Login, PrivateKeys
+from hwcheck.connect.ssh_options import Jump, SshOptions
 from hwcheck.errors import UsageError
-from hwcheck.host_keys import USER_FILES, KnownHosts
 from hwcheck.inventory import Host
-from hwcheck.private_keys import Login, PrivateKeys
-from hwcheck.ssh_options import Jump, SshOptions
 
 # Not [user@]host:port, which Fabric would take apart, and no option of a proxy command.
 ADDRESS = re.compile(r"(?![^:]*:[^:]*\Z)[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")

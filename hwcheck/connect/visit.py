@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from hwcheck.connect import Connector
-from hwcheck.conversation import Conversation, EndedError
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.conversation import Conversation, EndedError
+from hwcheck.connect.links import LinkLostError
 from hwcheck.inventory import Host
-from hwcheck.links import LinkLostError
 from hwcheck.payload import Payload, bootstrap_arguments
 from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
 from hwcheck.results import HostRecord, schema_problem, utc_now

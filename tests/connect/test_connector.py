@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
 from hwcheck.phases import Deadlines

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hwcheck.connect import Connector
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory import Host
 from hwcheck.phases import Deadlines
 from hwcheck.results import HostRecord
-from hwcheck.visit import Listener, Visit
 from hwcheck.wire import Request
 from tests.lab import stand_in
 

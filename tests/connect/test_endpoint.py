@@ -5,10 +5,10 @@ from pathlib import Path
 import fabric
 import pytest
 
-from hwcheck.endpoint import Resolver
+from hwcheck.connect.endpoint import Resolver
+from hwcheck.connect.ssh_options import Jump
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
-from hwcheck.ssh_options import Jump
 from tests.lab.lab import make_key
 
 

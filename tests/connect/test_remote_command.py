@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
+from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
-from hwcheck.remote_command import interpreter, shell_line
 
 
 def host(**fields: object) -> Host:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hwcheck.links import LinkLostError, LocalLink
+from hwcheck.connect.links import LinkLostError, LocalLink
 from hwcheck.phases import VisitError
 
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from hwcheck.connect.sockets import Proxy, tcp
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import StoppedError, VisitError
-from hwcheck.sockets import Proxy, tcp
-from hwcheck.supervisor import Supervisor
 
 
 def no_stop(phase: str) -> None:

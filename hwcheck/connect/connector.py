@@ -9,15 +9,15 @@ from pathlib import Path
 
 import fabric
 
-from hwcheck.endpoint import Endpoint, Resolver
+from hwcheck.connect.endpoint import Endpoint, Resolver
+from hwcheck.connect.links import Link, LocalLink
+from hwcheck.connect.remote_command import interpreter, shell_line
+from hwcheck.connect.ssh_options import Jump
+from hwcheck.connect.ssh_session import SshSession
+from hwcheck.connect.supervisor import Supervisor
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
-from hwcheck.links import Link, LocalLink
 from hwcheck.phases import CONNECT, Deadlines, VisitError
-from hwcheck.remote_command import interpreter, shell_line
-from hwcheck.ssh_options import Jump
-from hwcheck.ssh_session import SshSession
-from hwcheck.supervisor import Supervisor
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import paramiko
 import pytest
 
-from hwcheck.gateway import GatewaySocket, GatewayTransport
+from hwcheck.connect.gateway import GatewaySocket, GatewayTransport
 
 DATA, CLOSE, GLOBAL_REQUEST = 94, 97, 80
 

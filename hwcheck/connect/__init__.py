@@ -1,0 +1,1 @@
+"""One visit to one host: how to get there, what runs there, what comes back."""

@@ -51,6 +51,11 @@ def test_every_variable_says_what_it_means_and_refuses_nonsense(name: str) -> No
             expectations(variables(**{name: "nonsense"}))
 
 
+def test_the_page_on_the_inventory_lists_every_variable() -> None:
+    page = (Path(__file__).parent.parent / "docs/inventory.md").read_text()
+    assert [name for name in VARIABLES if f"| `{name}` |" not in page] == []
+
+
 def test_a_vaulted_value_is_decrypted_when_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

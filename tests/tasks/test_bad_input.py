@@ -45,9 +45,9 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--hosts", "good.yml", "--forks", "0"], "--forks 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes a whole number"),
         (["--hosts", "good.yml", "--out", "good.yml"], "cannot create the run folder: good.yml"),
-        (["--hosts", "key.yml"], "node01: "),
-        (["--hosts", "args.yml"], "node01: "),
-        (["--hosts", "become.yml"], "node01: "),
+        (["--hosts", "key.yml"], "node01: cannot read private key /nonexistent/id: No such file"),
+        (["--hosts", "args.yml"], "node01: ssh option StrictHostKeyChecking=no: it would accept a"),
+        (["--hosts", "become.yml"], "node01: ansible_become_method: su is not supported; use sudo"),
     ],
 )
 def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str) -> None:

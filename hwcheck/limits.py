@@ -7,7 +7,7 @@ in the payload. Nothing on the node calls ``judge``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import ClassVar, Optional, Union
 
 from hwcheck.wire import Value
 
@@ -64,14 +64,16 @@ class Equal:
 
 
 @dataclass(frozen=True)
-class AtLeast:
-    """fail below ``fail``, warn below ``warn``; shares of the operand where ``of`` is set."""
+class _Border:
+    """A border for failing and one for warning; shares of the operand where ``of`` is set."""
 
     source: str
     fail: Optional[float] = None
     warn: Optional[float] = None
     of: Optional[Operand] = None
     confidence: str = "vendor"
+    sign: ClassVar[str]
+    bad_side: ClassVar[float]
 
     @property
     def operand(self) -> Optional[Operand]:
@@ -80,74 +82,47 @@ class AtLeast:
 
     def judge(self, value: Value, reference: Optional[Value]) -> str:
         """Return pass, warn or fail. Raises TypeError for text."""
-        return _judge(self.fail, self.warn, -1.0, value, reference)
+        number = _number(value)
+        scale = 1.0 if reference is None else _number(reference)
+        for outcome, border in (("fail", self.fail), ("warn", self.warn)):
+            if border is None:
+                continue
+            beyond = self.bad_side * (number - border * scale)
+            # 0.7 x 90 is a hair below 63: a value on the border has not crossed it.
+            if beyond > 1e-9 * abs(border * scale):
+                return outcome
+        return "pass"
 
     def text(self, reference: Optional[Value] = None) -> str:
         """Say the limit in words."""
-        return _text(">=", self.fail, self.warn, self.of, reference)
+        parts = []
+        for name, border in (("fail", self.fail), ("warn", self.warn)):
+            if border is None:
+                continue
+            text = "%s %g" % (self.sign, border)
+            if self.of is not None:
+                text += " x %s" % self.of
+                if reference is not None:
+                    text += " (%g)" % (border * _number(reference))
+            parts.append("%s unless %s" % (name, text))
+        return ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class AtMost:
-    """fail above ``fail``, warn above ``warn``; shares of the operand where ``of`` is set."""
+class AtLeast(_Border):
+    """fail below ``fail``, warn below ``warn``."""
 
-    source: str
-    fail: Optional[float] = None
-    warn: Optional[float] = None
-    of: Optional[Operand] = None
-    confidence: str = "vendor"
+    sign = ">="
+    bad_side = -1.0
 
-    @property
-    def operand(self) -> Optional[Operand]:
-        """Where the reference comes from, or None for a constant."""
-        return self.of
 
-    def judge(self, value: Value, reference: Optional[Value]) -> str:
-        """Return pass, warn or fail. Raises TypeError for text."""
-        return _judge(self.fail, self.warn, 1.0, value, reference)
+class AtMost(_Border):
+    """fail above ``fail``, warn above ``warn``."""
 
-    def text(self, reference: Optional[Value] = None) -> str:
-        """Say the limit in words."""
-        return _text("<=", self.fail, self.warn, self.of, reference)
+    sign = "<="
+    bad_side = 1.0
 
 
 Limit = Union[Equal, AtLeast, AtMost]
-
-
-def _judge(
-    fail: Optional[float],
-    warn: Optional[float],
-    sign: float,
-    value: Value,
-    reference: Optional[Value],
-) -> str:
-    number = _number(value)
-    scale = 1.0 if reference is None else _number(reference)
-    for outcome, border in (("fail", fail), ("warn", warn)):
-        # 0.7 x 90 is a hair below 63: a value on the border has not crossed it.
-        if border is not None and sign * (number - border * scale) > 1e-9 * abs(border * scale):
-            return outcome
-    return "pass"
-
-
-def _text(
-    sign: str,
-    fail: Optional[float],
-    warn: Optional[float],
-    of: Optional[Operand],
-    reference: Optional[Value],
-) -> str:
-    parts = []
-    for name, border in (("fail", fail), ("warn", warn)):
-        if border is None:
-            continue
-        text = "%s %g" % (sign, border)
-        if of is not None:
-            text += " x %s" % of
-            if reference is not None:
-                text += " (%g)" % (border * _number(reference))
-        parts.append("%s unless %s" % (name, text))
-    return ", ".join(parts)
 
 
 def _number(value: Value) -> float:

@@ -7,6 +7,7 @@ are left to the reader.
 from __future__ import annotations
 
 import difflib
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -139,6 +140,20 @@ def _word(variables: HostVars, key: str) -> str:
     return variables.text(key) or ""
 
 
+def _cuda_version(variables: HostVars, key: str) -> str:
+    text = variables.text(key) or ""
+    if not re.fullmatch(r"\d+\.\d+", text):
+        raise variables.error(key, f'{text!r} is not a CUDA version; write it in quotes: "12.8"')
+    return text
+
+
+def _vbios(variables: HostVars, key: str) -> str:
+    text = variables.text(key) or ""
+    if not re.fullmatch(r"[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{2}){4}", text):
+        raise variables.error(key, f"{text!r} is not a VBIOS version such as 96.00.99.00.01")
+    return text.upper()
+
+
 def _path(variables: HostVars, key: str) -> str:
     text = variables.text(key) or ""
     if not text.startswith("/"):
@@ -149,7 +164,15 @@ def _path(variables: HostVars, key: str) -> str:
 VARIABLES: Mapping[str, Variable] = {
     "hwcheck_gpus": Variable("GPUs that the node must have; 0 means none", _count),
     "hwcheck_driver_version": Variable("NVIDIA driver that must be loaded (570.86.15)", _word),
+    "hwcheck_cuda_driver_version": Variable(
+        "newest CUDA version that the driver must run (12.8)", _cuda_version
+    ),
+    "hwcheck_gpu_model": Variable("model that every GPU must be (NVIDIA H200)", _word),
+    "hwcheck_vbios": Variable("VBIOS that every GPU must have (96.00.99.00.01)", _vbios),
     "hwcheck_power_limit_w": Variable("power limit that every GPU must have, in W", _watts),
+    "hwcheck_kernel": Variable("Linux release that must run (6.8.0-60-generic)", _word),
+    "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
+    "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_torch_python": Variable("interpreter on the node that has torch", _path),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
 }

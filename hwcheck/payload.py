@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from hwcheck.errors import UsageError
+from hwcheck.strip import strip
 
 PACKAGE = Path(__file__).parent
 SHARED = ("__init__.py", "limits.py", "wire.py")
@@ -113,9 +114,11 @@ def _bootstrap() -> str:
 
 def _files() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", MAIN.encode("ascii")
-    yield "pynvml.py", _pynvml().read_bytes()
+    sources = {"pynvml.py": _pynvml()}
     for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]:
-        yield path.relative_to(PACKAGE.parent).as_posix(), path.read_bytes()
+        sources[path.relative_to(PACKAGE.parent).as_posix()] = path
+    for name, path in sources.items():
+        yield name, strip(path.read_text("utf-8")).encode("utf-8")
 
 
 def _pynvml() -> Path:

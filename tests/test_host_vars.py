@@ -43,12 +43,21 @@ def test_the_first_name_that_is_set_wins() -> None:
     assert variables(old=1).number("new", "old") == 1
 
 
+ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor"}
+
+
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_variable_says_what_it_means_and_refuses_nonsense(name: str) -> None:
     assert VARIABLES[name].meaning
-    if name != "hwcheck_driver_version":  # any word may be a version
+    if name.removeprefix("hwcheck_") not in ANY_WORD:
         with pytest.raises(UsageError, match=name):
             expectations(variables(**{name: "nonsense"}))
+
+
+def test_versions_are_read_as_the_node_writes_them() -> None:
+    declared = {"hwcheck_cuda_driver_version": 12.8, "hwcheck_vbios": "94.02.5c.00.04"}
+    read = expectations(variables(**declared))
+    assert read == {"cuda_driver_version": "12.8", "vbios": "94.02.5C.00.04"}
 
 
 def test_the_page_on_the_inventory_lists_every_variable() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hwcheck import payload
 from hwcheck.connect.remote_command import UNQUOTABLE, shell_line
 from hwcheck.errors import UsageError
+from hwcheck.node import checks
 from tests.interpreters import interpreter
 
 SIZE_LIMIT_BYTES = 120_000
@@ -100,3 +101,17 @@ def test_says_when_pynvml_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "distribution", missing)
     with pytest.raises(UsageError, match="nvidia-ml-py is not installed"):
         payload.build.__wrapped__()
+
+
+def test_the_checks_in_it_are_those_of_the_package(tmp_path: Path) -> None:
+    path = tmp_path / "payload.pyz"
+    path.write_bytes(payload.build().data)
+    code = (
+        f"import sys; sys.path.insert(0, {str(path)!r}); from hwcheck.node import checks;"
+        "print([(check.id, check.gpu, check.load) for check in checks.load().values()])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    expected = [(check.id, check.gpu, check.load) for check in checks.load().values()]
+    assert done.stdout.strip() == str(expected)

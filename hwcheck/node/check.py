@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Callable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
 
 from hwcheck.limits import Limit
+from hwcheck.node.gpu_protocol import Gpu as Gpu
+from hwcheck.node.host_protocol import Host as Host
 from hwcheck.wire import Leg, Request, Sample
 
 
@@ -79,72 +81,6 @@ def check(
     return register
 
 
-class Gpu(Protocol):
-    """One GPU as a check sees it. A method raises CouldNotMeasure where NVML does not answer."""
-
-    @property
-    def subject(self) -> str:
-        """``gpu<index>``, NVML's index."""
-
-    def pci_address(self) -> str:
-        """``0000:18:00.0``, as sysfs spells it."""
-
-    def power_limit_w(self) -> float:
-        """Enforced power limit: the smallest of all that are in force."""
-
-    def power_limit_default_w(self) -> float:
-        """Power limit that the board boots with."""
-
-    def temperature_c(self) -> int:
-        """Core temperature now."""
-
-    def temperature_slowdown_c(self) -> int:
-        """Threshold of the board's own at which hardware slows down."""
-
-    def utilization_percent(self) -> int:
-        """Share of the last sample period in which a kernel ran."""
-
-    def persistence_mode(self) -> bool:
-        """Whether the driver stays loaded with no client."""
-
-    def pcie_link_width(self) -> int:
-        """Lanes in use now."""
-
-    def pcie_link_width_max(self) -> int:
-        """Lanes that this device in this system can use, by NVML."""
-
-    def pcie_link_generation(self) -> int:
-        """PCIe generation now; drops at idle."""
-
-    def pcie_link_generation_max(self) -> int:
-        """PCIe generation that this device in this system can reach, by NVML."""
-
-    def compute_processes(self) -> List[int]:
-        """Process ids with a compute context."""
-
-
-class Host(Protocol):
-    """``/proc`` and ``/sys`` as a check sees them."""
-
-    def pci_gpus(self) -> List[str]:
-        """PCI addresses of NVIDIA display and 3D controllers."""
-
-    def driver_version(self) -> str:
-        """Version of the loaded NVIDIA kernel module; empty when none is loaded."""
-
-    def pcie_port_width_max(self, pci_address: str) -> int:
-        """Lanes that the upstream port of a device offers. Raises CouldNotMeasure."""
-
-    def pcie_port_generation_max(self, pci_address: str) -> int:
-        """PCIe generation that the upstream port of a device offers. Raises CouldNotMeasure."""
-
-    def in_container(self) -> bool:
-        """Whether this is a container, whose bus shows devices that it may not use."""
-
-    def memory_available_bytes(self) -> int:
-        """MemAvailable. Raises CouldNotMeasure."""
-
-
 class Node(Protocol):
     """The node as a check sees it."""
 
@@ -164,6 +100,9 @@ class Node(Protocol):
 
     def nvml_driver_version(self) -> str:
         """Driver version by NVML. Raises CouldNotMeasure."""
+
+    def cuda_driver_version(self) -> str:
+        """Newest CUDA version that the driver runs (``12.8``). Raises CouldNotMeasure."""
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """Time a collective under every leg; one comes as it ends. Raises CouldNotMeasure."""

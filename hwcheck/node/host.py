@@ -1,22 +1,17 @@
-"""The one reader of ``/proc`` and ``/sys``.
+"""The one reader of ``/proc``, ``/sys`` and the kernel log, put together from its parts.
 
 Every path is read below a root folder, which is ``/`` on a real node.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from typing import List, Optional
 
-from hwcheck.node.check import CouldNotMeasure
-
-NVIDIA_VENDOR = "0x10de"
-GPU_CLASSES = ("0x0300", "0x0302")
-"""VGA compatible and 3D controllers (PCI Code and ID Assignment Specification, base class 03h)."""
-
-GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""PCIe generation by transfer rate (PCI Express Base Specification)."""
+from hwcheck.node.host_log import LogReader
+from hwcheck.node.host_nccl import NcclReader
+from hwcheck.node.host_pci import PciReader
+from hwcheck.node.host_rdma import RdmaReader
+from hwcheck.node.host_system import SystemReader
 
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""
@@ -24,23 +19,8 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
-class HostReader:
+class HostReader(NcclReader, PciReader, RdmaReader, SystemReader, LogReader):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
-
-    def __init__(self, root: str = "/") -> None:
-        self._root = os.path.realpath(root)
-
-    def pci_gpus(self) -> List[str]:
-        """See ``check.Host``. Virtual functions of a GPU are not counted."""
-        found = []
-        for address in self._list("sys/bus/pci/devices"):
-            device = "sys/bus/pci/devices/" + address
-            if self._read(device + "/vendor").strip() != NVIDIA_VENDOR:
-                continue
-            is_gpu = self._read(device + "/class").startswith(GPU_CLASSES)
-            if is_gpu and not os.path.lexists(self._path(device + "/physfn")):
-                found.append(address)
-        return found
 
     def driver_version(self) -> str:
         """See ``check.Host``."""
@@ -48,21 +28,9 @@ class HostReader:
         match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
         return match.group(1) if match else self._read("sys/module/nvidia/version").strip()
 
-    def pcie_port_width_max(self, pci_address: str) -> int:
+    def driver_is_open(self) -> bool:
         """See ``check.Host``."""
-        text = self._port(pci_address, "max_link_width")
-        if not text.isdigit() or not 1 <= int(text) <= 32:
-            raise CouldNotMeasure("the port above %s says width %r" % (pci_address, text[:40]))
-        return int(text)
-
-    def pcie_port_generation_max(self, pci_address: str) -> int:
-        """See ``check.Host``."""
-        text = self._port(pci_address, "max_link_speed")
-        match = re.match(r"(\d+(?:\.\d+)?) GT/s", text)
-        generation = GENERATION_BY_GTS.get(float(match.group(1))) if match else None
-        if generation is None:
-            raise CouldNotMeasure("the port above %s says speed %r" % (pci_address, text[:40]))
-        return generation
+        return "Open Kernel Module" in self._read("proc/driver/nvidia/version")
 
     def in_container(self) -> bool:
         """See ``check.Host``.
@@ -76,13 +44,6 @@ class HostReader:
             return True
         variables = self._read("proc/1/environ").split("\0")
         return any(variable.startswith("container=") for variable in variables)
-
-    def memory_available_bytes(self) -> int:
-        """See ``check.Host``."""
-        match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
-        if not match:
-            raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
-        return int(match.group(1)) * 1024
 
     def scheduler_job(self) -> str:
         """Return the process of a scheduler's job on this node, or an empty text.
@@ -102,36 +63,3 @@ class HostReader:
             if arguments[1:2] != ["infinity"]:
                 return "%s (pid %s)" % (name, pid)
         return ""
-
-    def _port(self, pci_address: str, attribute: str) -> str:
-        device = os.path.realpath(self._path("sys/bus/pci/devices/" + pci_address))
-        port = os.path.dirname(device)
-        inside = os.path.commonpath([self._root, port]) == self._root
-        text = _contents(os.path.join(port, attribute)) if inside else None
-        if text is None:
-            raise CouldNotMeasure("no port above %s that gives %s" % (pci_address, attribute))
-        return text.strip()
-
-    def _path(self, path: str) -> str:
-        return os.path.join(self._root, path)
-
-    def _exists(self, path: str) -> bool:
-        return os.path.exists(self._path(path))
-
-    def _list(self, path: str) -> List[str]:
-        try:
-            return sorted(os.listdir(self._path(path)))
-        except OSError:
-            return []
-
-    def _read(self, path: str) -> str:
-        return _contents(self._path(path)) or ""
-
-
-def _contents(path: str) -> Optional[str]:
-    # Processes end and files are root's: what cannot be read is not there for us.
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return None

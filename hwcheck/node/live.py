@@ -33,6 +33,10 @@ class LiveNode:
         """See ``check.Node``."""
         return self._nvml.driver_version()
 
+    def cuda_driver_version(self) -> str:
+        """See ``check.Node``."""
+        return self._nvml.cuda_driver_version()
+
     def legs(self, collective: str) -> Iterator[Leg]:
         """See ``check.Node``."""
         gpus: Sequence[Gpu] = ()

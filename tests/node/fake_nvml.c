@@ -1,6 +1,7 @@
-/* A libnvidia-ml.so.1 of two GPUs, for the tests: exactly the functions that nvml.py calls.
+/* A libnvidia-ml.so.1 of two GPUs, for the tests: exactly the functions that the payload calls.
+ * GPU 0 has what data center boards have, GPU 1 lacks some of it and has what they lack.
  *
- * FAKE_NVML names one deviation from two healthy GPUs:
+ * FAKE_NVML names one deviation:
  *   not_loaded   nvmlInit says that there is no driver
  *   code_4711    nvmlInit returns an error that only nvmlErrorString knows
  *   lost         GPU 1 cannot be opened
@@ -8,6 +9,12 @@
  *   margin       GPU 1 has a thermal margin in place of a slowdown threshold
  *   no_lanes     GPU 1 reports a maximum link width of 0
  *   bad_address  GPU 1 reports a PCI address that is none
+ *   no_ecc       GPU 1 has no ECC and replaces no rows
+ *   mig          MIG is on for GPU 1, and NVML refuses what it then refuses
+ *   corrupted    the infoROM of GPU 1 is
+ *   denied       the caller is not root
+ *   fabric_v2    the driver knows no newer structure
+ *   blackwell    NVLinks have the error counters of Blackwell and not those of Hopper
  *   hang_init, hang_power   that call never returns
  * Compiled with OLD_DRIVER it lacks what newer drivers added. Values are returned as NVML does:
  * milliwatts, an eight-digit PCI domain, vendor ids in the low half. */
@@ -16,7 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, INVALID = 2, INSUFFICIENT = 7, NOT_LOADED = 9, LOST = 15 };
+enum {
+  OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT = 7,
+  NOT_LOADED = 9, CORRUPTED = 14, LOST = 15, VERSION_MISMATCH = 25, DEPRECATED = 26
+};
 
 typedef struct { int index; } gpu_t;
 typedef struct {
@@ -48,7 +58,9 @@ int nvmlInitWithFlags(unsigned flags) {
   if (is("hang_init")) hang();
   return is("not_loaded") ? NOT_LOADED : is("code_4711") ? 4711 : OK;
 }
-const char *nvmlErrorString(int code) { return code == 4711 ? "A new kind of trouble" : "?"; }
+const char *nvmlErrorString(int code) {
+  return code == 4711 ? "A new kind of trouble" : code == 23 ? "Insufficient Resources" : "?";
+}
 int nvmlSystemGetDriverVersion(char *out, unsigned size) { return text(out, size, "570.86.15"); }
 int nvmlDeviceGetCount_v2(unsigned *count) { return number(count, 2); }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu_t **handle) {
@@ -96,9 +108,12 @@ int nvmlDeviceGetTemperature(gpu_t *gpu, int sensor, unsigned *celsius) {
   return sensor != 0 ? INVALID : number(celsius, 30 + gpu->index);
 }
 int nvmlDeviceGetTemperatureThreshold(gpu_t *gpu, int kind, unsigned *celsius) {
-  return kind != 1 ? INVALID : on(gpu, "margin") ? NOT_SUPPORTED : number(celsius, 90);
+  if (kind == 2 && gpu->index) return NOT_SUPPORTED;
+  if (kind != 1) return kind > 2 ? INVALID : number(celsius, 95);
+  return on(gpu, "margin") ? NOT_SUPPORTED : number(celsius, 90);
 }
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilization_t *rates) {
+  if (on(gpu, "mig")) return NOT_SUPPORTED;
   rates->gpu = gpu->index ? 37 : 0;
   rates->memory = 99;
   return OK;
@@ -123,6 +138,8 @@ int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
   return link >= 4 ? INVALID : number(active, link != 2); /* link 2 of four is down */
 }
 
+#include "fake_nvml_health.h"
+
 static int processes(gpu_t *gpu, unsigned *count, process_t *out) {
   unsigned room = *count;
   *count = gpu->index ? 2 : 0;
@@ -131,16 +148,38 @@ static int processes(gpu_t *gpu, unsigned *count, process_t *out) {
     memset(out, 0, 2 * sizeof *out);
     out[0].pid = getpid(); /* this process: not somebody's work */
     out[1].pid = 4711;
+    out[1].memory = 2ULL << 30;
   }
   return OK;
 }
+static int drawing(gpu_t *gpu, unsigned *count, process_t *out) {
+  if (on(gpu, "mig")) return NO_PERMISSION;
+  int result = processes(gpu, count, out);
+  if (result == OK && *count) {
+    out[0].pid = 1200;
+    out[0].memory = -1ULL; /* not available */
+  }
+  return result;
+}
 #ifdef OLD_DRIVER
+int nvmlDeviceGetGraphicsRunningProcesses_v2(gpu_t *gpu, unsigned *count, process_t *out) {
+  return drawing(gpu, count, out);
+}
 int nvmlDeviceGetComputeRunningProcesses_v2(gpu_t *gpu, unsigned *count, process_t *out) {
   return processes(gpu, count, out);
 }
 #else
 int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *gpu, unsigned *count, process_t *out) {
   return processes(gpu, count, out);
+}
+int nvmlDeviceGetGraphicsRunningProcesses_v3(gpu_t *gpu, unsigned *count, process_t *out) {
+  return drawing(gpu, count, out);
+}
+int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *bits) {
+  return nvmlDeviceGetCurrentClocksThrottleReasons(gpu, bits);
+}
+int nvmlDeviceGetPerformanceState(gpu_t *gpu, unsigned *state) {
+  return number(state, gpu->index ? 32 : 0);
 }
 int nvmlDeviceGetMarginTemperature(gpu_t *gpu, margin_t *margin) {
   margin->margin = 50 + gpu->index;

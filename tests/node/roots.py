@@ -13,12 +13,17 @@ class Root:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.host = HostReader(str(path))
+        self.host = HostReader(str(path), environment={}, home="/home/user")
 
     def write(self, path: str, text: str) -> None:
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        file = self.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
 
     def device(self, address: str, vendor: str = "0x10de", kind: str = "0x030200") -> str:
         """Make a PCI device under a port of its own; return the port's folder."""

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from hwcheck import share
+from hwcheck.host_vars import VARIABLES
 from hwcheck.judge.judge import judge_result
 from hwcheck.judge.records import worst
-from hwcheck.limits import Equal
+from hwcheck.limits import Equal, FromInventory
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
@@ -117,6 +118,14 @@ def missing(check: Check, cases: list[dict[str, Any]]) -> list[str]:
 def test_complete(name: str) -> None:
     cases = [read(file) for file in FILES if file.parent.name == name]
     assert missing(REGISTRY[name], cases) == []
+
+
+def test_what_a_limit_takes_from_the_inventory_can_be_declared_there() -> None:
+    limits = [
+        limit for check in REGISTRY.values() for metric in check.metrics for limit in metric.limits
+    ]
+    names = {limit.operand.name for limit in limits if isinstance(limit.operand, FromInventory)}
+    assert {f"hwcheck_{name}" for name in names} <= set(VARIABLES)
 
 
 def test_every_folder_of_cases_belongs_to_a_check() -> None:

@@ -1,0 +1,61 @@
+"""Other PCI devices can reach all memory of each GPU."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional, Tuple
+
+from hwcheck.limits import AtLeast, FromSample
+from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.supported import Survey, mig_is_on
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "bar1_total_bytes",
+            "bytes",
+            "size of the window (BAR1) into the GPU's memory",
+            (
+                AtLeast(
+                    "derived from NVML API Reference Guide, nvmlDeviceGetBAR1MemoryInfo (BAR1 "
+                    "maps the GPU's memory for other PCIe devices), and NVIDIA GPUDirect RDMA, "
+                    "PCI BAR sizes: what exceeds the window cannot be mapped at one time",
+                    warn=1.0,
+                    of=FromSample("memory_total_bytes"),
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("memory_total_bytes", "bytes", "memory of the GPU"),
+    ],
+    remedy=Remedy(
+        cause="Resizable BAR or decoding above 4 GiB is off in the firmware, or the board is in "
+        "its display mode",
+        fix="switch on Above 4G Decoding and Resizable BAR in the firmware; on boards with a "
+        "display mode select the compute mode with NVIDIA's Display Mode Selector",
+        command="nvidia-smi -q -d MEMORY && sudo lspci -vv -d 10de: | grep -A3 'Resizable BAR'",
+    ),
+)
+def bar1_size(node: Node) -> Iterator[Sample]:
+    """Compare the window into each GPU's memory (BAR1) with the memory behind it.
+
+    GPUs without NVLink, and network cards, reach a GPU's memory through this window. Where it is
+    256 MiB, peers cannot map the memory: data goes through the host, and collectives run at a
+    fraction of what PCIe allows. A single GPU has no peer, one with active NVLinks reaches its
+    peers over these, and with MIG on there is no peer access: none of them is judged.
+    """
+    if len(node.gpus()) == 1:
+        raise NotApplicable("a single GPU has no peer that could use the window")
+    windows = Survey(node, _window)
+    for gpu, (window, memory) in windows.found:
+        yield Sample("bar1_total_bytes", window, "bytes", gpu.subject)
+        yield Sample("memory_total_bytes", memory, "bytes", gpu.subject)
+    windows.conclude("every GPU has NVLink to its peers, has MIG on, or has no such window")
+
+
+def _window(gpu: Gpu) -> Optional[Tuple[int, int]]:
+    if mig_is_on(gpu) or any(link.active for link in gpu.nvlinks()):
+        return None
+    window = gpu.bar1_total_bytes()
+    return None if window is None else (window, gpu.memory_total_bytes())

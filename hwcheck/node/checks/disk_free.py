@@ -1,0 +1,57 @@
+"""There is room where a job and its login write."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import AtLeast
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+GIB = float(1 << 30)
+
+
+@check(
+    metrics=[
+        Metric(
+            "disk_free_gib",
+            "GiB",
+            "what a user who is not root may still write",
+            (
+                AtLeast(
+                    "CUDA Programming Guide, environment variables: CUDA_CACHE_MAXSIZE, 1 GiB of "
+                    "compiled kernels in the home folder; below a tenth of that not even the logs "
+                    "of a job have room",
+                    fail=0.1,
+                    warn=1.0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("disk_size_gib", "GiB", "size of the file system"),
+    ],
+    remedy=Remedy(
+        cause="logs, core dumps, container images or files of dead jobs",
+        fix="find what fills it and delete it, or move it to another file system",
+        command="df -h / /tmp ~; sudo du -xh --max-depth=2 / | sort -h | tail",
+    ),
+)
+def disk_free(node: Node) -> Iterator[Sample]:
+    """Read what is free in the home folder, in /tmp and in the root file system.
+
+    A full disk ends jobs in the strangest places: a kernel cache that cannot be written, a socket
+    in /tmp that cannot be made, a log that stops. A file system that is mounted read-only is left
+    out: nobody expects to write there.
+    """
+    reasons = []
+    for name, path in (("home", node.host.home()), ("/tmp", "/tmp"), ("/", "/")):  # noqa: S108
+        try:
+            disk = node.host.filesystem(path)
+        except CouldNotMeasure as error:
+            reasons.append(str(error))
+            continue
+        if not disk.read_only:
+            yield Sample("disk_free_gib", round(disk.free_bytes / GIB, 2), "GiB", name)
+            yield Sample("disk_size_gib", round(disk.size_bytes / GIB, 2), "GiB", name)
+    if reasons:
+        raise CouldNotMeasure("; ".join(reasons))

@@ -1,0 +1,87 @@
+"""The memory of no GPU has errors that ECC could not correct."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import AtMost, Equal
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.supported import where_supported
+from hwcheck.wire import Sample
+
+TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
+
+
+@check(
+    metrics=[
+        Metric(
+            "ecc_uncorrected_volatile",
+            "errors",
+            "errors that could not be corrected, since the driver was loaded",
+            (
+                AtMost(
+                    TOTALS + " (NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC); NVIDIA "
+                    "Xid catalog, Xid 48: a double bit error ends the work that meets it",
+                    fail=0,
+                ),
+            ),
+        ),
+        Metric(
+            "ecc_corrected_volatile",
+            "errors",
+            "errors that were corrected, since the driver was loaded",
+            (
+                AtMost(
+                    "facebookresearch/gcm, ecc_corrected_volatile_total: default threshold",
+                    warn=50_000_000,
+                    confidence="published",
+                ),
+            ),
+        ),
+        Metric("ecc_uncorrected_aggregate", "errors", "uncorrectable errors in the board's life"),
+        Metric("ecc_corrected_aggregate", "errors", "corrected errors in the board's life"),
+        Metric(
+            "sram_threshold_exceeded",
+            "",
+            "whether errors in SRAM qualify the board for replacement; read as root only",
+            (
+                Equal(
+                    False,
+                    source="NVIDIA GPU Memory Error Management, RMA Policy (SRAM Threshold "
+                    "Exceeded); NVML API Reference Guide, nvmlDeviceGetSramEccErrorStatus",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="a weak memory cell; seldom heat or power",
+        fix="drain the node, reset the GPU or reboot, and test its memory; have the board "
+        "replaced when errors come back or the SRAM threshold is exceeded",
+        command="nvidia-smi -q -d ECC,ROW_REMAPPER",
+    ),
+)
+def ecc_errors(node: Node) -> Iterator[Sample]:
+    """Read ECC's counters since the driver was loaded and over the life of each board.
+
+    An error that could not be corrected has spoiled the data of some job, and the repair of its
+    cell waits for a reset. Errors before the last reset are history: their cells were replaced
+    (see row_remap and retired_pages), so counts over the board's life are kept and not judged. A
+    GPU without ECC, or with ECC off, counts nothing.
+    """
+    yield from where_supported(node, _errors, "no GPU of this node has ECC switched on")
+
+
+def _errors(gpu: Gpu) -> Iterator[Sample]:
+    errors = gpu.ecc_errors()
+    if errors is None:
+        return
+    for name, count in (
+        ("ecc_uncorrected_volatile", errors.volatile_uncorrected),
+        ("ecc_corrected_volatile", errors.volatile_corrected),
+        ("ecc_uncorrected_aggregate", errors.aggregate_uncorrected),
+        ("ecc_corrected_aggregate", errors.aggregate_corrected),
+    ):
+        yield Sample(name, count, "errors", gpu.subject)
+    exceeded = gpu.sram_threshold_exceeded()
+    if exceeded is not None:
+        yield Sample("sram_threshold_exceeded", exceeded, "", gpu.subject)

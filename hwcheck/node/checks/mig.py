@@ -1,0 +1,51 @@
+"""No GPU is between being whole and being split."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.supported import where_supported
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric("mig_enabled", "", "whether the GPU is split into instances"),
+        Metric(
+            "mig_change_pending",
+            "",
+            "whether that changes at the next reset",
+            (
+                Equal(
+                    False,
+                    source="NVML API Reference Guide, nvmlDeviceGetMigMode: the pending mode "
+                    "takes effect at the next reset",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="MIG was switched while a process held the GPU, or where it takes a reset",
+        fix="end the processes on the GPU and reset it, or reboot",
+        command="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv",
+    ),
+)
+def mig(node: Node) -> Iterator[Sample]:
+    """Read whether MIG splits each GPU into instances, and whether a change waits for a reset.
+
+    A split GPU has no peer access and no collectives over its whole, and NVML refuses several
+    counters for it, so this explains what other checks could not measure. A change that waits
+    surprises whoever resets the GPU next.
+    """
+    yield from where_supported(node, _mode, "no GPU of this node can be split (MIG)")
+
+
+def _mode(gpu: Gpu) -> Iterator[Sample]:
+    mode = gpu.mig_mode()
+    if mode is None:
+        return
+    yield Sample("mig_enabled", mode.current, "", gpu.subject)
+    yield Sample("mig_change_pending", mode.current != mode.pending, "", gpu.subject)

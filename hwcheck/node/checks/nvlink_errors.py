@@ -1,0 +1,113 @@
+"""No NVLink has to repeat, retrain or drop what it carries."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import AtMost
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.supported import mig_is_on, where_supported
+from hwcheck.wire import Sample
+
+LIMITS = "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits"
+
+COUNTERS = (
+    "replay",
+    "recovery",
+    "recovery_failed",
+    "crc",
+    "malformed_packet",
+    "buffer_overrun",
+    "symbol",
+    "effective",
+)
+
+
+@check(
+    metrics=[
+        Metric(
+            "nvlink_replay_errors",
+            "errors",
+            "transfers that had to be repeated",
+            (
+                AtMost(
+                    LIMITS + " (DCGM_LIMIT_MAX_NVLINK_ERROR 1): its health watch fails from one "
+                    "replay on; ours is the count since the last reset, so it warns",
+                    warn=0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "nvlink_recovery_errors",
+            "errors",
+            "times that the link had to be trained again",
+            (
+                AtMost(
+                    LIMITS + " (DCGM_LIMIT_MAX_NVLINK_ERROR 1): its health watch fails from one "
+                    "recovery on; ours is the count since the last reset, so it warns",
+                    warn=0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "nvlink_recovery_failed_errors",
+            "errors",
+            "times that the link could not be trained again (Blackwell and later)",
+            (
+                AtMost(
+                    "NVML API Reference Guide, "
+                    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
+                    fail=0,
+                ),
+            ),
+        ),
+        Metric(
+            "nvlink_crc_errors",
+            "errors",
+            "packets with a wrong checksum",
+            (
+                AtMost(
+                    LIMITS + " (DCGM_LIMIT_MAX_NVLINK_CRC_ERROR: they matter from 100 a second "
+                    "on): one minute of that",
+                    warn=6000,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("nvlink_malformed_packet_errors", "errors", "packets that made no sense"),
+        Metric("nvlink_buffer_overrun_errors", "errors", "packets that found no room"),
+        Metric("nvlink_symbol_errors", "errors", "symbols that error correction could not repair"),
+        Metric("nvlink_effective_errors", "errors", "bit errors after error correction"),
+    ],
+    remedy=Remedy(
+        cause="a bridge, board or cable with a bad contact, or a link on its way to failing",
+        fix="see whether the counts grow under load; reset the GPUs, reseat bridge or board, and "
+        "have it replaced when they still do",
+        command="nvidia-smi nvlink --errorcounters",
+    ),
+)
+def nvlink_errors(node: Node) -> Iterator[Sample]:
+    """Read the error counters of every active NVLink since the last reset of its GPU.
+
+    A link with errors repeats what it carries: bandwidth goes, then the link, then the job. A
+    counter that is 0 on all links of a GPU is one sample; otherwise each link that is not at 0
+    has its own. Which counters there are depends on the generation.
+    """
+    missing = "no GPU of this node has an active NVLink with error counters, or MIG is on"
+    yield from where_supported(node, _errors, missing)
+
+
+def _errors(gpu: Gpu) -> Iterator[Sample]:
+    if mig_is_on(gpu):
+        return
+    links = gpu.nvlink_errors()
+    for counter in COUNTERS:
+        counts = {link.link: link.counters[counter] for link in links if counter in link.counters}
+        metric = "nvlink_%s_errors" % counter
+        if counts and not any(counts.values()):
+            yield Sample(metric, 0, "errors", gpu.subject)
+        for link, count in counts.items():
+            if count:
+                yield Sample(metric, count, "errors", "%s link%d" % (gpu.subject, link))

@@ -1,0 +1,125 @@
+"""Every GPU has as many NVLinks up, and as fast, as the others of its model."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+from hwcheck.limits import AtLeast, Equal, FromSample
+from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.quantities import NvLink
+from hwcheck.node.supported import Survey, mig_is_on
+from hwcheck.wire import Sample
+
+STATE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkState"
+SPEED = "derived from NVML API Reference Guide, NVML_FI_DEV_NVLINK_GET_SPEED"
+PEERS = ": GPUs of one model in one node are wired alike, so the best of them shows what is meant"
+
+
+class _Links(NamedTuple):
+    model: str
+    links: List[NvLink]
+    to_switch: Optional[bool]
+
+    @property
+    def active(self) -> int:
+        return sum(link.active for link in self.links)
+
+    @property
+    def slowest_gbps(self) -> Optional[float]:
+        speeds = [link.speed_gbps for link in self.links if link.active]
+        return min((speed for speed in speeds if speed is not None), default=None)
+
+
+@check(
+    metrics=[
+        Metric(
+            "nvlink_links_active",
+            "links",
+            "NVLinks that are up",
+            (
+                AtLeast(
+                    STATE + PEERS,
+                    fail=1.0,
+                    of=FromSample("nvlink_links_of_peers"),
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("nvlink_links_of_peers", "links", "the most that a GPU of this model has up here"),
+        Metric("nvlink_links_inactive", "links", "NVLinks that the GPU has and that are not up"),
+        Metric(
+            "nvlink_unbridged",
+            "",
+            "whether a GPU has no NVLink up while others of its model are bridged",
+            (
+                Equal(
+                    False,
+                    source=STATE + ": boards with bridges need not all have one, so this is to "
+                    "be looked at and no fault by itself",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric(
+            "nvlink_speed_gbps",
+            "GB/s",
+            "speed of the GPU's slowest NVLink, each way",
+            (
+                AtLeast(
+                    SPEED + PEERS,
+                    fail=0.99,
+                    of=FromSample("nvlink_speed_of_peers_gbps"),
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("nvlink_speed_of_peers_gbps", "GB/s", "speed of the fastest GPU of this model here"),
+    ],
+    remedy=Remedy(
+        cause="a link that failed to train: a bridge or board that is not seated, a damaged "
+        "connector, or a fault of GPU or NVSwitch",
+        fix="read the kernel log for Xid 74 and SXid; reset the GPUs (all of the baseboard at "
+        "once) or reboot; reseat bridge or board, then have it replaced",
+        command="nvidia-smi nvlink --status && nvidia-smi topo -m",
+    ),
+)
+def nvlink_state(node: Node) -> Iterator[Sample]:
+    """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.
+
+    With one link of eighteen down a GPU is the slowest of every collective, and nothing else
+    reports it. Links that are down on every GPU of a model alike are as the boards were built:
+    the H100 NVL for example leaves six of its eighteen unused. Boards with bridges may stand
+    beside boards without. With MIG on there is no peer access, and such GPUs are left out.
+    """
+    survey = Survey(node, _ask)
+    models: Dict[str, List[_Links]] = {}
+    for _, answer in survey.found:
+        models.setdefault(answer.model, []).append(answer)
+    for gpu, answer in survey.found:
+        yield from _samples(gpu.subject, answer, models[answer.model])
+    survey.conclude("no GPU of this node has NVLink, or MIG is on, which rules it out")
+    if not any(answer.active for _, answer in survey.found):
+        raise NotApplicable("no NVLink is up on any GPU: boards without bridges")
+
+
+def _ask(gpu: Gpu) -> Optional[_Links]:
+    if mig_is_on(gpu):
+        return None
+    links = gpu.nvlinks()
+    return _Links(gpu.name(), links, gpu.nvlink_to_switch()) if links else None
+
+
+def _samples(subject: str, own: _Links, peers: List[_Links]) -> Iterator[Sample]:
+    most = max(peer.active for peer in peers)
+    wired_alike = any(peer.to_switch for peer in peers)
+    unbridged = own.active == 0 and most > 0 and not wired_alike
+    yield Sample("nvlink_unbridged", unbridged, "", subject)
+    yield Sample("nvlink_links_active", own.active, "links", subject)
+    expected = own.active if unbridged else most
+    yield Sample("nvlink_links_of_peers", expected, "links", subject)
+    yield Sample("nvlink_links_inactive", len(own.links) - own.active, "links", subject)
+    if own.slowest_gbps is not None:
+        fastest = max(peer.slowest_gbps or 0.0 for peer in peers)
+        yield Sample("nvlink_speed_gbps", own.slowest_gbps, "GB/s", subject)
+        yield Sample("nvlink_speed_of_peers_gbps", fastest, "GB/s", subject)

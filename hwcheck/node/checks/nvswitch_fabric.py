@@ -1,0 +1,82 @@
+"""Every GPU on an NVSwitch has joined the fabric, and its way through it is healthy."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.supported import mig_is_on, where_supported
+from hwcheck.wire import Sample
+
+INFO = "NVML API Reference Guide, nvmlGpuFabricInfo_v3_t: "
+HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_MASK_"
+
+
+@check(
+    metrics=[
+        Metric(
+            "fabric_state",
+            "",
+            "how far the GPU's registration with the fabric has come",
+            (
+                Equal(
+                    "completed",
+                    source=INFO + "state; NVIDIA Fabric Manager User Guide: CUDA does not start "
+                    "on a GPU whose fabric is not initialized",
+                ),
+            ),
+        ),
+        Metric(
+            "fabric_status",
+            "",
+            "error of the registration, once it is completed",
+            (Equal("Success", source=INFO + "status, to be read when the state is completed"),),
+        ),
+        Metric(
+            "fabric_unhealthy",
+            "",
+            "what is wrong with the GPU's way through the fabric",
+            (Equal("nothing", source=HEALTH + "ROUTE_UNHEALTHY and INCORRECT_CONFIGURATION"),),
+        ),
+        Metric(
+            "fabric_degraded",
+            "",
+            "what the fabric does without, or is about to repair",
+            (
+                Equal(
+                    "nothing",
+                    source=HEALTH + "DEGRADED_BW, ROUTE_RECOVERY and ACCESS_TIMEOUT_RECOVERY",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="the fabric manager is not running or is of another version than the driver, or a "
+        "GPU, NVSwitch or NVLink failed while the fabric was set up",
+        fix="install the fabric manager in the driver's version and start it; when it runs, read "
+        "its log for the link that failed",
+        command="nvidia-smi -q | grep -A12 Fabric; systemctl status nvidia-fabricmanager; "
+        "journalctl -u nvidia-fabricmanager -n 50",
+    ),
+)
+def nvswitch_fabric(node: Node) -> Iterator[Sample]:
+    """Read whether each GPU has joined its NVSwitch fabric, and how the fabric judges itself.
+
+    A GPU that did not join has no NVLink peers: CUDA does not start, or collectives go over PCIe
+    at a tenth of the bandwidth. GPUs before Hopper and boards without NVSwitch do not register;
+    with MIG on a GPU makes no use of the fabric.
+    """
+    yield from where_supported(node, _fabric, "no GPU of this node registers with an NVSwitch")
+
+
+def _fabric(gpu: Gpu) -> Iterator[Sample]:
+    fabric = gpu.fabric()
+    if fabric is None or mig_is_on(gpu):
+        return
+    yield Sample("fabric_state", fabric.state, "", gpu.subject)
+    if fabric.state == "completed":
+        yield Sample("fabric_status", fabric.status, "", gpu.subject)
+    yield Sample("fabric_unhealthy", fabric.unhealthy or "nothing", "", gpu.subject)
+    yield Sample("fabric_degraded", fabric.degraded or "nothing", "", gpu.subject)

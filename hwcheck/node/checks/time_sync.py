@@ -1,0 +1,40 @@
+"""Something keeps the node's clock right."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "clock_synchronized",
+            "",
+            "whether the kernel's clock is kept right by a time service",
+            (
+                Equal(
+                    True,
+                    source="adjtimex(2): STA_UNSYNC and TIME_ERROR, the clock is not synchronized",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="no time service runs, it cannot reach its servers, or chrony lacks rtcsync",
+        fix="run chrony or systemd-timesyncd with servers that the node reaches; put rtcsync into "
+        "chrony.conf, which also tells the kernel",
+        command="timedatectl; chronyc tracking",
+    ),
+)
+def time_sync(node: Node) -> Iterator[Sample]:
+    """Ask the kernel whether its clock is synchronized.
+
+    Logs of different nodes cannot be put in order, and certificates, Kerberos tickets and shared
+    file systems fail, when clocks drift apart.
+    """
+    yield Sample("clock_synchronized", node.host.clock_synchronized())

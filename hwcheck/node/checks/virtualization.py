@@ -1,0 +1,44 @@
+"""The node is the machine, real or virtual, that the inventory says."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import Equal, FromInventory
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "hypervisor",
+            "",
+            "hypervisor below this machine, or none",
+            (
+                Equal(
+                    FromInventory("hypervisor"),
+                    source="the inventory's hwcheck_hypervisor",
+                    confidence="inventory",
+                ),
+            ),
+        ),
+        Metric("product", "", "vendor and product of the machine by its firmware (DMI)"),
+        Metric("container", "", "whether this login is in a container"),
+    ],
+    remedy=Remedy(
+        cause="the address leads to another machine than was meant, or the instance type changed",
+        fix="correct the address or hwcheck_hypervisor in the inventory",
+        command="systemd-detect-virt; cat /sys/class/dmi/id/product_name",
+    ),
+)
+def virtualization(node: Node) -> Iterator[Sample]:
+    """Record whether the node is a virtual machine or a container, and its product name.
+
+    In a virtual machine PCIe topology, error counters and BAR sizes are what the hypervisor shows,
+    and access control cannot be switched off, so other checks ask this first. Judged only
+    against the inventory's ``hwcheck_hypervisor`` (``none`` for bare metal).
+    """
+    yield Sample("hypervisor", node.host.hypervisor() or "none")
+    yield Sample("product", node.host.product()[:200] or "unknown")
+    yield Sample("container", node.host.in_container())

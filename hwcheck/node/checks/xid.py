@@ -1,0 +1,127 @@
+"""The driver reported no fault since the node booted."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List
+
+from hwcheck.limits import AtMost
+from hwcheck.node import xids
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.wire import Sample
+
+CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
+HOUR_S = 3600.0
+RECENT_HOURS = 24.0
+
+METRICS = {
+    xids.RESTART: "restart_events",
+    xids.RESET: "reset_events",
+    xids.FABRIC: "fabric_events",
+    xids.REPAIR: "repair_events",
+    xids.WATCH: "watch_events",
+    xids.APPLICATION: "application_events",
+    xids.NOTHING: "other_events",
+}
+JUDGED = ("restart_events", "reset_events", "fabric_events", "repair_events", "watch_events")
+OLD = "old_reset_events"
+MESSAGE_LIMIT = 10_000
+
+
+@check(
+    metrics=[
+        Metric(
+            "restart_events",
+            "events",
+            "events that only a restart of the node repairs, and it was not restarted since",
+            (AtMost(CATALOG + "RESTART_BM and RESTART_VM, and what Xid 154 says", fail=0),),
+        ),
+        Metric(
+            "reset_events",
+            "events",
+            "events of the last day that a reset of the GPU repairs",
+            (AtMost(CATALOG + "RESET_GPU, and what Xid 154 says", fail=0),),
+        ),
+        Metric(
+            OLD,
+            "events",
+            "older events of that kind",
+            (
+                AtMost(
+                    CATALOG + "RESET_GPU; a reset leaves no trace in the log of older drivers, and "
+                    "after a day somebody has most likely seen to it",
+                    warn=0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "fabric_events",
+            "events",
+            "NVSwitch errors that the driver calls fatal",
+            (AtMost("NVIDIA Fabric Manager User Guide, NVSwitch SXid errors, fatal", fail=0),),
+        ),
+        Metric(
+            "repair_events",
+            "events",
+            "events that hands must repair",
+            (AtMost(CATALOG + "CHECK_MECHANICALS", fail=0),),
+        ),
+        Metric(
+            "watch_events",
+            "events",
+            "events to watch, and codes that the catalog of this version does not know",
+            (
+                AtMost(
+                    CATALOG + "CONTACT_SUPPORT and UPDATE_SWFW as the next step",
+                    warn=0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("application_events", "events", "events that an application caused or bore"),
+        Metric("other_events", "events", "events that ask for nothing, or follow another"),
+        Metric("settled_events", "events", "events that a later reset of the GPU repaired"),
+        Metric("meaning", "", "what the code means and asks for"),
+        Metric("log_complete", "", "whether the log still goes back to the boot"),
+    ],
+    remedy=Remedy(
+        cause="a fault of the board, its memory, its links or its power; see the meaning of each",
+        fix="drain the node and do what the meaning says; when the same code comes back after "
+        "that, have the board examined",
+        command="sudo dmesg --ctime | grep -E 'NVRM: Xid|SXid'",
+    ),
+)
+def xid(node: Node) -> Iterator[Sample]:
+    """Read the Xid and SXid messages of the NVIDIA driver since boot.
+
+    The driver writes every fault of a GPU or an NVSwitch to the kernel log, and often that is the
+    first and only sign. Each code is counted by GPU under what NVIDIA's catalog asks for. Errors
+    of applications, such as Xid 13, 31 and 43, are recorded and say nothing against the node. A
+    log that has lost its beginning, or that may not be read, is said so.
+    """
+    log = node.host.kernel_log(xids.WORDS)
+    events = []
+    ages_s: Dict[str, float] = {}
+    for message in log.messages[-MESSAGE_LIMIT:]:
+        event = xids.parse(message.text)
+        if event is not None:
+            events.append(event)
+            ages_s[event.subject] = message.age_s  # the latest
+    left, settled = xids.outstanding(events)
+    counts: Dict[str, List[xids.Event]] = {}
+    for event in left:
+        counts.setdefault(event.subject + " " + event.action, []).append(event)
+    seen = set()
+    for same in counts.values():
+        metric = METRICS[same[0].action]
+        if metric == "reset_events" and ages_s[same[0].subject] > RECENT_HOURS * HOUR_S:
+            metric = OLD
+        seen.add(metric)
+        yield Sample(metric, len(same), "events", same[0].subject)
+        text = "%s: %s" % (same[0].meaning, same[0].action)
+        yield Sample("meaning", text, "", same[0].subject)
+    for metric in (*JUDGED, OLD):
+        if metric not in seen:
+            yield Sample(metric, 0, "events")
+    yield Sample("settled_events", settled, "events")
+    yield Sample("log_complete", log.complete)

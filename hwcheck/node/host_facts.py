@@ -1,0 +1,79 @@
+"""What the host reader answers where one value is not enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """Size of a file system and what a user who is not root may still write."""
+
+    size_bytes: int
+    free_bytes: int
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment variable that a job would find, and the file or process it comes from."""
+
+    name: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class KernelMessage:
+    """One message of the kernel and how many seconds ago it was written."""
+
+    text: str
+    age_s: float
+
+
+@dataclass(frozen=True)
+class KernelLog:
+    """Messages since boot; ``complete``: the log still goes back to boot."""
+
+    messages: Tuple[KernelMessage, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """Memory that is set aside as huge pages, and the mode of transparent ones."""
+
+    reserved_bytes: int
+    unused_bytes: int
+    memory_bytes: int
+    transparent: str
+
+
+@dataclass(frozen=True)
+class Gid:
+    """One entry of a port's GID table: index, address and kind (``RoCE v2``)."""
+
+    index: int
+    address: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class RdmaPort:
+    """One port of an RDMA device. A rate that the kernel does not give is None.
+
+    ``state`` and ``physical_state`` are the kernel's words (``ACTIVE``, ``LinkUp``), ``lanes`` is
+    4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has.
+    """
+
+    name: str
+    driver: str
+    firmware: str
+    link_layer: str
+    state: str
+    physical_state: str
+    rate_gbps: Optional[float]
+    lanes: Optional[int]
+    counters: Mapping[str, int]
+    gids: Tuple[Gid, ...] = ()

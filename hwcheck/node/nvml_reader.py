@@ -1,0 +1,141 @@
+"""How one GPU is asked: errors name the GPU and the quantity, what it lacks is None."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, Optional, Protocol, Sequence, Tuple, Union
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.quantities import Mode
+
+VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""Members of NVML's value union by its value type (nvmlValueType_t)."""
+
+Field = Union[int, Tuple[int, int]]
+"""A field id, or a field id and its scope (a link)."""
+
+
+class NotSupported(CouldNotMeasure):
+    """The GPU or its driver does not have what was asked for."""
+
+
+class NoPermission(CouldNotMeasure):
+    """The user that runs the payload may not ask."""
+
+
+class CorruptedInforom(CouldNotMeasure):
+    """The board's infoROM does not hold what its checksums say."""
+
+
+class Library(Protocol):
+    """What a reader needs of ``nvml.Nvml``."""
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        """Call the first of these functions that is there. Raises CouldNotMeasure."""
+
+    def constant(self, name: str) -> Any:
+        """Return one of pynvml's constants or structures. Raises NotSupported."""
+
+    def error_text(self, code: int) -> str:
+        """Return NVML's words for one of its return codes."""
+
+
+class NvmlReader:
+    """One GPU and the ways to ask it. What ``once`` was asked is not asked again."""
+
+    def __init__(self, nvml: Library, index: int, handle: Any, problem: str = "") -> None:
+        self._nvml = nvml
+        self._index = index
+        self._handle = handle
+        self._problem = problem
+        self._known: Dict[Any, Any] = {}
+
+    @property
+    def subject(self) -> str:
+        """See ``check.Gpu``."""
+        return "gpu%d" % self._index
+
+    def mig_mode(self) -> Optional[Mode]:
+        """See ``check.Gpu``."""
+        try:
+            current, pending = self.once("MIG mode", "nvmlDeviceGetMigMode")
+        except NotSupported:
+            return None
+        return Mode(current == 1, pending == 1)
+
+    def once(self, quantity: str, name: str, *args: Any) -> Any:
+        """Read what does not change while the payload runs. Raises as ``read`` does."""
+        key = (name, args)
+        if key not in self._known:
+            self._known[key] = self.read(quantity, name, *args)
+        return self._known[key]
+
+    def read(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
+        """Ask NVML about this GPU. Raises CouldNotMeasure, or the kinds of it above."""
+        if self._problem:
+            raise CouldNotMeasure("%s: %s" % (self.subject, self._problem))
+        names = (name,) if isinstance(name, str) else name
+        try:
+            return self._nvml.ask(names, self._handle, *args)
+        except CouldNotMeasure as error:
+            raise type(error)("%s: %s: %s" % (self.subject, quantity, error)) from None
+
+    def optional(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
+        """Read, or return None where the GPU does not have it. Raises CouldNotMeasure."""
+        try:
+            return self.read(quantity, name, *args)
+        except NotSupported:
+            return None
+
+    def unless_mig(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
+        """Read as ``optional`` does, of what NVML refuses while MIG is on.
+
+        Raises CouldNotMeasure then: the GPU has it and cannot say.
+        """
+        try:
+            return self.read(quantity, name, *args)
+        except (NotSupported, NoPermission) as error:
+            mode = self.mig_mode()
+            if mode is not None and mode.current:
+                raise CouldNotMeasure("%s while MIG is on" % error) from None
+            if isinstance(error, NoPermission):
+                raise
+            return None
+
+    def number(self, quantity: str, name: str, *args: Any) -> int:
+        """Read a figure that others are held against.
+
+        Raises CouldNotMeasure for 0 or less: no lanes, 0 W or 0 degrees are no limit.
+        """
+        value = int(self.read(quantity, name, *args))
+        if value <= 0:
+            raise CouldNotMeasure("%s: %s: NVML says %d" % (self.subject, quantity, value))
+        return value
+
+    def structure(self, quantity: str, name: str, kind: str) -> Any:
+        """Return pynvml's structure ``kind`` as this function fills it. Raises as ``read`` does."""
+        filled = self._nvml.constant(kind)()
+        # These functions of pynvml hand on what they get: a structure itself would go by value.
+        self.read(quantity, name, ctypes.byref(filled))
+        return filled
+
+    def fields(self, quantity: str, fields: Sequence[Field]) -> Dict[Field, int]:
+        """Read several fields in one call; one that this GPU does not have is left out."""
+        if not fields:
+            return {}
+        values = self.optional(quantity, "nvmlDeviceGetFieldValues", list(fields))
+        if values is None:
+            return {}
+        read = {field: _field(values[place]) for place, field in enumerate(fields)}
+        return {field: value for field, value in read.items() if value is not None}
+
+
+def text(value: Any) -> str:
+    """Return NVML's text as text, whichever way pynvml gives it."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _field(value: Any) -> Optional[int]:
+    if value.nvmlReturn != 0 or not 0 <= value.valueType < len(VALUE_MEMBERS):
+        return None
+    return int(getattr(value.value, VALUE_MEMBERS[value.valueType]))

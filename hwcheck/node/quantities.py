@@ -1,0 +1,85 @@
+"""What one GPU says in several values at once. The names are those of NVML, the units are ours."""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Optional
+
+
+class Mode(NamedTuple):
+    """A setting that changes at the next reset: on now, and on after it."""
+
+    current: bool
+    pending: bool
+
+
+class EccErrors(NamedTuple):
+    """ECC errors: volatile since the driver was loaded, aggregate over the board's life."""
+
+    volatile_corrected: int
+    volatile_uncorrected: int
+    aggregate_corrected: int
+    aggregate_uncorrected: int
+
+
+class RowRemap(NamedTuple):
+    """Memory rows replaced by spare ones; ``banks_exhausted`` have no spare row left."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failure: bool
+    banks_exhausted: Optional[int] = None
+
+
+class RetiredPages(NamedTuple):
+    """Pages taken out of use by cause; ``pending``: some wait for the next driver load."""
+
+    single_bit: int
+    double_bit: int
+    pending: bool
+
+
+class Clocks(NamedTuple):
+    """Application clocks in MHz, and those that the board starts with."""
+
+    graphics_mhz: int
+    memory_mhz: int
+    graphics_default_mhz: int
+    memory_default_mhz: int
+
+
+class NvLink(NamedTuple):
+    """One NVLink; ``speed_gbps`` in 1e9 bytes/s each way where the link is active and says it."""
+
+    link: int
+    active: bool
+    speed_gbps: Optional[float] = None
+
+
+class NvLinkErrors(NamedTuple):
+    """Error counters of one NVLink since it was reset; a counter that it lacks is left out."""
+
+    link: int
+    counters: Mapping[str, int]
+
+
+class Fabric(NamedTuple):
+    """Registration with an NVSwitch fabric: its state, its error, what is wrong with its health.
+
+    ``state`` is ``not started``, ``in progress`` or ``completed``; ``status`` is ``Success`` or
+    NVML's error; ``degraded`` and ``unhealthy`` list health flags by name.
+    """
+
+    state: str
+    status: str
+    degraded: str = ""
+    unhealthy: str = ""
+
+
+class GpuProcess(NamedTuple):
+    """A process with a context; ``memory_bytes`` is None where the driver does not tell."""
+
+    pid: int
+    kind: str
+    name: str
+    memory_bytes: Optional[int]

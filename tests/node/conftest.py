@@ -1,0 +1,76 @@
+"""Every question to NVML, asked of the stand-in in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+ASK_EVERYTHING = """
+import json, os
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.gpu_protocol import Gpu
+from hwcheck.node.nvml import Nvml
+
+QUANTITIES = [name for name in vars(Gpu) if name[0] != "_" and name != "subject"]
+
+def plain(answer):
+    if isinstance(answer, list):
+        return [plain(each) for each in answer]
+    return answer._asdict() if hasattr(answer, "_asdict") else answer
+
+def ask(reader):
+    try:
+        return reader()
+    except CouldNotMeasure as error:
+        return "could not measure: " + str(error)
+
+nvml = Nvml(timeout_s=float(os.environ.get("BOUND_S", "10")))
+said = {"status": nvml.status(), "driver": ask(nvml.driver_version)}
+said["cuda"] = ask(nvml.cuda_driver_version)
+gpus = ask(nvml.gpus)
+if isinstance(gpus, list):
+    said["gpus"] = {
+        gpu.subject: {name: plain(ask(getattr(gpu, name))) for name in QUANTITIES} for gpu in gpus
+    }
+else:
+    said["gpus"] = gpus
+said["facts"] = nvml.facts()
+said["status after"] = nvml.status()
+print(json.dumps(said))
+"""
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(fake_nvml: Path) -> Ask:
+    """Ask every question of a node whose NVML deviates as named, in a process of its own."""
+
+    def run(deviation: str = "", library: str = "new", bound_s: float = 10) -> dict[str, Any]:
+        own = {
+            "LD_LIBRARY_PATH": str(fake_nvml / library),
+            "FAKE_NVML": deviation,
+            "BOUND_S": str(bound_s),
+            "PYTHONPATH": str(ROOT),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", ASK_EVERYTHING],
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    return run

@@ -1,0 +1,186 @@
+"""The host half of a case's node. Keys of ``node`` and what an absent one means:
+
+- a method of ``check.Host`` that takes nothing is a key of its name, with the default in
+  ``DEFAULTS``; records are objects, lists of records are lists of objects;
+- ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
+  ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
+  path; ``modules`` is the list of loaded ones; ``kernel_log`` is ``{"complete", "messages"}``.
+
+``{"error": text}`` in place of any value cannot be measured, and so can what has no default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host_facts import (
+    Filesystem,
+    Gid,
+    HugePages,
+    KernelLog,
+    KernelMessage,
+    RdmaPort,
+    Setting,
+)
+
+ABSENT = {"error": "not there"}
+DEFAULTS: dict[str, Any] = {
+    "pci_gpus": [],
+    "driver_version": "",
+    "driver_is_open": False,
+    "container": False,
+    "hypervisor": "",
+    "product": "",
+    "cpu_vendor": "GenuineIntel",
+    "numa_nodes": 1,
+    "cpu_governors": {},
+    "memory_available_bytes": 1 << 36,
+    "huge_pages": ABSENT,
+    "locked_memory_limit_bytes": None,
+    "home": "/home/user",
+    "clock_synchronized": ABSENT,
+    "kernel_options": [],
+    "kernel_log": ABSENT,
+    "uptime_s": 864000.0,
+    "nccl_settings": [],
+    "rdma_ports": [],
+    "iommu_groups": 0,
+    "modules": [],
+}
+BY_NAME = {
+    "ports",
+    "bridges",
+    "acs_control",
+    "aer_errors",
+    "iommu_domains",
+    "kernel_settings",
+    "filesystems",
+}
+HOST_KEYS = set(DEFAULTS) | BY_NAME
+
+
+class FakeHost:
+    """Implements ``check.Host``."""
+
+    def __init__(self, says: Mapping[str, Any]) -> None:
+        self._says = says
+
+    def pci_gpus(self) -> list[str]:
+        return list(self._say("pci_gpus"))
+
+    def driver_version(self) -> str:
+        return str(self._say("driver_version"))
+
+    def driver_is_open(self) -> bool:
+        return bool(self._say("driver_is_open"))
+
+    def pcie_port_width_max(self, pci_address: str) -> int:
+        return int(self._of("ports", pci_address)["width_max"])
+
+    def pcie_port_generation_max(self, pci_address: str) -> int:
+        return int(self._of("ports", pci_address)["generation_max"])
+
+    def bridges_above(self, pci_address: str) -> list[str]:
+        return list(self._says.get("bridges", {}).get(pci_address, []))
+
+    def acs_control(self, pci_address: str) -> int | None:
+        value = self._of("acs_control", pci_address)
+        return None if value is None else int(value, 16)
+
+    def aer_errors(self, pci_address: str) -> dict[str, int]:
+        return dict(self._of("aer_errors", pci_address))
+
+    def iommu_groups(self) -> int:
+        return int(self._say("iommu_groups"))
+
+    def iommu_domain(self, pci_address: str) -> str:
+        return str(self._of("iommu_domains", pci_address))
+
+    def in_container(self) -> bool:
+        return bool(self._say("container"))
+
+    def hypervisor(self) -> str:
+        return str(self._say("hypervisor"))
+
+    def product(self) -> str:
+        return str(self._say("product"))
+
+    def cpu_vendor(self) -> str:
+        return str(self._say("cpu_vendor"))
+
+    def numa_nodes(self) -> int:
+        return int(self._say("numa_nodes"))
+
+    def cpu_governors(self) -> dict[str, int]:
+        return dict(self._say("cpu_governors"))
+
+    def memory_available_bytes(self) -> int:
+        return int(self._say("memory_available_bytes"))
+
+    def huge_pages(self) -> HugePages:
+        return HugePages(**self._say("huge_pages"))
+
+    def locked_memory_limit_bytes(self) -> int | None:
+        value = self._say("locked_memory_limit_bytes")
+        return None if value is None else int(value)
+
+    def filesystem(self, path: str) -> Filesystem:
+        return Filesystem(**self._of("filesystems", path))
+
+    def home(self) -> str:
+        return str(self._say("home"))
+
+    def uptime_s(self) -> float:
+        return float(self._say("uptime_s"))
+
+    def clock_synchronized(self) -> bool:
+        return bool(self._say("clock_synchronized"))
+
+    def kernel_options(self) -> list[str]:
+        return list(self._say("kernel_options"))
+
+    def kernel_setting(self, name: str) -> str:
+        return str(self._of("kernel_settings", name))
+
+    def has_module(self, name: str) -> bool:
+        return name in self._say("modules")
+
+    def kernel_log(self, words: Sequence[str]) -> KernelLog:
+        log = self._say("kernel_log")
+        messages = (KernelMessage(**message) for message in log["messages"])
+        wanted = (m for m in messages if any(word in m.text for word in words))
+        return KernelLog(tuple(wanted), log["complete"])
+
+    def nccl_settings(self) -> list[Setting]:
+        return [Setting(**setting) for setting in self._say("nccl_settings")]
+
+    def rdma_ports(self) -> list[RdmaPort]:
+        return [_port(**port) for port in self._say("rdma_ports")]
+
+    def _say(self, key: str) -> Any:
+        return _value(key, self._says.get(key, DEFAULTS[key]))
+
+    def _of(self, key: str, name: str) -> Any:
+        return _value(name, self._says.get(key, {}).get(name, ABSENT))
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"error"}:
+        raise CouldNotMeasure(f"{name}: {value['error']}")
+    return value
+
+
+def _port(gids: Sequence[Mapping[str, Any]] = (), **rest: Any) -> RdmaPort:
+    ordinary = {
+        "driver": "mlx5_core",
+        "firmware": "28.39.1002",
+        "link_layer": "InfiniBand",
+        "state": "ACTIVE",
+        "physical_state": "LinkUp",
+        "rate_gbps": 400.0,
+        "lanes": 4,
+        "counters": {},
+    }
+    return RdmaPort(**{**ordinary, **rest}, gids=tuple(Gid(**gid) for gid in gids))

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure
+from tests.node.roots import Root
+
+GPU = "0000:18:00.0"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def test_no_device_has_no_port_and_no_bridge(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match=GPU):
+        root.host.pcie_port_width_max(GPU)
+    assert root.host.bridges_above(GPU) == []
+
+
+def test_only_nvidia_display_and_3d_controllers_are_gpus(root: Root) -> None:
+    root.device("0000:2a:00.0")
+    root.device(GPU, kind="0x030000")
+    root.device("0000:2b:00.0", kind="0x068000")  # an NVSwitch
+    root.device("0000:2c:00.0", kind="0x040300")  # a GPU's audio function
+    root.device("0000:2d:00.0", vendor="0x1a03", kind="0x030000")  # a BMC's display
+    assert root.host.pci_gpus() == [GPU, "0000:2a:00.0"]
+
+
+def test_a_virtual_function_is_no_gpu_of_its_own(root: Root) -> None:
+    port = root.device(GPU)
+    root.device("0000:2a:00.0")
+    os.symlink("../../elsewhere", root.path / port / GPU / "physfn")
+    assert root.host.pci_gpus() == ["0000:2a:00.0"]
+
+
+def test_the_port_above_a_device(root: Root) -> None:
+    port = root.device(GPU)
+    root.write(port + "/max_link_width", "8\n")
+    root.write(port + "/max_link_speed", "16.0 GT/s PCIe\n")
+    root.write(f"{port}/{GPU}/max_link_width", "16\n")  # the device's own is another figure
+    assert root.host.pcie_port_width_max(GPU) == 8
+    assert root.host.pcie_port_generation_max(GPU) == 4
+
+
+@pytest.mark.parametrize(
+    ("speed", "generation"),
+    [("2.5 GT/s PCIe", 1), ("5.0 GT/s PCIe", 2), ("8 GT/s", 3), ("32.0 GT/s PCIe", 5)],
+)
+def test_generation_by_speed(root: Root, speed: str, generation: int) -> None:
+    root.write(root.device(GPU) + "/max_link_speed", speed + "\n")
+    assert root.host.pcie_port_generation_max(GPU) == generation
+
+
+@pytest.mark.parametrize("speed", ["Unknown", "Unknown speed", "", "7.0 GT/s PCIe"])
+def test_an_unknown_speed_is_no_measurement(root: Root, speed: str) -> None:
+    root.write(root.device(GPU) + "/max_link_speed", speed + "\n")
+    with pytest.raises(CouldNotMeasure, match="speed"):
+        root.host.pcie_port_generation_max(GPU)
+
+
+@pytest.mark.parametrize("width", ["0", "255", "", "Unknown"])
+def test_an_unknown_width_is_no_measurement(root: Root, width: str) -> None:
+    root.write(root.device(GPU) + "/max_link_width", width + "\n")
+    with pytest.raises(CouldNotMeasure, match="width"):
+        root.host.pcie_port_width_max(GPU)
+
+
+def test_a_device_outside_the_root_is_not_followed(root: Root, tmp_path: Path) -> None:
+    inner = Root(tmp_path / "inner")
+    outside = tmp_path / "outside"
+    (outside / GPU).mkdir(parents=True)
+    (outside / "max_link_width").write_text("16\n")
+    devices = inner.path / "sys/bus/pci/devices"
+    devices.mkdir(parents=True)
+    (devices / GPU).symlink_to(outside / GPU)
+    with pytest.raises(CouldNotMeasure, match="no port"):
+        inner.host.pcie_port_width_max(GPU)
+
+
+def test_bridges_from_the_device_to_the_root(root: Root) -> None:
+    path = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/" + GPU
+    root.write(path + "/vendor", "0x10de\n")
+    (root.path / "sys/bus/pci/devices").mkdir(parents=True)
+    os.symlink("../../../../" + path, root.path / "sys/bus/pci/devices" / GPU)
+    assert root.host.bridges_above(GPU) == ["0000:17:04.0", "0000:16:00.0", "0000:15:01.0"]
+
+
+def config(*capabilities: tuple[int, int, bytes], size: int = 4096) -> bytes:
+    """Lay out extended capabilities ``(identifier, offset, body)`` as a chain."""
+    space = bytearray(size)
+    for number, (identifier, offset, body) in enumerate(capabilities):
+        following = capabilities[number + 1][1] if number + 1 < len(capabilities) else 0
+        struct.pack_into("<I", space, offset, identifier | 1 << 16 | following << 20)
+        space[offset + 4 : offset + 4 + len(body)] = body
+    return bytes(space)
+
+
+AER = (0x0001, 0x100, bytes(68))
+
+
+def acs(offset: int, control: int) -> tuple[int, int, bytes]:
+    return 0x000D, offset, struct.pack("<HH", 0x005F, control)
+
+
+@pytest.mark.parametrize(
+    ("space", "control"),
+    [
+        (config(AER, acs(0x220, 0x001D)), 0x001D),
+        (config(acs(0x100, 0)), 0),
+        (config(AER, (0x0019, 0x148, b""), acs(0xFF0, 0x0011)), 0x0011),
+        (config(AER), None),
+        (config(), None),
+        (b"\xff" * 4096, None),
+    ],
+)
+def test_access_control_of_a_bridge(root: Root, space: bytes, control: int | None) -> None:
+    root.write_bytes("sys/bus/pci/devices/0000:17:00.0/config", space)
+    assert root.host.acs_control("0000:17:00.0") == control
+
+
+def test_a_chain_that_runs_in_a_circle_ends(root: Root) -> None:
+    space = bytearray(config(AER, (0x0019, 0x148, b"")))
+    struct.pack_into("<I", space, 0x148, 0x0019 | 0x100 << 20)
+    root.write_bytes("sys/bus/pci/devices/0000:17:00.0/config", bytes(space))
+    assert root.host.acs_control("0000:17:00.0") is None
+
+
+@pytest.mark.parametrize("size", [0, 64, 256])
+def test_a_configuration_space_that_only_root_sees(root: Root, size: int) -> None:
+    root.write_bytes("sys/bus/pci/devices/0000:17:00.0/config", bytes(size))
+    with pytest.raises(CouldNotMeasure, match=f"only {size} bytes .* 0000:17:00.0 .* root"):
+        root.host.acs_control("0000:17:00.0")
+
+
+def test_iommu_domains(root: Root) -> None:
+    root.device(GPU)
+    assert (root.host.iommu_groups(), root.host.iommu_domain(GPU)) == (0, "")
+    root.write("sys/kernel/iommu_groups/7/devices/readme", "")
+    group = root.path / "sys/bus/pci/devices" / GPU / "iommu_group"
+    os.symlink(root.path / "sys/kernel/iommu_groups/7", group)
+    assert root.host.iommu_groups() == 1
+    with pytest.raises(CouldNotMeasure, match="domain of " + GPU):
+        root.host.iommu_domain(GPU)
+    root.write("sys/kernel/iommu_groups/7/type", "DMA-FQ\n")
+    assert root.host.iommu_domain(GPU) == "DMA-FQ"
+
+
+CORRECTABLE = """RxErr 2
+BadTLP 1
+BadDLLP 0
+Rollover 0
+Timeout 3
+NonFatalErr 0
+CorrIntErr 0
+HeaderOF 0
+TOTAL_ERR_COR 5
+"""
+UNCORRECTABLE = """Undefined 0
+DLP 1
+SDES 0
+CmpltTO 2
+UnsupReq 40
+TOTAL_ERR_NONFATAL 43
+"""
+
+
+def test_error_counters_without_unsupported_requests(root: Root) -> None:
+    folder = f"sys/bus/pci/devices/{GPU}/aer_dev_"
+    root.write(folder + "fatal", "DLP 0\nUnsupReq 1\nTOTAL_ERR_FATAL 1\n")
+    root.write(folder + "nonfatal", UNCORRECTABLE)
+    with pytest.raises(CouldNotMeasure, match=GPU):
+        root.host.aer_errors(GPU)
+    root.write(folder + "correctable", CORRECTABLE)
+    assert root.host.aer_errors(GPU) == {"fatal": 0, "nonfatal": 3, "correctable": 6}

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from hwcheck.node import system_calls
+from hwcheck.node.check import CouldNotMeasure
+from tests.node.roots import Root
+
+REAL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu vme de pse\n"
+GUEST = "vendor_id\t: AuthenticAMD\nflags\t\t: fpu vme hypervisor lahf_lm\n"
+ARM = "processor\t: 0\nCPU implementer\t: 0x41\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def test_memory_is_in_bytes(root: Root) -> None:
+    root.write("proc/meminfo", "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable:     512 kB\n")
+    assert root.host.memory_available_bytes() == 512 * 1024
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "vendor", "product", "hypervisor"),
+    [
+        (REAL, "NVIDIA", "DGXH100", ""),
+        (REAL, "Amazon EC2", "p4d.metal-24xlarge", ""),
+        (REAL, "Google", "Google Compute Engine", ""),  # bare metal bears the cloud's name
+        (REAL, "QEMU", "Standard PC (Q35 + ICH9, 2009)", "qemu"),  # the flag can be hidden
+        (GUEST, "QEMU", "Standard PC (Q35 + ICH9, 2009)", "qemu"),
+        (GUEST, "Amazon EC2", "p5.48xlarge", "amazon"),
+        (GUEST, "Microsoft Corporation", "Virtual Machine", "microsoft"),
+        (GUEST, "", "", "unknown"),
+        (REAL, "Microsoft Corporation", "Surface Laptop", ""),
+        (ARM, "NVIDIA", "GH200 P4352", ""),
+        (ARM, "Amazon EC2", "g5g.metal", ""),
+        (ARM, "Amazon EC2", "g5g.16xlarge", "amazon"),
+        (ARM, "", "", ""),
+    ],
+)
+def test_virtual_machines(
+    root: Root, cpuinfo: str, vendor: str, product: str, hypervisor: str
+) -> None:
+    root.write("proc/cpuinfo", cpuinfo)
+    if product:
+        root.write("sys/class/dmi/id/sys_vendor", vendor + "\n")
+        root.write("sys/class/dmi/id/product_name", product + "\n")
+    assert root.host.hypervisor() == hypervisor
+    assert root.host.product() == f"{vendor} {product}".strip()
+
+
+def test_xens_own_domain_is_bare_metal(root: Root) -> None:
+    root.write("proc/cpuinfo", GUEST)
+    root.write("sys/hypervisor/type", "xen\n")
+    assert root.host.hypervisor() == "xen"
+    root.write("proc/xen/capabilities", "control_d\n")
+    assert root.host.hypervisor() == ""
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "vendor"), [(REAL, "GenuineIntel"), (GUEST, "AuthenticAMD"), (ARM, "ARM"), ("", "")]
+)
+def test_cpu_vendor(root: Root, cpuinfo: str, vendor: str) -> None:
+    root.write("proc/cpuinfo", cpuinfo)
+    assert root.host.cpu_vendor() == vendor
+
+
+def test_kernel_settings_options_and_modules(root: Root) -> None:
+    root.write("proc/sys/kernel/osrelease", "6.8.0-31-generic\n")
+    root.write("proc/cmdline", "BOOT_IMAGE=/vmlinuz ro iommu=pt\n")
+    root.write("sys/module/nvidia_peermem/version", "570.86.15\n")
+    assert root.host.kernel_setting("kernel/osrelease") == "6.8.0-31-generic"
+    assert root.host.kernel_options() == ["BOOT_IMAGE=/vmlinuz", "ro", "iommu=pt"]
+    assert root.host.has_module("nvidia_peermem")
+    assert not root.host.has_module("nv_peer_mem")
+    with pytest.raises(CouldNotMeasure, match="/proc/sys/kernel/numa_balancing"):
+        root.host.kernel_setting("kernel/numa_balancing")
+
+
+def test_numa_nodes(root: Root) -> None:
+    assert root.host.numa_nodes() == 0
+    for name in ("node0", "node1", "online", "power"):
+        root.write(f"sys/devices/system/node/{name}/x", "")
+    assert root.host.numa_nodes() == 2
+
+
+def test_governors_are_counted_by_driver(root: Root) -> None:
+    assert root.host.cpu_governors() == {}
+    for cpu, governor in (("cpu0", "powersave"), ("cpu1", "powersave"), ("cpu10", "performance")):
+        folder = f"sys/devices/system/cpu/{cpu}/cpufreq/"
+        root.write(folder + "scaling_driver", "acpi-cpufreq\n")
+        root.write(folder + "scaling_governor", governor + "\n")
+    root.write("sys/devices/system/cpu/cpuidle/current_governor", "menu\n")
+    root.write("sys/devices/system/cpu/cpu2/online", "1\n")
+    assert root.host.cpu_governors() == {
+        "acpi-cpufreq powersave": 2,
+        "acpi-cpufreq performance": 1,
+    }
+
+
+def test_huge_pages(root: Root) -> None:
+    root.write("proc/meminfo", "MemTotal: 1024 kB\n")
+    with pytest.raises(CouldNotMeasure, match="huge pages"):
+        root.host.huge_pages()
+    root.write(
+        "proc/meminfo",
+        "MemTotal:  1048576 kB\nHugePages_Total:  10\nHugePages_Free:  4\nHugepagesize: 2048 kB\n",
+    )
+    root.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    pages = root.host.huge_pages()
+    assert (pages.reserved_bytes, pages.unused_bytes) == (20 << 20, 8 << 20)
+    assert (pages.memory_bytes, pages.transparent) == (1 << 30, "madvise")
+
+
+def test_a_file_system_below_the_root(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match="dev/shm: No such file"):
+        root.host.filesystem("/dev/shm")
+    (root.path / "dev/shm").mkdir(parents=True)
+    disk = root.host.filesystem("/dev/shm")
+    assert 0 < disk.free_bytes <= disk.size_bytes
+
+
+def test_the_limit_on_locked_memory_is_this_process_own(root: Root) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    expected = None if soft == resource.RLIM_INFINITY else soft
+    assert root.host.locked_memory_limit_bytes() == expected
+
+
+def test_timesyncd_says_that_the_clock_is_right(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system_calls, "clock_synchronized", lambda: False)
+    assert not root.host.clock_synchronized()
+    root.write("run/systemd/timesync/synchronized", "")
+    assert root.host.clock_synchronized()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.supported import (
+    OfKind,
+    Survey,
+    among_equals,
+    majority,
+    mig_is_on,
+    of_kind,
+    where_supported,
+)
+from hwcheck.wire import Sample
+from tests.node.fakes import FakeNode
+
+LOST = {"error": "GPU is lost"}
+
+
+def node(*gpus: dict[str, Any]) -> FakeNode:
+    return FakeNode({"gpus": list(gpus)})
+
+
+def replays(gpu: Gpu) -> Iterator[Sample]:
+    count = gpu.pcie_replays()
+    if count is not None:
+        yield Sample("replays", count, "", gpu.subject)
+
+
+def test_a_gpu_that_lacks_the_thing_is_left_out() -> None:
+    some = where_supported(node({"pcie_replays": None}, {"pcie_replays": 7}), replays, "none")
+    assert list(some) == [Sample("replays", 7, "", "gpu1")]
+
+
+def test_where_no_gpu_has_the_thing_the_check_does_not_apply() -> None:
+    with pytest.raises(NotApplicable, match="none has it"):
+        list(where_supported(node({"pcie_replays": None}), replays, "none has it"))
+
+
+def test_a_gpu_that_cannot_be_asked_is_not_one_that_lacks_the_thing() -> None:
+    with pytest.raises(CouldNotMeasure, match="gpu1: GPU is lost"):
+        list(where_supported(node({"pcie_replays": None}, LOST), replays, "none has it"))
+
+
+def test_a_survey_keeps_who_answered_and_ends_with_who_could_not() -> None:
+    survey = Survey(node({"uuid": "GPU-a"}, LOST, {"uuid": "GPU-c"}), lambda gpu: gpu.uuid())
+    assert [(gpu.subject, uuid) for gpu, uuid in survey.found] == [
+        ("gpu0", "GPU-a"),
+        ("gpu2", "GPU-c"),
+    ]
+    with pytest.raises(CouldNotMeasure, match=r"^gpu1: GPU is lost$"):
+        survey.conclude("none")
+
+
+def test_a_survey_that_all_answered_ends_well() -> None:
+    Survey(node({"uuid": "GPU-a"}), lambda gpu: gpu.uuid()).conclude("none")
+
+
+def test_a_survey_of_what_no_gpu_has_does_not_apply() -> None:
+    survey = Survey(node({"serial": None}), lambda gpu: gpu.serial())
+    with pytest.raises(NotApplicable, match="no serial numbers"):
+        survey.conclude("no serial numbers")
+
+
+def test_a_survey_of_no_gpu_could_not_measure() -> None:
+    with pytest.raises(CouldNotMeasure, match="NVML sees no GPU"):
+        Survey(node(), lambda gpu: gpu.uuid()).conclude("none")
+
+
+@pytest.mark.parametrize(
+    ("values", "most"), [(["a"], "a"), (["b", "a", "a"], "a"), (["b", "a", "a", "b"], "b")]
+)
+def test_majority(values: list[str], most: str) -> None:
+    assert majority(values) == most
+
+
+@pytest.mark.parametrize(
+    ("mode", "on"),
+    [
+        (None, False),
+        ({"current": False, "pending": True}, False),
+        ({"current": True, "pending": False}, True),
+    ],
+)
+def test_mig_is_on(mode: dict[str, bool] | None, on: bool) -> None:
+    (gpu,) = node({"mig_mode": mode}).gpus()
+    assert mig_is_on(gpu) is on
+
+
+def test_boards_are_held_against_their_own_kind() -> None:
+    boards = [("T4", "1"), ("L4", "9"), ("T4", "2"), ("T4", "2")]
+    gpus = node(*({"name": name, "board_id": "0x1"} for name, _ in boards)).gpus()
+    answers = [of_kind(gpu, boards[place][1]) for place, gpu in enumerate(gpus)]
+    assert answers[1] == OfKind("gpu1", "L4 0x1", "9")
+    samples = list(among_equals("vbios", answers))
+    assert [sample.value for sample in samples if sample.metric == "vbios"] == ["1", "9", "2", "2"]
+    most = [sample.value for sample in samples if sample.metric == "vbios_of_most"]
+    assert most == ["2", "9", "2", "2"]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from hwcheck.node import xids
+from hwcheck.node.checks.xid import METRICS
+
+
+def event(code: int, rest: str = "", address: str = "0000:18:00") -> xids.Event:
+    parsed = xids.parse(f"NVRM: Xid (PCI:{address}): {code}{rest}")
+    assert parsed is not None
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen", "pci 0000:18:00.0 xid 79"),
+        ("NVRM: Xid (PCI:0008:01:00): 79", "pci 0008:01:00.0 xid 79"),
+        ("NVRM: Xid (PCI:00018:01:00): 79", "pci 00018:01:00.0 xid 79"),
+        ("NVRM: Xid (PCI:0000:CA:00 GPU-I:03): 43, pid=1", "pci 0000:ca:00.0 xid 43"),
+        ("NVRM: Xid (0000:03:00): 31, Ch 00000010", "pci 0000:03:00.0 xid 31"),
+        (
+            "nvidia-nvswitch12: SXid (PCI:0000:C3:00.0): 24007, Fatal, Link 30 timeout",
+            "pci 0000:c3:00.0 sxid 24007",
+        ),
+    ],
+)
+def test_shapes(text: str, subject: str) -> None:
+    parsed = xids.parse(text)
+    assert parsed is not None
+    assert parsed.subject == subject
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module",
+        "NVRM: Xid (PCI:garbage): 79",
+        "evil[1]: NVRM: Xid (PCI:0000:18:00): 79, from another program",
+        "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Severity 1 Engine instance 30",
+        "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Data {0x00000000}",
+    ],
+)
+def test_what_is_no_event(text: str) -> None:
+    assert xids.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "rest", "action"),
+    [
+        (79, "", xids.RESTART),
+        (48, "", xids.RESET),
+        (95, "", xids.RESET),
+        (119, "", xids.RESET),
+        (54, "", xids.REPAIR),
+        (92, "", xids.WATCH),
+        (13, "", xids.APPLICATION),
+        (94, "", xids.APPLICATION),
+        (39, "", xids.APPLICATION),
+        (104, "", xids.APPLICATION),
+        (43, "", xids.NOTHING),
+        (45, "", xids.NOTHING),
+        (63, "", xids.NOTHING),
+        (149, ", NETIR_LINK_EVT Fatal XC0 i0 Link 08", xids.RESET),
+        (145, ", RLW_RXPIPE Nonfatal XC1 i0 Link 03", xids.NOTHING),
+        (154, ", GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "reset"),
+        (154, ", GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "reset"),
+        (154, ", GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", "noth"),
+        (154, ", in words of another day", xids.WATCH),
+        (1, "", xids.WATCH),
+        (4711, "", xids.WATCH),
+    ],
+)
+def test_what_a_code_asks_for(code: int, rest: str, action: str) -> None:
+    assert event(code, rest).action.startswith(action)
+
+
+def test_every_action_has_a_metric() -> None:
+    actions = {action for _, action in xids.CATALOG.values()} | set(xids.RECOVERY_ACTIONS.values())
+    assert actions | {xids.WATCH, xids.FABRIC} == set(METRICS)
+
+
+def test_a_reset_settles_what_came_before_on_that_gpu() -> None:
+    reset = ", GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    before, after, other = event(48), event(95), event(48, address="0000:2a:00")
+    left, settled = xids.outstanding([before, other, event(154, reset), after])
+    assert (left, settled) == ([other, after], 1)
+    assert xids.outstanding([]) == ([], 0)

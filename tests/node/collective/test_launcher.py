@@ -1,0 +1,36 @@
+"""The launcher's own decisions; its way with ranks is tested where it is started (test_launch)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from hwcheck.node.collective import launcher
+from hwcheck.node.collective.spec import Spec
+
+runtime = pytest.importorskip("hwcheck.node.collective.runtime")
+
+
+def spec(**changes: Any) -> Spec:
+    values = {"ranks": 2, "gpus": 0, "budget_s": 1.0, "memory_available_bytes": 1 << 30}
+    return Spec("all_reduce", **(values | changes))
+
+
+def test_torch_without_cuda_is_no_problem_on_the_cpu() -> None:
+    assert launcher.torch_problem(spec()) == ""
+
+
+def test_gpus_need_a_torch_with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "missing_cuda", lambda: "torch 2 has no CUDA")
+    problem = launcher.torch_problem(spec(gpus=2))
+    assert problem.startswith(f"torch 2 has no CUDA under {sys.executable}: set hwcheck_torch_pyth")
+
+
+def test_more_ranks_than_can_be_verified_are_refused() -> None:
+    said: list[dict[str, Any]] = []
+    launcher.run(spec(ranks=64), said.append, 0.0, 1)
+    assert said == [
+        {"kind": "refused", "reason": "all_reduce verifies up to 63 ranks, not 64"},
+    ]

@@ -1,0 +1,41 @@
+"""The list of checks for a terminal."""
+
+import io
+
+from rich.console import Console
+
+from hwcheck.limits import AtMost
+from hwcheck.node import checks
+from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.render.catalogue import catalogue
+
+
+def shown(*listed: Check) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100).print(catalogue(listed))
+    return out.getvalue()
+
+
+def test_a_check_with_its_limit_its_source_and_its_kind() -> None:
+    metrics = (
+        Metric("fan_percent", "%", "how hard", (AtMost("a [bold]manual[/]", warn=80),)),
+        Metric("fans", "", "how many"),
+    )
+    text = shown(Check("demo", lambda node: iter(()), metrics, Remedy("c", "f"), True, True, "Do."))
+    for part in (
+        "demo  (loads the node, GPU)",
+        "fan_percent [%]: how hard",
+        "warn unless <= 80  (vendor: a [bold]manual[/])",
+        "recorded, no limit",
+    ):
+        assert part in text
+
+
+def test_every_check_and_every_source_is_listed() -> None:
+    registry = checks.load()
+    text = " ".join(shown(*registry.values()).split())
+    for check in registry.values():
+        assert f"{check.id} (" in text
+        for metric in check.metrics:
+            for limit in metric.limits:
+                assert " ".join(limit.source.split()) in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hwcheck.judge.p2p import judge_p2p
@@ -23,6 +24,10 @@ def judge(run: Run) -> Judgement:
     verdicts: list[HostVerdict] = []
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         results = {} if record.report is None else {r.check: r for r in record.report.results}
+        results = {
+            name: _believe(registry[name], result, plan.expect) if name in registry else result
+            for name, result in results.items()
+        }
         own = [*_visit_findings(record)]
         for name in run.meta.checks:
             if name in results and name in registry:
@@ -60,6 +65,19 @@ def judge_result(
     elif not findings and _must_judge(check):
         findings.append(_unmeasured(host, check.id, "the node sent no sample for it"))
     return findings
+
+
+def _believe(check: Check, result: CheckResult, expect: Mapping[str, Any]) -> CheckResult:
+    """Do not take "not applicable" for what the inventory says is there: that would be a pass."""
+    if result.state != "not_applicable":
+        return result
+    for metric in check.metrics:
+        for limit in metric.limits:
+            operand = limit.operand
+            if isinstance(operand, FromInventory) and expect.get(operand.name):
+                reason = f"{operand} is declared, but the node says not applicable: {result.reason}"
+                return replace(result, state="could_not_measure", reason=reason)
+    return result
 
 
 def _judge_sample(

@@ -154,3 +154,17 @@ def test_a_check_of_another_version_is_inconclusive() -> None:
     asked = ("persistence_mode", "from_the_future")
     judgement = judge(run(reported("a", persistence(True)), asked=asked))
     assert judgement.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("expect", "exit_code"), [({"gpus": 8}, 3), ({"gpus": 0}, 0), ({}, 0)], ids=str
+)
+def test_not_applicable_does_not_pass_for_what_the_inventory_declares(
+    expect: dict, exit_code: int
+) -> None:
+    absent = CheckResult("gpu_count", "not_applicable", "no GPU")
+    record = reported("a", absent, persistence(True))
+    plan = RunMeta("id", "now", ("gpu_count", "persistence_mode"), (HostPlan("a", "a", expect),))
+    judgement = judge(Run(Path(), plan, (record,)))
+    assert judgement.exit_code == exit_code
+    assert (judgement.asked, judgement.measured) == ((2, 1) if exit_code else (1, 1))

@@ -54,7 +54,9 @@ class Equal:
     def judge(self, value: Value, reference: Optional[Value]) -> str:
         """Return pass, or ``otherwise``. ``reference`` is the operand's value."""
         wanted = self.to if self.operand is None else reference
-        return "pass" if value == wanted else self.otherwise
+        # To Python 1 is True and 0 is False; to a check a count is no yes or no.
+        same_kind = isinstance(value, bool) == isinstance(wanted, bool)
+        return "pass" if same_kind and value == wanted else self.otherwise
 
     def text(self, reference: Optional[Value] = None) -> str:
         """Say the limit in words."""
@@ -81,7 +83,7 @@ class _Border:
         return self.of
 
     def judge(self, value: Value, reference: Optional[Value]) -> str:
-        """Return pass, warn or fail. Raises TypeError for text."""
+        """Return pass, warn or fail. Raises TypeError for what is not a number."""
         number = _number(value)
         scale = 1.0 if reference is None else _number(reference)
         for outcome, border in (("fail", self.fail), ("warn", self.warn)):
@@ -126,8 +128,8 @@ Limit = Union[Equal, AtLeast, AtMost]
 
 
 def _number(value: Value) -> float:
-    if isinstance(value, str):
-        raise TypeError("a limit on a number was given text: %r" % value[:80])
+    if isinstance(value, (str, bool)):
+        raise TypeError("a limit on a number was given %r" % str(value)[:80])
     return float(value)
 
 

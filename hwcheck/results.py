@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -207,7 +207,8 @@ def _read_json(path: Path, schema: str) -> dict[str, Any]:
 def schema_problem(data: Any, schema: str) -> str:
     """Return what breaks ``schema`` (run, host, report, result) in one line, or an empty text.
 
-    fastjsonschema decides, because jsonschema takes 20 ms for one host; jsonschema explains.
+    A thing that is there twice breaks it too: one of the two would go unseen. fastjsonschema
+    decides, because jsonschema takes 20 ms for one host; jsonschema explains.
     """
     try:
         _compiled(schema)(data)
@@ -217,6 +218,34 @@ def schema_problem(data: Any, schema: str) -> str:
             return str(refusal.message)[:200]
         where = "/".join(str(part) for part in error.absolute_path) or "top level"
         return f"{where}: {error.message[:200]}"
+    return _repeated(data, schema)
+
+
+def _repeated(data: Mapping[str, Any], schema: str) -> str:
+    """Return what is there twice, or an empty text; ``data`` fits the schema."""
+    if schema == "run":
+        return _twice("host", (host["name"] for host in data["hosts"]))
+    if schema == "host":
+        return _repeated(data["report"], "report") if data["report"] else ""
+    if schema == "report":
+        results = data["results"]
+        inside = (_repeated(result, "result") for result in results)
+        return _twice("result", (result["check"] for result in results)) or next(
+            filter(None, inside), ""
+        )
+    if schema == "result":
+        samples = ((sample["metric"], sample["subject"]) for sample in data["samples"])
+        legs = ((leg["collective"], leg["leg"]) for leg in data["legs"])
+        return _twice("sample", samples) or _twice("leg", legs)
+    return ""
+
+
+def _twice(what: str, names: Iterable[object]) -> str:
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            return f"{what} {name!r} is there twice"[:200]
+        seen.add(name)
     return ""
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
 
-# The package's own name for it is the registered check; the module holds its helpers.
-all_reduce = importlib.import_module("hwcheck.node.checks.all_reduce")
 
 MIB = 1024 * 1024
 CHECKS = (
@@ -166,7 +164,7 @@ def _node_samples(check: str, gpus: int, seen: int) -> tuple[Sample, ...]:
 
 def reduce_result(legs: Sequence[Leg]) -> CheckResult:
     """The all_reduce check's answer for these legs, with the samples that it derives from them."""
-    samples = tuple(sample for leg in legs for sample in all_reduce.samples(leg))
+    samples = tuple(sample for leg in legs for sample in leg_samples(leg))
     return CheckResult("all_reduce", "done", samples=samples, legs=tuple(legs), duration_s=21.0)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,43 @@ def test_files_on_disk_match_the_schema(folder: RunFolder) -> None:
 def test_an_answer_of_the_wrong_shape_is_named(change: dict, problem: str) -> None:
     assert schema_problem(to_dict(REPORT), "report") == ""
     assert problem in schema_problem(to_dict(REPORT) | change, "report")
+
+
+SAMPLE = Sample("power_limit_w", 700.0, "W", "gpu0")
+
+
+@pytest.mark.parametrize(
+    ("results", "problem"),
+    [
+        ((CheckResult("a", "done"), CheckResult("a", "busy")), "result 'a' is there twice"),
+        (
+            (CheckResult("a", "done", samples=(SAMPLE, replace(SAMPLE, value=400.0))),),
+            "sample ('power_limit_w', 'gpu0') is there twice",
+        ),
+        (
+            (CheckResult("a", "done", legs=(LEG, replace(LEG, state="hang"))),),
+            "leg ('all_reduce', 'net') is there twice",
+        ),
+        ((CheckResult("a", "done"), CheckResult("b", "done", samples=(SAMPLE,))), ""),
+    ],
+    ids=["result", "sample", "leg", "none"],
+)
+def test_what_is_there_twice_is_refused(
+    folder: RunFolder, results: tuple[CheckResult, ...], problem: str
+) -> None:
+    folder.write_host(HostRecord("node01", "reported", report=Report({}, results)))
+    assert schema_problem(to_dict(Report({}, results)), "report") == problem
+    if problem:
+        with pytest.raises(UsageError, match="is there twice"):
+            read_run(folder.path)
+
+
+def test_a_host_that_is_planned_twice_is_refused(folder: RunFolder) -> None:
+    run = json.loads((folder.path / "run.json").read_text())
+    run["hosts"].append(run["hosts"][0])
+    (folder.path / "run.json").write_text(json.dumps(run))
+    with pytest.raises(UsageError, match="host 'node01' is there twice"):
+        read_run(folder.path)
 
 
 def test_a_log_grows(folder: RunFolder) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
 from hwcheck.judge.p2p import judge_p2p
+from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
 from hwcheck.limits import FromInventory, FromSample, Limit
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric
+from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run
 from hwcheck.wire import CheckResult, Sample, Value
 
@@ -23,15 +26,16 @@ def judge(run: Run) -> Judgement:
     findings: list[Finding] = []
     verdicts: list[HostVerdict] = []
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
+        known = known_of(plan.expect, record)
         results = {} if record.report is None else {r.check: r for r in record.report.results}
         results = {
-            name: _believe(registry[name], result, plan.expect) if name in registry else result
+            name: believe(registry[name], result, known) if name in registry else result
             for name, result in results.items()
         }
-        own = [*_visit_findings(record)]
+        own = [*_visit_findings(record, known)]
         for name in run.meta.checks:
             if name in results and name in registry:
-                own += judge_result(plan.name, registry[name], results[name], plan.expect)
+                own += judge_result(plan.name, registry[name], results[name], known)
             elif record.report is not None:
                 own.append(_unmeasured(plan.name, name, _lost_reason(name, registry, record)))
         verdict = _verdict(plan, record, run.meta.checks, results, own)
@@ -43,56 +47,65 @@ def judge(run: Run) -> Judgement:
     return Judgement(outcome, EXIT_CODES[outcome], tuple(verdicts), tuple(findings))
 
 
-def judge_result(
-    host: str, check: Check, result: CheckResult, expect: Mapping[str, Any]
-) -> list[Finding]:
-    """Judge one check's answer. ``expect`` is the inventory's, without the ``hwcheck_`` prefix.
+def judge_result(host: str, check: Check, result: CheckResult, known: Known) -> list[Finding]:
+    """Judge one check's answer.
 
-    Samples are judged in every state. An answer that claims to be done and holds nothing that its
-    limits could judge is inconclusive: a node that says nothing has not passed.
+    Samples are judged in every state. An answer that claims to be done is inconclusive as far as
+    it lacks what such an answer holds: a node that says nothing has not passed.
     """
-    if result.state == "not_applicable":
-        return []
-    findings = [
-        finding
-        for sample in result.samples
-        for finding in _judge_sample(host, check, sample, result, expect)
-    ]
+    findings: list[Finding] = []
+    if check.legs:
+        derived = tuple(sample for leg in result.legs for sample in leg_samples(leg))
+        if set(derived) != set(result.samples):
+            findings.append(_unmeasured(host, check.id, "the samples are not those of the legs"))
+        result = replace(result, samples=derived)
+    readings, doubted = _readings(host, check, result)
+    findings += doubted
+    for metric, sample in readings:
+        findings += _judge_sample(host, check, metric, sample, readings, known.expect)
     findings += judge_p2p(host, check.id, result.legs)
+    if result.state == "not_applicable":
+        return [finding for finding in findings if finding.outcome != "pass"]
     if result.state != "done":
         reason = result.reason or result.state
         findings.append(_unmeasured(host, check.id, reason))
-    elif not findings and _must_judge(check):
-        findings.append(_unmeasured(host, check.id, "the node sent no sample for it"))
-    return findings
+        return findings
+    missing = [_unmeasured(host, check.id, why, about) for about, why in gaps(check, result, known)]
+    if not findings and not missing and _must_judge(check):
+        missing.append(_unmeasured(host, check.id, "the node sent no sample for it"))
+    return findings + missing
 
 
-def _believe(check: Check, result: CheckResult, expect: Mapping[str, Any]) -> CheckResult:
-    """Do not take "not applicable" for what the inventory says is there: that would be a pass."""
-    if result.state != "not_applicable":
-        return result
-    for metric in check.metrics:
-        for limit in metric.limits:
-            operand = limit.operand
-            if isinstance(operand, FromInventory) and expect.get(operand.name):
-                reason = f"{operand} is declared, but the node says not applicable: {result.reason}"
-                return replace(result, state="could_not_measure", reason=reason)
-    return result
+Reading = tuple[Metric, Sample]
+
+
+def _readings(host: str, check: Check, result: CheckResult) -> tuple[list[Reading], list[Finding]]:
+    """Return the samples that are readings of the check's metrics, and a finding for the others."""
+    readings, doubted = [], []
+    for sample in result.samples:
+        metric = check.metric(sample.metric)
+        named = f"{sample.metric} is not a metric of this check"
+        doubt = implausible(metric, sample) if metric else named
+        if metric is None or doubt:
+            doubted.append(_unmeasured(host, check.id, doubt[:200], sample.subject))
+        else:
+            readings.append((metric, sample))
+    return readings, doubted
 
 
 def _judge_sample(
-    host: str, check: Check, sample: Sample, result: CheckResult, expect: Mapping[str, Any]
+    host: str,
+    check: Check,
+    metric: Metric,
+    sample: Sample,
+    readings: list[Reading],
+    expect: Mapping[str, Any],
 ) -> Iterator[Finding]:
-    metric = check.metric(sample.metric)
-    if metric is None or metric.unit != sample.unit:
-        reason = f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
-        yield _unmeasured(host, check.id, reason[:200], subject=sample.subject)
-        return
     for limit in metric.limits:
         operand = limit.operand
         if isinstance(operand, FromInventory) and operand.name not in expect:
             continue
-        yield _hold(host, check, metric, sample, limit, _reference(limit, sample, result, expect))
+        yield _hold(host, check, metric, sample, limit, _reference(limit, sample, readings, expect))
 
 
 def _hold(
@@ -122,14 +135,14 @@ def _hold(
 
 
 def _reference(
-    limit: Limit, sample: Sample, result: CheckResult, expect: Mapping[str, Any]
+    limit: Limit, sample: Sample, readings: list[Reading], expect: Mapping[str, Any]
 ) -> Value | None:
     operand = limit.operand
     if isinstance(operand, FromInventory):
         wanted: Value = expect[operand.name]
         return wanted
     if isinstance(operand, FromSample):
-        found = {s.subject: s.value for s in result.samples if s.metric == operand.metric}
+        found = {s.subject: s.value for metric, s in readings if metric.name == operand.metric}
         return found.get(sample.subject, found.get("node"))
     return None
 
@@ -139,9 +152,11 @@ def _must_judge(check: Check) -> bool:
     return any(not isinstance(limit.operand, FromInventory) for limit in limits)
 
 
-def _visit_findings(record: HostRecord) -> Iterator[Finding]:
+def _visit_findings(record: HostRecord, known: Known) -> Iterator[Finding]:
     if record.state != "reported":
         yield _unmeasured(record.host, "", f"{record.state.replace('_', ' ')}: {record.reason}")
+    elif miscounted(known):
+        yield _unmeasured(record.host, "", miscounted(known))
 
 
 def _lost_reason(name: str, registry: Mapping[str, Check], record: HostRecord) -> str:

@@ -51,7 +51,10 @@ class Check:
     """A registered check; ``id`` is the stem of its file and the name of its function.
 
     ``gpu``: it needs an NVIDIA GPU, and is not applicable on a node that has none and should have
-    none. ``load``: it loads the node, so it does not run on a node at work.
+    none. ``load``: it loads the node, so it does not run on a node at work. The rest says what an
+    answer has to hold to be taken for one: with ``per_gpu`` something of every GPU; ``legs`` are
+    the legs that it times; ``optional`` names what a node may lack for the check not to apply (an
+    empty text: it applies everywhere).
     """
 
     id: str
@@ -61,6 +64,9 @@ class Check:
     gpu: bool
     load: bool
     doc: str
+    per_gpu: bool = False
+    legs: Tuple[str, ...] = ()
+    optional: str = ""
 
     def metric(self, name: str) -> Optional[Metric]:
         """Return the metric of that name, or None."""
@@ -68,15 +74,33 @@ class Check:
 
 
 def check(
-    *, metrics: Sequence[Metric], remedy: Remedy, gpu: bool = True, load: bool = False
+    *,
+    metrics: Sequence[Metric],
+    remedy: Remedy,
+    gpu: bool = True,
+    load: bool = False,
+    per_gpu: bool = False,
+    legs: Sequence[str] = (),
+    optional: str = "",
 ) -> Callable[[Function], Check]:
-    """Register a function as a check. Raises ValueError when it has no docstring."""
+    """Register a function as a check (see ``Check``). Raises ValueError without a docstring."""
 
     def register(function: Function) -> Check:
         doc = inspect.getdoc(function)
         if not doc:
             raise ValueError("check %s has no docstring" % function.__name__)
-        return Check(function.__name__, function, tuple(metrics), remedy, gpu, load, doc)
+        return Check(
+            function.__name__,
+            function,
+            tuple(metrics),
+            remedy,
+            gpu,
+            load,
+            doc,
+            per_gpu,
+            tuple(legs),
+            optional,
+        )
 
     return register
 

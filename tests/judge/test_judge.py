@@ -1,14 +1,18 @@
 """Samples in, findings and verdicts out."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hwcheck.judge.evidence import Known
 from hwcheck.judge.judge import judge, judge_result
 from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.wire import CheckResult, Leg, Report, Sample
+from tests.factories import gloo_legs, hung, leg, reduce_result, wrong
 
 LIMITS = (
     Metric("watts", "W", "", (AtLeast("s", fail=0.8, warn=0.95, of=FromSample("watts_max")),)),
@@ -20,7 +24,7 @@ CHECK = Check("demo", lambda node: iter(()), LIMITS, Remedy("c", "f"), True, Fal
 
 
 def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str, str, str]]:
-    found = judge_result("node01", CHECK, result, expect or {})
+    found = judge_result("node01", CHECK, result, Known(expect or {}))
     return [(finding.metric, finding.subject, finding.outcome) for finding in found]
 
 
@@ -46,7 +50,7 @@ def test_the_reference_of_the_node_serves_a_gpu_that_has_none() -> None:
 
 
 def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
-    (finding,) = judge_result("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), {})
+    (finding,) = judge_result("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), Known())
     assert (finding.outcome, finding.reason) == (
         "inconclusive",
         "no watts_max to hold watts against",
@@ -92,13 +96,19 @@ def test_not_applicable_gives_no_finding() -> None:
     assert outcomes(done(state="not_applicable", reason="no GPU")) == []
 
 
+def test_a_sample_beside_not_applicable_still_counts() -> None:
+    hot = done(Sample("hot", 95, "C"), state="not_applicable", reason="no GPU")
+    assert outcomes(hot) == [("hot", "node", "fail")]
+
+
 def run(*records: HostRecord, asked: tuple[str, ...] = ("persistence_mode",)) -> Run:
     plans = tuple(HostPlan(record.host, record.host) for record in records)
     return Run(Path(), RunMeta("id", "now", asked, plans), records)
 
 
-def reported(host: str, *results: CheckResult) -> HostRecord:
-    return HostRecord(host, "reported", report=Report({}, results))
+def reported(host: str, *results: CheckResult, gpus: int = 1) -> HostRecord:
+    facts = {"gpus": [{"index": index, "name": "NVIDIA H200"} for index in range(gpus)]}
+    return HostRecord(host, "reported", report=Report(facts, results))
 
 
 def persistence(mode: bool) -> CheckResult:
@@ -128,17 +138,17 @@ def test_a_failure_beats_what_could_not_be_measured() -> None:
 
 
 def test_a_host_with_nothing_to_check_has_not_passed() -> None:
-    judgement = judge(run(reported("a", NOT_APPLICABLE)))
+    judgement = judge(run(reported("a", NOT_APPLICABLE, gpus=0)))
     assert (judgement.outcome, judgement.exit_code) == ("inconclusive", 3)
     assert judgement.hosts[0].reason == "no check applies to this host"
 
 
 def test_coverage_counts_what_applies() -> None:
-    results = (persistence(True), CheckResult("driver", "not_applicable", "no GPU"))
-    asked = ("persistence_mode", "driver", "gpu_count")
+    results = (persistence(True), CheckResult("ecc_mode", "not_applicable", "no ECC"))
+    asked = ("persistence_mode", "ecc_mode", "gpu_count")
     (verdict,) = judge(run(reported("a", *results), asked=asked)).hosts
     assert (verdict.asked, verdict.measured, verdict.not_applicable) == (2, 1, 1)
-    assert dict(verdict.skipped) == {"driver": "no GPU", "gpu_count": "no answer"}
+    assert dict(verdict.skipped) == {"ecc_mode": "no ECC", "gpu_count": "no answer"}
     assert verdict.outcome == "inconclusive"
 
 
@@ -162,9 +172,81 @@ def test_a_check_of_another_version_is_inconclusive() -> None:
 def test_not_applicable_does_not_pass_for_what_the_inventory_declares(
     expect: dict, exit_code: int
 ) -> None:
-    absent = CheckResult("gpu_count", "not_applicable", "no GPU")
-    record = reported("a", absent, persistence(True))
-    plan = RunMeta("id", "now", ("gpu_count", "persistence_mode"), (HostPlan("a", "a", expect),))
+    record = reported("a", CheckResult("gpu_count", "not_applicable", "no GPU"), CPU_LEGS, gpus=0)
+    plan = RunMeta("id", "now", ("gpu_count", "all_reduce"), (HostPlan("a", "a", expect),))
     judgement = judge(Run(Path(), plan, (record,)))
     assert judgement.exit_code == exit_code
     assert (judgement.asked, judgement.measured) == ((2, 1) if exit_code else (1, 1))
+
+
+@pytest.mark.parametrize(("declared", "exit_code"), [(1, 0), (8, 3), (0, 3)])
+def test_a_node_that_names_another_number_of_gpus_has_not_passed(
+    declared: int, exit_code: int
+) -> None:
+    plan = RunMeta("id", "now", ("persistence_mode",), (HostPlan("a", "a", {"gpus": declared}),))
+    judgement = judge(Run(Path(), plan, (reported("a", persistence(True)),)))
+    assert judgement.exit_code == exit_code
+
+
+LEGS = (leg(), leg("p2p_off", 40.0), leg("net", 9.0))
+CPU_LEGS = reduce_result(gloo_legs())
+
+
+def reduced(*legs: Leg, gpus: int = 8, **changes: Any) -> str:
+    """Return the outcome of a host that answers with these legs."""
+    record = reported("a", replace(reduce_result(legs), **changes), gpus=gpus)
+    return judge(run(record, asked=("all_reduce",))).outcome
+
+
+def test_legs_over_all_gpus_pass() -> None:
+    assert reduced(*LEGS) == "pass"
+    assert reduced(*gloo_legs(), gpus=0) == "pass"
+    assert reduced(*(leg(name, ranks=1) for name in ("default", "p2p_off", "net")), gpus=1) == (
+        "pass"
+    )
+
+
+@pytest.mark.parametrize(
+    ("legs", "outcome"),
+    [
+        ((), "inconclusive"),
+        (LEGS[:1], "inconclusive"),
+        (LEGS[1:2], "inconclusive"),
+        (tuple(replace(one, sizes=()) for one in LEGS), "inconclusive"),
+        (gloo_legs(), "inconclusive"),
+        (tuple(leg(one.leg, ranks=1) for one in LEGS), "inconclusive"),
+        (tuple(leg(one.leg, ranks=4) for one in LEGS), "inconclusive"),
+        ((replace(LEGS[0], collective="broadcast"), *LEGS[1:]), "inconclusive"),
+        ((hung(), *LEGS[1:]), "fail"),
+        ((wrong(), *LEGS[1:]), "fail"),
+    ],
+    ids=[
+        "none",
+        "first",
+        "second",
+        "timeless",
+        "gloo",
+        "one_rank",
+        "four_ranks",
+        "other",
+        "hang",
+        "wrong",
+    ],
+)
+def test_legs_that_do_not_prove_all_gpus_do_not_pass(legs: tuple[Leg, ...], outcome: str) -> None:
+    assert reduced(*legs) == outcome
+
+
+@pytest.mark.parametrize(
+    ("legs", "outcome"),
+    [((), "inconclusive"), ((hung(), *LEGS[1:]), "fail"), ((wrong(), *LEGS[1:]), "fail")],
+    ids=["no legs", "hang", "wrong"],
+)
+def test_samples_do_not_speak_for_legs(legs: tuple[Leg, ...], outcome: str) -> None:
+    assert reduced(*legs, samples=reduce_result(LEGS).samples) == outcome
+    assert reduced(*LEGS, samples=()) == "inconclusive"
+
+
+def test_a_reading_that_cannot_be_is_inconclusive_and_no_reference() -> None:
+    found = outcomes(done(Sample("watts", 700, "W", "gpu0"), Sample("watts_max", -5, "W", "gpu0")))
+    assert found == [("", "gpu0", "inconclusive"), ("watts", "gpu0", "inconclusive")]

@@ -11,7 +11,7 @@ from hwcheck.recommend.actions import actions, advise
 from hwcheck.recommend.records import Action
 from hwcheck.results import Run
 from hwcheck.wire import CheckResult
-from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, results, run
+from tests.factories import HOSTILE, cpu_results, gpu_facts, gpu_host, hung, leg, record, results, run
 
 
 def _actions(a_run: Run) -> tuple[Action, ...]:
@@ -20,7 +20,7 @@ def _actions(a_run: Run) -> tuple[Action, ...]:
 
 def _with(host: str, answer: CheckResult) -> Run:
     answers = [a for a in results([leg()]) if a.check != answer.check]
-    return run(record(host, [*answers, answer]))
+    return run(record(host, [*answers, answer], gpus=gpu_facts()))
 
 
 def test_a_healthy_run_needs_nothing() -> None:
@@ -127,7 +127,7 @@ def test_a_huge_figure_breaks_nothing() -> None:
 
 
 def test_advise_joins_actions_and_nccl() -> None:
-    a_run = run(gpu_host("a", [hung(), leg("p2p_off", 20.0)], nvlink_links=0))
+    a_run = run(gpu_host("a", [hung(), leg("p2p_off", 20.0), leg("net", 9.0)], nvlink_links=0))
     advice = advise(a_run, judge(a_run))
     assert [action.check for action in advice.actions] == ["all_reduce"]
     assert [setting.name for setting in advice.nccl.settings] == ["NCCL_P2P_DISABLE"]

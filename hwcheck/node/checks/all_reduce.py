@@ -6,6 +6,8 @@ from typing import Iterator, Union
 
 from hwcheck.limits import Equal
 from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.collective.leg_samples import leg_samples
+from hwcheck.node.collective.spec import LEGS
 from hwcheck.wire import Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
@@ -40,6 +42,7 @@ BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
     ),
     gpu=False,
     load=True,
+    legs=[leg.name for leg in LEGS],
 )
 def all_reduce(node: Node) -> Iterator[Union[Sample, Leg]]:
     """Sum data over all GPUs, with peer access as NCCL chooses it, without it, and over sockets.
@@ -56,21 +59,4 @@ def all_reduce(node: Node) -> Iterator[Union[Sample, Leg]]:
     """
     for leg in node.legs("all_reduce"):
         yield leg
-        yield from samples(leg)
-
-
-def samples(leg: Leg) -> Iterator[Sample]:
-    """Yield the samples of one leg."""
-    subject = "leg " + leg.leg
-    yield Sample("leg_state", leg.state, "", subject)
-    if not leg.sizes:
-        return
-    wrong = sum(size.wrong for size in leg.sizes)
-    yield Sample("wrong_elements", wrong, "elements", subject)
-    if leg.state != "done":
-        return
-    largest = max(leg.sizes, key=lambda size: size.size_bytes)
-    yield Sample("largest_size_bytes", largest.size_bytes, "bytes", subject)
-    yield Sample("busbw_gbps", largest.busbw_gbps, "GB/s", subject)
-    yield Sample("algbw_gbps", largest.algbw_gbps, "GB/s", subject)
-    yield Sample("busbw_spread", largest.spread, "share", subject)
+        yield from leg_samples(leg)

@@ -50,6 +50,8 @@ SOURCE = (
         "every node",
         command="nvidia-smi -q -d CLOCK",
     ),
+    per_gpu=True,
+    optional="clocks that an application can set",
 )
 def application_clocks(node: Node) -> Iterator[Sample]:
     """Compare the clocks that applications get with those that each board comes with.

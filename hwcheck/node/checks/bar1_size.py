@@ -36,6 +36,7 @@ from hwcheck.wire import Sample
         "display mode select the compute mode with NVIDIA's Display Mode Selector",
         command="nvidia-smi -q -d MEMORY && sudo lspci -vv -d 10de: | grep -A3 'Resizable BAR'",
     ),
+    optional="peers that are reached over PCIe",
 )
 def bar1_size(node: Node) -> Iterator[Sample]:
     """Compare the window into each GPU's memory (BAR1) with the memory behind it.

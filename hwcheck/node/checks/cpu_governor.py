@@ -36,6 +36,7 @@ and amd-pstate, active mode)."""
         command="cpupower frequency-info --policy; "
         "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c",
     ),
+    optional="a kernel that controls CPU frequencies",
 )
 def cpu_governor(node: Node) -> Iterator[Sample]:
     """Count the CPUs by frequency driver and governor.

@@ -59,6 +59,7 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
         "replaced when errors come back or the SRAM threshold is exceeded",
         command="nvidia-smi -q -d ECC,ROW_REMAPPER",
     ),
+    optional="ECC that is switched on",
 )
 def ecc_errors(node: Node) -> Iterator[Sample]:
     """Read ECC's counters since the driver was loaded and over the life of each board.

@@ -46,6 +46,8 @@ from hwcheck.wire import Sample
         fix="set the mode that all nodes of the cluster should have, then reboot the node",
         command="nvidia-smi -q -d ECC",
     ),
+    per_gpu=True,
+    optional="ECC",
 )
 def ecc_mode(node: Node) -> Iterator[Sample]:
     """Read whether ECC is on, was switched by somebody, or is about to change.

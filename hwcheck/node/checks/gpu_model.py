@@ -42,6 +42,7 @@ from hwcheck.wire import Sample
         "jobs with CUDA_VISIBLE_DEVICES",
         command="nvidia-smi -L && lspci -nn -d 10de:",
     ),
+    per_gpu=True,
 )
 def gpu_model(node: Node) -> Iterator[Sample]:
     """Read the model of each GPU, and hold it against the inventory and the rest of the node.

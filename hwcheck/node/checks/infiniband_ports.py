@@ -76,6 +76,7 @@ ACTIVE = "ACTIVE"
         "where a link is down, narrow or counts errors",
         command="ibstat; rdma link; mlxlink -d mlx5_0 -c",
     ),
+    optional="RDMA devices",
 )
 def infiniband_ports(node: Node) -> Iterator[Sample]:
     """Read state, rate, firmware and error counters of every RDMA port.

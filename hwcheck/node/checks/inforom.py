@@ -47,6 +47,8 @@ from hwcheck.wire import Sample
         "when that fails; errors are not remembered until then. Another version: align firmware",
         command="nvidia-smi -q | grep -A5 -i inforom",
     ),
+    per_gpu=True,
+    optional="an infoROM that can be read",
 )
 def inforom(node: Node) -> Iterator[Sample]:
     """Verify the checksums of each board's infoROM, and compare its version.

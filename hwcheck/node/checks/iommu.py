@@ -38,6 +38,7 @@ PASSTHROUGH = ("", "identity")
         "in the firmware where nothing is passed to virtual machines",
         command="cat /proc/cmdline; grep . /sys/kernel/iommu_groups/*/type | sort -t: -k2 | head",
     ),
+    optional="traffic between devices that it could redirect",
 )
 def iommu(node: Node) -> Iterator[Sample]:
     """Read the mode of the IOMMU and the kind of domain that each GPU is in.

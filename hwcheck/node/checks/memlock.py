@@ -34,6 +34,7 @@ from hwcheck.wire import Sample
         "memlock=-1 for containers",
         command="ulimit -l",
     ),
+    optional="RDMA devices",
 )
 def memlock(node: Node) -> Iterator[Sample]:
     """Read how much memory this login may lock.

@@ -32,6 +32,8 @@ from hwcheck.wire import Sample
         fix="end the processes on the GPU and reset it, or reboot",
         command="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv",
     ),
+    per_gpu=True,
+    optional="GPUs that can be split",
 )
 def mig(node: Node) -> Iterator[Sample]:
     """Read whether MIG splits each GPU into instances, and whether a change waits for a reset.

@@ -32,6 +32,7 @@ from hwcheck.wire import Sample
         fix="set kernel.numa_balancing = 0 in /etc/sysctl.d",
         command="sysctl kernel.numa_balancing; numactl --hardware",
     ),
+    optional="several NUMA nodes",
 )
 def numa_balancing(node: Node) -> Iterator[Sample]:
     """Read whether the kernel balances memory between NUMA nodes by itself.

@@ -87,6 +87,7 @@ COUNTERS = (
         "have it replaced when they still do",
         command="nvidia-smi nvlink --errorcounters",
     ),
+    optional="active NVLinks that count errors",
 )
 def nvlink_errors(node: Node) -> Iterator[Sample]:
     """Read the error counters of every active NVLink since the last reset of its GPU.

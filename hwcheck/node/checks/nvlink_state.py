@@ -83,6 +83,7 @@ class _Links(NamedTuple):
         "once) or reboot; reseat bridge or board, then have it replaced",
         command="nvidia-smi nvlink --status && nvidia-smi topo -m",
     ),
+    optional="NVLink",
 )
 def nvlink_state(node: Node) -> Iterator[Sample]:
     """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.

@@ -60,6 +60,7 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
         command="nvidia-smi -q | grep -A12 Fabric; systemctl status nvidia-fabricmanager; "
         "journalctl -u nvidia-fabricmanager -n 50",
     ),
+    optional="NVSwitch",
 )
 def nvswitch_fabric(node: Node) -> Iterator[Sample]:
     """Read whether each GPU has joined its NVSwitch fabric, and how the fabric judges itself.

@@ -37,6 +37,7 @@ Register (PCI Express Base Specification, Access Control Services capability).""
         "setpci -s <bridge> ECAP_ACS+6.w=0000; root ports alone are not enough",
         command="sudo lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
     ),
+    optional="traffic between devices that it could redirect",
 )
 def pcie_acs(node: Node) -> Iterator[Sample]:
     """Read the access control register of every bridge between the GPUs and the root.

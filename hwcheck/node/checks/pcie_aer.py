@@ -60,6 +60,7 @@ PCIE = "PCI Express Base Specification, "
         "see whether they follow the board or the slot",
         command="grep -H . /sys/bus/pci/devices/*/aer_dev_* | grep TOTAL | grep -v ' 0$'",
     ),
+    optional="a PCIe bus of its own",
 )
 def pcie_aer(node: Node) -> Iterator[Sample]:
     """Read the error counters of every GPU and of the bridges above it.

@@ -40,6 +40,8 @@ NORMAL_REPLAYS = 100
         command="nvidia-smi --query-gpu=index,pci.bus_id,pcie.link.width.current "
         "--format=csv && nvidia-smi -q | grep -i replay",
     ),
+    per_gpu=True,
+    optional="counters of PCIe replays",
 )
 def pcie_errors(node: Node) -> Iterator[Sample]:
     """Compare how often the PCIe link of each GPU had to send a packet again.

@@ -37,6 +37,7 @@ from hwcheck.wire import Sample
         command="nvidia-smi --query-gpu=index,pcie.link.width.current,pcie.link.width.max "
         "--format=csv && sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'",
     ),
+    per_gpu=True,
 )
 def pcie_link(node: Node) -> Iterator[Sample]:
     """Compare each GPU's PCIe link width with the widest that both ends of the link support.

@@ -38,6 +38,7 @@ DMA_BUF_KERNEL = (5, 12)
         "open kernel modules on Linux 5.12 or later",
         command="lsmod | grep -E 'peermem|nv_peer_mem'; cat /proc/driver/nvidia/version; uname -r",
     ),
+    optional="NVIDIA RDMA cards",
 )
 def peermem(node: Node) -> Iterator[Sample]:
     """Look for the two ways in which a network card can reach GPU memory.

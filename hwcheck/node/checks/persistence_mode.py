@@ -32,6 +32,7 @@ from hwcheck.wire import Sample
         command="nvidia-smi --query-gpu=index,persistence_mode --format=csv && "
         "systemctl status nvidia-persistenced",
     ),
+    per_gpu=True,
 )
 def persistence_mode(node: Node) -> Iterator[Sample]:
     """Read whether persistence is on for each GPU.

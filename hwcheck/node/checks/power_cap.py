@@ -49,6 +49,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
         "default again and look for a limit in the management controller",
         command="nvidia-smi -q -d POWER",
     ),
+    per_gpu=True,
 )
 def power_cap(node: Node) -> Iterator[Sample]:
     """Compare each GPU's enforced power limit with the inventory or with the board's default.

@@ -39,6 +39,7 @@ AT_WORK_PERCENT = 50
         command="nvidia-smi --query-gpu=index,pstate,utilization.gpu,clocks.sm,clocks.mem "
         "--format=csv",
     ),
+    optional="GPUs at work",
 )
 def power_state(node: Node) -> Iterator[Sample]:
     """Read the performance state of each GPU, and judge it where the GPU is at work.

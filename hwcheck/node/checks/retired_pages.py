@@ -47,6 +47,8 @@ from hwcheck.wire import Sample
         "NVIDIA's field diagnostic and have the board replaced",
         command="nvidia-smi -q -d PAGE_RETIREMENT",
     ),
+    per_gpu=True,
+    optional="GPUs that retire pages",
 )
 def retired_pages(node: Node) -> Iterator[Sample]:
     """Count the memory pages that each GPU has taken out of use.

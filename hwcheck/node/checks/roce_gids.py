@@ -36,6 +36,7 @@ LINK_LOCAL = "fe80:"
         "which cannot choose by itself",
         command="show_gids; rdma link; ip -br address",
     ),
+    optional="active RoCE ports",
 )
 def roce_gids(node: Node) -> Iterator[Sample]:
     """Read the GID table of every active RoCE port.

@@ -55,6 +55,8 @@ GUIDE = "NVIDIA GPU Memory Error Management"
         "diagnostic and have the board replaced",
         command="nvidia-smi -q -d ROW_REMAPPER",
     ),
+    per_gpu=True,
+    optional="GPUs that replace memory rows",
 )
 def row_remap(node: Node) -> Iterator[Sample]:
     """Read how many memory rows were replaced, and whether a replacement waits or failed.

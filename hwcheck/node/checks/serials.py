@@ -38,6 +38,7 @@ class _Identity(NamedTuple):
         fix="have the board replaced: tools that choose GPUs by identifier choose the wrong one",
         command="nvidia-smi --query-gpu=index,uuid,serial,pci.bus_id --format=csv",
     ),
+    per_gpu=True,
 )
 def serials(node: Node) -> Iterator[Sample]:
     """Record what identifies each GPU and its board, and that no two GPUs are one.

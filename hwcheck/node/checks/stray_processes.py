@@ -38,6 +38,7 @@ from hwcheck.wire import Sample
         command="nvidia-smi --query-compute-apps=gpu_uuid,pid,name,used_memory --format=csv && "
         "sudo fuser -v /dev/nvidia*",
     ),
+    per_gpu=True,
 )
 def stray_processes(node: Node) -> Iterator[Sample]:
     """List who is on each GPU, with the memory that each process holds.

@@ -43,6 +43,7 @@ IDLE_UTILIZATION_PERCENT = 5
         "fans, coolant flow and inlet temperature, then the board's mounting",
         command="nvidia-smi -q -d TEMPERATURE && ipmitool sdr type Fan",
     ),
+    per_gpu=True,
 )
 def temperature_idle(node: Node) -> Iterator[Sample]:
     """Read each idle GPU's temperature and hold it against the board's slowdown threshold.

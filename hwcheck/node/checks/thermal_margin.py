@@ -69,6 +69,7 @@ MARGIN += "row moves by within a day, so the threshold is reached without any ch
         "fans, coolant flow and inlet temperature, then the board's mounting",
         command="nvidia-smi -q -d TEMPERATURE && ipmitool sdr type Fan",
     ),
+    per_gpu=True,
 )
 def thermal_margin(node: Node) -> Iterator[Sample]:
     """Read how far each GPU and its memory are from the temperatures that the board allows.

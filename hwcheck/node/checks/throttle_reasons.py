@@ -60,6 +60,8 @@ INTERVAL_S = 0.05
         "controller. thermal: look at fans, coolant and the board's mounting",
         command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER && ipmitool sel elist",
     ),
+    per_gpu=True,
+    optional="GPUs that tell what holds their clocks down",
 )
 def throttle_reasons(node: Node) -> Iterator[Sample]:
     """Decode what holds the clocks down: hardware is a fault, the driver's own power cap is not.

@@ -39,6 +39,8 @@ from hwcheck.wire import Sample
         "the node off and on",
         command="nvidia-smi --query-gpu=index,name,vbios_version --format=csv",
     ),
+    per_gpu=True,
+    optional="a VBIOS version that can be read",
 )
 def vbios(node: Node) -> Iterator[Sample]:
     """Read the VBIOS version of each GPU, and hold it against boards of its kind and the inventory.

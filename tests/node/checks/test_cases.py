@@ -12,6 +12,7 @@ import pytest
 
 from hwcheck import share
 from hwcheck.host_vars import VARIABLES
+from hwcheck.judge.evidence import Known, believe
 from hwcheck.judge.judge import judge_result
 from hwcheck.judge.records import worst
 from hwcheck.limits import Equal, FromInventory
@@ -48,7 +49,20 @@ def prove(check: Check, case: Mapping[str, Any]) -> None:
     assert case["result"].get("reason_contains", "") in result.reason
     if "samples" in case["result"]:
         assert list(result.samples) == [Sample(**sample) for sample in case["result"]["samples"]]
-    assert outcomes(check, result, case["expect_inventory"]) == case["outcomes"]
+    known = Known(case["expect_inventory"], models(case["node"]))
+    # What an honest node answers must never be doubted.
+    assert believe(check, result, known) == result
+    assert outcomes(check, result, known) == case["outcomes"]
+
+
+def models(says: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the node's facts would name: the model of each GPU, by its subject."""
+    common = says.get("gpu", {})
+    return {
+        f"gpu{index}": (common | gpu).get("name", "")
+        for index, gpu in enumerate(says.get("gpus", []))
+        if says.get("nvml_status", "ok") == "ok"
+    }
 
 
 def documented() -> tuple[Check, dict[str, Any]]:
@@ -87,10 +101,10 @@ def test_a_case_that_is_wrong_is_noticed(wrong: Mapping[str, Any]) -> None:
         prove(check, {**case, **wrong})
 
 
-def outcomes(check: Check, result: Any, expect: Mapping[str, Any]) -> dict[str, str]:
+def outcomes(check: Check, result: Any, known: Known) -> dict[str, str]:
     """Return the worst outcome by ``metric subject``; a finding with no metric is ``node``."""
     found: dict[str, list[str]] = {}
-    for finding in judge_result("node1", check, result, expect):
+    for finding in judge_result("node1", check, result, known):
         key = f"{finding.metric} {finding.subject}".strip()
         found.setdefault(key, []).append(finding.outcome)
     return {key: worst(several) for key, several in found.items()}

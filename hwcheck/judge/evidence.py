@@ -1,0 +1,134 @@
+"""Whether an answer is one that this node can give, and what it lacks. Pure.
+
+A limit judges what is there. A node that leaves something out, by a defect of its own or of ours,
+must not pass by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hwcheck.judge.legs import LEAST_ITERATIONS, largest
+from hwcheck.limits import FromInventory
+from hwcheck.node.check import Check
+from hwcheck.results import HostRecord
+from hwcheck.wire import CheckResult, Leg
+
+GPU_SUBJECT = re.compile(r"gpu\d+\Z")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a node besides a check's own answer.
+
+    ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
+    GPUs that the node names, model by subject (``gpu3``). Without ``whole`` the visit ended before
+    the node could name any.
+    """
+
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the node has to have: as many as declared, or as it names itself."""
+        return max(int(self.expect.get("gpus", 0)), len(self.models))
+
+
+def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
+    """Return what the inventory and the facts of a report say."""
+    gpus = record.report.facts.get("gpus") if record.report else None
+    models = {
+        f"gpu{gpu['index']}": str(gpu.get("name", ""))
+        for gpu in (gpus if isinstance(gpus, list) else ())
+        if type(gpu.get("index")) is int
+    }
+    return Known(expect, models, record.state == "reported")
+
+
+def miscounted(known: Known) -> str:
+    """Return what is wrong with the number of GPUs that the node names, or an empty text."""
+    declared = known.expect.get("gpus")
+    if declared is None or not known.whole or declared == len(known.models):
+        return ""
+    return f"the node names {len(known.models)} GPUs and hwcheck_gpus says {declared}"
+
+
+def believe(check: Check, result: CheckResult, known: Known) -> CheckResult:
+    """Return the answer, as one that could not be measured where it cannot be true."""
+    if result.state != "not_applicable":
+        return result
+    doubt = _doubt(check, known)
+    if not doubt:
+        return result
+    reason = f"{doubt}, but the node says not applicable: {result.reason}"
+    return replace(result, state="could_not_measure", reason=reason)
+
+
+def _doubt(check: Check, known: Known) -> str:
+    declared = [name for name in _declared(check, known.expect) if known.expect[name]]
+    if declared:
+        return f"hwcheck_{declared[0]} is declared"
+    if check.optional:
+        return ""
+    if not check.gpu:
+        return "it applies to every node"
+    return f"the node has {known.gpus} GPUs" if known.gpus else ""
+
+
+def gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+    """Yield what an answer that claims to be done lacks, as subject and reason."""
+    for name, metrics in _declared(check, known.expect).items():
+        if not any(sample.metric in metrics for sample in result.samples):
+            yield "node", f"hwcheck_{name} is declared and nothing was sent to hold against it"
+    if check.per_gpu:
+        yield from _silent_gpus(check, result, known)
+    if check.legs:
+        yield from _leg_gaps(check, result, known)
+
+
+def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the metrics by the declared expectation that they are held against."""
+    found: dict[str, set[str]] = {}
+    for metric in check.metrics:
+        for limit in metric.limits:
+            if isinstance(limit.operand, FromInventory) and limit.operand.name in expect:
+                found.setdefault(limit.operand.name, set()).add(metric.name)
+    return found
+
+
+def _silent_gpus(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+    """Yield the GPUs without a sample. Of an optional thing, GPUs of one model have it alike."""
+    heard = {sample.subject for sample in result.samples if GPU_SUBJECT.match(sample.subject)}
+    if not known.models and known.whole:
+        yield "node", "the node names no GPU that this could be of"
+    models = {known.models[gpu] for gpu in heard & known.models.keys()}
+    for gpu, model in known.models.items():
+        if gpu not in heard and (not check.optional or model in models):
+            yield gpu, "the node sent no sample of this GPU"
+
+
+def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+    legs = {leg.leg: leg for leg in result.legs if leg.collective == check.id}
+    for name in check.legs:
+        reason = _leg_gap(legs[name], known) if name in legs else "the leg was not reported"
+        if reason:
+            yield f"leg {name}", reason
+
+
+def _leg_gap(leg: Leg, known: Known) -> str:
+    if leg.state != "done":
+        return ""  # a finding of its own
+    own = leg.backend == "nccl" and not leg.exercise and leg.ranks == known.gpus
+    if known.gpus and not own:
+        return f"{leg.ranks} ranks of {leg.backend} say nothing about {known.gpus} GPUs"
+    # One rank moves no data, and an exercise says nothing by its figures.
+    by_time_only = leg.exercise or leg.ranks == 1
+    timed = any(size.iterations >= LEAST_ITERATIONS for size in leg.sizes)
+    if not (timed if by_time_only else largest(leg)):
+        return f"no size was timed {LEAST_ITERATIONS} times with a figure that can be"
+    return ""

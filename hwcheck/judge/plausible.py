@@ -1,0 +1,48 @@
+"""Which values a metric of a unit can have at all: what is outside was not measured.
+
+A node says what it likes. A temperature of -300 C is below every limit and no reading.
+"""
+
+from __future__ import annotations
+
+from hwcheck.node.check import Metric
+from hwcheck.wire import Sample
+
+MANY = float(2**64)
+"""Counters of NVML and the kernel have 64 bits."""
+
+COUNTED = (
+    *("CPUs", "GIDs", "GPUs", "banks", "bytes", "elements", "errors", "errors/h", "events"),
+    *("groups", "links", "nodes", "packets", "pages", "ports", "processes", "rows"),
+)
+
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(COUNTED, (0.0, MANY)),
+    "%": (0.0, 1000.0),
+    "C": (-150.0, 250.0),  # margins to a threshold are in C as well
+    "GB/s": (0.0, 1e6),
+    "Gb/s": (0.0, 1e6),
+    "GiB": (0.0, MANY / 2**30),
+    "MHz": (0.0, 20_000.0),
+    "MiB": (0.0, MANY / 2**20),
+    "W": (0.0, 1e6),
+    "lanes": (1.0, 32.0),
+    "share": (0.0, 1e3),
+    "x": (0.0, MANY),
+}
+"""Lowest and highest possible value by unit. A metric without a unit may be text or yes and no."""
+
+
+def implausible(metric: Metric, sample: Sample) -> str:
+    """Return why this value is no reading of this metric, or an empty text."""
+    if sample.unit != metric.unit:
+        return f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
+    if not metric.unit:
+        return ""
+    value = sample.value
+    if isinstance(value, (bool, str)):
+        return f"{metric.name}: {str(value)[:60]!r} is no number of {metric.unit}"
+    low, high = RANGES[metric.unit]
+    if not low <= value <= high:
+        return f"{metric.name}: {value:g} {metric.unit} is no possible reading"
+    return ""

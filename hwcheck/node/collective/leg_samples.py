@@ -1,0 +1,24 @@
+"""What a leg comes down to: its state, and the figures of its largest size."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.wire import Leg, Sample
+
+
+def leg_samples(leg: Leg) -> Iterator[Sample]:
+    """Yield the samples of one leg. The judge derives them again: legs are the evidence."""
+    subject = "leg " + leg.leg
+    yield Sample("leg_state", leg.state, "", subject)
+    if not leg.sizes:
+        return
+    wrong = sum(size.wrong for size in leg.sizes)
+    yield Sample("wrong_elements", wrong, "elements", subject)
+    if leg.state != "done":
+        return
+    largest = max(leg.sizes, key=lambda size: size.size_bytes)
+    yield Sample("largest_size_bytes", largest.size_bytes, "bytes", subject)
+    yield Sample("busbw_gbps", largest.busbw_gbps, "GB/s", subject)
+    yield Sample("algbw_gbps", largest.algbw_gbps, "GB/s", subject)
+    yield Sample("busbw_spread", largest.spread, "share", subject)

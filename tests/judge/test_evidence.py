@@ -1,0 +1,103 @@
+"""Answers that a node cannot give, and answers that lack something."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
+from hwcheck.limits import AtMost, Equal, FromInventory
+from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.results import HostRecord
+from hwcheck.wire import CheckResult, Report, Sample
+
+METRICS = (
+    Metric("count", "", "", (Equal(FromInventory("gpus"), "s"),)),
+    Metric("count_otherwise", "", "", (Equal(FromInventory("gpus"), "s"),)),
+    Metric("hot", "C", "", (AtMost("s", fail=90),)),
+)
+CHECK = Check("demo", lambda node: iter(()), METRICS[2:], Remedy("c", "f"), True, False, "doc")
+COUNTING = replace(CHECK, metrics=METRICS)
+H200, A40 = "NVIDIA H200", "NVIDIA A40"
+TWO = Known({}, {"gpu0": H200, "gpu1": H200})
+ABSENT = CheckResult("demo", "not_applicable", "no such thing")
+
+
+@pytest.mark.parametrize(
+    ("check", "known", "believed"),
+    [
+        (CHECK, Known(), True),
+        (CHECK, Known({"gpus": 0}), True),
+        (CHECK, Known({"gpus": 8}), False),
+        (CHECK, TWO, False),
+        (replace(CHECK, optional="ECC"), TWO, True),
+        (replace(CHECK, gpu=False), Known(), False),
+        (replace(CHECK, gpu=False, optional="RDMA devices"), Known(), True),
+        (replace(COUNTING, optional="ports"), Known({"gpus": 8}), False),
+        (replace(COUNTING, optional="ports"), Known({"gpus": 0}), True),
+    ],
+)
+def test_not_applicable_is_believed_where_it_can_be(
+    check: Check, known: Known, believed: bool
+) -> None:
+    assert (believe(check, ABSENT, known).state == "not_applicable") == believed
+
+
+def lacks(check: Check, known: Known, *samples: Sample) -> list[str]:
+    result = CheckResult("demo", "done", samples=samples)
+    return [subject for subject, _ in gaps(check, result, known)]
+
+
+HOT = tuple(Sample("hot", 40, "C", f"gpu{index}") for index in range(2))
+
+
+def test_every_gpu_has_to_be_heard() -> None:
+    check = replace(CHECK, per_gpu=True)
+    assert lacks(check, TWO, *HOT) == []
+    assert lacks(check, TWO, HOT[1]) == ["gpu0"]
+    assert lacks(check, TWO, Sample("hot", 40, "C")) == ["gpu0", "gpu1"]
+    assert lacks(check, Known(), *HOT) == ["node"]
+    assert lacks(CHECK, TWO, HOT[1]) == []
+
+
+def test_gpus_of_one_model_have_an_optional_thing_alike() -> None:
+    check = replace(CHECK, per_gpu=True, optional="ECC")
+    mixed = Known({}, {"gpu0": H200, "gpu1": A40})
+    assert lacks(check, mixed, HOT[0]) == []
+    assert lacks(check, TWO, HOT[0]) == ["gpu1"]
+
+
+def test_what_is_declared_has_to_be_held_against_something() -> None:
+    declared = Known({"gpus": 2})
+    assert lacks(COUNTING, declared, *HOT) == ["node"]
+    assert lacks(COUNTING, declared, Sample("count_otherwise", 2)) == []
+    assert lacks(COUNTING, Known(), *HOT) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "models"),
+    [
+        ({}, {}),
+        ({"gpus": 8}, {}),
+        ({"gpus": [{"name": H200}, {"index": True}, {"index": "0"}]}, {}),
+        ({"gpus": [{"index": 3, "name": H200}, {"index": 4}]}, {"gpu3": H200, "gpu4": ""}),
+    ],
+)
+def test_what_the_facts_name(facts: dict[str, Any], models: dict[str, str]) -> None:
+    record = HostRecord("a", "reported", report=Report(facts, ()))
+    assert known_of({}, record) == Known({}, models)
+
+
+def test_a_visit_that_was_cut_off_names_no_gpu() -> None:
+    known = known_of({"gpus": 8}, HostRecord("a", "partial", report=Report({}, ())))
+    assert known == Known({"gpus": 8}, whole=False)
+    assert miscounted(known) == ""
+    assert lacks(replace(CHECK, per_gpu=True), known, *HOT) == []
+
+
+def test_another_number_of_gpus_than_declared() -> None:
+    assert miscounted(TWO) == ""
+    assert miscounted(replace(TWO, expect={"gpus": 2})) == ""
+    assert miscounted(replace(TWO, expect={"gpus": 8})) == (
+        "the node names 2 GPUs and hwcheck_gpus says 8"
+    )

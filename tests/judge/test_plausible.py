@@ -1,0 +1,43 @@
+"""Values that a metric of a unit can and cannot have."""
+
+import pytest
+
+from hwcheck.judge.plausible import RANGES, implausible
+from hwcheck.node import checks
+from hwcheck.node.check import Metric
+from hwcheck.wire import Sample, Value
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "fits"),
+    [
+        ("C", 31, True),
+        ("C", -300, False),
+        ("C", 1e9, False),
+        ("lanes", 16, True),
+        ("lanes", 0, False),
+        ("lanes", -1, False),
+        ("W", 700.0, True),
+        ("W", -5, False),
+        ("errors", 0, True),
+        ("errors", False, False),
+        ("errors", "none", False),
+        ("", "ok", True),
+        ("", True, True),
+        ("", -1, True),
+    ],
+)
+def test_what_fits_a_unit(unit: str, value: Value, fits: bool) -> None:
+    metric = Metric("m", unit, "")
+    assert (implausible(metric, Sample("m", value, unit)) == "") == fits
+
+
+def test_another_unit_is_another_metric() -> None:
+    assert implausible(Metric("m", "W", ""), Sample("m", 1, "kW")) == (
+        "m in kW is not a metric of this check"
+    )
+
+
+def test_every_unit_of_every_check_has_a_range() -> None:
+    units = {metric.unit for check in checks.load().values() for metric in check.metrics}
+    assert units - {""} <= set(RANGES)

@@ -34,7 +34,19 @@ class FromInventory:
         return "hwcheck_" + self.name
 
 
-Operand = Union[FromSample, FromInventory]
+@dataclass(frozen=True)
+class FromFleet:
+    """What most hosts of the run give that have the same GPUs, or for a GPU most of its model.
+
+    The limit does not apply where the inventory declares what the metric should be, nor without
+    another host to compare with.
+    """
+
+    def __str__(self) -> str:
+        return "most hosts of this kind"
+
+
+Operand = Union[FromSample, FromInventory, FromFleet]
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Equal:
     @property
     def operand(self) -> Optional[Operand]:
         """Where the reference comes from, or None for a constant."""
-        return self.to if isinstance(self.to, (FromSample, FromInventory)) else None
+        return self.to if isinstance(self.to, (FromSample, FromInventory, FromFleet)) else None
 
     def judge(self, value: Value, reference: Optional[Value]) -> str:
         """Return pass, or ``otherwise``. ``reference`` is the operand's value."""
@@ -63,6 +75,11 @@ class Equal:
         if self.operand is None:
             return "= " + _plain(self.to)
         return "= %s%s" % (self.to, "" if reference is None else " (%s)" % _plain(reference))
+
+
+def like_most(why: str) -> Equal:
+    """Return the limit that warns of a host that differs from most hosts of its kind."""
+    return Equal(FromFleet(), "derived: " + why, "derived", "warn")
 
 
 @dataclass(frozen=True)

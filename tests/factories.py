@@ -97,10 +97,7 @@ def gpu_facts(
     count: int = 8, name: str = "NVIDIA H100 80GB HBM3", nvlink_links: Any = 18
 ) -> list[dict[str, Any]]:
     """``report.facts["gpus"]``."""
-    return [
-        {"index": i, "name": name, "uuid": f"GPU-{i:08d}", "nvlink_links": nvlink_links}
-        for i in range(count)
-    ]
+    return [{"index": i, "name": name, "nvlink_links": nvlink_links} for i in range(count)]
 
 
 def gpu_samples(check: str, gpus: int = 8, **values: Any) -> tuple[Sample, ...]:
@@ -194,7 +191,8 @@ def record(
     """A host's record; ``answers`` None means that it was never reached."""
     report = None
     if answers is not None:
-        facts = {"hostname": host, "kernel": "6.8.0-generic", "gpus": list(gpus)}
+        own = [{"uuid": f"GPU-{host}-{index}", **gpu} for index, gpu in enumerate(gpus)]
+        facts = {"hostname": host, "kernel": "6.8.0-generic", "gpus": own}
         report = Report(facts, tuple(answers), 40.0)
     state = "reported" if answers is not None else "unreachable"
     made = HostRecord(host, state, started="2026-01-31T12:00:00Z", duration_s=41.5, report=report)

@@ -7,7 +7,7 @@ must not pass by it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,12 +25,13 @@ class Known:
     """What is known of a node besides a check's own answer.
 
     ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
-    GPUs that the node names, model by subject (``gpu3``). Without ``whole`` the visit ended before
-    the node could name any.
+    GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
+    tell boards of one model apart. Without ``whole`` the visit ended before the node named any.
     """
 
     expect: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    boards: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
 
     @property
@@ -41,13 +42,20 @@ class Known:
 
 def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
     """Return what the inventory and the facts of a report say."""
+    models, boards = {}, {}
+    for gpu in gpus_of(record):
+        if type(gpu.get("index")) is int:
+            subject = f"gpu{gpu['index']}"
+            models[subject] = str(gpu.get("name", ""))
+            ids = (str(gpu.get(key, "")) for key in ("pci_device_id", "pci_subsystem_id"))
+            boards[subject] = " ".join((models[subject], *ids))
+    return Known(expect, models, boards, record.state == "reported")
+
+
+def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
+    """Return what a host's facts say of each GPU."""
     gpus = record.report.facts.get("gpus") if record.report else None
-    models = {
-        f"gpu{gpu['index']}": str(gpu.get("name", ""))
-        for gpu in (gpus if isinstance(gpus, list) else ())
-        if type(gpu.get("index")) is int
-    }
-    return Known(expect, models, record.state == "reported")
+    return gpus if isinstance(gpus, list) else ()
 
 
 def miscounted(known: Known) -> str:

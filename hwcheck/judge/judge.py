@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
+from hwcheck.judge.fleet import Fleet, fleet_of, same_machine
 from hwcheck.judge.p2p import judge_p2p
 from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
-from hwcheck.limits import FromInventory, FromSample, Limit
+from hwcheck.limits import FromFleet, FromInventory, FromSample, Limit
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run
 from hwcheck.wire import CheckResult, Sample, Value
 
+ALONE = Fleet()
 EXIT_CODES = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}
 
 
 def judge(run: Run) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now."""
     registry = checks.load()
+    fleet, doubles = fleet_of(run, registry), same_machine(run)
     findings: list[Finding] = []
     verdicts: list[HostVerdict] = []
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
@@ -33,9 +35,11 @@ def judge(run: Run) -> Judgement:
             for name, result in results.items()
         }
         own = [*_visit_findings(record, known)]
+        if plan.name in doubles:
+            own.append(_unmeasured(plan.name, "", doubles[plan.name]))
         for name in run.meta.checks:
             if name in results and name in registry:
-                own += judge_result(plan.name, registry[name], results[name], known)
+                own += judge_result(plan.name, registry[name], results[name], known, fleet)
             elif record.report is not None:
                 own.append(_unmeasured(plan.name, name, _lost_reason(name, registry, record)))
         verdict = _verdict(plan, record, run.meta.checks, results, own)
@@ -47,7 +51,9 @@ def judge(run: Run) -> Judgement:
     return Judgement(outcome, EXIT_CODES[outcome], tuple(verdicts), tuple(findings))
 
 
-def judge_result(host: str, check: Check, result: CheckResult, known: Known) -> list[Finding]:
+def judge_result(
+    host: str, check: Check, result: CheckResult, known: Known, fleet: Fleet = ALONE
+) -> list[Finding]:
     """Judge one check's answer.
 
     Samples are judged in every state. An answer that claims to be done is inconclusive as far as
@@ -62,7 +68,8 @@ def judge_result(host: str, check: Check, result: CheckResult, known: Known) -> 
     readings, doubted = _readings(host, check, result)
     findings += doubted
     for metric, sample in readings:
-        findings += _judge_sample(host, check, metric, sample, readings, known.expect)
+        for limit, reference in _limits(check, metric, sample, readings, known, fleet):
+            findings.append(_hold(host, check, metric, sample, limit, reference))
     findings += judge_p2p(host, check.id, result.legs)
     if result.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
@@ -93,19 +100,30 @@ def _readings(host: str, check: Check, result: CheckResult) -> tuple[list[Readin
     return readings, doubted
 
 
-def _judge_sample(
-    host: str,
+def _limits(
     check: Check,
     metric: Metric,
     sample: Sample,
     readings: list[Reading],
-    expect: Mapping[str, Any],
-) -> Iterator[Finding]:
-    for limit in metric.limits:
-        operand = limit.operand
-        if isinstance(operand, FromInventory) and operand.name not in expect:
-            continue
-        yield _hold(host, check, metric, sample, limit, _reference(limit, sample, readings, expect))
+    known: Known,
+    fleet: Fleet,
+) -> Iterator[tuple[Limit, Value | None]]:
+    """Yield the limits that apply to a sample, each with its reference (None: there is none)."""
+    operands = [limit.operand for limit in metric.limits]
+    declared = any(isinstance(o, FromInventory) and o.name in known.expect for o in operands)
+    for limit, operand in zip(metric.limits, operands, strict=True):
+        if isinstance(operand, FromInventory):
+            if operand.name in known.expect:
+                yield limit, known.expect[operand.name]
+        elif isinstance(operand, FromFleet):
+            most = fleet.reference(check.id, sample, known)
+            if most is not None and not declared:
+                yield limit, most
+        elif isinstance(operand, FromSample):
+            found = {s.subject: s.value for m, s in readings if m.name == operand.metric}
+            yield limit, found.get(sample.subject, found.get("node"))
+        else:
+            yield limit, None
 
 
 def _hold(
@@ -134,22 +152,9 @@ def _hold(
     )
 
 
-def _reference(
-    limit: Limit, sample: Sample, readings: list[Reading], expect: Mapping[str, Any]
-) -> Value | None:
-    operand = limit.operand
-    if isinstance(operand, FromInventory):
-        wanted: Value = expect[operand.name]
-        return wanted
-    if isinstance(operand, FromSample):
-        found = {s.subject: s.value for metric, s in readings if metric.name == operand.metric}
-        return found.get(sample.subject, found.get("node"))
-    return None
-
-
 def _must_judge(check: Check) -> bool:
     limits = [limit for metric in check.metrics for limit in metric.limits]
-    return any(not isinstance(limit.operand, FromInventory) for limit in limits)
+    return any(not isinstance(limit.operand, (FromInventory, FromFleet)) for limit in limits)
 
 
 def _visit_findings(record: HostRecord, known: Known) -> Iterator[Finding]:

@@ -11,7 +11,17 @@ from hwcheck.recommend.actions import actions, advise
 from hwcheck.recommend.records import Action
 from hwcheck.results import Run
 from hwcheck.wire import CheckResult
-from tests.factories import HOSTILE, cpu_results, gpu_facts, gpu_host, hung, leg, record, results, run
+from tests.factories import (
+    HOSTILE,
+    cpu_results,
+    gpu_facts,
+    gpu_host,
+    hung,
+    leg,
+    record,
+    results,
+    run,
+)
 
 
 def _actions(a_run: Run) -> tuple[Action, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal, FromInventory
+from hwcheck.limits import Equal, FromInventory, like_most
 from hwcheck.node.check import Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -20,6 +20,10 @@ from hwcheck.wire import Sample
                     FromInventory("cuda_driver_version"),
                     source="the inventory's hwcheck_cuda_driver_version",
                     confidence="inventory",
+                ),
+                like_most(
+                    "CUDA compatibility guide: what a container may be built for depends on it, "
+                    "so a job that starts here must start on the other nodes"
                 ),
             ),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal, FromInventory, FromSample
+from hwcheck.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -29,6 +29,11 @@ INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver c
                     FromInventory("driver_version"),
                     source="the inventory's hwcheck_driver_version",
                     confidence="inventory",
+                ),
+                like_most(
+                    "NVIDIA driver, user mode libraries and fabric manager go by one version, and "
+                    "jobs move between nodes; a fault that comes with a version is found only "
+                    "where the others have one version"
                 ),
             ),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.limits import Equal, FromSample
+from hwcheck.limits import Equal, FromSample, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import OfKind, Survey, among_equals, of_kind
 from hwcheck.wire import Sample
@@ -36,6 +36,10 @@ from hwcheck.wire import Sample
                     "take the same image",
                     confidence="derived",
                     otherwise="warn",
+                ),
+                like_most(
+                    "NVML API Reference Guide, nvmlDeviceGetInforomImageVersion: boards of one "
+                    "model and PCI subsystem id take the same image, on whichever node"
                 ),
             ),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal, FromInventory
+from hwcheck.limits import Equal, FromInventory, like_most
 from hwcheck.node.check import Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -20,6 +20,10 @@ from hwcheck.wire import Sample
                     FromInventory("kernel"),
                     source="the inventory's hwcheck_kernel",
                     confidence="inventory",
+                ),
+                like_most(
+                    "the NVIDIA kernel module is built for one kernel release, and a node that "
+                    "was left out of an upgrade behaves unlike the others"
                 ),
             ),
         ),

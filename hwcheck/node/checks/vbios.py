@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.limits import Equal, FromInventory, FromSample
+from hwcheck.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import OfKind, Survey, among_equals, of_kind
 from hwcheck.wire import Sample
@@ -21,6 +21,10 @@ from hwcheck.wire import Sample
                     FromInventory("vbios"),
                     source="the inventory's hwcheck_vbios",
                     confidence="inventory",
+                ),
+                like_most(
+                    "NVML API Reference Guide, nvmlDeviceGetVbiosVersion: boards of one model and "
+                    "PCI subsystem id take the same VBIOS, on whichever node"
                 ),
                 Equal(
                     FromSample("vbios_of_most"),

@@ -124,6 +124,8 @@ def missing(check: Check, cases: list[dict[str, Any]]) -> list[str]:
         "failing case": bool({"fail", "warn"} & set(judged)),
         "role that exists": not check.remedy.role or share.find(f"roles/{check.remedy.role}"),
         "doc of a case": all(case["doc"] for case in cases),
+        "case without what is optional": not check.optional
+        or any(case["result"]["state"] == "not_applicable" for case in cases),
     }
     return [name for name, there in problems.items() if not there]
 
@@ -154,8 +156,8 @@ def test_one_word_names_a_check(name: str) -> None:
 
 GOOD = REGISTRY["persistence_mode"]
 GOOD_CASES = [
-    {"doc": "on", "outcomes": {"persistence_mode gpu0": "pass"}},
-    {"doc": "off", "outcomes": {"persistence_mode gpu0": "warn"}},
+    {"doc": "on", "outcomes": {"persistence_mode gpu0": "pass"}, "result": {"state": "done"}},
+    {"doc": "off", "outcomes": {"persistence_mode gpu0": "warn"}, "result": {"state": "done"}},
 ]
 UNSOURCED = replace(GOOD.metrics[0], limits=(Equal(True, source=""),))
 
@@ -166,8 +168,9 @@ UNSOURCED = replace(GOOD.metrics[0], limits=(Equal(True, source=""),))
         (GOOD, GOOD_CASES, []),
         (GOOD, GOOD_CASES[1:], ["passing case"]),
         (GOOD, GOOD_CASES[:1], ["failing case"]),
-        (GOOD, [*GOOD_CASES, {"doc": "", "outcomes": {}}], ["doc of a case"]),
+        (GOOD, [*GOOD_CASES, {**GOOD_CASES[0], "doc": ""}], ["doc of a case"]),
         (replace(GOOD, doc="One line."), GOOD_CASES, ["docstring"]),
+        (replace(GOOD, optional="a daemon"), GOOD_CASES, ["case without what is optional"]),
         (replace(GOOD, remedy=replace(GOOD.remedy, fix="")), GOOD_CASES, ["remedy"]),
         (replace(GOOD, metrics=(UNSOURCED,)), GOOD_CASES, ["source"]),
         (replace(GOOD, metrics=(replace(UNSOURCED, limits=()),)), GOOD_CASES, ["limit"]),

@@ -1,0 +1,96 @@
+"""The hosts of a run against each other: versions that drift, and one machine under two names.
+
+Pure. Peers do it too: against a golden file and against the majority (field survey in the design
+notes: NVIDIA's and Oracle's configuration checks), most of them within one node only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hwcheck.fold import fold
+from hwcheck.judge.evidence import Known, gpus_of, known_of
+from hwcheck.limits import FromFleet
+from hwcheck.node.check import Check
+from hwcheck.results import HostRecord, Run
+from hwcheck.wire import Sample, Value
+
+Kind = tuple[str, ...]
+Key = tuple[str, str, Kind]
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What the hosts of a run give, by check, metric and kind of host; one vote for each host."""
+
+    votes: Mapping[Key, Counter[Value]] = field(default_factory=dict)
+
+    def reference(self, check: str, sample: Sample, known: Known) -> Value | None:
+        """Return what most hosts give, or in words that there is no majority.
+
+        None where no other host gives anything to compare with.
+        """
+        votes = self.votes.get((check, sample.metric, _kind(sample, known)), Counter())
+        if votes.total() < 2:
+            return None
+        (value, count), *_ = votes.most_common()
+        if 2 * count > votes.total():
+            return value
+        shown = ", ".join(f"{value} on {count}" for value, count in votes.most_common(SHOWN))
+        return f"no majority: {shown}" + (", ..." if len(votes) > SHOWN else "")
+
+
+def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
+    """Collect one vote of each host for each metric that is compared over the fleet."""
+    votes: dict[Key, Counter[Value]] = {}
+    for plan, record in zip(run.meta.hosts, run.records, strict=True):
+        known = known_of(plan.expect, record)
+        given: dict[Key, Counter[Value]] = {}
+        for check, sample in _compared(record, registry):
+            key = (check, sample.metric, _kind(sample, known))
+            given.setdefault(key, Counter())[sample.value] += 1
+        for key, values in given.items():
+            votes.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
+    return Fleet(votes)
+
+
+def same_machine(run: Run) -> dict[str, str]:
+    """Return, by host, why it may be the same machine as another host of the run.
+
+    A GPU's identifier is unique (NVML API Reference Guide, nvmlDeviceGetUUID).
+    """
+    hosts: dict[str, list[str]] = {}
+    for record in run.records:
+        for uuid in set(_uuids(record)):
+            hosts.setdefault(uuid, []).append(record.host)
+    return {
+        host: f"{fold(names)} name the same GPU ({uuid[:60]}): one machine under several names"
+        for uuid, names in sorted(hosts.items())
+        if len(names) > 1
+        for host in names
+    }
+
+
+def _compared(record: HostRecord, registry: Mapping[str, Check]) -> Iterator[tuple[str, Sample]]:
+    for result in record.report.results if record.report else ():
+        check = registry.get(result.check)
+        for sample in result.samples if check else ():
+            metric = check.metric(sample.metric) if check else None
+            if metric and any(isinstance(lim.operand, FromFleet) for lim in metric.limits):
+                yield result.check, sample
+
+
+def _kind(sample: Sample, known: Known) -> Kind:
+    if sample.subject in known.boards:
+        return (known.boards[sample.subject],)
+    return tuple(sorted(set(known.models.values())))
+
+
+def _uuids(record: HostRecord) -> Iterator[str]:
+    for gpu in gpus_of(record):
+        uuid = gpu.get("uuid")
+        if isinstance(uuid, str) and uuid:
+            yield uuid

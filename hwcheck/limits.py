@@ -79,7 +79,7 @@ class Equal:
 
 def like_most(why: str) -> Equal:
     """Return the limit that warns of a host that differs from most hosts of its kind."""
-    return Equal(FromFleet(), "derived: " + why, "derived", "warn")
+    return Equal(FromFleet(), why, "derived", "warn")
 
 
 @dataclass(frozen=True)

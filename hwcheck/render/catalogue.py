@@ -29,7 +29,7 @@ def _metric(metric: Metric) -> Iterator[Padding]:
     unit = f" [{metric.unit}]" if metric.unit else ""
     yield Padding(Text(f"{metric.name}{unit}: {metric.meaning}"), (0, 0, 0, 4))
     for limit in metric.limits:
-        text = f"{limit.text()}  ({limit.confidence}: {limit.source})"
+        text = f"{limit.text()}; source: {limit.source} ({limit.confidence})"
         yield Padding(Text(text, style="dim"), (0, 0, 0, 6))
     if not metric.limits:
         yield Padding(Text("recorded, no limit", style="dim"), (0, 0, 0, 6))

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from hwcheck.errors import UsageError
+from hwcheck.shake import shake
 from hwcheck.strip import strip
 
 PACKAGE = Path(__file__).parent
@@ -114,11 +115,13 @@ def _bootstrap() -> str:
 
 def _files() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", MAIN.encode("ascii")
-    sources = {"pynvml.py": _pynvml()}
-    for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]:
-        sources[path.relative_to(PACKAGE.parent).as_posix()] = path
-    for name, path in sources.items():
-        yield name, strip(path.read_text("utf-8")).encode("utf-8")
+    sources = {
+        path.relative_to(PACKAGE.parent).as_posix(): path.read_text("utf-8")
+        for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]
+    }
+    sources["pynvml.py"] = shake(_pynvml().read_text("utf-8"), list(sources.values()))
+    for name, source in sources.items():
+        yield name, strip(source).encode("utf-8")
 
 
 def _pynvml() -> Path:

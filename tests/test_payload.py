@@ -51,6 +51,14 @@ def test_same_bytes_whatever_the_dates_and_modes(
     assert payload.build.__wrapped__().sha256 != first.sha256, "the control: content does count"
 
 
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_same_bytes_in_another_process(seed: str) -> None:
+    code = "from hwcheck import payload; print(payload.build().sha256)"
+    env = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == payload.build.__wrapped__().sha256
+
+
 def test_holds_what_a_node_needs_and_nothing_else() -> None:
     names = zipfile.ZipFile(io.BytesIO(payload.build().data)).namelist()
     assert names == sorted(names)

@@ -25,6 +25,14 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class TorchStack:
+    """The torch of an interpreter and the NCCL that came with it; an empty text means none."""
+
+    torch: str
+    nccl: str
+
+
+@dataclass(frozen=True)
 class KernelMessage:
     """One message of the kernel and how many seconds ago it was written."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,9 +26,21 @@ HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
 
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"} | {
     "ansible.builtin.ssh": "ssh",
+    "ansible.builtin.paramiko_ssh": "ssh",
     "local": "local",
     "ansible.builtin.local": "local",
 }
+
+REFUSED = {
+    "ansible_private_key": "name a file in ansible_ssh_private_key_file",
+    "ansible_ssh_private_key": "name a file in ansible_ssh_private_key_file",
+    "ansible_private_key_passphrase": "add the key to an ssh agent",
+    "ansible_ssh_private_key_passphrase": "add the key to an ssh agent",
+    "ansible_ssh_pkcs11_provider": "add the token's keys to an ssh agent",
+    "ansible_paramiko_proxy_command": "use ansible_ssh_common_args: -o ProxyCommand=...",
+}
+"""Ansible's variables that would change how a host is reached, and what to do instead."""
+SSH_PROGRAMS = ("ssh", "/bin/ssh", "/usr/bin/ssh")
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,9 @@ class Host:
     """One host of the inventory: how to reach it, and what is expected of it.
 
     ``address`` is ansible_host or the name; ``port`` and ``user`` are None where the inventory
-    leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_common_args and
-    ansible_ssh_extra_args, split as a shell would; ``expect`` holds the ``hwcheck_`` variables
-    without their prefix.
+    leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_args, ansible_ssh_common_args
+    and ansible_ssh_extra_args in this order, split as a shell would; ``expect`` holds the
+    ``hwcheck_`` variables without their prefix.
     """
 
     name: str
@@ -53,6 +64,8 @@ class Host:
     become: bool = False
     become_user: str = "root"
     become_method: str = "sudo"
+    become_exe: str = "sudo"
+    become_flags: tuple[str, ...] = ()
     become_password: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     expect: Mapping[str, Any] = field(default_factory=dict)
@@ -72,11 +85,12 @@ def read(source: str, limit: str = "") -> Cluster:
 
     ``limit`` is an Ansible pattern (``h100:!node03``). Raises UsageError, one line, when the
     inventory is missing or malformed, no host matches, a variable is unknown or of the wrong kind,
-    or two names lead to one address.
+    or two hosts are this machine (``Connector.prepare`` finds two names for another one).
     """
     source = _locate(source)
-    command = [sys.executable, "-m", "ansible", "inventory", "-i", source, "--list"]
-    done = _ansible(command + (["--limit", limit] if limit else []))
+    # In one word each: a pattern may begin with a dash.
+    command = [sys.executable, "-m", "ansible", "inventory", "--list", f"--inventory={source}"]
+    done = _ansible(command + ([f"--limit={limit}"] if limit else []))
     if done.returncode != 0:
         _blame_variables(Path(source))
         raise UsageError(f"{source}: {_ansible_error(done.stderr)}")
@@ -92,6 +106,8 @@ def read(source: str, limit: str = "") -> Cluster:
 
 
 def _locate(source: str) -> str:
+    if not source.strip():
+        raise UsageError("--hosts is empty; name an Ansible inventory file, or hosts as `node1,`")
     if "," in source:
         return source
     path = share.find(source)
@@ -167,39 +183,54 @@ def _host(variables: HostVars) -> Host:
     if connection not in CONNECTIONS:
         raise variables.error("ansible_connection", f"{connection!r} is not ssh or local")
     python = variables.text("ansible_python_interpreter") or "auto"
-    args = [variables.text(f"ansible_ssh_{which}_args") or "" for which in ("common", "extra")]
-    try:
-        ssh_args = tuple(shlex.split(" ".join(args)))
-    except ValueError as error:
-        raise variables.error("ansible_ssh_common_args", str(error)) from None
+    if CONNECTIONS[connection] == "ssh":
+        _refuse_unsupported(variables)
     return Host(
         name=name,
         address=variables.text("ansible_host", "ansible_ssh_host") or name,
-        port=variables.number("ansible_port", "ansible_ssh_port"),
+        port=variables.port("ansible_port", "ansible_ssh_port"),
         user=variables.text("ansible_user", "ansible_ssh_user"),
         connection=CONNECTIONS[connection],
         private_key_file=variables.text("ansible_ssh_private_key_file", "ansible_private_key_file"),
-        ssh_args=ssh_args,
+        # As Ansible orders them for ssh, which takes the first value of an option.
+        ssh_args=variables.words("ansible_ssh_args")
+        + variables.words("ansible_ssh_common_args")
+        + variables.words("ansible_ssh_extra_args"),
         python="python3" if python.startswith("auto") else python,
         become=variables.flag("ansible_become"),
-        become_user=variables.text("ansible_become_user") or "root",
+        become_user=variables.text("ansible_become_user", "ansible_sudo_user") or "root",
         become_method=variables.text("ansible_become_method") or "sudo",
-        become_password=variables.text("ansible_become_password", "ansible_become_pass"),
-        password=variables.text("ansible_password", "ansible_ssh_pass"),
+        become_exe=variables.text("ansible_become_exe", "ansible_sudo_exe") or "sudo",
+        become_flags=variables.words("ansible_become_flags")
+        or variables.words("ansible_sudo_flags"),
+        become_password=variables.text(
+            "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"
+        ),
+        password=variables.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
         expect=expectations(variables),
     )
 
 
+def _refuse_unsupported(variables: HostVars) -> None:
+    """Refuse what Ansible would act on and we do not; silence would lead somewhere else."""
+    for key, instead in REFUSED.items():
+        if variables.raw.get(key):
+            raise variables.error(key, f"not supported; {instead}")
+    program = variables.text("ansible_ssh_executable") or "ssh"
+    if program not in SSH_PROGRAMS:
+        problem = f"{program!r} is not run: hwcheck speaks SSH itself; remove it"
+        raise variables.error("ansible_ssh_executable", problem)
+    for key in ("ansible_host_key_checking", "ansible_ssh_host_key_checking"):
+        if key in variables.raw and not variables.flag(key):
+            problem = "host keys are always verified; remove it and use --accept-new-host-keys"
+            raise variables.error(key, problem)
+
+
 def _refuse_twins(hosts: tuple[Host, ...], source: str) -> None:
-    """Two names for one address would load one node twice and report it twice."""
-    seen: dict[tuple[object, ...], str] = {}
-    for host in hosts:
-        local = host.connection == "local"
-        key = ("local",) if local else (host.address, host.port or 22, host.ssh_args)
-        first = seen.setdefault(key, host.name)
-        if first != host.name:
-            where = "this machine" if local else f"{host.address}:{host.port or 22}"
-            raise UsageError(
-                f"{source}: {first} and {host.name} are two names for {where}; "
-                "remove one or change its ansible_host"
-            )
+    """Two hosts that are this machine; where SSH leads to is known to ``connect`` only."""
+    here = [host.name for host in hosts if host.connection == "local"]
+    if len(here) > 1:
+        raise UsageError(
+            f"{source}: {here[0]} and {here[1]} are two names for this machine; "
+            "remove one or change its ansible_connection"
+        )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck import inventory
+from hwcheck.connect.ssh_options import Jump, parse
 from hwcheck.errors import UsageError
 
 CLUSTER = """
@@ -25,7 +26,16 @@ all:
           ansible_become: true
           ansible_become_user: ops
           ansible_ssh_private_key_file: ~/.ssh/cluster
+          ansible_ssh_extra_args: -o Compression=yes
           ansible_ssh_common_args: -o ProxyJump=jump@login -o 'User=a b'
+          ansible_ssh_args: -C -o ProxyJump=first
+          ansible_become_exe: /opt/bin/sudo
+          ansible_become_flags: -H -E
+          ansible_sftp_extra_args: -l 100
+          ansible_scp_executable: /opt/bin/scp
+          ansible_ssh_executable: /usr/bin/ssh
+          ansible_ssh_private_key: ""
+          ansible_host_key_checking: true
           ansible_python_interpreter: /opt/python/bin/python3
 """
 
@@ -56,7 +66,10 @@ def test_ranges_groups_and_connection_variables(cluster: Path) -> None:
         True,
         "ops",
     )
-    assert spare.ssh_args == ("-o", "ProxyJump=jump@login", "-o", "User=a b")
+    first, common = ("-C", "-o", "ProxyJump=first"), ("-o", "ProxyJump=jump@login")
+    assert spare.ssh_args == (*first, *common, "-o", "User=a b", "-o", "Compression=yes")
+    assert parse(spare).jumps == (Jump("first"),)
+    assert (spare.become_exe, spare.become_flags) == ("/opt/bin/sudo", ("-H", "-E"))
     assert spare.python == "/opt/python/bin/python3"
     assert spare.private_key_file == "~/.ssh/cluster"
 
@@ -150,7 +163,18 @@ def test_an_inventory_with_no_host(tmp_path: Path) -> None:
         ("hwcheck_gpus: -1", "hwcheck_gpus: -1 is not a count of 0 to 1024"),
         ("hwcheck_torch_python: python3", "'python3' is not an absolute path on the node"),
         ("ansible_connection: docker", "ansible_connection: 'docker' is not ssh or local"),
+        ("hwcheck_gpus: true", "hwcheck_gpus: 'True' is not a whole number"),
+        ("hwcheck_gpus: 8.0", "hwcheck_gpus: '8.0' is not a whole number"),
+        ("hwcheck_gpus: '1_0'", "hwcheck_gpus: '1_0' is not a whole number"),
+        ("hwcheck_driver_version: 570.10", "hwcheck_driver_version: 570.1 was read as a number"),
         ("ansible_port: ssh", "ansible_port: 'ssh' is not a whole number"),
+        ("ansible_port: 0", "ansible_port: 0 is not a port from 1 to 65535"),
+        ("ansible_port: 65536", "ansible_port: 65536 is not a port from 1 to 65535"),
+        ('ansible_ssh_args: "-o \'x"', "ansible_ssh_args: No closing quotation"),
+        ("ansible_ssh_executable: /opt/tsh", "ansible_ssh_executable: '/opt/tsh' is not run"),
+        ("ansible_ssh_private_key: xyzzy", "name a file in ansible_ssh_private_key_file"),
+        ("ansible_ssh_pkcs11_provider: /p.so", "ansible_ssh_pkcs11_provider: not supported; add"),
+        ("ansible_host_key_checking: no", "ansible_host_key_checking: host keys are always"),
         ("ansible_become: perhaps", "ansible_become: 'perhaps' is not true or false"),
         ('ansible_ssh_common_args: "-o \'x"', "ansible_ssh_common_args: No closing quotation"),
         ('ansible_host: "{{ nosuch }}"', "ansible_host: cannot be templated here: 'nosuch' is"),
@@ -161,6 +185,7 @@ def test_a_bad_variable_names_host_and_key(tmp_path: Path, variable: str, text: 
     file = tmp_path / "bad.yml"
     file.write_text(f"all:\n  hosts:\n    node01:\n      {variable}\n")
     said = refusal(file)
+    assert "xyzzy" not in said, "a key is never printed"
     assert said.startswith(f"{file}: node01: ")
     assert text in said
 
@@ -172,27 +197,30 @@ def test_a_name_that_could_leave_the_run_folder(tmp_path: Path, name: str) -> No
     assert "not a host name" in refusal(file)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "where"),
-    [
-        ("ansible_host: 192.0.2.1", "ansible_host: 192.0.2.1", "192.0.2.1:22"),
-        ("ansible_connection: local", "ansible_connection: local", "this machine"),
-    ],
-)
-def test_two_names_for_one_address(tmp_path: Path, a: str, b: str, where: str) -> None:
+def test_two_hosts_cannot_be_this_machine(tmp_path: Path) -> None:
     file = tmp_path / "twins.yml"
-    file.write_text(f"all:\n  hosts:\n    one: {{{a}}}\n    two: {{{b}}}\n")
-    assert f"one and two are two names for {where}" in refusal(file)
+    file.write_text("all:\n  vars: {ansible_connection: local}\n  hosts:\n    one:\n    two:\n")
+    assert "one and two are two names for this machine" in refusal(file)
 
 
-def test_one_address_behind_two_jumps_is_two_hosts(tmp_path: Path) -> None:
-    lines = [
-        f"    {name}: {{ansible_host: 10.0.0.1, ansible_ssh_common_args: -J {name}-login}}"
-        for name in ("a", "b")
-    ]
-    file = tmp_path / "sites.yml"
-    file.write_text("all:\n  hosts:\n" + "\n".join(lines) + "\n")
-    assert len(inventory.read(str(file)).hosts) == 2
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("ssh", "ssh"), ("ansible.builtin.paramiko_ssh", "ssh"), ("ansible.builtin.local", "local")],
+)
+def test_names_of_connections(tmp_path: Path, name: str, kind: str) -> None:
+    file = tmp_path / "one.yml"
+    file.write_text(f"all:\n  hosts:\n    one: {{ansible_connection: {name}}}\n")
+    (host,) = inventory.read(str(file)).hosts
+    assert host.connection == kind
+
+
+def test_a_pattern_that_looks_like_an_option(cluster: Path) -> None:
+    assert "no host matches --limit -x; " in refusal(cluster, "-x")
+
+
+@pytest.mark.parametrize("source", ["", " "])
+def test_no_inventory_is_not_the_working_folder(source: str) -> None:
+    assert refusal(source).startswith("--hosts is empty; name an Ansible inventory file")
 
 
 def test_no_secret_in_the_printed_host(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import fabric
-
+from hwcheck.connect import ssh_config as ssh_files
 from hwcheck.connect.endpoint import Endpoint, Resolver
 from hwcheck.connect.links import Link, LocalLink
 from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.connect.ssh_options import Jump
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
+from hwcheck.connect.twins import Places
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
 from hwcheck.phases import CONNECT, Deadlines, VisitError
@@ -34,7 +34,7 @@ class Connector:
     """Starts the commands that visits run over. Safe to use from several threads.
 
     ``stop`` ends every phase that is under way. ``ssh_config`` replaces ~/.ssh/config and
-    /etc/ssh/ssh_config.
+    /etc/ssh/ssh_config. Raises UsageError when these cannot be read.
     """
 
     def __init__(
@@ -49,22 +49,25 @@ class Connector:
         self.supervisor = Supervisor(stop)
         # Merged once and shared: that is most of what a Fabric connection costs. Its constructor
         # writes to it, hence the lock.
-        self._config = fabric.Config(runtime_ssh_path=str(ssh_config) if ssh_config else None)
+        self._config = ssh_files.load(ssh_config)
         self._build_lock = threading.Lock()
         self._resolver = Resolver(self._config, accept_new=accept_new_host_keys)
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
 
     def prepare(self, hosts: Iterable[Host]) -> None:
-        """Check what can be checked without a connection: options, keys, commands.
+        """Check what can be checked without a connection: options, keys, commands, twins.
 
         Raises UsageError that names the host.
         """
+        places = Places()
         for host in hosts:
             interpreter(host)
             if host.connection == "ssh":
-                self._prepare_ssh(host)
-            elif host.connection != "local":
+                self._prepare_ssh(host, places)
+            elif host.connection == "local":
+                places.add_local(host.name)
+            else:
                 raise UsageError(
                     f"{host.name}: ansible_connection: {host.connection} is not supported; "
                     "use ssh or local"
@@ -85,12 +88,15 @@ class Connector:
             if gateway.session is not None:
                 gateway.session.close()
 
-    def _prepare_ssh(self, host: Host) -> None:
+    def _prepare_ssh(self, host: Host, places: Places) -> None:
         endpoint = self._endpoints[host.name] = self._resolver.host(host)
+        passed = []
         for count, jump in enumerate(endpoint.jumps, 1):
             hops = endpoint.jumps[:count]
             if hops not in self._gateways:
                 self._gateways[hops] = _Gateway(self._resolver.jump(jump))
+            passed.append(self._gateways[hops].endpoint)
+        places.add(host.name, endpoint, passed)
 
     def _session(
         self, endpoint: Endpoint, hops: tuple[Jump, ...], *, shared: bool = False

@@ -25,7 +25,7 @@ class Endpoint:
     """One SSH server and how to log in there.
 
     ``address`` is what Fabric looks up in the ssh configuration; user and port are None where
-    that decides. ``alias`` is HostKeyAlias.
+    that decides. ``hostname`` and ``ssh_port`` are what it finds. ``alias`` is HostKeyAlias.
     """
 
     address: str
@@ -34,6 +34,8 @@ class Endpoint:
     login: Login
     known: KnownHosts
     accept_new: bool
+    hostname: str = ""
+    ssh_port: int = 22
     alias: str = ""
     jumps: tuple[Jump, ...] = ()
     proxy_command: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class Resolver:
     def __init__(self, config: fabric.Config, *, accept_new: bool) -> None:
         self._config = config
         self._accept_new = accept_new
+        self._port: int = config.port
         self._keys = PrivateKeys()
         self._known: dict[tuple[str, ...], KnownHosts] = {}
 
@@ -93,6 +96,8 @@ class Resolver:
             login=login,
             known=self._known_hosts(options, found),
             accept_new=self._accept_new or accept_new,
+            hostname=found["hostname"],
+            ssh_port=port or _port(found.get("port", str(self._port))),
             alias=found.get("hostkeyalias", ""),
             jumps=jumps,
             proxy_command=command,
@@ -121,6 +126,13 @@ def _route(
             raise UsageError(f"ssh configuration: ProxyJump: {error}") from None
     command = found.get("proxycommand") or ""
     return (), ssh_options.split_command(command)
+
+
+def _port(text: str) -> int:
+    try:
+        return ssh_options.parse_port(text)
+    except ValueError as error:
+        raise UsageError(f"ssh configuration: Port {text}: {error}") from None
 
 
 def _number(text: str | None) -> float | None:

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from hwcheck.phases import PYTHON, SESSION, VisitError
 
 CHUNK_BYTES = 65536
 END_S = 2.0
+ROOM_S = 0.2
 
 
 class LinkLostError(Exception):
@@ -95,8 +97,8 @@ class ChannelLink:
         return None, "is out of reach, the connection broke"
 
     def cut(self) -> None:
-        """See Link."""
-        self.close()
+        """See Link. Says no goodbye: that would wait behind a call that cannot send."""
+        self._hang_up()
 
     def close(self) -> None:
         """See Link."""
@@ -128,6 +130,8 @@ class LocalLink:
         assert stdout is not None
         assert stderr is not None
         self._stdin, self._readers = stdin, (stdout, stderr)
+        os.set_blocking(stdin.fileno(), False)
+        self._cut = threading.Event()
         self._pipes = (stdout.fileno(), stderr.fileno())
         self._open = set(self._pipes)
         # poll, not select: select fails on descriptors above 1023.
@@ -139,9 +143,20 @@ class LocalLink:
         """See Link."""
         try:
             while data:
-                data = data[self._stdin.write(data) or 0 :]
+                taken = self._stdin.write(data)
+                data = data[taken or 0 :]
+                if taken is None:  # the pipe is full
+                    self._wait_for_room()
         except (OSError, ValueError) as error:
             raise LinkLostError(str(error)) from None
+
+    def _wait_for_room(self) -> None:
+        # In short steps: a command that cannot be killed would hold this up for ever.
+        poll = select.poll()
+        poll.register(self._stdin, select.POLLOUT)
+        while not poll.poll(ROOM_S * 1000):
+            if self._cut.is_set():
+                raise LinkLostError("cut off")
 
     def receive(self, seconds: float) -> tuple[bytes, bytes]:
         """See Link."""
@@ -173,6 +188,7 @@ class LocalLink:
 
     def cut(self) -> None:
         """See Link."""
+        self._cut.set()
         self._kill()
 
     def close(self) -> None:
@@ -186,9 +202,14 @@ class LocalLink:
             reader.close()
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
+        if self._process.poll() is not None:
+            return
+        # It may have ended since, and sudo's belongs to another user: that one ends by itself when
+        # its stdin is closed (node/lifeline.py), or is left to it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
 
 
 def run_over(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from hwcheck.connect import agent
 from hwcheck.errors import UsageError
 
 # OpenSSH's defaults, those that paramiko can use, cheapest first.
@@ -36,6 +36,7 @@ class PrivateKeys:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: dict[Path, paramiko.PKey] = {}
+        self._agent_keys: int | None = None
 
     def login(
         self, named: Iterable[str], configured: Iterable[str], *, identities_only: bool
@@ -51,34 +52,41 @@ class PrivateKeys:
         files = list(configured)
         keys = [key for key in map(self._usable, files or DEFAULT_FILES) if key is not None]
         rest = [str(path) for path, _ in keys[1:]]
+        ask_agent = not identities_only and self._agent_has_keys()
         arguments = {
             "pkey": keys[0][1] if keys else None,
             "key_filename": rest,
-            "allow_agent": not identities_only,
+            "allow_agent": ask_agent,
             "look_for_keys": False,
         }
-        paths = [str(path) for path, _ in keys] + ([] if identities_only else ["the agent's keys"])
+        paths = [str(path) for path, _ in keys] + (["the agent's keys"] if ask_agent else [])
         return Login(arguments, " or ".join(paths) or "no key")
 
     def _named(self, names: list[str]) -> Login:
         key, rest = None, names[1:]
-        agent = False
+        locked = False
         try:
             key = self._load(Path(names[0]).expanduser())
         except LockedKeyError:
-            if "SSH_AUTH_SOCK" not in os.environ:
+            if not self._agent_has_keys():
                 raise UsageError(
-                    f"private key {names[0]}: protected by a passphrase, and no ssh agent runs: "
-                    "start one and ssh-add the key"
+                    f"private key {names[0]}: protected by a passphrase, and no ssh agent with a "
+                    "key answers: start one and ssh-add the key"
                 ) from None
-            agent = True
+            locked = True
         except OSError as error:
             raise UsageError(f"cannot read private key {names[0]}: {error.strerror}") from None
         except (ValueError, UnsupportedAlgorithm, paramiko.SSHException) as error:
             raise UsageError(f"not a private key: {names[0]}: {error}") from None
-        arguments = {"pkey": key, "key_filename": rest, "allow_agent": agent}
-        text = "the agent's keys" if agent else f"key {names[0]}"
+        arguments = {"pkey": key, "key_filename": rest, "allow_agent": locked}
+        text = "the agent's keys" if locked else f"key {names[0]}"
         return Login({**arguments, "look_for_keys": False}, text)
+
+    def _agent_has_keys(self) -> bool:
+        with self._lock:
+            if self._agent_keys is None:
+                self._agent_keys = agent.keys()
+            return self._agent_keys > 0
 
     def _usable(self, name: str) -> tuple[Path, paramiko.PKey] | None:
         path = Path(name).expanduser()

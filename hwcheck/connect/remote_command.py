@@ -12,6 +12,7 @@ from hwcheck.inventory import Host
 PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")
 # What some shell (sh, csh, tcsh, fish, zsh) reads even between single quotes.
 UNQUOTABLE = re.compile(r"['\\!\n\r\0]")
+OURS_ANYWAY = ("--set-home", "--stdin", "--non-interactive")
 USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?\Z")
 
 
@@ -20,12 +21,18 @@ def interpreter(host: Host) -> list[str]:
 
     Raises UsageError when they cannot be passed safely.
     """
-    python = [] if UNQUOTABLE.search(host.python) else _split(host.python)
-    if not python or python[0].startswith("-"):
+    python = _command(host.python)
+    if not python:
         raise UsageError(
             f"{host.name}: ansible_python_interpreter: {host.python!r} is not a path or a command"
         )
     return [*_sudo(host), *python] if host.become else python
+
+
+def _command(text: str) -> list[str]:
+    """Return the words of a command; empty where it is none or cannot be passed safely."""
+    words = [] if UNQUOTABLE.search(text) else _split(text)
+    return [] if not words or words[0].startswith("-") else words
 
 
 def _split(text: str) -> list[str]:
@@ -42,10 +49,26 @@ def _sudo(host: Host) -> list[str]:
         )
     if not USER_NAME.match(host.become_user):
         raise UsageError(f"{host.name}: ansible_become_user: {host.become_user!r} is not a user")
+    sudo = _command(host.become_exe)
+    if not sudo:
+        raise UsageError(f"{host.name}: ansible_become_exe: {host.become_exe!r} is not a command")
     # With a password sudo reads one line of stdin (-S) and asks nothing (-p); without, it must
     # not wait for one (-n).
     asking = ["-n"] if host.become_password is None else ["-S", "-p", ""]
-    return ["sudo", "-H", *asking, "-u", host.become_user, "--"]
+    return [*sudo, "-H", *_environment(host), *asking, "-u", host.become_user, "--"]
+
+
+def _environment(host: Host) -> list[str]:
+    """Return ``-E`` where ansible_become_flags ask for it; -H, -S and -n are ours to set."""
+    keep: list[str] = []
+    for flag in host.become_flags:
+        if flag == "--preserve-env" or re.match(r"-[HSnE]*E[HSnE]*\Z", flag):
+            keep = ["-E"]
+        elif flag not in OURS_ANYWAY and not re.match(r"-[HSn]+\Z", flag):
+            raise UsageError(
+                f"{host.name}: ansible_become_flags: {flag} is not supported; use -H, -S, -n, -E"
+            )
+    return keep
 
 
 def shell_line(words: Sequence[str]) -> str:

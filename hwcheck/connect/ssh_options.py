@@ -1,4 +1,4 @@
-"""``ansible_ssh_common_args``: what of ssh's command line is honored, and what is refused."""
+"""``ansible_ssh_args`` and its like: what of ssh's command line is honored, and what is refused."""
 
 from __future__ import annotations
 
@@ -98,6 +98,13 @@ def parse_jumps(text: str) -> tuple[Jump, ...]:
     return tuple(_jump(part.strip()) for part in text.split(","))
 
 
+def parse_port(value: str) -> int:
+    """Return a port number. Raises ValueError for what is none."""
+    if not value.isdecimal() or not 0 < int(value) < 65536:
+        raise ValueError("not a port number")
+    return int(value)
+
+
 def split_command(text: str) -> tuple[str, ...]:
     """Return the words of a ProxyCommand. Raises ValueError when a quote is not closed."""
     words = shlex.split(text)
@@ -111,7 +118,7 @@ def _jump(text: str) -> Jump:
     if match is None or text.startswith("-"):
         raise ValueError("not [user@]host[:port]")
     port = match["port"]
-    return Jump(match["host"].strip("[]"), match["user"], _port(port) if port else None)
+    return Jump(match["host"].strip("[]"), match["user"], parse_port(port) if port else None)
 
 
 def _pairs(host: Host) -> Iterator[tuple[str, str]]:
@@ -145,7 +152,7 @@ def _apply(options: SshOptions, name: str, value: str) -> SshOptions:
     if name == "user":
         return replace(options, user=value)
     if name == "port":
-        return replace(options, port=_port(value))
+        return replace(options, port=parse_port(value))
     if name == "identityfile":
         return replace(options, identity_files=(*options.identity_files, value))
     if name == "identitiesonly":
@@ -177,12 +184,6 @@ def _yes(value: str) -> bool:
     return value == "yes"
 
 
-def _port(value: str) -> int:
-    if not value.isdecimal() or not 0 < int(value) < 65536:
-        raise ValueError("not a port number")
-    return int(value)
-
-
 def _seconds(value: str) -> float:
     if not value.isdecimal() or int(value) == 0:
         raise ValueError("not a number of seconds")
@@ -190,4 +191,4 @@ def _seconds(value: str) -> float:
 
 
 def _refused(host: Host, option: str, why: str) -> UsageError:
-    return UsageError(f"{host.name}: ssh option {option}: {why}; change ansible_ssh_common_args")
+    return UsageError(f"{host.name}: ssh option {option}: {why}; change its ansible_ssh_*args")

@@ -16,7 +16,7 @@ from hwcheck.connect.links import LinkLostError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload, bootstrap_arguments
 from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
-from hwcheck.results import HostRecord, schema_problem, utc_now
+from hwcheck.results import UNDER_WAY, HostRecord, schema_problem, utc_now
 from hwcheck.wire import CheckResult, Report, Request, to_dict
 
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
@@ -162,7 +162,7 @@ class Visit:
             raise _invalid(f"two results of {result['check']}")
         self._raw.append(result)
         self._results.append(CheckResult.from_dict(result))
-        self._listener.record(self._record("partial", RUN, "the visit is under way"))
+        self._listener.record(self._record("partial", RUN, UNDER_WAY))
 
     def _take_report(self, report: Any) -> None:
         # The results were checked one by one as they came: only the rest is new.

@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, List, Mapping, Optional, Tuple
+from contextlib import nullcontext
+from typing import Any, Callable, List, Mapping
 
-from hwcheck.node import checks, lifeline
+from hwcheck.node import checks, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode
 from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
@@ -59,8 +60,9 @@ def main(data: Mapping[str, Any], payload: str) -> int:
 def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     """Run one check and say what became of it.
 
-    ``busy`` is called before a check that loads the node and returns why it must not, or an
-    empty text; where it raises CouldNotMeasure the check does not run. A check that raises
+    A check that loads the node runs alone (``load_lock``). ``busy`` is called before it and returns
+    why it must not, or an empty text; where it raises CouldNotMeasure the check does not run; a
+    request with ``force`` overrides it, and not the lock. A check that raises
     anything unforeseen could not measure; its traceback goes to the log, and what it had measured
     until then is kept.
     """
@@ -69,14 +71,17 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     legs: List[Leg] = []
     state, reason = "done", ""
     try:
-        refusal = _refusal(check, node, busy)
-        if refusal is not None:
-            return CheckResult(check.id, *refusal)
-        for item in check.function(node):
-            if isinstance(item, Leg):
-                legs.append(item)
-            else:
-                samples.append(item)
+        _refuse_inapplicable(check, node)
+        with load_lock.held() if check.load else nullcontext():
+            if check.load and not node.request.force:
+                _refuse_at_work(busy)
+            for item in check.function(node):
+                if isinstance(item, Leg):
+                    legs.append(item)
+                else:
+                    samples.append(item)
+    except load_lock.BusyError as error:
+        state, reason = "busy", str(error)
     except NotApplicable as error:
         state, reason = "not_applicable", str(error)
     except CouldNotMeasure as error:
@@ -88,14 +93,15 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     return CheckResult(check.id, state, reason[:500], tuple(samples), tuple(legs), took)
 
 
-def _refusal(check: Check, node: Node, busy: Callable[[], str]) -> Optional[Tuple[str, str]]:
+def _refuse_inapplicable(check: Check, node: Node) -> None:
     if check.gpu and not node.request.expect.get("gpus") and not node.host.pci_gpus():
-        return "not_applicable", "no NVIDIA device on the PCI bus and none expected"
-    if check.load and not node.request.force:
-        why = busy()
-        if why:
-            return "busy", why
-    return None
+        raise NotApplicable("no NVIDIA device on the PCI bus and none expected")
+
+
+def _refuse_at_work(busy: Callable[[], str]) -> None:
+    why = busy()
+    if why:
+        raise load_lock.BusyError(why)
 
 
 def _facts(node: LiveNode) -> Mapping[str, Any]:

@@ -10,97 +10,103 @@ from dataclasses import dataclass
 from hwcheck import phases
 from hwcheck.fold import fold
 from hwcheck.recommend.records import Action
-from hwcheck.results import HostRecord, Run
+from hwcheck.results import CUT_OFF, HostRecord, Run
 from hwcheck.text import line
 
 
 @dataclass(frozen=True)
 class Help:
-    """Likely cause, what to do, and a command that shows the trouble (``{host}``: an address)."""
+    """Likely cause, what to do, and how to see the trouble.
+
+    ``remote`` is a command for the host, ``local`` one for this machine (``{host}``: an address);
+    with ``verbose`` the way there is the trouble.
+    """
 
     cause: str
     fix: str
-    command: str = ""
+    remote: str = ""
+    local: str = ""
+    verbose: bool = False
 
 
-SSH = "ssh -v {host} true"
+def _no_way(cause: str, fix: str) -> Help:
+    return Help(cause, fix, "true", verbose=True)
+
 
 BY_PHASE: Mapping[str, Help] = {
-    phases.CONNECT: Help(
+    phases.CONNECT: _no_way(
         "the host is down, its sshd is stopped, or the address, port or proxy is wrong",
         "power the host on, start sshd, or correct ansible_host and ansible_port",
-        SSH,
     ),
-    phases.BANNER: Help(
+    phases.BANNER: _no_way(
         "something accepts connections but does not speak SSH: an overloaded host or a proxy",
         "look at the host's console for load or memory pressure and restart sshd",
-        SSH,
     ),
-    phases.KEY_EXCHANGE: Help(
+    phases.KEY_EXCHANGE: _no_way(
         "the two sides share no algorithm, or the host stopped answering",
         "compare the server's algorithms with this machine's and update the older side",
-        SSH,
     ),
     phases.HOST_KEY: Help(
         "the host's key is not the one in known_hosts, or is not there yet",
         "compare the fingerprint with the host's console; for a host that is really new add its "
-        "key or use --accept-new-host-keys; after a reinstall remove the old line",
-        "ssh-keyscan {host} | ssh-keygen -lf -",
+        "key or use --accept-new-host-keys; after a reinstall remove the old line (the command needs "
+        "-p PORT where the inventory has one, and must run on the jump host where there is one)",
+        local="ssh-keyscan {host} | ssh-keygen -lf -",
     ),
-    phases.AUTHENTICATION: Help(
+    phases.AUTHENTICATION: _no_way(
         "the host does not accept this user or key",
         "correct ansible_user and ansible_ssh_private_key_file, or add the public key to the "
         "host's authorized_keys",
-        SSH,
     ),
-    phases.SESSION: Help(
+    phases.SESSION: _no_way(
         "the host let us in but opens no session: session limits, a full disk or a broken shell",
         "look at sshd's log on the host, MaxSessions, and the user's login shell",
-        SSH,
     ),
     phases.BECOME: Help(
         "the change to another user did not work",
         "correct ansible_become_user, ansible_become_method and the password, or the sudoers file",
-        "ssh {host} sudo -n true",
+        "sudo -n true",
     ),
     phases.PYTHON: Help(
         "no python3, or one that is older than 3.8",
         "install Python 3.8 or newer, or name one in ansible_python_interpreter",
-        "ssh {host} python3 --version",
+        "python3 --version",
     ),
     phases.PUSH: Help(
         "the payload did not arrive whole: a full disk or a connection that broke",
         "free space in the user's home directory and run again",
-        "ssh {host} df -h .",
+        "df -h ~",
     ),
     "cache": Help(
         "the folder ~/.cache/hwcheck cannot be used: a full or read-only disk, or another owner",
         "make it a directory of the user's own with mode 0700, and free some space",
-        "ssh {host} ls -ld .cache .cache/hwcheck",
+        "ls -ld ~/.cache ~/.cache/hwcheck",
     ),
     phases.RUN: Help(
         "the host stopped answering while it measured: a crash, a reboot or a hung driver",
         "look at the host's kernel log around the time of the run, then run again",
-        "ssh {host} sudo dmesg -T | tail -n 50",
+        "sudo dmesg -T | tail -n 50",
     ),
 }
 BY_STATE: Mapping[str, Help] = {
-    "invalid": Help(
+    "invalid": _no_way(
         "the host's answer broke the protocol, so nothing that it said is trusted",
         "look at its log in the run folder; a shell profile that never stops printing, or a "
         "tampered payload, does this",
-        SSH,
     ),
     "not_visited": Help(
-        "the run was stopped before this host's turn",
+        "the run ended before this host's turn",
         "run again; --limit names the hosts that are left",
     ),
 }
+KILLED = Help(
+    "hwcheck itself was killed, or its machine went down, while this host was measured",
+    "run again; on the host nothing of ours outlives the connection",
+)
 INTERRUPTED = Help("the run was stopped while this host was measured", "run again")
-UNKNOWN = Help(
+UNKNOWN = _no_way(
     "the visit ended without a whole answer",
     "look at the host's log in the run folder and at the host's own logs",
-    SSH,
 )
 
 
@@ -119,31 +125,54 @@ def visit_actions(run: Run, outcomes: Mapping[str, str]) -> list[Action]:
         reason = _alike(record.reason, (record.host, addresses[record.host]))
         groups.setdefault((outcome, record.state, record.phase, reason), []).append(record)
     return [
-        _action(outcome, members, addresses[members[0].host])
+        _action(outcome, members, addresses[members[0].host], run.meta.inventory)
         for (outcome, *_), members in groups.items()
     ]
 
 
-def _action(outcome: str, records: list[HostRecord], address: str) -> Action:
+def _action(outcome: str, records: list[HostRecord], address: str, inventory: str) -> Action:
     first = records[0]
     known = _help(first)
     hosts = tuple(record.host for record in records)
-    command = known.command.replace("{host}", shlex.quote(line(address, 200)))
+    fix = known.fix
+    if known.remote and not inventory:
+        fix += "; add the user, port, key and jump host of the inventory to the command"
     return Action(
         check="",
         outcome=outcome,
         cause=known.cause,
-        fix=known.fix,
-        command=command,
+        fix=fix,
+        command=_command(known, first.host, address, inventory),
         role="",
         hosts=hosts,
         evidence=tuple(_evidence(records)),
     )
 
 
+def _command(known: Help, host: str, address: str, inventory: str) -> str:
+    """Return the command for one host.
+
+    Only the inventory knows the user, port, key and jump; so Ansible goes there the way we did.
+    """
+    if not known.remote:
+        return known.local.replace("{host}", _quoted(address))
+    remote = shlex.quote(known.remote)
+    if not inventory:
+        verbose = "-v " if known.verbose else ""
+        return f"ssh {verbose}{_quoted(address)} {remote}"
+    verbose = " -vvvv" if known.verbose else ""
+    return f"ansible {_quoted(host)} -i {_quoted(inventory)} -m raw -a {remote}{verbose}"
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(line(text, 200))
+
+
 def _help(record: HostRecord) -> Help:
     if record.state in BY_STATE:
         return BY_STATE[record.state]
+    if record.reason == CUT_OFF:
+        return KILLED
     if record.reason == "interrupted":
         return INTERRUPTED
     return BY_PHASE.get(record.phase, UNKNOWN)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from hwcheck.connect.links import LinkLostError, LocalLink
+from hwcheck.connect.links import ChannelLink, LinkLostError, LocalLink
 from hwcheck.phases import VisitError
 
 
@@ -59,3 +62,68 @@ def test_cut_ends_the_whole_group() -> None:
 def test_a_command_that_is_not_there() -> None:
     with pytest.raises(VisitError, match="python: /no/such: not found"):
         LocalLink(["/no/such"])
+
+
+def refuse(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every kill of a process group fail, as for a process of sudo's."""
+
+    def killpg(group: int, number: int) -> None:
+        raise error
+
+    monkeypatch.setattr("hwcheck.connect.links.os.killpg", killpg)
+
+
+def test_a_command_that_ended_before_it_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = LocalLink(["cat"])
+    refuse(ProcessLookupError(3, "No such process"), monkeypatch)
+    link._stdin.close()  # it ends while it is being killed
+    link.cut()
+    collect(link)
+    assert link.how_it_ended() == (0, "ended with exit status 0")
+    link.close()
+
+
+def test_a_command_of_another_user_ends_when_its_input_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = LocalLink(["cat"])
+    refuse(PermissionError(1, "Operation not permitted"), monkeypatch)
+    monkeypatch.setattr("hwcheck.connect.links.END_S", 0.1)
+    link.cut()
+    assert not link.ended()
+    monkeypatch.setattr("hwcheck.connect.links.END_S", 20)
+    started = time.monotonic()
+    link.close()
+    assert time.monotonic() - started < 10
+    assert link.how_it_ended() == (0, "ended with exit status 0")
+
+
+def test_a_command_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = LocalLink(["sleep", "600"])
+    with monkeypatch.context() as patched:
+        refuse(PermissionError(1, "Operation not permitted"), patched)
+        patched.setattr("hwcheck.connect.links.END_S", 0.1)
+        lost = []
+
+        def send() -> None:
+            with pytest.raises(LinkLostError, match="cut off"):
+                link.send(b"x" * (1 << 20))  # more than a pipe takes
+            lost.append(True)
+
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        link.cut()
+        thread.join(10)
+        assert lost == [True]
+        link.close()
+    os.kill(link._process.pid, 9)
+    link._process.wait(10)
+
+
+def test_cut_does_not_wait_behind_a_channel_that_cannot_send() -> None:
+    hung_up = []
+    channel = SimpleNamespace(
+        get_transport=lambda: None, close=lambda: pytest.fail("it would wait for the sender")
+    )
+    ChannelLink(channel, lambda: hung_up.append(True)).cut()  # type: ignore[arg-type]
+    assert hung_up == [True]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hwcheck.connect.private_keys import PrivateKeys
 from hwcheck.errors import UsageError
+from tests.connect.ssh_agent import running_agent
 from tests.lab.lab import make_key
 
 
@@ -46,14 +48,38 @@ def test_kinds_of_keys(home: Path, kind: str) -> None:
 
 def test_a_locked_key_without_an_agent(home: Path) -> None:
     key = locked(home / "key")
-    with pytest.raises(UsageError, match="protected by a passphrase, and no ssh agent runs"):
+    with pytest.raises(UsageError, match="by a passphrase, and no ssh agent with a key answers"):
         PrivateKeys().login([str(key)], [], identities_only=False)
 
 
-def test_a_locked_key_is_the_agents_business(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/no/matter")
+@pytest.fixture
+def agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An agent that holds one key."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "agent"))
+    with running_agent(home / "agent"):
+        key = make_key(home / "held")
+        subprocess.run(["ssh-add", "-q", key], check=True, timeout=20)
+        yield
+
+
+@pytest.mark.usefixtures("agent")
+def test_a_locked_key_is_the_agents_business(home: Path) -> None:
     login = PrivateKeys().login([str(locked(home / "key"))], [], identities_only=False)
     assert (login.arguments["pkey"], login.arguments["allow_agent"]) == (None, True)
+    assert login.text == "the agent's keys"
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_agents_keys_are_tried_where_there_is_an_agent() -> None:
+    login = PrivateKeys().login([], [], identities_only=False)
+    assert (login.text, login.arguments["allow_agent"]) == ("the agent's keys", True)
+    assert PrivateKeys().login([], [], identities_only=True).text == "no key"
+
+
+def test_no_agent_is_spoken_of_where_none_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/no/such/agent")
+    login = PrivateKeys().login([], [], identities_only=False)
+    assert (login.text, login.arguments["allow_agent"]) == ("no key", False)
 
 
 def test_what_is_no_key(home: Path) -> None:
@@ -65,7 +91,6 @@ def test_what_is_no_key(home: Path) -> None:
 
 
 def test_default_keys_are_those_that_work(home: Path) -> None:
-    assert PrivateKeys().login([], [], identities_only=False).text == "the agent's keys"
     locked(home / ".ssh" / "id_ed25519")
     key = make_key(home / ".ssh" / "id_rsa")
     login = PrivateKeys().login([], ["/no/such/key"], identities_only=True)

@@ -26,6 +26,22 @@ def test_sudo_asks_for_nothing_or_reads_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        (("-H", "-S", "-n"), []),
+        (("-HSn", "--set-home"), []),
+        (("-E",), ["-E"]),
+        (("-HnE",), ["-E"]),
+        (("--preserve-env", "-E"), ["-E"]),
+    ],
+)
+def test_flags_and_program_of_sudo(flags: tuple[str, ...], kept: list[str]) -> None:
+    words = interpreter(host(become=True, become_exe="/opt/bin/sudo -k", become_flags=flags))
+    expected = ["/opt/bin/sudo", "-k", "-H", *kept, "-n", "-u", "root", "--", "python3"]
+    assert words == expected
+
+
+@pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"python": ""}, "ansible_python_interpreter"),
@@ -37,6 +53,17 @@ def test_sudo_asks_for_nothing_or_reads_one_line() -> None:
         ({"become": True, "become_method": "su"}, "ansible_become_method: su is not supported"),
         ({"become": True, "become_user": "root; reboot"}, "ansible_become_user"),
         ({"become": True, "become_user": "-s"}, "ansible_become_user"),
+        ({"become": True, "become_exe": "sudo; reboot'"}, "ansible_become_exe"),
+        ({"become": True, "become_exe": "-x"}, "ansible_become_exe"),
+        (
+            {"become": True, "become_flags": ("-H", "-i")},
+            "ansible_become_flags: -i is not",
+        ),
+        (
+            {"become": True, "become_flags": ("-HEi",)},
+            "ansible_become_flags: -HEi is not",
+        ),
+        ({"become": True, "become_flags": ("-u", "ann")}, "ansible_become_flags: -u is not"),
     ],
 )
 def test_refused(fields: dict[str, object], message: str) -> None:

@@ -57,6 +57,68 @@ def test_a_call_in_time_is_left_alone() -> None:
     assert not early.is_set(), "its time was over long ago, but so was the call"
 
 
+def test_an_abort_that_fails_costs_no_other_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    supervisor = Supervisor(threading.Event())
+    cut, other = threading.Event(), threading.Event()
+
+    def fail() -> None:
+        cut.set()
+        raise PermissionError(1, "not\nyours")
+
+    with (
+        pytest.raises(VisitError, match="session: late"),
+        supervisor.bound(0.1, fail, "session", "late"),
+    ):
+        blocked(cut)
+    with (
+        pytest.raises(VisitError, match="run: later"),
+        supervisor.bound(0.2, other.set, "run", "later"),
+    ):
+        blocked(other)
+    said = capsys.readouterr().err
+    assert said == (
+        "hwcheck: session: late; cutting it off failed: PermissionError(1, 'not\\nyours')\n"
+    )
+
+
+def fail_when_cut_off_went_wrong(supervisor: Supervisor) -> None:
+    (call,) = supervisor._calls.values()
+    end = time.monotonic() + 20
+    while not call.problem:
+        assert time.monotonic() < end
+        supervisor.stop.wait(0.01)
+    raise OSError("closed")
+
+
+def test_what_an_abort_raised_is_part_of_the_error() -> None:
+    supervisor = Supervisor(threading.Event())
+
+    def fail() -> None:
+        raise PermissionError(1, "not yours")
+
+    with (
+        pytest.raises(VisitError, match="session: late; cutting it off failed: PermissionError"),
+        supervisor.bound(0.1, fail, "session", "late"),
+    ):
+        fail_when_cut_off_went_wrong(supervisor)
+
+
+def test_an_abort_that_hangs_costs_no_other_deadline() -> None:
+    supervisor = Supervisor(threading.Event())
+    release, other = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        release.wait(20)
+
+    with (
+        supervisor.bound(0.1, hang, "session", "late"),
+        pytest.raises(VisitError),
+        supervisor.bound(0.3, other.set, "run", "later"),
+    ):
+        blocked(other)
+    release.set()
+
+
 def test_the_thread_ends_when_idle_and_starts_again() -> None:
     supervisor = Supervisor(threading.Event())
     with supervisor.bound(60, lambda: None, "session", "late"):

@@ -12,15 +12,23 @@ from typing import Any
 
 import pytest
 
+from hwcheck.node import load_lock
+
 ROOT = Path(__file__).parents[2]
 
 ASK_EVERYTHING = """
-import json, os
+import inspect, json, os
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.gpu_protocol import Gpu
 from hwcheck.node.nvml import Nvml
 
 QUANTITIES = [name for name in vars(Gpu) if name[0] != "_" and name != "subject"]
+
+def put(gpu, name):
+    # What is asked about another GPU is asked about the other one of the two.
+    question = getattr(gpu, name)
+    about = inspect.signature(question).parameters
+    return question(*[1 - int(gpu.subject[3:])] * len(about))
 
 def plain(answer):
     if isinstance(answer, list):
@@ -39,7 +47,8 @@ said["cuda"] = ask(nvml.cuda_driver_version)
 gpus = ask(nvml.gpus)
 if isinstance(gpus, list):
     said["gpus"] = {
-        gpu.subject: {name: plain(ask(getattr(gpu, name))) for name in QUANTITIES} for gpu in gpus
+        gpu.subject: {name: plain(ask(lambda: put(gpu, name))) for name in QUANTITIES}
+        for gpu in gpus
     }
 else:
     said["gpus"] = gpus
@@ -51,26 +60,45 @@ print(json.dumps(said))
 Ask = Callable[..., dict[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def own_load_lock(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give the test a load lock of its own: somebody may be loading this machine for real."""
+    name = f"\0hwcheck-test-{os.getpid()}"
+    monkeypatch.setattr(load_lock, "NAME", name)
+    return name
+
+
 @pytest.fixture
 def ask(fake_nvml: Path) -> Ask:
     """Ask every question of a node whose NVML deviates as named, in a process of its own."""
 
     def run(deviation: str = "", library: str = "new", bound_s: float = 10) -> dict[str, Any]:
-        own = {
-            "LD_LIBRARY_PATH": str(fake_nvml / library),
-            "FAKE_NVML": deviation,
-            "BOUND_S": str(bound_s),
-            "PYTHONPATH": str(ROOT),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", ASK_EVERYTHING],
-            env={**os.environ, **own},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        said: dict[str, Any] = json.loads(done.stdout)
-        return said
+        return ask_everything(fake_nvml / library, deviation, bound_s)
 
     return run
+
+
+def ask_everything(
+    library: Path,
+    deviation: str = "",
+    bound_s: float = 10,
+    modules: Path = ROOT,
+    python: str = sys.executable,
+) -> dict[str, Any]:
+    """Ask over the stand-in in this folder, with the package found in ``modules``."""
+    own = {
+        "LD_LIBRARY_PATH": str(library),
+        "FAKE_NVML": deviation,
+        "BOUND_S": str(bound_s),
+        "PYTHONPATH": str(modules),
+    }
+    done = subprocess.run(
+        [python, "-c", ASK_EVERYTHING],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from hwcheck.limits import Equal
+from hwcheck.node import load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.main import Wire, run_check
 from hwcheck.wire import Deframer, Leg, Sample, to_dict
@@ -171,3 +173,62 @@ def test_only_a_load_check_keeps_away_from_a_node_at_work(
     result = run_check(_check(works, gpu=False, load=load), node, lambda: "process 7 uses gpu0")
     assert result.state == state
     assert result.reason == ("process 7 uses gpu0" if state == "busy" else "")
+
+
+LOADS = """
+from hwcheck.node import checks, load_lock
+from hwcheck.node.check import Remedy, check
+from hwcheck.wire import Sample
+load_lock.NAME = chr(0) + 'OUR_NAME'
+@check(metrics=[], remedy=Remedy('c', 'f'), gpu=False, load=True)
+def heavy(node):
+    '''Load the node.'''
+    try:
+        with load_lock.held():
+            yield Sample('alone', True)
+    except load_lock.BusyError:
+        yield Sample('alone', False)
+@check(metrics=[], remedy=Remedy('c', 'f'), gpu=False)
+def light(node):
+    '''Load nothing.'''
+    yield Sample('m', 1)
+checks.load = lambda: {'heavy': heavy, 'light': light}
+""".strip()
+
+
+def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
+    name, names = f"hwcheck-test-main-{os.getpid()}", ("heavy", "light")
+    before = f"exec({LOADS.replace('OUR_NAME', name)!r}); "
+    answer = run_payload(names, tmp_path / "empty", tmp_path, before=before)
+    heavy = answer.results["heavy"]
+    assert (heavy.state, heavy.samples) == ("done", (Sample("alone", False),)), "it held the lock"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("\0" + name)
+        answer = run_payload(names, tmp_path / "empty", tmp_path, before=before)
+    assert answer.results["light"].state == "done"
+    heavy = answer.results["heavy"]
+    assert (heavy.state, heavy.reason) == ("busy", "another hwcheck is loading this node")
+    assert heavy.samples == ()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_force_does_not_override_the_lock(force: bool) -> None:
+    def works(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+
+    heavy = _check(works, gpu=False, load=True)
+    with load_lock.held():
+        result = run_check(heavy, FakeNode({}, force=force), _free)
+    assert (result.state, result.samples) == ("busy", ())
+    assert result.reason == "another hwcheck is loading this node"
+    assert run_check(heavy, FakeNode({}, force=force), _free).state == "done"
+
+
+def test_the_lock_is_free_after_a_refusal() -> None:
+    def works(node: Node) -> Iterator[Any]:
+        yield Sample("m", 1)
+
+    heavy = _check(works, gpu=False, load=True)
+    assert run_check(heavy, FakeNode({}), lambda: "process 7").reason == "process 7"
+    with load_lock.held():
+        assert run_check(_check(works, load=True), FakeNode({}), _free).state == "not_applicable"

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +48,7 @@ def test_hosts_that_differ_in_name_and_address_are_one_action() -> None:
     (action,) = visit_actions(run(*down), {})
     assert len(action.hosts) == 200
     assert len(action.evidence) == 4
-    assert action.command == "ssh -v 10.0.0.1 true"
+    assert action.command == "ansible node001 -i cluster.yml -m raw -a true -vvvv"
 
 
 def test_other_reasons_are_other_actions() -> None:
@@ -60,12 +64,46 @@ def test_other_reasons_are_other_actions() -> None:
     assert [action.hosts for action in found] == [("a",), ("b",), ("c",)]
 
 
-def test_an_address_is_quoted_for_the_shell() -> None:
-    a_run = run(record("a", None, phase="connect"))
-    plan = HostPlan("a", "x; rm -rf /")
+def test_the_command_goes_the_way_of_the_inventory() -> None:
+    a_run = run(record("a", None, phase="python", reason="python3: not found"))
+    (action,) = visit_actions(a_run, {})
+    assert action.command == "ansible a -i cluster.yml -m raw -a 'python3 --version'"
+    assert "user, port" not in action.fix
+
+
+def test_without_an_inventory_it_is_said_what_the_command_lacks() -> None:
+    (action,) = visit_actions(run(record("a", None, phase="connect"), inventory=""), {})
+    assert action.command == "ssh -v 10.0.0.1 true"
+    assert "add the user, port, key and jump host of the inventory to the command" in action.fix
+
+
+@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != phases.HOST_KEY])
+def test_ansible_finds_the_host_and_runs_the_command(
+    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run for real, on this machine, but for what would change to another user."""
+    monkeypatch.setenv("ANSIBLE_NOCOLOR", "1")
+    (tmp_path / "a b.yml").write_text("all:\n  hosts:\n    a: {ansible_connection: local}\n")
+    a_run = run(record("a", None, phase=phase), inventory=str(tmp_path / "a b.yml"))
+    (action,) = visit_actions(a_run, {})
+    words = shlex.split(action.command.replace("sudo -n ", "").replace("sudo dmesg -T", "echo"))
+    assert words[0] == "ansible"
+    command = [sys.executable, "-m", "ansible", "adhoc", *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "a | " in done.stdout, done.stderr
+    assert "rc=" in done.stdout
+
+
+@pytest.mark.parametrize("inventory", ["", "it's; reboot.yml"])
+@pytest.mark.parametrize("phase", [phases.CONNECT, phases.HOST_KEY])
+def test_names_are_quoted_for_the_shell(inventory: str, phase: str) -> None:
+    a_run = run(record("b; reboot", None, phase=phase), inventory=inventory)
+    plan = HostPlan("b; reboot", "x; rm -rf /")
     a_run = replace(a_run, meta=replace(a_run.meta, hosts=(plan,)))
     (action,) = visit_actions(a_run, {})
-    assert action.command == "ssh -v 'x; rm -rf /' true"
+    words = shlex.split(action.command, comments=False)
+    names = {"b; reboot", inventory} if inventory and phase == phases.CONNECT else {"x; rm -rf /"}
+    assert names <= set(words)
 
 
 @pytest.mark.parametrize("reason", HOSTILE)

@@ -1,0 +1,111 @@
+"""The ssh configuration files, with ``Include`` followed: paramiko's parser takes it for a setting.
+
+Semantics: ssh_config(5), Include.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import fabric
+import paramiko
+
+from hwcheck.errors import UsageError
+
+USER_FILE, USER_FOLDER = "~/.ssh/config", "~/.ssh"
+SYSTEM_FILE, SYSTEM_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh"
+DEPTH = 16  # OpenSSH, readconf.c: READCONF_MAX_DEPTH
+SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+)")
+
+Criteria = tuple[str, ...]
+"""The words after ``Match`` that a line stands under; empty: it holds for every host."""
+
+
+def load(path: Path | None = None) -> fabric.Config:
+    """Return Fabric's configuration with the user's and the system's ssh files in it.
+
+    ``path`` takes the place of both. Raises UsageError, one line, for a file that cannot be read
+    or understood.
+    """
+    # An empty object: otherwise Fabric reads the files by itself, without what they include.
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    only = path or config.ssh_config_path
+    if only:
+        _parse(config.base_ssh_config, Path(only).expanduser(), USER_FOLDER)
+    elif config.load_ssh_configs:
+        for name, folder in ((USER_FILE, USER_FOLDER), (SYSTEM_FILE, SYSTEM_FOLDER)):
+            file = Path(name).expanduser()
+            if file.is_file():
+                _parse(config.base_ssh_config, file, folder)
+    return config
+
+
+def _parse(config: paramiko.SSHConfig, path: Path, folder: str) -> None:
+    text = "\n".join(_expand(path, folder, (), 0))
+    try:
+        config.parse(io.StringIO(text))
+    except (ValueError, paramiko.SSHException) as error:
+        raise UsageError(f"ssh configuration: {path}: {' '.join(str(error).split())}") from None
+
+
+def _expand(path: Path, folder: str, outer: Criteria, depth: int) -> Iterator[str]:
+    """Yield the lines of a file that is included under ``outer``, and of all that it includes."""
+    if depth > DEPTH:
+        raise UsageError(f"ssh configuration: {path}: Include goes more than {DEPTH} files deep")
+    block = outer
+    for number, line in enumerate(_lines(path), 1):
+        match = SETTING.match(line)
+        key = match[1].lower() if match else ""
+        where = f"{path}:{number}"
+        if match and key in ("host", "match"):
+            block = outer + _criteria(key, match[2], where)
+            yield _header(block) if outer else line
+        elif match and key == "include":
+            for file in _included(match[2], folder, where):
+                yield from _expand(file, folder, block, depth + 1)
+                # The blocks of the included file end with it: what follows stands here.
+                yield _header(block)
+        else:
+            yield line
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UsageError(f"ssh configuration: cannot read {path}: {error.strerror}") from None
+
+
+def _criteria(key: str, value: str, where: str) -> Criteria:
+    words = _words(value, where)
+    if key == "host":
+        return ("originalhost", ",".join(words))
+    # paramiko refuses "all" beside another criterion, to which it adds nothing.
+    return tuple(word for word in words if word.lower() != "all")
+
+
+def _header(criteria: Criteria) -> str:
+    return "Match " + shlex.join(criteria) if criteria else "Host *"
+
+
+def _included(value: str, folder: str, where: str) -> Iterator[Path]:
+    for word in _words(value, where):
+        if "%" in word or "$" in word:
+            problem = "names tokens or variables, which are not supported; write the path"
+            raise UsageError(f"ssh configuration: {where}: Include {word}: {problem}")
+        pattern = os.path.expanduser(os.path.join(folder, os.path.expanduser(word)))
+        # As with ssh, a pattern that matches nothing includes nothing.
+        yield from (Path(name) for name in sorted(glob.glob(pattern)) if os.path.isfile(name))
+
+
+def _words(value: str, where: str) -> list[str]:
+    try:
+        return shlex.split(value, comments=True)
+    except ValueError as error:
+        raise UsageError(f"ssh configuration: {where}: {error}") from None

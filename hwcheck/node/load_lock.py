@@ -1,0 +1,36 @@
+"""One load at a time on a node: two runs that load it at once would measure each other."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from contextlib import contextmanager
+from typing import Iterator
+
+from hwcheck.node.check import CouldNotMeasure
+
+NAME = "\0hwcheck-load"
+"""An abstract socket name, unix(7): no file, one for all users, freed by the kernel when its
+holder dies. It belongs to a network namespace: containers with their own do not see each other."""
+
+
+class BusyError(Exception):
+    """The node is at work; the text says with what."""
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold the lock for the length of the block.
+
+    Raises BusyError when another process holds it. The socket is closed on exec, so what is
+    started meanwhile does not hold it. Raises CouldNotMeasure where the kernel grants no socket:
+    what cannot be known to be alone is not loaded.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+        try:
+            lock.bind(NAME)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise BusyError("another hwcheck is loading this node") from None
+            raise CouldNotMeasure("no load lock: %s" % error.strerror) from None
+        yield

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.node.collective.leg_samples import leg_samples
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.results import HostPlan, HostRecord, Run, RunFolder, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
 
 
@@ -226,3 +226,12 @@ def run(*records: HostRecord, checks: Sequence[str] = CHECKS, **changes: Any) ->
         payload_sha256="0f" * 32,
     )
     return Run(Path("runs") / meta.id, replace(meta, **changes), tuple(records))
+
+
+def saved(out: Path, *records: HostRecord, **changes: Any) -> Path:
+    """Write a finished run of these records under ``out`` and return its folder."""
+    folder = RunFolder.create(out, run(*records, **changes).meta)
+    for item in records:
+        folder.write_host(item)
+    folder.finish(interrupted=False)
+    return folder.path

@@ -12,6 +12,7 @@ from hwcheck.node.quantities import (
     Mode,
     NvLink,
     NvLinkErrors,
+    P2PStatus,
     RetiredPages,
     RowRemap,
 )
@@ -30,6 +31,9 @@ class Gpu(Protocol):
 
     def pci_address(self) -> str:
         """``0000:18:00.0``, as sysfs spells it."""
+
+    def loss(self) -> str:
+        """NVML's words for a GPU that is lost or waits for a reset; empty while it answers."""
 
     def power_limit_w(self) -> float:
         """Enforced power limit: the smallest of all that are in force."""
@@ -147,6 +151,30 @@ class Gpu(Protocol):
 
     def nvlink_to_switch(self) -> Optional[bool]:
         """Whether the active NVLinks lead to a switch; None without one or where unknown."""
+
+    def nvlink_remotes(self) -> List[str]:
+        """PCI address of what each active NVLink leads to, in their order.
+
+        Ask where they lead to no switch: what is behind one is not told.
+        """
+
+    def nvlink_version(self) -> Optional[str]:
+        """``4.0``; None without an active NVLink or where the driver does not say."""
+
+    def pcie_path(self, peer: int) -> Optional[str]:
+        """PIX, PXB, PHB, NODE or SYS: the way over PCIe to the GPU with this index."""
+
+    def p2p_status(self, peer: int) -> P2PStatus:
+        """Access of this GPU to the memory of the GPU with this index."""
+
+    def cpu_affinity(self) -> Optional[str]:
+        """CPUs that are near: ``0-31,64-95``."""
+
+    def numa_affinity(self) -> Optional[str]:
+        """NUMA nodes whose memory is near: ``0``, ``0,3-9``."""
+
+    def numa_id(self) -> Optional[int]:
+        """NUMA node that the GPU's own memory is; None where it is none."""
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
         """Error counters of the active NVLinks that have any."""

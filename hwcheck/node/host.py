@@ -11,6 +11,7 @@ from hwcheck.node.host_log import LogReader
 from hwcheck.node.host_nccl import NcclReader
 from hwcheck.node.host_pci import PciReader
 from hwcheck.node.host_rdma import RdmaReader
+from hwcheck.node.host_software import SoftwareReader
 from hwcheck.node.host_system import SystemReader
 
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
@@ -19,7 +20,7 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
-class HostReader(NcclReader, PciReader, RdmaReader, SystemReader, LogReader):
+class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 
     def driver_version(self) -> str:

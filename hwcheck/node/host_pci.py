@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import struct
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.tree import Tree, contents
 
 DEVICES = "sys/bus/pci/devices/"
+RDMA = "sys/class/infiniband/"
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")
 """VGA compatible and 3D controllers (PCI Code and ID Assignment Specification, base class 03h)."""
@@ -46,6 +47,13 @@ class PciReader(Tree):
                 found.append(address)
         return found
 
+    def pci_answers(self, pci_address: str) -> bool:
+        """See ``check.Host``."""
+        identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
+        if identity is None or len(identity) < 4:
+            raise CouldNotMeasure("the configuration space of %s cannot be read" % pci_address)
+        return identity != b"\xff" * 4
+
     def pcie_port_width_max(self, pci_address: str) -> int:
         """See ``check.Host``."""
         text = self._port(pci_address, "max_link_width")
@@ -70,6 +78,21 @@ class PciReader(Tree):
             bridges.append(os.path.basename(folder))
             folder = os.path.dirname(folder)
         return bridges
+
+    def numa_node(self, pci_address: str) -> Optional[int]:
+        """See ``check.Host``."""
+        text = self._read("%s%s/numa_node" % (DEVICES, pci_address)).strip()
+        return int(text) if text.isdigit() else None
+
+    def rdma_devices(self) -> Dict[str, str]:
+        """See ``check.Host``. In the order in which people count: ``mlx5_2``, ``mlx5_10``."""
+        found = {}
+        for name in sorted(self._list(RDMA), key=_counted):
+            folder = self._resolve(RDMA + name + "/device")
+            address = os.path.basename(folder)
+            if ADDRESS.fullmatch(address) and not os.path.lexists(folder + "/physfn"):
+                found[name] = address
+        return found
 
     def acs_control(self, pci_address: str) -> Optional[int]:
         """See ``check.Host``."""
@@ -126,3 +149,9 @@ class PciReader(Tree):
         if data is None:
             raise CouldNotMeasure("no port above %s that gives %s" % (pci_address, attribute))
         return data.decode("utf-8", "replace").strip()
+
+
+def _counted(name: str) -> List[Tuple[int, str]]:
+    # Numbers by their value, whatever is between them as text.
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

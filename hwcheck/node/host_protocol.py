@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Protocol, Sequence
 
-from hwcheck.node.host_facts import Filesystem, HugePages, KernelLog, RdmaPort, Setting
+from hwcheck.node.host_facts import (
+    Filesystem,
+    HugePages,
+    KernelLog,
+    RdmaPort,
+    Setting,
+    TorchStack,
+)
 
 
 class Host(Protocol):
@@ -15,6 +22,9 @@ class Host(Protocol):
 
     def pci_gpus(self) -> List[str]:
         """PCI addresses of NVIDIA display and 3D controllers."""
+
+    def pci_answers(self, pci_address: str) -> bool:
+        """Whether a device answers on the bus; one that fell off reads as all ones."""
 
     def driver_version(self) -> str:
         """Version of the loaded NVIDIA kernel module; empty when none is loaded."""
@@ -30,6 +40,12 @@ class Host(Protocol):
 
     def bridges_above(self, pci_address: str) -> List[str]:
         """PCI addresses of the bridges between a device and the root, nearest first."""
+
+    def numa_node(self, pci_address: str) -> Optional[int]:
+        """NUMA node of a device; None where the firmware does not tell."""
+
+    def rdma_devices(self) -> Dict[str, str]:
+        """PCI address by name of the RDMA devices; software and virtual functions left out."""
 
     def acs_control(self, pci_address: str) -> Optional[int]:
         """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
@@ -100,6 +116,15 @@ class Host(Protocol):
 
     def nccl_settings(self) -> List[Setting]:
         """NCCL_* variables that a job started by this login would find."""
+
+    def system_nccl(self) -> List[str]:
+        """Versions of the NCCL that the linker finds; empty without one."""
+
+    def torch_stack(self, python: str) -> Optional[TorchStack]:
+        """Say which torch this interpreter has (the payload's own where empty), or None.
+
+        Raises CouldNotMeasure where the interpreter does not run.
+        """
 
     def rdma_ports(self) -> List[RdmaPort]:
         """Ports of the RDMA devices; empty without any."""

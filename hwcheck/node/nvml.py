@@ -11,7 +11,13 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 from hwcheck.node.bounded import Bounded
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml_gpu import NvmlGpu
-from hwcheck.node.nvml_reader import CorruptedInforom, NoPermission, NotSupported, text
+from hwcheck.node.nvml_reader import (
+    CorruptedInforom,
+    GpuLost,
+    NoPermission,
+    NotSupported,
+    text,
+)
 
 CALL_TIMEOUT_S = 10.0
 """NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
@@ -107,6 +113,8 @@ class Nvml:
             getattr(self._pynvml, "NVML_ERROR_DEPRECATED", None): NotSupported,
             self._pynvml.NVML_ERROR_NO_PERMISSION: NoPermission,
             self._pynvml.NVML_ERROR_CORRUPTED_INFOROM: CorruptedInforom,
+            self._pynvml.NVML_ERROR_GPU_IS_LOST: GpuLost,
+            self._pynvml.NVML_ERROR_RESET_REQUIRED: GpuLost,
         }
         reason = ""
         kind: Type[CouldNotMeasure] = NotSupported
@@ -127,4 +135,4 @@ class Nvml:
         try:
             return NvmlGpu(self, index, self.ask(("nvmlDeviceGetHandleByIndex",), index))
         except CouldNotMeasure as error:
-            return NvmlGpu(self, index, None, str(error))
+            return NvmlGpu(self, index, None, error)

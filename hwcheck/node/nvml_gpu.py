@@ -6,13 +6,12 @@ Nothing here touches pynvml: every question goes through ``nvml.Nvml``.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Callable, Dict, List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml_links import LinkReader
 from hwcheck.node.nvml_memory import MemoryReader
-from hwcheck.node.nvml_reader import CorruptedInforom, NotSupported, text
+from hwcheck.node.nvml_reader import CorruptedInforom, GpuLost, NotSupported, text
+from hwcheck.node.nvml_topology import TopologyReader, sysfs_address
 from hwcheck.node.quantities import Clocks, GpuProcess
 
 COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
@@ -40,7 +39,7 @@ NAME_LIMIT = 40
 """Characters of a process name that are kept."""
 
 
-class NvmlGpu(MemoryReader, LinkReader):
+class NvmlGpu(MemoryReader, TopologyReader):
     """One GPU. Errors name the GPU and the quantity."""
 
     def pci_address(self) -> str:
@@ -50,6 +49,16 @@ class NvmlGpu(MemoryReader, LinkReader):
             return sysfs_address(bus_id)
         except CouldNotMeasure as error:
             raise CouldNotMeasure("%s: %s" % (self.subject, error)) from None
+
+    def loss(self) -> str:
+        """See ``check.Gpu``."""
+        try:
+            self.temperature_c()  # read from the chip each time, so a lost one cannot answer
+        except GpuLost as error:
+            return str(error)
+        except NotSupported:
+            return ""
+        return ""
 
     def name(self) -> str:
         """See ``check.Gpu``."""
@@ -198,7 +207,7 @@ class NvmlGpu(MemoryReader, LinkReader):
         """Return name, uuid, PCI address and ids, VBIOS, memory, default power and NVLinks."""
         facts: Dict[str, Any] = {"index": self._index}
         if self._problem:
-            facts["error"] = self._problem
+            facts["error"] = str(self._problem)
             return facts
         readers: Dict[str, Callable[[], Any]] = {
             "name": self.name,
@@ -244,14 +253,3 @@ class NvmlGpu(MemoryReader, LinkReader):
         code = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_" + kind)
         value = self.optional("temperature threshold", "nvmlDeviceGetTemperatureThreshold", code)
         return int(value) if value else None
-
-
-def sysfs_address(bus_id: str) -> str:
-    """Return NVML's ``00000000:18:00.0`` as sysfs spells it: ``0000:18:00.0``.
-
-    Raises CouldNotMeasure when it is not a PCI address.
-    """
-    match = re.fullmatch(r"([0-9a-fA-F]+):([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])", bus_id)
-    if not match:
-        raise CouldNotMeasure("%r is not a PCI address" % bus_id[:40])
-    return "%04x:%s" % (int(match.group(1), 16), match.group(2).lower())

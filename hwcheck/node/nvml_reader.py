@@ -23,6 +23,10 @@ class NoPermission(CouldNotMeasure):
     """The user that runs the payload may not ask."""
 
 
+class GpuLost(CouldNotMeasure):
+    """The GPU fell off the bus or waits for a reset: nothing can be asked of it."""
+
+
 class CorruptedInforom(CouldNotMeasure):
     """The board's infoROM does not hold what its checksums say."""
 
@@ -43,7 +47,9 @@ class Library(Protocol):
 class NvmlReader:
     """One GPU and the ways to ask it. What ``once`` was asked is not asked again."""
 
-    def __init__(self, nvml: Library, index: int, handle: Any, problem: str = "") -> None:
+    def __init__(
+        self, nvml: Library, index: int, handle: Any, problem: Optional[CouldNotMeasure] = None
+    ) -> None:
         self._nvml = nvml
         self._index = index
         self._handle = handle
@@ -73,7 +79,7 @@ class NvmlReader:
     def read(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
         """Ask NVML about this GPU. Raises CouldNotMeasure, or the kinds of it above."""
         if self._problem:
-            raise CouldNotMeasure("%s: %s" % (self.subject, self._problem))
+            raise type(self._problem)("%s: %s" % (self.subject, self._problem))
         names = (name,) if isinstance(name, str) else name
         try:
             return self._nvml.ask(names, self._handle, *args)

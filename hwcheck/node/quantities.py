@@ -56,6 +56,20 @@ class NvLink(NamedTuple):
     speed_gbps: Optional[float] = None
 
 
+class P2PStatus(NamedTuple):
+    """What one GPU may do in another's memory, in the codes of ``nvidia-smi topo -p2p``.
+
+    ``OK``; ``CNS``, ``GNS``, ``TNS``: chipset, GPU or topology does not support it; ``DR``:
+    disabled in the driver's settings; ``NS``: not supported; ``U``: unknown. None where this
+    driver does not know the capability.
+    """
+
+    read: str
+    write: str
+    nvlink: Optional[str] = None
+    atomics: Optional[str] = None
+
+
 class NvLinkErrors(NamedTuple):
     """Error counters of one NVLink since it was reset; a counter that it lacks is left out."""
 

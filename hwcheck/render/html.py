@@ -15,6 +15,7 @@ from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
+from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
 from hwcheck.results import Run
 from hwcheck.text import binary_size, block, duration, line, number
@@ -94,6 +95,7 @@ def html(run: Run, judgement: Judgement, advice: Advice) -> str:
             notes=words.notes(run),
             groups=words.outcome_groups(judgement),
             plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
+            topology=topologies(run),
             hosts=views,
             details=_details(shown, brief=brief),
             limits=list(_limits(run)),

@@ -11,6 +11,7 @@ from hwcheck.judge.records import Judgement
 from hwcheck.recommend.nccl import nccl_env
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
+from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
 from hwcheck.results import Run
 from hwcheck.text import block, line
@@ -30,6 +31,7 @@ def markdown(run: Run, judgement: Judgement, advice: Advice) -> str:
         *_summary(run, judgement),
         *_actions(advice),
         *_nccl(advice),
+        *_topology(run),
         *_hosts(run, judgement),
         *_asked(run, judgement),
     ]
@@ -56,7 +58,7 @@ def _actions(advice: Advice) -> Iterator[str]:
 
 
 def _action(index: int, action: Action) -> Iterator[str]:
-    name = _escape(action.check or "no whole answer")
+    name = _escape(action.title)
     word = words.OUTCOME_WORDS[action.outcome]
     yield f"### {index}\\. {word}: {name} on {_escape(fold(action.hosts), 4000)}\n"
     for text in action.evidence:
@@ -77,6 +79,19 @@ def _nccl(advice: Advice) -> Iterator[str]:
     yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.evidence)
     if advice.nccl.settings:
         yield from _code(nccl_env(advice.nccl))
+
+
+def _topology(run: Run) -> Iterator[str]:
+    found = topologies(run)
+    if not found.matrices:
+        return
+    yield "\n## Topology\n"
+    for matrix in found.matrices:
+        yield f"{_escape(matrix.hosts, 4000)}:"
+        yield f"\n```text\n{matrix.text}\n```\n"  # nothing in it means anything to Markdown
+    if found.left_out:
+        yield f"Other matrices, in the run folder: {_escape(found.left_out, 4000)}\n"
+    yield f"```text\n{found.legend}\n```"
 
 
 def _hosts(run: Run, judgement: Judgement) -> Iterator[str]:

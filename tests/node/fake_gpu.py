@@ -3,7 +3,8 @@
 A quantity that is absent or ``{"error": text}`` cannot be measured; a GPU that is
 ``{"error": text}`` cannot be opened. ``null`` is what this GPU does not have, and
 ``{"then": [...]}`` is what one read after the other gives, the last one for ever. What has
-several values (``hwcheck/node/quantities.py``) is an object of them.
+several values (``hwcheck/node/quantities.py``) is an object of them, and what is said of another
+GPU (``pcie_path``, ``p2p_status``) an object by ``gpu<index>``, with ``all`` for the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hwcheck.node.quantities import (
     Mode,
     NvLink,
     NvLinkErrors,
+    P2PStatus,
     RetiredPages,
     RowRemap,
 )
@@ -56,6 +58,9 @@ class FakeGpu:
 
     def pci_address(self) -> str:
         return str(self._say("pci_address"))
+
+    def loss(self) -> str:
+        return str(self._say("loss"))
 
     def power_limit_w(self) -> float:
         return float(self._say("power_limit_w"))
@@ -174,6 +179,28 @@ class FakeGpu:
     def nvlink_to_switch(self) -> bool | None:
         return self._maybe("nvlink_to_switch", bool)
 
+    def nvlink_remotes(self) -> list[str]:
+        return list(self._say("nvlink_remotes"))
+
+    def nvlink_version(self) -> str | None:
+        return self._maybe("nvlink_version", str)
+
+    def pcie_path(self, peer: int) -> str | None:
+        path = self._of("pcie_path", peer)
+        return None if path is None else str(path)
+
+    def p2p_status(self, peer: int) -> P2PStatus:
+        return P2PStatus(**self._of("p2p_status", peer))
+
+    def cpu_affinity(self) -> str | None:
+        return self._maybe("cpu_affinity", str)
+
+    def numa_affinity(self) -> str | None:
+        return self._maybe("numa_affinity", str)
+
+    def numa_id(self) -> int | None:
+        return self._maybe("numa_id", int)
+
     def nvlink_errors(self) -> list[NvLinkErrors]:
         return [NvLinkErrors(**link) for link in self._say("nvlink_errors")]
 
@@ -182,6 +209,13 @@ class FakeGpu:
 
     def processes(self) -> list[GpuProcess]:
         return [GpuProcess(**process) for process in self._say("processes")]
+
+    def _of(self, quantity: str, peer: int) -> Any:
+        said = self._say(quantity)
+        value = said.get(f"gpu{peer}", said.get("all", {"error": "Not Supported"}))
+        if isinstance(value, dict) and "error" in value:
+            raise CouldNotMeasure(f"{self.subject}: {quantity} of gpu{peer}: {value['error']}")
+        return value
 
     def _maybe(self, quantity: str, kind: Callable[[Any], T]) -> T | None:
         value = self._say(quantity)

@@ -2,9 +2,12 @@
 
 - a method of ``check.Host`` that takes nothing is a key of its name, with the default in
   ``DEFAULTS``; records are objects, lists of records are lists of objects;
+- ``numa_node_of`` is ``numa_node``, an object by PCI address; a device that is not in it is on
+  none that is known;
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
-  path; ``modules`` is the list of loaded ones; ``kernel_log`` is ``{"complete", "messages"}``.
+  path; ``pci_answers`` is false by PCI address; ``modules`` is the list of loaded ones;
+  ``kernel_log`` is ``{"complete", "messages"}``.
 
 ``{"error": text}`` in place of any value cannot be measured, and so can what has no default.
 """
@@ -23,6 +26,7 @@ from hwcheck.node.host_facts import (
     KernelMessage,
     RdmaPort,
     Setting,
+    TorchStack,
 )
 
 ABSENT = {"error": "not there"}
@@ -45,7 +49,10 @@ DEFAULTS: dict[str, Any] = {
     "kernel_log": ABSENT,
     "uptime_s": 864000.0,
     "nccl_settings": [],
+    "system_nccl": [],
+    "torch_stack": None,
     "rdma_ports": [],
+    "rdma_devices": {},
     "iommu_groups": 0,
     "modules": [],
 }
@@ -57,6 +64,8 @@ BY_NAME = {
     "iommu_domains",
     "kernel_settings",
     "filesystems",
+    "pci_answers",
+    "numa_node_of",
 }
 HOST_KEYS = set(DEFAULTS) | BY_NAME
 
@@ -69,6 +78,12 @@ class FakeHost:
 
     def pci_gpus(self) -> list[str]:
         return list(self._say("pci_gpus"))
+
+    def pci_answers(self, pci_address: str) -> bool:
+        answer = self._says.get("pci_answers", {}).get(pci_address, True)
+        if isinstance(answer, dict):
+            raise CouldNotMeasure(str(answer["error"]))
+        return bool(answer)
 
     def driver_version(self) -> str:
         return str(self._say("driver_version"))
@@ -84,6 +99,13 @@ class FakeHost:
 
     def bridges_above(self, pci_address: str) -> list[str]:
         return list(self._says.get("bridges", {}).get(pci_address, []))
+
+    def numa_node(self, pci_address: str) -> int | None:
+        node = self._says.get("numa_node_of", {}).get(pci_address)
+        return None if node is None else int(node)
+
+    def rdma_devices(self) -> dict[str, str]:
+        return dict(self._say("rdma_devices"))
 
     def acs_control(self, pci_address: str) -> int | None:
         value = self._of("acs_control", pci_address)
@@ -155,6 +177,13 @@ class FakeHost:
 
     def nccl_settings(self) -> list[Setting]:
         return [Setting(**setting) for setting in self._say("nccl_settings")]
+
+    def system_nccl(self) -> list[str]:
+        return list(self._say("system_nccl"))
+
+    def torch_stack(self, python: str) -> TorchStack | None:
+        says = self._say("torch_stack")
+        return None if says is None else TorchStack(**says)
 
     def rdma_ports(self) -> list[RdmaPort]:
         return [_port(**port) for port in self._say("rdma_ports")]

@@ -15,6 +15,8 @@
  *   denied       the caller is not root
  *   fabric_v2    the driver knows no newer structure
  *   blackwell    NVLinks have the error counters of Blackwell and not those of Hopper
+ *   no_ways      the driver knows nothing between GPUs
+ *   far_end      NVLinks lead to what has no PCI address, and are of a version still unknown
  *   hang_init, hang_power   that call never returns
  * Compiled with OLD_DRIVER it lacks what newer drivers added. Values are returned as NVML does:
  * milliwatts, an eight-digit PCI domain, vendor ids in the low half. */
@@ -139,6 +141,7 @@ int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
 }
 
 #include "fake_nvml_health.h"
+#include "fake_nvml_topology.h"
 
 static int processes(gpu_t *gpu, unsigned *count, process_t *out) {
   unsigned room = *count;

@@ -178,3 +178,57 @@ def test_error_counters_without_unsupported_requests(root: Root) -> None:
         root.host.aer_errors(GPU)
     root.write(folder + "correctable", CORRECTABLE)
     assert root.host.aer_errors(GPU) == {"fatal": 0, "nonfatal": 3, "correctable": 6}
+
+
+@pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("", None)])
+def test_the_numa_node_of_a_device(root: Root, text: str, node: int | None) -> None:
+    root.write(root.device(GPU) + f"/{GPU}/numa_node", text)
+    assert root.host.numa_node(GPU) == node
+
+
+def rdma(root: Root, name: str, address: str) -> str:
+    """Make an RDMA device on a PCI device of its own; return the PCI device's folder."""
+    folder = root.device(address, vendor="0x15b3", kind="0x020700") + "/" + address
+    root.write(f"{folder}/infiniband/{name}/fw_ver", "28.39.1002\n")
+    os.symlink("../..", root.path / folder / "infiniband" / name / "device")
+    link = root.path / "sys/class/infiniband" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(root.path / folder / "infiniband" / name, link)
+    return folder
+
+
+def test_rdma_devices_in_the_order_in_which_people_count(root: Root) -> None:
+    for number in (10, 9, 0):
+        rdma(root, f"mlx5_{number}", f"0000:{number + 16:02x}:00.0")
+    rdma(root, "bnxt_re0", "0000:41:00.0")
+    assert list(root.host.rdma_devices().items()) == [
+        ("bnxt_re0", "0000:41:00.0"),
+        ("mlx5_0", "0000:10:00.0"),
+        ("mlx5_9", "0000:19:00.0"),
+        ("mlx5_10", "0000:1a:00.0"),
+    ]
+
+
+def test_software_and_virtual_functions_are_no_cards(root: Root) -> None:
+    folder = rdma(root, "mlx5_1", "0000:18:00.2")
+    (root.path / folder / "physfn").mkdir()
+    root.write("sys/devices/virtual/infiniband/rxe0/fw_ver", "")
+    root.write("sys/class/infiniband/rxe0/fw_ver", "")
+    assert root.host.rdma_devices() == {}
+
+
+def test_no_rdma_device(root: Root) -> None:
+    assert root.host.rdma_devices() == {}
+
+
+def test_a_device_that_fell_off_the_bus_reads_as_all_ones(root: Root) -> None:
+    folder = root.device(GPU) + "/" + GPU
+    with pytest.raises(CouldNotMeasure, match=f"the configuration space of {GPU} cannot be read"):
+        root.host.pci_answers(GPU)
+    root.write_bytes(folder + "/config", b"\xde\x10\x30\x23" + b"\0" * 60)
+    assert root.host.pci_answers(GPU)
+    root.write_bytes(folder + "/config", b"\xff" * 64)
+    assert not root.host.pci_answers(GPU)
+    root.write_bytes(folder + "/config", b"\xff\xff")
+    with pytest.raises(CouldNotMeasure, match="cannot be read"):
+        root.host.pci_answers(GPU)

@@ -22,6 +22,8 @@ def test_what_nvml_says_of_the_node(ask: Ask) -> None:
 def test_a_lost_gpu_does_not_hide_the_others(ask: Ask) -> None:
     said = ask("lost")
     assert said["gpus"]["gpu0"]["pci_address"] == "0000:18:00.0"
+    assert said["gpus"]["gpu1"].pop("loss") == "gpu1: GPU is lost"
+    assert said["gpus"]["gpu0"]["loss"] == ""
     assert set(said["gpus"]["gpu1"].values()) == {"could not measure: gpu1: GPU is lost"}
     assert said["facts"][1] == {"index": 1, "error": "GPU is lost"}
 

@@ -25,7 +25,7 @@ def test_a_check_with_its_limit_its_source_and_its_kind() -> None:
     for part in (
         "demo  (loads the node, GPU)",
         "fan_percent [%]: how hard",
-        "warn unless <= 80  (vendor: a [bold]manual[/])",
+        "warn unless <= 80; source: a [bold]manual[/] (vendor)",
         "recorded, no limit",
     ):
         assert part in text

@@ -1,0 +1,138 @@
+"""GPUs that NVLink joins may read and write each other's memory, and like pairs answer alike."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Tuple
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.interconnect import Interconnect, Member, nvlinks
+from hwcheck.node.quantities import P2PStatus
+from hwcheck.node.supported import majority
+from hwcheck.wire import Sample
+
+NVML = "NVML API Reference Guide, nvmlDeviceGetP2PStatus, nvmlGpuP2PStatus_t"
+NVLINKED = (
+    NVML + "; NCCL refuses to start over NVLinks without P2P (NVIDIA/nccl src/graph/paths.cc, "
+    "ncclTopoCheckP2p)"
+)
+CODES = "; OK, or CNS, GNS, TNS: not supported by chipset, GPU or topology, DR: disabled in the "
+CODES += "driver's settings, NS: not supported, U: unknown"
+
+GRANTED = ("OK", "OK")
+
+
+class _Pair(NamedTuple):
+    subject: str
+    kind: Tuple[str, str, str]
+    nvlinked: bool
+    status: P2PStatus
+
+
+@check(
+    metrics=[
+        Metric(
+            "nvlink_read",
+            "",
+            "whether the first GPU may read the second's memory, which NVLink joins" + CODES,
+            (Equal("OK", source=NVLINKED),),
+        ),
+        Metric(
+            "nvlink_write",
+            "",
+            "whether the first GPU may write the second's memory, which NVLink joins" + CODES,
+            (Equal("OK", source=NVLINKED),),
+        ),
+        Metric("pcie_read", "", "whether the first GPU may read the second's memory over PCIe"),
+        Metric("pcie_write", "", "whether the first GPU may write the second's memory over PCIe"),
+        Metric(
+            "unlike_other_pairs",
+            "",
+            "whether reading or writing over PCIe is answered otherwise than for most pairs of "
+            "the same models with the same way between them",
+            (
+                Equal(
+                    False,
+                    source="derived from " + NVML + ": it goes by chipset, GPU and topology, and "
+                    "these pairs have the same",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric("p2p_nvlink", "", "whether the pair may use NVLink for it" + CODES),
+        Metric("p2p_atomics", "", "whether the first GPU may do atomics in the second's memory"),
+    ],
+    remedy=Remedy(
+        cause="NVLinks or an NVSwitch fabric that did not come up, or a setting of the driver or "
+        "of the firmware (RMDisableP2P, resizable BAR, access control) on some boards only",
+        fix="read the kernel log for Xid and SXid; see that the fabric manager runs and that "
+        "nvlink_state passes; compare the boards' slots and firmware settings, then reset or "
+        "reboot",
+        command="nvidia-smi topo -p2p r && nvidia-smi topo -p2p w && nvidia-smi topo -m",
+    ),
+    optional="a second GPU without MIG",
+)
+def p2p_status(node: Node) -> Iterator[Sample]:
+    """Ask the driver for every ordered pair of GPUs what one may do in the other's memory.
+
+    Without it data between two GPUs goes through the CPU's memory, and over NVLinks NCCL does not
+    start at all. A GeForce board that refuses it over PCIe is as its driver makes it: that is
+    recorded. One pair that is refused what pairs like it are granted is worth a look. In a virtual
+    machine the host decides pair by pair, and with MIG on there is no such access.
+    """
+    found = Interconnect(node)
+    members = [member for member in found.members if not member.mig]
+    if len(members) < 2 and not found.reasons:
+        missing = "one GPU, no pair" if len(found.members) < 2 else "MIG is on, which rules it out"
+        raise NotApplicable(missing)
+    pairs, reasons = _ask(found, members)
+    answers: Dict[Tuple[str, str, str], List[Tuple[str, str]]] = {}
+    for pair in pairs:
+        answers.setdefault(pair.kind, []).append((pair.status.read, pair.status.write))
+    hypervisor = node.host.hypervisor()
+    for pair in pairs:
+        yield from _samples(pair)
+        if not pair.nvlinked and not hypervisor:
+            # Of as many refused as granted, it is the refused ones that are unlike.
+            granted_first = sorted(answers[pair.kind], key=lambda answer: answer != GRANTED)
+            unlike = (pair.status.read, pair.status.write) != majority(granted_first)
+            yield Sample("unlike_other_pairs", unlike, "", pair.subject)
+    if reasons:
+        raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
+    if hypervisor and not any(pair.nvlinked for pair in pairs):
+        raise NotApplicable("no NVLink, and a virtual machine (%s) is given its pairs" % hypervisor)
+
+
+def _ask(found: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[str]]:
+    """Return every ordered pair that answered, and why the others did not."""
+    pairs: List[_Pair] = []
+    reasons = list(found.reasons)
+    for one in members:
+        for other in members:
+            if one is other:
+                continue
+            first, second = sorted((one, other), key=lambda member: member.number)
+            models = sorted((one.model, other.model))
+            try:
+                status = one.gpu.p2p_status(other.number)
+                kind = (models[0], models[1], found.path(first, second))
+            except CouldNotMeasure as error:
+                reasons.append(str(error))
+                continue
+            subject = "%s-%s" % (one.subject, other.subject)
+            pairs.append(_Pair(subject, kind, nvlinks(one, other) > 0, status))
+    return pairs, reasons
+
+
+def _samples(pair: _Pair) -> Iterator[Sample]:
+    over = "nvlink" if pair.nvlinked else "pcie"
+    said = {
+        over + "_read": pair.status.read,
+        over + "_write": pair.status.write,
+        "p2p_nvlink": pair.status.nvlink,
+        "p2p_atomics": pair.status.atomics,
+    }
+    for metric, code in said.items():
+        if code is not None:
+            yield Sample(metric, code, "", pair.subject)

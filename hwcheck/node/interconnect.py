@@ -1,0 +1,136 @@
+"""How the GPUs of a node are connected: NVLinks pair by pair, and PCIe where there is none."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure, Gpu, Node
+from hwcheck.node.nvlink_speed import link_gbps
+from hwcheck.node.pci_path import Place, pci_path, place_of
+from hwcheck.node.supported import mig_is_on
+
+
+class Link(NamedTuple):
+    """One active NVLink: PCI address of its far end (empty behind a switch), speed each way."""
+
+    remote: str
+    gbps: Optional[float]
+
+
+class Member(NamedTuple):
+    """One GPU that answered: the ``number`` by which NVML counts it, its model, whether MIG is on.
+
+    ``links`` are the active NVLinks; all of them lead to switches, or none.
+    """
+
+    gpu: Gpu
+    number: int
+    address: str
+    model: str
+    mig: bool
+    links: Tuple[Link, ...]
+    to_switch: bool
+
+    @property
+    def subject(self) -> str:
+        """``gpu3``."""
+        return self.gpu.subject
+
+
+class Interconnect:
+    """The GPUs of a node with what is between them.
+
+    ``members`` answered; ``reasons`` say why the others did not. Raises CouldNotMeasure where NVML
+    does not answer or sees no GPU.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._host = node.host
+        self.members: List[Member] = []
+        self.reasons: List[str] = []
+        gpus = node.gpus()
+        if not gpus:
+            raise CouldNotMeasure("NVML sees no GPU")
+        for number, gpu in enumerate(gpus):
+            try:
+                self.members.append(_member(number, gpu))
+            except CouldNotMeasure as error:
+                self.reasons.append(str(error))
+
+    def pairs(self) -> Iterator[Tuple[Member, Member]]:
+        """Yield every two GPUs once."""
+        return itertools.combinations(self.members, 2)
+
+    def place(self, member: Member) -> Place:
+        """Return where sysfs shows a GPU. Raises CouldNotMeasure where it does not."""
+        if member.address not in self._host.pci_gpus():
+            raise CouldNotMeasure(
+                "%s: the kernel shows no GPU at %s" % (member.subject, member.address)
+            )
+        return place_of(self._host, member.address)
+
+    def path(self, one: Member, other: Member) -> str:
+        """Return NV#, PIX, PXB, PHB, NODE or SYS. Raises CouldNotMeasure.
+
+        The way over PCIe is NVML's, and the kernel's where NVML has none.
+        """
+        links = nvlinks(one, other)
+        if links:
+            return "NV%d" % links
+        known = one.gpu.pcie_path(other.number)
+        return known or pci_path(self.place(one), self.place(other))
+
+
+def nvlinks(one: Member, other: Member) -> int:
+    """Return how many NVLinks join two GPUs; a link counts when both ends have it up.
+
+    Behind switches everybody reaches everybody with all links.
+    """
+    if one.to_switch and other.to_switch:
+        return min(len(one.links), len(other.links))
+    return min(len(links_to(one, other)), len(links_to(other, one)))
+
+
+def nvlink_gbps(one: Member, other: Member) -> Optional[float]:
+    """Return what the NVLinks between two GPUs carry each way in 1e9 bytes/s, all together."""
+    switched = one.to_switch and other.to_switch
+    ways = (one.links, other.links) if switched else (links_to(one, other), links_to(other, one))
+    sums = []
+    for links in ways:
+        known = [link.gbps for link in links if link.gbps is not None]
+        if len(known) < len(links):
+            return None
+        sums.append(sum(known))
+    return min(sums)
+
+
+def links_to(one: Member, other: Member) -> Tuple[Link, ...]:
+    """Return the links of one GPU that lead straight to another."""
+    return tuple(link for link in one.links if link.remote == other.address)
+
+
+def _member(number: int, gpu: Gpu) -> Member:
+    active = [link for link in gpu.nvlinks() if link.active]
+    to_switch = bool(active) and _to_switch(gpu)
+    remotes = gpu.nvlink_remotes() if active and not to_switch else [""] * len(active)
+    silent = any(link.speed_gbps is None for link in active)
+    version = gpu.nvlink_version() if silent else None
+    return Member(
+        gpu,
+        number,
+        gpu.pci_address(),
+        gpu.name(),
+        mig_is_on(gpu),
+        tuple(
+            Link(remotes[place], link_gbps(link.speed_gbps, version))
+            for place, link in enumerate(active)
+        ),
+        to_switch,
+    )
+
+
+def _to_switch(gpu: Gpu) -> bool:
+    known = gpu.nvlink_to_switch()
+    # A GPU registers with a fabric of switches and with nothing else.
+    return gpu.fabric() is not None if known is None else known

@@ -1,0 +1,67 @@
+"""The topology matrices of a run: hosts with the same one stand together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwcheck.fold import fold
+from hwcheck.results import HostRecord, Run
+from hwcheck.topology import legend_lines, matrix_rows, nic_lines, topology_of
+
+CHECK = "topology"
+MOST_GROUPS = 16
+"""In a fleet of unlike hosts the rest is named only; the run folder has every matrix."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One matrix in columns of equal width, and the hosts that have it, folded."""
+
+    hosts: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Topologies:
+    """Every matrix of a run, those of most hosts first; ``left_out`` are hosts whose is not shown.
+
+    The text holds letters, digits and punctuation of addresses only, whatever the nodes sent.
+    """
+
+    matrices: tuple[Matrix, ...]
+    left_out: str
+    legend: str
+
+
+def topologies(run: Run) -> Topologies:
+    """Return the matrices of the hosts that measured one."""
+    hosts: dict[str, list[str]] = {}
+    for record in run.records:
+        text = _matrix(record)
+        if text:
+            hosts.setdefault(text, []).append(record.host)
+    groups = sorted(hosts.items(), key=lambda group: -len(group[1]))
+    shown = tuple(Matrix(fold(names), text) for text, names in groups[:MOST_GROUPS])
+    rest = [name for _, names in groups[MOST_GROUPS:] for name in names]
+    return Topologies(shown, fold(rest), "\n".join(legend_lines()))
+
+
+def _matrix(record: HostRecord) -> str:
+    results = record.report.results if record.report else ()
+    samples = [sample for result in results if result.check == CHECK for sample in result.samples]
+    topology = topology_of(samples)
+    if topology is None:
+        return ""
+    lines = aligned(list(matrix_rows(topology)))
+    nics = list(nic_lines(topology))
+    return "\n".join([*lines, "", *nics] if nics else lines)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines whose columns are as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

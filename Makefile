@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test lint clean
+.PHONY: validate test demo lint clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -17,6 +17,10 @@ validate: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
+demo: .venv/installed
+	$(BIN)/python -m tests.lab.demo
 
 lint: .venv/installed
 	$(BIN)/ruff check .

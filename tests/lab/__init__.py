@@ -1,1 +1,1 @@
-"""Simulated hosts for tests: network namespaces with addresses and an sshd of their own."""
+"""Simulated hosts for tests, on one machine: see ``lab.py``; by hand ``python -m tests.lab up``."""

@@ -2,7 +2,8 @@
 
 A lab takes a slot (an abstract socket's name, which the kernel frees with the process), and the
 slot names everything it makes: whoever gets the slot next knows that what still carries its name
-was left by a dead process.
+was left by a dead process. The slots from STANDING on are for labs that stay when the process that
+built them ends (``python -m tests.lab up``); nobody else touches them.
 """
 
 from __future__ import annotations
@@ -14,34 +15,28 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 SLOTS = 16
+STANDING = SLOTS
+LAST = 2 * SLOTS - 1
 PREFIX = "hwlab"
+END_S = 10.0
+# The bucket holds more than the largest packet that the kernel hands down in one piece.
+BUCKET = ("burst", "128kb", "latency", "50ms")
 
 
 def ip(*arguments: str, check: bool = True) -> str:
     """Run ip(8) and return what it prints."""
-    command = ["ip", *arguments]
+    return _answer("ip", *arguments, check=check)
+
+
+def _answer(*command: str, check: bool = True) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def why_not() -> str:
-    """Return why no lab can be built here, or an empty text."""
-    if os.geteuid() != 0:
-        return "not root"
-    if not Path("/usr/sbin/sshd").exists():
-        return "no /usr/sbin/sshd"
-    name = f"{PREFIX}-try{os.getpid()}"
-    try:
-        ip("netns", "add", name)
-        ip("netns", "del", name)
-    except (OSError, RuntimeError) as error:
-        return f"network namespaces are refused: {error}"
-    return ""
 
 
 class Slot:
@@ -94,7 +89,7 @@ class Network:
             self._add(number, bridge)
 
     def _add(self, number: int, bridge: str) -> None:
-        name, veth = self.namespace(number), f"{self._stem}-v{number}"
+        name, veth = self.namespace(number), self._veth(number)
         ip("netns", "add", name)
         ip("link", "add", veth, "type", "veth", "peer", "name", "eth0", "netns", name)
         ip("link", "set", veth, "master", bridge, "up")
@@ -105,31 +100,48 @@ class Network:
     def namespace(self, number: int) -> str:
         return f"{self._stem}-n{number}"
 
+    def _veth(self, number: int) -> str:
+        return f"{self._stem}-v{number}"
+
     def address(self, number: int) -> str:
         return f"{self._subnet}.{number}"
 
+    def limit(self, number: int, rate: str) -> None:
+        """Let a node's link carry no more than ``rate`` (as tc writes it: 50mbit) either way."""
+        there = ("dev", self._veth(number))
+        back = ("-n", self.namespace(number)), ("dev", "eth0")
+        for options, device in (((), there), back):
+            shape = ("root", "tbf", "rate", rate, *BUCKET)
+            _answer("tc", *options, "qdisc", "replace", *device, *shape)
+
     def cut(self, number: int) -> None:
         """Take a node's link down, as a pulled cable does."""
-        ip("link", "set", f"{self._stem}-v{number}", "down")
+        ip("link", "set", self._veth(number), "down")
+
+    def mend(self, number: int) -> None:
+        """Take it up again."""
+        ip("link", "set", self._veth(number), "up")
 
     def processes(self, number: int) -> list[int]:
         """Return the processes that live in a node's network namespace."""
         return _processes(self.namespace(number))
 
     def down(self) -> None:
-        """End the processes in the namespaces and remove all that carries our name, folders too."""
+        """End the processes in the namespaces and remove all that carries our name, folders too.
+
+        Raises RuntimeError when a process does not end.
+        """
         for line in ip("netns", "list").splitlines():
             name = line.split()[0]
             if name.startswith(f"{self._stem}-n"):
-                for pid in _processes(name):
-                    kill(pid)
+                _end_processes(name)
                 ip("netns", "del", name)
         for line in ip("-o", "link", "show").splitlines():
             name = line.split(":")[1].strip().split("@")[0]
             if name.startswith(f"{self._stem}-"):
                 ip("link", "del", name, check=False)  # one end of a pair takes the other with it
         for folder in Path(tempfile.gettempdir()).glob(f"{self._stem}-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder)
 
     def folder(self) -> Path:
         """Make a folder that goes with the network."""
@@ -138,6 +150,15 @@ class Network:
 
 def _processes(namespace: str) -> list[int]:
     return [int(pid) for pid in ip("netns", "pids", namespace, check=False).split()]
+
+
+def _end_processes(namespace: str) -> None:
+    end = time.monotonic() + END_S
+    while pids := _processes(namespace):
+        if time.monotonic() > end:
+            raise RuntimeError(f"{namespace}: these processes do not end: {pids}")
+        for pid in pids:
+            kill(pid)
 
 
 def kill(pid: int) -> None:

@@ -163,10 +163,18 @@ def test_a_password_that_the_server_does_not_take(hosts: dict[str, Host], tmp_pa
 
 def test_many_connections_are_built_and_opened_at_once(lab: Lab, tmp_path: Path) -> None:
     """Fabric's configuration is shared by all of them: see ssh_session._Connection."""
-    names = [f"n1-{number}" for number in range(64)]
-    host = lab.nodes["n1"].host(lab.key, lab.known_hosts)
-    records = visit_all([replace(host, name=name) for name in names], tmp_path / "runs")
+    node = lab.nodes["n1"]
+    network = node.address.rsplit(".", 1)[0]
+    node.ask(["ip", "route", "add", "local", f"{network}.128/26", "dev", "lo"])
+    key = (node.folder / "host_key.pub").read_text()
+    known = tmp_path / "known_hosts"
+    addresses = [f"{network}.{128 + number}" for number in range(64)]
+    known.write_text("".join(f"{address} {key}" for address in addresses))
+    host = node.host(lab.key, known)
+    hosts = [replace(host, name=address, address=address) for address in addresses]
+    records = visit_all(hosts, tmp_path / "runs")
     assert {record.state for record in records.values()} == {"reported"}
+    assert len(records) == 64
 
 
 def test_close_leaves_no_thread_of_a_gateway(

@@ -8,8 +8,8 @@ judge and render again with no node. Formats: ``docs/result-format.md`` and ``hw
 from __future__ import annotations
 
 import json
-import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ import jsonschema
 
 from hwcheck import __version__
 from hwcheck.errors import UsageError
+from hwcheck.files import replace_text, writing_to
 from hwcheck.wire import Report, to_dict, to_json
 
 FORMAT = 1
@@ -32,6 +33,12 @@ HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_vis
 """reported: a whole report. partial: some results, then the connection or the time ran out.
 unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
 not_visited: the run was stopped before its turn."""
+
+UNDER_WAY = "the visit is under way"
+"""The reason of a record that is written before its visit ends."""
+
+CUT_OFF = "under way when the run itself ended (killed, or this machine went down)"
+"""What becomes of that reason in a run that never came to its end."""
 
 
 @dataclass(frozen=True)
@@ -123,57 +130,59 @@ class RunFolder:
         stamp = started.replace("-", "").replace(":", "")
         meta = replace(meta, id=f"{stamp}-{secrets.token_hex(3)}", started=started)
         folder = cls(out / meta.id, meta)
+        made = [parent for parent in folder.path.parents if not parent.exists()]
         try:
             (folder.path / "nodes").mkdir(parents=True)
+            folder._replace_meta()
         except OSError as error:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            for parent in made:
+                if parent.is_dir() and not any(parent.iterdir()):
+                    parent.rmdir()
             raise UsageError(
                 f"cannot create the run folder: {out}: {error.strerror}; name another with --out"
             ) from None
-        folder._write_meta()
         return folder
 
     def write_host(self, record: HostRecord) -> None:
-        """Write ``nodes/<host>.json``."""
-        _replace(self.path / "nodes" / f"{record.host}.json", to_json(record) + "\n")
+        """Write ``nodes/<host>.json``. Raises DiskError."""
+        with writing_to(self.path):
+            replace_text(self.path / "nodes" / f"{record.host}.json", to_json(record) + "\n")
 
     def append_log(self, host: str, text: str) -> None:
-        """Add to ``nodes/<host>.log``."""
+        """Add to ``nodes/<host>.log``. Raises DiskError."""
         log = self.path / "nodes" / f"{host}.log"
-        with self._log_lock, log.open("a", encoding="utf-8", errors="replace") as stream:
+        with (
+            writing_to(self.path),
+            self._log_lock,
+            log.open("a", encoding="utf-8", errors="replace") as stream,
+        ):
             stream.write(text)
 
     def finish(self, *, interrupted: bool) -> None:
-        """Close the run: note its end in ``run.json``."""
+        """Close the run: note its end in ``run.json``. Raises DiskError."""
         self.meta = replace(self.meta, finished=utc_now(), interrupted=interrupted)
-        self._write_meta()
+        with writing_to(self.path):
+            self._replace_meta()
 
-    def _write_meta(self) -> None:
-        self._write_json(self.path / "run.json", to_dict(self.meta))
-
-    def _write_json(self, path: Path, data: Mapping[str, Any]) -> None:
-        _replace(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+    def _replace_meta(self) -> None:
+        text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"
+        replace_text(self.path / "run.json", text)
 
 
 def write_rendered(path: Path, files: Mapping[str, str]) -> None:
-    """Write rendered files (``report.html``) into a run folder. Raises UsageError."""
-    try:
+    """Write rendered files (``report.html``) into a run folder. Raises DiskError."""
+    with writing_to(path):
         for name, text in files.items():
-            _replace(path / name, text)
-    except OSError as error:
-        raise UsageError(f"cannot write to the run folder: {path}: {error.strerror}") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    os.replace(temporary, path)
+            replace_text(path / name, text)
 
 
 def read_run(path: Path) -> Run:
     """Read a run folder.
 
-    A host without a file (the run was stopped) gets a ``not_visited`` record. Raises UsageError
-    that names the file when one is missing, damaged or does not match its schema.
+    A host without a file (the run was stopped) gets a ``not_visited`` record. In a run without an
+    end, hosts that were under way say so. Raises UsageError that names the file when one is
+    missing, damaged or does not match its schema.
     """
     meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
     records = []
@@ -183,9 +192,12 @@ def read_run(path: Path) -> Run:
             record = HostRecord.from_dict(_read_json(file, "host"))
             if record.host != host.name:
                 raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
-            records.append(record)
+            cut_off = record.reason == UNDER_WAY and not meta.finished
+            records.append(replace(record, reason=CUT_OFF) if cut_off else record)
         else:
             reason = "the run was stopped before its turn"
+            if not meta.finished:
+                reason = "the run itself ended before its turn, or as its visit began"
             records.append(HostRecord(host.name, "not_visited", reason))
     return Run(path, meta, tuple(records))
 

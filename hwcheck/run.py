@@ -8,12 +8,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.visit import Listener, Visit
+from hwcheck.files import DiskError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload
-from hwcheck.results import HostRecord, RunFolder, utc_now
+from hwcheck.results import UNDER_WAY, HostRecord, RunFolder, utc_now
 from hwcheck.wire import Request
 
 STOP_S = 5.0
@@ -47,8 +49,8 @@ def fan_out(
 
     ``requests`` are by host name. The connector has been prepared with these hosts; its stop event
     ends the visits that are under way and leaves out the others. ``progress`` is called from
-    several threads, one call at a time. Returns when all is written; what the folder or
-    ``progress`` raises (a full disk) stops the run and is raised from here.
+    several threads, one call at a time. Returns when all is written; what ``progress`` raises, and
+    the DiskError of a folder on a full disk, stops the run and is raised from here.
     """
     _FanOut(requests, payload, folder, connector, progress).run(hosts, forks)
 
@@ -69,7 +71,7 @@ class _FanOut:
         self._stop = connector.supervisor.stop
         self._progress = progress
         self._lock = threading.Lock()
-        self._running: dict[str, tuple[float, str]] = {}
+        self._running: dict[str, float] = {}
         self._last: dict[str, HostRecord] = {}
         self._unwritten: set[str] = set()
         self._due: set[str] = set()
@@ -100,7 +102,8 @@ class _FanOut:
         for thread in threads:
             while thread.is_alive():
                 thread.join(LOOK_S)
-                self._write_unwritten()
+                if self._failure is None:
+                    self._guarded(self._write_unwritten)
                 if self._stop.is_set():
                     stopped_at = stopped_at or time.monotonic()
                     if time.monotonic() - stopped_at > STOP_S:
@@ -121,26 +124,34 @@ class _FanOut:
 
     def _abandon(self) -> None:
         with self._lock:
-            for host, (started, started_utc) in sorted(self._running.items()):
+            for host, started in sorted(self._running.items()):
                 took = time.monotonic() - started
-                record = HostRecord(host, "lost", "", "", started_utc, took)
-                self._finish(replace(self._last.get(host, record), reason="interrupted"))
+                record = replace(self._last[host], reason="interrupted", duration_s=took)
+                if self._failure is None:
+                    self._finish(record)
             self._running.clear()
 
-    def _work(self, waiting: queue.SimpleQueue[Host | None]) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do something of the run itself; when it fails, the run stops."""
         try:
-            while not self._stop.is_set():
-                host = waiting.get()
-                if host is None:
-                    return
-                self._visit(host)
+            work()
         except Exception as error:
-            self._failure = error
+            self._failure = self._failure or error
             self._stop.set()
+
+    def _work(self, waiting: queue.SimpleQueue[Host | None]) -> None:
+        while not self._stop.is_set():
+            host = waiting.get()
+            if host is None:
+                return
+            self._guarded(partial(self._visit, host))
 
     def _visit(self, host: Host) -> None:
         with self._lock:
-            self._running[host.name] = (time.monotonic(), utc_now())
+            self._running[host.name] = time.monotonic()
+            # Written soon: if hwcheck is killed, this host is known to have been under way.
+            self._last[host.name] = HostRecord(host.name, "lost", UNDER_WAY, "", utc_now())
+            self._unwritten.add(host.name)
             self._progress(Event(host.name, "started"))
         try:
             record = Visit(
@@ -150,6 +161,8 @@ class _FanOut:
                 self._connector,
                 self._listener(host.name),
             ).run()
+        except DiskError:
+            raise  # on the way of the host's log: it stops the run
         except Exception as error:
             # Ours, not the host's: it must still cost this host only.
             self._folder.append_log(host.name, traceback.format_exc())

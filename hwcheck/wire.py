@@ -167,8 +167,8 @@ def marker(token: str) -> str:
 def frame(token: str, kind: str, **body: Any) -> str:
     """Return one frame, newline included.
 
-    ``kind`` is hello, alive, progress, result, report or error. is one line of ASCII, so no
-    locale on the way can damage it.
+    ``kind`` is hello, alive, progress, result, report or error. A frame is one line of ASCII, so
+    no locale on the way can damage it.
     """
     return marker(token) + json.dumps(dict(body, kind=kind), allow_nan=False) + "\n"
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,59 @@ def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
     frames, lines, status = talk(tmp_path, push=b"")
     assert frames[0]["cached"] is True
     assert (len(lines), status) == (1, 7)
+
+
+def age(path: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+
+
+def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) -> None:
+    folder = cached(tmp_path).parent
+    folder.mkdir(parents=True, mode=0o700)
+    names = {
+        "a" * 64 + ".pyz": 31,
+        "b" * 64 + ".pyz": 29,
+        "A" * 64 + ".pyz": 31,
+        "a" * 63 + ".pyz": 31,
+        "c" * 64 + ".pyz.1.token": 31,
+        "c" * 64 + ".zip": 31,
+        "notes.txt": 400,
+    }
+    for name, days in names.items():
+        (folder / name).write_text("")
+        age(folder / name, days)
+    (folder / ("d" * 64 + ".pyz")).mkdir()
+    age(folder / ("d" * 64 + ".pyz"), 31)
+    _, lines, status = talk(tmp_path)
+    assert (len(lines), status) == (1, 7)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {*names, "d" * 64 + ".pyz", cached(tmp_path).name} - {"a" * 64 + ".pyz"}
+
+
+def test_a_payload_in_use_stays_young(tmp_path: Path) -> None:
+    talk(tmp_path)
+    age(cached(tmp_path), 31)
+    talk(tmp_path, push=b"")
+    assert time.time() - cached(tmp_path).stat().st_mtime < 3600
+
+
+def test_an_old_payload_that_cannot_be_removed_spoils_nothing(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file that its owner cannot remove")
+    folder = cached(tmp_path).parent
+    folder.mkdir(parents=True, mode=0o700)
+    stuck, old = folder / ("0" * 64 + ".pyz"), folder / ("f" * 64 + ".pyz")
+    for path in (stuck, old):
+        path.write_text("")
+        age(path, 31)
+    subprocess.run(["mount", "--bind", stuck, stuck], check=True)  # unlink: device or resource busy
+    try:
+        _, lines, status = talk(tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", stuck], check=True)
+    assert (len(lines), status) == (1, 7)
+    assert (stuck.exists(), old.exists()) == (True, False)
 
 
 def test_a_damaged_cache_is_not_run(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.files import DiskError
 from hwcheck.results import (
+    CUT_OFF,
+    UNDER_WAY,
     HostPlan,
     HostRecord,
     RunFolder,
@@ -18,6 +21,7 @@ from hwcheck.results import (
     write_rendered,
 )
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
+from tests.small_disk import fill
 
 LEG = Leg("all_reduce", "net", "gloo", 2, "done", sizes=(SizeTiming(8, 20, 1, 2, 0.1, 3, 3, 0),))
 REPORT = Report(
@@ -48,6 +52,18 @@ def test_a_run_that_never_ended_can_be_read(folder: RunFolder) -> None:
     run = read_run(folder.path)
     assert run.meta.finished == ""
     assert {record.state for record in run.records} == {"not_visited"}
+    assert "the run itself ended before its turn, or as its visit began" in run.records[0].reason
+
+
+def test_a_host_that_was_under_way_when_the_run_died_says_so(folder: RunFolder) -> None:
+    folder.write_host(HostRecord("node01", "lost", UNDER_WAY))
+    folder.write_host(HostRecord("node02", "partial", UNDER_WAY, "run", report=REPORT))
+    assert [record.reason for record in read_run(folder.path).records] == [CUT_OFF, CUT_OFF]
+
+
+def test_a_run_that_was_stopped_says_so_of_a_host_without_a_record(folder: RunFolder) -> None:
+    folder.finish(interrupted=True)
+    assert read_run(folder.path).records[0].reason == "the run was stopped before its turn"
 
 
 def test_files_on_disk_match_the_schema(folder: RunFolder) -> None:
@@ -170,3 +186,30 @@ def test_an_unwritable_place_is_refused_and_nothing_is_made(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="cannot create the run folder"):
         RunFolder.create(file, meta)
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_full_disk_leaves_no_half_of_a_run_folder(small_disk: Path) -> None:
+    fill(small_disk)
+    meta = RunMeta("", "", ("power_cap",), (HostPlan("a", "a"),))
+    out = small_disk / "made" / "runs"
+    with pytest.raises(UsageError, match=r"cannot create the run folder: .*: No space left on dev"):
+        RunFolder.create(out, meta)
+    assert os.listdir(small_disk) == ["filler"]
+
+
+def test_a_disk_that_fills_up_keeps_what_is_there(small_disk: Path) -> None:
+    hosts = (HostPlan("node01", "a"), HostPlan("node02", "b"))
+    folder = RunFolder.create(small_disk, RunMeta("", "", ("power_cap",), hosts))
+    folder.write_host(HostRecord("node01", "reported", report=REPORT))
+    fill(small_disk)
+    said = f"^cannot write to the run folder: {folder.path}: No space left on device; make room"
+    for write in (
+        lambda: folder.write_host(HostRecord("node01", "lost")),
+        lambda: folder.append_log("node01", "text"),
+        lambda: folder.finish(interrupted=False),
+        lambda: write_rendered(folder.path, {"report.md": "text"}),
+    ):
+        with pytest.raises(DiskError, match=said):
+            write()
+    assert not list(small_disk.rglob("*.new"))
+    assert read_run(folder.path).records[0].state == "reported"

@@ -10,10 +10,12 @@ import pytest
 
 from hwcheck import run
 from hwcheck.connect.visit import Visit
+from hwcheck.files import DiskError
 from hwcheck.inventory import Host
-from hwcheck.results import HostRecord
+from hwcheck.results import UNDER_WAY, HostRecord
 from hwcheck.run import Event
 from tests.lab.visits import log_of, visit_all
+from tests.small_disk import fill
 
 HOSTS = [Host(f"n{number}", "127.0.0.1", connection="local") for number in range(3)]
 
@@ -75,6 +77,33 @@ def test_an_error_of_the_run_itself_is_raised(out: Path) -> None:
         visit_all(HOSTS, out, progress=progress, forks=1)
     (run,) = out.iterdir()
     assert [path.name for path in (run / "nodes").glob("*.json")] == ["n0.json"]
+
+
+def test_a_disk_that_fills_up_stops_the_run(small_disk: Path) -> None:
+    def progress(event: Event) -> None:
+        if event.kind == "progress":
+            fill(small_disk)
+
+    with pytest.raises(DiskError, match="No space left on device; make room there"):
+        visit_all(HOSTS, small_disk / "runs", progress=progress, forks=1)
+    assert not list(small_disk.rglob("*.new"))
+
+
+def test_a_host_that_is_under_way_is_on_record_before_it_answers(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def silent(self: Visit) -> HostRecord:
+        end = time.monotonic() + 20
+        while not seen and time.monotonic() < end:
+            seen.extend(path.read_text() for path in out.glob("*/nodes/n0.json"))
+            time.sleep(0.02)
+        return HostRecord(self._host.name, "unreachable")
+
+    monkeypatch.setattr(Visit, "run", silent)
+    visit_all(HOSTS[:1], out)
+    assert f'"reason": "{UNDER_WAY}"' in seen[0]
 
 
 def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +168,8 @@ def test_results_are_written_before_the_visit_ends(out: Path) -> None:
     def look() -> None:
         end = time.monotonic() + 20
         while not seen and time.monotonic() < end:
-            for path in out.glob("*/nodes/n0.json"):
-                seen.append(path.read_text())
+            texts = [path.read_text() for path in out.glob("*/nodes/n0.json")]
+            seen.extend(text for text in texts if UNDER_WAY in text and "first" in text)
             time.sleep(0.02)
         stop.set()
 

@@ -19,7 +19,17 @@ EVIDENCE_LINES = 12
 EXACT_LINES = 4
 """With more different values than this, one metric's evidence becomes its range."""
 
+NO_CHECK, NOTHING_APPLIES = "no check applies", "nothing applies"
+WHOLE_HOST = "the host as a whole"
+"""What actions are about that are about no check, on hosts that gave a whole answer."""
+
 UNMEASURED = (
+    (
+        NO_CHECK,
+        "nothing that was asked for applies: the host has no such hardware, and none is declared",
+        "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
+        "out with --limit",
+    ),
     ("in use", "the node is at work", "run again when it is idle"),
     ("job is running", "the node is at work", "run again when it is idle"),
     (
@@ -89,7 +99,12 @@ def _action(check: Check | None, outcome: str, findings: Sequence[Finding]) -> A
         role=role,
         hosts=hosts,
         evidence=_evidence(findings),
+        title=findings[0].check or _about(findings[0].reason),
     )
+
+
+def _about(reason: str) -> str:
+    return NOTHING_APPLIES if NO_CHECK in reason else WHOLE_HOST
 
 
 def _how_to_measure(reason: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hwcheck.judge.legs import (
+    LEAST_ITERATIONS,
     Comparison,
     compare,
     is_broken,
@@ -86,6 +87,9 @@ def _prove_collective(legs: Iterable[Leg], nvlinks: int | None) -> Proof:
     if max(default.ranks, p2p_off.ranks) < 2:
         detail = "one rank on the node: one GPU has no peer, so this proves nothing about P2P"
         return _proof(default, p2p_off, "unproven", detail)
+    if default.ranks != p2p_off.ranks:
+        detail = f"the default ran with {default.ranks} ranks and p2p_off with {p2p_off.ranks}"
+        return _proof(default, p2p_off, "unproven", detail)
     if is_clean(default):
         return _prove_speed(default, p2p_off, nvlinks)
     return _prove_broken(default, p2p_off, nvlinks)
@@ -108,8 +112,13 @@ def _prove_speed(default: Leg, p2p_off: Leg, nvlinks: int | None) -> Proof:
 
 def _prove_broken(default: Leg, p2p_off: Leg, nvlinks: int | None) -> Proof:
     detail = f"the default {_state(default)}, p2p_off {_state(p2p_off)}"
+    if p2p_off.state == "not_run":
+        return _proof(default, p2p_off, "unproven", detail)
     if not is_clean(p2p_off):
         return _proof(default, p2p_off, "neither", detail)
+    if largest(p2p_off) is None:
+        detail += f"; it timed no size {LEAST_ITERATIONS} times, so it is no proof of a mend"
+        return _proof(default, p2p_off, "unproven", detail)
     if not is_broken(default):
         detail += "; an error is no proof against P2P, its log says more"
         return _proof(default, p2p_off, "unproven", detail)

@@ -26,7 +26,11 @@ _VALUE = re.compile(r"[!-~]{1,1000}\Z")
 
 
 def advise(run: Run) -> NcclAdvice:
-    """Return the NCCL settings that the legs of this run prove; most often none."""
+    """Return the NCCL settings that the legs of this run prove; most often none.
+
+    A setting is for the cluster, so it must be proven on at least half of the hosts that were
+    planned, and on none the contrary.
+    """
     proofs = [prove(record) for record in run.records]
     evidence = _evidence(proofs)
     off = [proof for proof in proofs if proof.kind in P2P_OFF]
@@ -35,8 +39,10 @@ def advise(run: Run) -> NcclAdvice:
     against = [p for p in proofs if p not in off and (p.kind == "defaults" or p.nvlinks)]
     if against:
         return NcclAdvice((), _contradiction(off, against), evidence)
-    setting = Setting("NCCL_P2P_DISABLE", "1", _reason(off))
     share = f"{len(off)} of {count(len(proofs), 'host')}"
+    if 2 * len(off) < len(proofs):
+        return NcclAdvice((), _too_few(off, share), evidence)
+    setting = Setting("NCCL_P2P_DISABLE", "1", _reason(off))
     summary = f"set NCCL_P2P_DISABLE=1: proven on {_hosts(off)} ({share})"
     return NcclAdvice((setting,), summary, evidence)
 
@@ -106,6 +112,13 @@ def _contradiction(off: Sequence[HostProof], against: Sequence[HostProof]) -> st
     if linked:
         text += f"; it would turn off the NVLinks of {_hosts(linked)}"
     return f"no setting for the whole cluster, leave unset: {text}; mend or isolate {_hosts(off)}"
+
+
+def _too_few(off: Sequence[HostProof], share: str) -> str:
+    return (
+        f"leave unset: NCCL_P2P_DISABLE=1 is proven on {_hosts(off)} only ({share}); on the others "
+        "it was not measured, or the legs prove nothing. Mend that and run again"
+    )
 
 
 def _reason(off: Sequence[HostProof]) -> str:

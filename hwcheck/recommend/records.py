@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Action:
     """What to do about findings of one kind.
 
+    ``check`` is empty where it is about a host as a whole; ``title`` names it in every case.
     ``hosts`` are all hosts it concerns; ``evidence`` are short lines, equal ones merged
     (``gpu3 on node[01-02]: power_limit_w 500 W; limit: ...``).
     """
@@ -21,6 +22,7 @@ class Action:
     role: str
     hosts: tuple[str, ...]
     evidence: tuple[str, ...]
+    title: str = "no whole answer"
 
 
 @dataclass(frozen=True)

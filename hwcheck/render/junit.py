@@ -40,7 +40,8 @@ def _suite(view: HostView) -> ET.Element:
     tag = TAGS.get(view.verdict.outcome)
     if tag is not None and all(case.find(tag) is None for case in cases):
         # No check says it: the host as a whole could not be judged (nothing applies, cut short).
-        whole = CheckView("host", view.verdict.outcome, line(view.verdict.reason))
+        reason = line(view.verdict.reason)
+        whole = CheckView("host", view.verdict.outcome, reason, reason)
         cases.append(_case(view, whole))
     suite = ET.Element("testsuite", name=_text(view.name))
     suite.set("tests", str(len(cases)))
@@ -72,10 +73,10 @@ def _case(view: HostView, check: CheckView) -> ET.Element:
 
 def _message(check: CheckView) -> str:
     bad = [row for row in check.rows if row.outcome == check.outcome]
-    if bad and not check.reason:
+    if bad and not check.why:
         row = bad[0]
         return f"{row.metric} {row.value} of {row.subjects}; limit: {row.limit}"
-    return check.reason or words.OUTCOME_WORDS[check.outcome]
+    return check.why or words.OUTCOME_WORDS[check.outcome]
 
 
 def _details(check: CheckView) -> str:
@@ -89,7 +90,7 @@ def _details(check: CheckView) -> str:
         for leg in check.legs
         if leg.state != "done"
     ]
-    return "\n".join(lines) or check.reason
+    return "\n".join([*lines, check.reason] if check.reason else lines)
 
 
 def _output(check: CheckView) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,7 @@ from hwcheck.judge.records import Judgement
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
 from hwcheck.render.view import HostView, busbw_range, host_views
+from hwcheck.render.wrap import Wrapped
 from hwcheck.results import Run
 from hwcheck.text import line
 
@@ -25,32 +27,42 @@ STYLES = {
 }
 MOST_ROWS = 20
 MOST_ACTIONS = 12
+TABLE_COLUMNS = 85
+"""So wide must a terminal be, besides the names of the hosts, for a table that can be read."""
 
 
 def terminal(run: Run, judgement: Judgement, advice: Advice) -> RenderableType:
     """Return what Rich prints. All text is ``Text``, so markup from a node stays text."""
     parts: list[RenderableType] = [
-        Text(words.verdict(judgement), style=STYLES[judgement.outcome]),
-        Text(f"Coverage: {words.coverage(judgement)}."),
-        *(Text(f"Note: {note}", style="yellow") for note in words.notes(run)),
+        Wrapped((words.verdict(judgement), STYLES[judgement.outcome])),
+        Wrapped(f"Coverage: {words.coverage(judgement)}."),
+        *(Wrapped((f"Note: {note}", "yellow")) for note in words.notes(run)),
         Text(),
-        _hosts(run, judgement),
+        _Hosts(tuple(_rows(run, judgement))),
     ]
     if advice.actions:
         parts += [Text(), Text("What to do", style="bold"), *_actions(advice)]
     parts += [
         Text(),
-        Text.assemble(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
-        Text(f"Report: {run.path / 'report.html'}", no_wrap=True, overflow="fold"),
+        Wrapped(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
+        Wrapped(f"Report: {run.path / 'report.html'}"),
     ]
     return Group(*parts)
 
 
-def _hosts(run: Run, judgement: Judgement) -> Table:
-    """Return a row for each kind of outcome: hosts that say the same are folded into one."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("outcome", "hosts", "measured", "GPUs", "busbw, default leg", "why"):
-        table.add_column(column, overflow="fold")
+@dataclass(frozen=True)
+class _Row:
+    """Hosts that say the same, folded into one."""
+
+    outcome: str
+    hosts: str
+    measured: str
+    gpus: str
+    busbw: str
+    why: str
+
+
+def _rows(run: Run, judgement: Judgement) -> Iterator[_Row]:
     rows: dict[tuple[str, ...], list[HostView]] = {}
     for view in host_views(run, judgement):
         verdict = view.verdict
@@ -58,41 +70,80 @@ def _hosts(run: Run, judgement: Judgement) -> Table:
         key = (verdict.outcome, measured, view.gpus, line(view.why, 160))
         rows.setdefault(key, []).append(view)
     for (outcome, measured, gpus, why), views in list(rows.items())[:MOST_ROWS]:
-        table.add_row(
-            Text(words.OUTCOME_WORDS[outcome], style=STYLES[outcome]),
-            Text(fold(view.name for view in views)),
-            Text(measured),
-            Text(gpus),
-            Text(busbw_range(views)),
-            Text(why),
-        )
+        names = fold(view.name for view in views)
+        yield _Row(outcome, names, measured, gpus, busbw_range(views), why)
     if len(rows) > MOST_ROWS:
         left = sum(len(views) for views in list(rows.values())[MOST_ROWS:])
-        table.add_row(Text("..."), Text(f"{left} more hosts, see the report"))
+        yield _Row("", f"{left} more hosts, see the report", "", "", "", "")
+
+
+@dataclass(frozen=True)
+class _Hosts:
+    """A table where there is room for one, otherwise a block for each row."""
+
+    rows: Sequence[_Row]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one or the other."""
+        names = max(cell_len(row.hosts) for row in self.rows)
+        if options.max_width >= TABLE_COLUMNS + names:
+            yield _table(self.rows)
+        else:
+            for row in self.rows:
+                yield from _block(row)
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("outcome", "hosts", "measured"):
+        table.add_column(column, no_wrap=True)
+    for column in ("GPUs", "busbw, default leg", "why"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        outcome = Text(words.OUTCOME_WORDS.get(row.outcome, "..."), STYLES.get(row.outcome, ""))
+        rest = (row.hosts, row.measured, row.gpus, row.busbw, row.why)
+        table.add_row(outcome, *map(Text, rest))
     return table
 
 
-def _actions(advice: Advice) -> Iterator[RenderableType]:
+def _block(row: _Row) -> Iterator[Wrapped]:
+    if not row.outcome:
+        yield Wrapped(f"and {row.hosts}")
+        return
+    outcome = words.OUTCOME_WORDS[row.outcome]
+    yield Wrapped((outcome, STYLES[row.outcome]), f" {row.hosts}")
+    for name, text in (
+        ("measured", row.measured),
+        ("GPUs:", row.gpus),
+        ("busbw, default leg:", row.busbw),
+        ("why:", row.why),
+    ):
+        if text:
+            yield Wrapped(f"{name} {text}", indent=3)
+
+
+def _actions(advice: Advice) -> Iterator[Wrapped]:
     for index, action in enumerate(advice.actions[:MOST_ACTIONS], 1):
-        yield Text.assemble(
+        yield Wrapped(
             f"{index}. ",
             (words.OUTCOME_WORDS[action.outcome], STYLES[action.outcome]),
-            f" {line(action.check or 'no whole answer', 80)} on {fold(action.hosts)}",
+            f" {line(action.title, 80)} on {fold(action.hosts)}",
         )
-        yield Padding(Group(*_action_lines(action)), (0, 0, 0, 3))
+        for text in _action_lines(action):
+            yield Wrapped(text, indent=3)
     left = len(advice.actions) - MOST_ACTIONS
     if left > 0:
-        yield Text(f"and {left} more, see the report")
+        yield Wrapped(f"and {left} more, see the report")
 
 
-def _action_lines(action: Action) -> Iterator[Text]:
+def _action_lines(action: Action) -> Iterator[str]:
     for text in action.evidence[:3]:
-        yield Text(line(text.partition("; source: ")[0], 400))
+        yield line(text.partition("; source: ")[0], 400)
     if len(action.evidence) > 3:
-        yield Text(f"and {len(action.evidence) - 3} more lines, see the report")
-    yield Text(f"Likely cause: {line(action.cause, 400)}")
-    yield Text(f"Do: {line(action.fix, 400)}")
+        yield f"and {len(action.evidence) - 3} more lines, see the report"
+    yield f"Likely cause: {line(action.cause, 400)}"
+    yield f"Do: {line(action.fix, 400)}"
     if action.command:
-        yield Text(f"Look with: {line(action.command, 400)}")
+        yield f"Look with: {line(action.command, 400)}"
     if action.role:
-        yield Text(f"Ansible role: {line(action.role, 100)}")
+        yield f"Ansible role: {line(action.role, 100)}"

@@ -36,11 +36,15 @@ class Row:
 
 @dataclass(frozen=True)
 class CheckView:
-    """One check on one host. ``outcome`` may also be ``not applicable`` or ``recorded``."""
+    """One check on one host. ``outcome`` may also be ``not applicable`` or ``recorded``.
+
+    ``reason`` joins all reasons; ``why`` those of the findings that gave the outcome.
+    """
 
     check: str
     outcome: str
     reason: str
+    why: str = ""
     rows: tuple[Row, ...] = ()
     legs: tuple[Leg, ...] = ()
     duration_s: float = 0.0
@@ -169,9 +173,10 @@ def _check_view(
 ) -> CheckView:
     if result is None:
         reason = record.reason or "no answer"
-        return CheckView(name, "inconclusive", line(reason), tuple(_finding_rows(findings)))
+        rows = tuple(_finding_rows(findings))
+        return CheckView(name, "inconclusive", line(reason), line(reason), rows)
     if result.state == "not_applicable":
-        return CheckView(name, "not applicable", line(result.reason))
+        return CheckView(name, "not applicable", line(result.reason), line(result.reason))
     if findings:
         outcome = worst(finding.outcome for finding in findings)
     else:
@@ -179,11 +184,22 @@ def _check_view(
     rows = tuple(_finding_rows(findings))
     if not result.legs:  # a leg's figures stand in its own table
         rows += tuple(_unjudged_rows(result.samples, findings))
-    reasons = dict.fromkeys(
-        line(text) for text in (result.reason, *(f.reason for f in findings)) if text
+    own = [finding.reason for finding in findings if finding.outcome == outcome]
+    if outcome == "inconclusive":
+        own.append(result.reason)
+    return CheckView(
+        check=name,
+        outcome=outcome,
+        reason=_joined([result.reason, *(finding.reason for finding in findings)]),
+        why=_joined(own),
+        rows=rows,
+        legs=result.legs,
+        duration_s=result.duration_s,
     )
-    shown = "; ".join(list(reasons)[:3])
-    return CheckView(name, outcome, shown, rows, result.legs, result.duration_s)
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    return "; ".join(list(dict.fromkeys(line(text) for text in reasons if text))[:3])
 
 
 def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:

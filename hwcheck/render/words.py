@@ -60,7 +60,12 @@ def coverage(judgement: Judgement) -> str:
 def notes(run: Run) -> tuple[str, ...]:
     """Return what a reader must know before trusting the verdict."""
     found = []
-    if run.meta.interrupted or not run.meta.finished:
+    if not run.meta.finished:
+        found.append(
+            "The run has no end: it was killed, its machine went down, or it still goes on. "
+            "What follows is what it left."
+        )
+    elif run.meta.interrupted:
         found.append("The run was stopped before its end; what follows is not the whole picture.")
     if not any(gpu_names(record) for record in run.records):
         found.append("No GPU was measured in this run.")

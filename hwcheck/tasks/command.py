@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import fabric
 from fabric.connection import Connection
-from invoke import Exit
+from invoke import Argument, Exit
 
 from hwcheck.errors import UsageError
+from hwcheck.tasks.output import say
 
 SHORT_FLAGS = {"limit": "l", "forks": "f", "verbose": "v"}
 """As Ansible spells them. Invoke would give every flag a letter, ``-h`` for ``--hosts`` first."""
+
+
+class Once(Argument):  # type: ignore[misc]
+    """A flag that says so when it stands twice; Invoke's own takes the second value for a task."""
+
+    def __repr__(self) -> str:
+        return f"--{self.names[0].replace('_', '-')}"
+
+    def set_value(self, value: Any, cast: bool = True) -> None:
+        """Take the value. Raises Exit when there is one already."""
+        if self.takes_value and self.raw_value is not None:
+            say(f"hwcheck: {self} is given twice: {self.raw_value}, {value}; give it once")
+            raise Exit(code=2)
+        super().set_value(value, cast)
+        if self.takes_value:
+            self.kind = list  # for the parser a flag that takes more values, so they come here
 
 
 class Command(fabric.Task):  # type: ignore[misc]
@@ -26,29 +42,57 @@ class Command(fabric.Task):  # type: ignore[misc]
         options["names"] = options["names"][:1] + short
         return options
 
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        """Return the flags, none of which may stand twice."""
+        return [
+            Once(
+                names=flag.names,
+                kind=flag.kind,
+                default=flag.default,
+                help=flag.help,
+                positional=flag.positional,
+                optional=flag.optional,
+                incrementable=flag.incrementable,
+                attr_name=flag.attr_name,
+            )
+            for flag in super().get_arguments(ignore_unknown_help)
+        ]
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task. Fabric's own ``-H`` would run it once per host: refuse it."""
         if args and isinstance(args[0], Connection):
-            raise Exit(
-                f"hwcheck: -H runs {self.name} once per host; put the hosts after the task: "
-                f"{self.name} --hosts INVENTORY, or --hosts node1,node2",
-                code=2,
-            )
+            say(f"hwcheck: {self._instead_of_core_hosts(args[0].original_host)}")
+            raise Exit(code=2)
         if args and args[0].config.get("connect_kwargs"):
-            sys.stderr.write(
+            say(
                 "hwcheck: Fabric's own connection options (-i, -t, connect_kwargs) are not used; "
-                "the inventory and the ssh configuration say how to connect\n"
+                "the inventory and the ssh configuration say how to connect"
             )
         try:
             return super().__call__(*args, **kwargs)
         except UsageError as error:
-            raise Exit(f"hwcheck: {error}", code=2) from None
+            say(f"hwcheck: {error}")
+            raise Exit(code=2) from None
+
+    def _instead_of_core_hosts(self, first: str) -> str:
+        if "hosts" not in self.argspec(self.body).parameters:
+            return f"-H is Fabric's own and {self.name} visits no host; leave -H {first} out"
+        return (
+            f"-H is Fabric's own and would run {self.name} once per host; say "
+            f"{self.name} --hosts INVENTORY, or {self.name} --hosts node1,node2"
+        )
 
 
 def command(**options: Any) -> Callable[[Callable[..., None]], Command]:
     """Make a function a task of ours; ``options`` are Fabric's."""
     decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=Command, **options)
     return decorate
+
+
+def end(exit_code: int) -> None:
+    """End a task: with 0 the next one of the command line follows, otherwise none does."""
+    if exit_code:
+        raise Exit(code=exit_code)
 
 
 def whole(flag: str, text: str, least: int) -> int:

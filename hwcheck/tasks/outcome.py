@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-
-from rich.console import Console
 
 from hwcheck.judge.judge import judge
 from hwcheck.recommend.actions import advise
@@ -17,12 +14,13 @@ from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results import read_run, write_rendered
+from hwcheck.tasks.output import emit, rendered
 
 
 def show(path: Path, *, as_json: bool) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
-    Raises UsageError when the folder is damaged or cannot be written to.
+    Raises UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
     run = read_run(path)
     judgement = judge(run)
@@ -38,8 +36,8 @@ def show(path: Path, *, as_json: bool) -> int:
         },
     )
     if as_json:
-        json.dump(summary(run, judgement, advice), sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        text = json.dumps(summary(run, judgement, advice), indent=1, allow_nan=False) + "\n"
     else:
-        Console().print(terminal(run, judgement, advice))
+        text = rendered(terminal(run, judgement, advice))
+    emit(text, f"; the reports are in {path}")
     return judgement.exit_code

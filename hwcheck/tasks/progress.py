@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from types import TracebackType
@@ -11,20 +12,35 @@ from rich.live import Live
 from rich.text import Text
 
 from hwcheck.run import Event
+from hwcheck.tasks.output import mute
 from hwcheck.text import line
 
 RUNNING_SHOWN = 3
 
 
+class _Stderr(Console):
+    """Rich would end the thread that printed, and silence stdout, when stderr has no reader."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the caller."""
+        raise BrokenPipeError
+
+
 class Progress:
-    """Shows the events of a fan-out; use it as a context manager and call it with each event."""
+    """Shows the events of a fan-out; use it as a context manager and call it with each event.
+
+    A stderr that nobody reads any more costs the display and nothing else.
+    """
 
     def __init__(
         self, hosts: int, *, verbose: bool = False, console: Console | None = None
     ) -> None:
         self._hosts = hosts
         self._verbose = verbose
-        self._console = console or Console(stderr=True)
+        self._console = console or _Stderr()
         self._lock = threading.Lock()
         self._running: dict[str, tuple[float, str]] = {}
         self._done = 0
@@ -49,7 +65,10 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            try:
+                self._live.stop()
+            except OSError:  # the terminal is gone
+                mute(sys.stderr)
 
     def __call__(self, event: Event) -> None:
         """Take one event, from any thread."""
@@ -64,7 +83,10 @@ class Progress:
         if event.kind == "finished" or self._verbose:
             took = time.monotonic() - started
             said = f"{event.host}: {line(_say(event, took))}"
-            self._console.print(said, markup=False, highlight=False, soft_wrap=True)
+            try:
+                self._console.print(said, markup=False, highlight=False, soft_wrap=True)
+            except OSError:
+                mute(sys.stderr)
 
     def _line(self) -> Text:
         with self._lock:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from invoke import Context, Exit
+from invoke import Context
 
-from hwcheck.tasks.command import command
+from hwcheck.tasks.command import command, end
 from hwcheck.tasks.outcome import show
 
 
@@ -16,4 +16,4 @@ from hwcheck.tasks.outcome import show
 )
 def report(ctx: Context, run: str, json: bool = False) -> None:  # noqa: ARG001
     """Judge and render a saved run again, with no host."""
-    raise Exit(code=show(Path(run), as_json=json))
+    end(show(Path(run), as_json=json))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from invoke import Context, Exit
+from invoke import Context
 
 from hwcheck import inventory, payload
 from hwcheck.connect.connector import Connector
@@ -21,16 +20,19 @@ from hwcheck.phases import Deadlines
 from hwcheck.plan import PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
-from hwcheck.tasks.command import command, whole
+from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.outcome import show
+from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.selection import select
+
+DEFAULT_INVENTORY = "inventory/local.yml"
 
 
 @command(
     help={
         "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
-        "(default: inventory/local.yml, this machine)",
+        f"(default: {DEFAULT_INVENTORY}, this machine)",
         "limit": "Ansible pattern of hosts to visit (h100:!node03)",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
@@ -42,14 +44,14 @@ from hwcheck.tasks.selection import select
         "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
         "json": "print a machine-readable summary on stdout",
         "verbose": "say what every host is doing",
-    }
+    },
 )
 def validate(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = "inventory/local.yml",
+    hosts: str = DEFAULT_INVENTORY,
     limit: str = "",
-    only: str = "",
-    skip: str = "",
+    only: str | None = None,
+    skip: str | None = None,
     profile: str = "quick",
     forks: str = "32",
     timeout: str = "0",
@@ -66,7 +68,7 @@ def validate(
     names = select(registry.load(), only, skip)
     cluster = inventory.read(hosts, limit)
     for warning in cluster.warnings:
-        sys.stderr.write(f"hwcheck: {warning}\n")
+        say(f"hwcheck: {warning}")
     built = payload.build()
     plan = make_plan(
         cluster,
@@ -87,7 +89,7 @@ def validate(
             plan.hosts, plan.requests, built, folder, connector, forks=at_once, progress=progress
         )
     folder.finish(interrupted=stop.is_set())
-    raise Exit(code=show(folder.path, as_json=json))
+    end(show(folder.path, as_json=json))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from hwcheck.recommend.records import Action
 from hwcheck.results import Run
 from hwcheck.wire import CheckResult
 from tests.factories import (
+    CHECKS,
     HOSTILE,
     cpu_results,
     gpu_facts,
@@ -92,6 +93,20 @@ def test_what_could_not_be_measured_says_how_to_make_it_measurable(
     assert action.outcome == "inconclusive"
     assert words in action.fix
     assert reason in action.evidence[0]
+
+
+def test_a_host_to_which_nothing_applies_gave_a_whole_answer() -> None:
+    (action,) = _actions(run(record("cpu", cpu_results()[1:]), checks=CHECKS[1:]))
+    assert (action.title, action.outcome) == ("nothing applies", "inconclusive")
+    assert action.cause.startswith("nothing that was asked for applies")
+    assert "hwcheck_gpus" in action.fix
+
+
+def test_a_host_that_miscounts_its_gpus_gave_a_whole_answer() -> None:
+    a_run = run(gpu_host("a"))
+    plan = replace(a_run.meta.hosts[0], expect={"gpus": 9})
+    found = _actions(replace(a_run, meta=replace(a_run.meta, hosts=(plan,))))
+    assert "the host as a whole" in [action.title for action in found]
 
 
 def test_reasons_that_differ_in_numbers_and_names_are_one_action() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hwcheck.wire import Leg
 from tests.factories import cpu_results, gpu_facts, gpu_host, hung, leg, record, results, wrong
 
 OFF = leg("p2p_off", 21.0)
+SELDOM = replace(OFF, sizes=tuple(replace(size, iterations=19) for size in OFF.sizes))
 FAILED = leg(state="failed", reason="error 205", sizes=())
 
 
@@ -29,6 +31,11 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
         ([leg(), hung("p2p_off")], 0, "defaults"),
         ([FAILED, OFF], 0, "unproven"),
         ([leg(), leg("p2p_off", state="not_run", sizes=())], 0, "unproven"),
+        ([hung(), leg("p2p_off", state="not_run", sizes=())], 0, "unproven"),
+        ([hung(), leg("p2p_off", 21.0, ranks=2)], 0, "unproven"),
+        ([wrong(ranks=2), OFF], 0, "unproven"),
+        ([leg(ranks=4), hung("p2p_off")], 0, "unproven"),
+        ([hung(), SELDOM], 0, "unproven"),
         ([leg()], 0, "unproven"),
         ([OFF], 0, "unproven"),
         ([leg(ranks=1), leg("p2p_off", ranks=1)], 0, "unproven"),

@@ -47,6 +47,27 @@ def test_p2p_off_that_is_faster_gives_the_setting_with_figures() -> None:
     assert any("13.89 GB/s" in text and "20.84 GB/s" in text for text in advice.evidence)
 
 
+DOWN = [record(f"n{i:02d}", None, reason="down") for i in range(3, 100)]
+NOTHING = [_pcie(f"n{i:02d}", leg(ranks=1), leg("p2p_off", ranks=1)) for i in range(3, 100)]
+
+
+@pytest.mark.parametrize("others", [DOWN, NOTHING, [_pcie("n03", hung(), hung("p2p_off"))] * 3])
+def test_a_few_hosts_set_nothing_for_a_cluster_that_was_not_measured(others) -> None:
+    advice = advise(run(_pcie("n01", hung(), OFF), _pcie("n02", leg(peak_gbps=14.0), OFF), *others))
+    assert advice.settings == ()
+    share = f"2 of {len(others) + 2} hosts"
+    assert f"NCCL_P2P_DISABLE=1 is proven on n[01-02] only ({share})" in advice.summary
+    assert "it was not measured" in advice.summary
+    assert _read_conf(nccl_conf(advice), comments=True) == {}
+    assert "proven on n[01-02] only" in nccl_conf(advice).replace("\n# ", " ")
+
+
+def test_half_of_the_hosts_is_enough() -> None:
+    proven = [_pcie(f"p{i}", hung(), OFF) for i in range(2)]
+    assert len(advise(run(*proven, *DOWN[:2])).settings) == 1
+    assert advise(run(*proven, *DOWN[:3])).settings == ()
+
+
 def test_never_with_nvlink() -> None:
     advice = advise(run(gpu_host("a", [hung(), OFF], nvlink_links=18)))
     assert advice.settings == ()

@@ -61,4 +61,4 @@ def write(folder: Path, result: Judged) -> None:
 if __name__ == "__main__":
     shown = example()
     write(Path(sys.argv[1]), shown)
-    Console().print(terminal(*shown))
+    Console().print(terminal(*shown), crop=False)

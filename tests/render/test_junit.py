@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from hwcheck.render.junit import junit
@@ -31,6 +32,22 @@ def test_a_failure_names_the_figure_and_the_limit(shown: Judged) -> None:
     assert failure is not None
     assert "57.1 %" in failure.get("message", "")
     assert "limit" in failure.get("message", "")
+
+
+def test_the_message_of_a_failure_is_of_what_failed() -> None:
+    host = gpu_host("a", power_limit_w=(3, 300.0))
+    assert host.report is not None
+    answers = tuple(
+        replace(answer, state="could_not_measure", reason="gpu5 did not answer")
+        if answer.check == "power_cap"
+        else answer
+        for answer in host.report.results
+    )
+    half = replace(host, report=replace(host.report, results=answers))
+    failure = _case(_suites(judged(factories.run(half)))["a"], "power_cap").find("failure")
+    assert failure is not None
+    assert failure.get("message", "").startswith("power_limit_percent 42.9 % of gpu3; limit: ")
+    assert "gpu5 did not answer" in (failure.text or "")
 
 
 def test_a_hang_carries_its_log(shown: Judged) -> None:

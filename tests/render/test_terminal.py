@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from hwcheck.render.terminal import terminal
@@ -14,7 +15,7 @@ def _print(result: Judged, *, width: int = 120, color: bool = False) -> str:
     out = io.StringIO()
     Console(
         file=out, width=width, force_terminal=color, color_system="standard" if color else None
-    ).print(terminal(*result))
+    ).print(terminal(*result), crop=False)
     return out.getvalue()
 
 
@@ -39,6 +40,29 @@ def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
 def test_it_fits_a_narrow_terminal(shown: Judged) -> None:
     rows = _print(shown, width=60).splitlines()
     assert max(len(row.rstrip()) for row in rows) <= 60
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 120])
+def test_no_name_and_no_outcome_is_broken(width: int) -> None:
+    names = ["gpu-node-h100-0001.rack07", "gpu-node-h100-0002.rack07"]
+    slow = gpu_host(names[0], power_limit_w=300.0)
+    down = factories.record(names[1], None, reason="down")
+    text = _print(judged(factories.run(slow, down)), width=width)
+    printed = text.replace(",", " ").split()
+    for word in ("failed", "inconclusive", *names):
+        assert word in printed
+    assert max(len(row.rstrip()) for row in text.splitlines()) <= max(width, 41)  # the path
+    assert ("outcome  " in text) == (width > 110)
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_folded_names_break_after_a_comma(width: int) -> None:
+    bad = [gpu_host(f"node{i:03d}", power_limit_w=300.0) for i in range(1, 60, 2)]
+    rows = _print(judged(factories.run(*bad)), width=width).splitlines()
+    at = next(index for index, row in enumerate(rows) if row.startswith("failed node["))
+    folded = ["failed node[001,", *[f"{i:03d}," for i in range(3, 59, 2)], "059]"]
+    assert "".join(rows[at : rows.index("   measured 7 of 7")]) == "".join(folded)
+    assert all(row.endswith((",", "]")) for row in rows[at : rows.index("   measured 7 of 7")])
 
 
 def test_an_exercise_is_marked(cpu_only: Judged) -> None:

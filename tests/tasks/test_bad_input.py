@@ -1,5 +1,6 @@
 """Bad input: one clear line on stderr, exit code 2, nothing created, no traceback."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hwcheck.tasks.program import program
 
 BIN = Path(sys.executable).parent
+CHECKOUT = Path(__file__).parents[2]
 GOOD = "all:\n  hosts:\n    node01: {ansible_connection: local}\n"
 
 
@@ -41,6 +43,10 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--hosts", "twins.yml"], "a and b are two names for 192.0.2.1:22"),
         (["--hosts", "good.yml", "--only", "gpucount"], "no such check; did you mean gpu_count?"),
         (["--hosts", "good.yml", "--skip", "gpucount"], "no such check; did you mean gpu_count?"),
+        (["--hosts", "good.yml", "--only", ","], "--only ',' names no check; leave --only out"),
+        (["--hosts", "good.yml", "--skip", ""], "--skip '' names no check; leave --skip out"),
+        (["--hosts", "good.yml", "--hosts", "b"], "--hosts is given twice: good.yml, b; give it"),
+        (["--hosts", "good.yml", "-l", "a", "--limit", "b"], "--limit is given twice: a, b; give"),
         (["--hosts", "good.yml", "--profile", "fast"], "--profile fast: it is one of quick"),
         (["--hosts", "good.yml", "--forks", "0"], "--forks 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes a whole number"),
@@ -71,6 +77,13 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
         (["validate", "--nosuch"], "hwcheck: No idea what '--nosuch' is!"),
         (["nosuch"], "hwcheck: No idea what 'nosuch' is!"),
         (["report"], "'report' did not receive required positional arguments: 'run'"),
+        (["validate", "--only", "driver", "--hosts"], "hwcheck: Flag --hosts needed value"),
+        (["--help", "nosuch"], "hwcheck: No idea what 'nosuch' is!"),
+        (["-t", "soon", "validate"], "hwcheck: a core flag wants a number: "),
+        (["-S", "nosuch", "validate"], "hwcheck: nosuch: No such file or directory"),
+        (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
+        (["-f", "nosuch.yml", "validate"], "-f nosuch.yml: before the task that is Invoke's own"),
+        (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed(
@@ -80,9 +93,21 @@ def test_a_command_line_that_cannot_be_parsed(
 
 
 @pytest.mark.parametrize("hosts", ["good.yml", "node1,node2"])
-def test_the_core_flag_for_hosts(capfd: pytest.CaptureFixture[str], hosts: str) -> None:
-    said = refuse(capfd, "-H", hosts, "validate")
-    assert said.startswith("hwcheck: -H runs validate once per host; put the hosts after the task")
+@pytest.mark.parametrize("before", [True, False])
+def test_the_core_flag_for_hosts(
+    capfd: pytest.CaptureFixture[str], hosts: str, before: bool
+) -> None:
+    said = refuse(capfd, *(["-H", hosts, "validate"] if before else ["validate", "-H", hosts]))
+    assert said.startswith("hwcheck: -H is Fabric's own and would run validate once per host; say")
+    assert "validate --hosts INVENTORY" in said
+
+
+@pytest.mark.parametrize("argv", [["-H", "a,b", "report", "runs/x"], ["-H", "a,b", "checks"]])
+def test_the_core_flag_for_hosts_before_a_task_that_has_none(
+    capfd: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    said = refuse(capfd, *argv)
+    assert said == f"hwcheck: -H is Fabric's own and {argv[2]} visits no host; leave -H a out"
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"format": 1}'])
@@ -94,14 +119,36 @@ def test_report_of_a_damaged_folder(capfd: pytest.CaptureFixture[str], content: 
 
 
 def test_fab_says_the_same(tmp_path: Path) -> None:
-    (tmp_path / "fabfile.py").write_text("from hwcheck.tasks import namespace\n")
-    done = subprocess.run(
-        [BIN / "fab", "validate", "--hosts", "nosuch.yml"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = fab(tmp_path, "validate", "--hosts", "nosuch.yml")
     assert done.returncode == 2
     assert done.stderr.startswith("hwcheck: no such inventory: nosuch.yml")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
+        (["validate", "-H", "a,b"], "say validate --hosts INVENTORY"),
+        (["validate", "--hosts", "a.yml", "--hosts", "b.yml"], "--hosts is given twice: a.yml"),
+    ],
+)
+def test_fab_refuses_the_same(tmp_path: Path, argv: list[str], text: str) -> None:
+    done = fab(tmp_path, *argv)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_what_fab_itself_cannot_parse_is_its_own_exit_code(tmp_path: Path) -> None:
+    done = fab(tmp_path, "validate", "--hots", "x")
+    assert (done.returncode, done.stderr) == (1, "No idea what '--hots' is!\n")
+
+
+def fab(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    for name in ("fabfile.py", "fabric.yaml"):
+        shutil.copy(CHECKOUT / name, folder)
+    return subprocess.run(
+        [BIN / "fab", *argv], capture_output=True, text=True, cwd=folder, check=False
+    )

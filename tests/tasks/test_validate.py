@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results import schema_problem
+from hwcheck.results import CUT_OFF, schema_problem
 from tests.node.roots import Root
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
@@ -132,6 +132,51 @@ def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
     assert json.loads((run / "run.json").read_text())["interrupted"] is True
     assert {path.name for path in run.iterdir()} == FILES
     assert hwcheck(tmp_path, "report", str(run)).returncode == 3
+
+
+def test_after_kill_9_the_report_says_who_was_under_way(tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    script.chmod(0o755)
+    inventory = tmp_path / "cluster.yml"
+    inventory.write_text(
+        "all:\n  hosts:\n    away: {ansible_host: 127.0.0.1, ansible_port: 1}\n    slow:\n"
+        f"      ansible_connection: local\n      ansible_python_interpreter: {script}\n"
+        "    waits: {ansible_host: 127.0.0.2, ansible_port: 1}\n"
+    )
+    argv = [HWCHECK, "validate", "--hosts", inventory, "--forks", "1"]
+    process = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while not list(tmp_path.glob("runs/*/nodes/slow.json")):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    done = hwcheck(tmp_path, "report", "--json", str(the_run(tmp_path)))
+    assert done.returncode == 3, done.stderr
+    summary = json.loads(done.stdout)
+    reasons = {host["host"]: host["reason"] for host in summary["host_results"]}
+    assert reasons["away"].startswith("unreachable")
+    assert reasons["slow"] == f"lost: {CUT_OFF}"
+    assert reasons["waits"].startswith("not visited: the run itself ended before its turn")
+    assert "The run has no end" in summary["notes"][0]
+    (slow,) = [action for action in summary["actions"] if action["hosts"] == ["slow"]]
+    assert slow["cause"].startswith("hwcheck itself was killed")
+
+
+def test_a_disk_that_fills_up_is_one_line(small_disk: Path) -> None:
+    inventory = small_disk / "away.yml"
+    inventory.write_text("all: {hosts: {away: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
+    done = hwcheck(small_disk.parent, "validate", "--hosts", str(inventory), "--out", "disk/runs")
+    assert done.returncode == 2
+    *progress, said = done.stderr.splitlines()
+    assert said.startswith("hwcheck: cannot write to the run folder: disk/runs/")
+    assert said.endswith(": No space left on device; make room there and run again")
+    assert [text.partition(" after")[0] for text in progress] == ["away: unreachable"]
+    assert not list(small_disk.rglob("*.new"))
 
 
 def test_checks_lists_limits_with_their_sources(tmp_path: Path) -> None:

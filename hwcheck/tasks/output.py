@@ -1,0 +1,64 @@
+"""What the commands write. A reader that went away (``| head -1``) is no error; a full disk is."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Literal, TextIO, cast
+
+from rich.console import Console, RenderableType
+
+from hwcheck.errors import UsageError
+
+
+def emit(text: str, afterwards: str = "") -> None:
+    """Write to stdout, to its end.
+
+    Raises UsageError, with ``afterwards`` as what to do, when stdout is a file on a full disk.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except OSError as error:
+        unprinted(error, afterwards)
+
+
+def unprinted(error: OSError, afterwards: str = "") -> None:
+    """Give stdout up. Raises UsageError unless it was its reader who went away."""
+    mute(sys.stdout)
+    if not isinstance(error, BrokenPipeError):
+        raise UsageError(f"cannot write to stdout: {error.strerror}{afterwards}") from None
+
+
+def say(text: str) -> None:
+    """Write one line to stderr; when nobody can read it, there is nobody to tell."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        mute(sys.stderr)
+
+
+def rendered(what: RenderableType) -> str:
+    """Return what Rich would print on stdout: as wide as the terminal, in color where it has any.
+
+    Nothing is cropped: the terminal itself breaks a word that is too long for it. Printing is left
+    to ``emit``: Rich ends the program when the reader goes away.
+    """
+    stdout, paper = Console(), io.StringIO()
+    Console(
+        file=paper,
+        width=stdout.width,
+        force_terminal=stdout.is_terminal,
+        color_system=cast("Literal['standard'] | None", stdout.color_system),
+    ).print(what, crop=False)
+    return paper.getvalue()
+
+
+def mute(stream: TextIO) -> None:
+    """Lead a stream to nowhere, so that what is still in its buffer fails no more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,55 @@
+"""Several tasks on one command line: the next one runs when the one before ended with 0."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hwcheck.tasks.program import program
+from tests import factories
+from tests.factories import gpu_host, record
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the folders of three saved runs by their outcome."""
+    monkeypatch.chdir(tmp_path)
+    hosts = {
+        "pass": gpu_host("a"),
+        "fail": gpu_host("a", power_limit_w=300.0),
+        "inconclusive": record("a", None, phase="connect", reason="down"),
+    }
+    return {name: factories.saved(tmp_path, host).as_posix() for name, host in hosts.items()}
+
+
+def test_the_next_task_runs_after_one_that_ended_with_0(
+    saved: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", "report", saved["pass"], "report", "--json", saved["fail"]])
+    out, err = capfd.readouterr()
+    first, _, second = out.partition("{")
+    assert "Every check that applies passed" in first
+    assert json.loads("{" + second)["outcome"] == "fail"
+    assert (ended.value.code, err) == (1, "")
+
+
+@pytest.mark.parametrize(("first", "code"), [("fail", 1), ("inconclusive", 3), ("nosuch", 2)])
+def test_it_does_not_run_after_another_code_and_that_is_said(
+    saved: dict[str, str], capfd: pytest.CaptureFixture[str], first: str, code: int
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", "report", saved.get(first, first), "checks", "report", "x"])
+    out, err = capfd.readouterr()
+    assert ended.value.code == code
+    assert "power_limit_w [W]" not in out  # what `checks` prints
+    said = f"hwcheck: report ended with exit code {code}; not run: checks, report"
+    assert err.splitlines()[-1] == said
+
+
+def test_the_last_task_leaves_nothing_to_say(
+    saved: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        program.run(["hwcheck", "report", saved["fail"]])
+    assert capfd.readouterr().err == ""

@@ -45,5 +45,7 @@ def refuse_core_flags(flags: Any, remainder: str) -> None:
             f"-f {file}: before the task that is Invoke's own configuration file, and hwcheck "
             f"has none; for an inventory: validate --hosts {file}"
         )
+    if flags["dry"].value:
+        raise UsageError("--dry: a visit cannot be tried without making it; leave it out")
     if remainder:
         raise UsageError(f"-- {remainder}: hwcheck runs no command of yours; leave it out")

@@ -53,3 +53,14 @@ def test_the_last_task_leaves_nothing_to_say(
     with pytest.raises(SystemExit):
         program.run(["hwcheck", "report", saved["fail"]])
     assert capfd.readouterr().err == ""
+
+
+def test_a_dry_run_is_refused_and_visits_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", "--dry", "validate", "--hosts", "node1,"])
+    assert ended.value.code == 2
+    assert capfd.readouterr().err.startswith("hwcheck: --dry: a visit cannot be tried")
+    assert list(tmp_path.iterdir()) == []

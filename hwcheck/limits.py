@@ -38,9 +38,13 @@ class FromInventory:
 class FromFleet:
     """What most hosts of the run give that have the same GPUs, or for a GPU most of its model.
 
-    The limit does not apply where the inventory declares what the metric should be, nor without
-    another host to compare with.
+    A thing of the node, such as a port, is compared with that of the same name. With ``alike``
+    only those are compared that give the same value for that other metric of the check. The limit
+    does not apply where the inventory declares what the metric should be, nor without another host
+    to compare with.
     """
+
+    alike: str = ""
 
     def __str__(self) -> str:
         return "most hosts of this kind"
@@ -77,9 +81,9 @@ class Equal:
         return "= %s%s" % (self.to, "" if reference is None else " (%s)" % _plain(reference))
 
 
-def like_most(why: str) -> Equal:
+def like_most(why: str, alike: str = "") -> Equal:
     """Return the limit that warns of a host that differs from most hosts of its kind."""
-    return Equal(FromFleet(), why, "derived", "warn")
+    return Equal(FromFleet(alike), why, "derived", "warn")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ notes: NVIDIA's and Oracle's configuration checks), most of them within one node
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwcheck.fold import fold
@@ -15,6 +15,7 @@ from hwcheck.judge.evidence import Known, gpus_of, known_of
 from hwcheck.limits import FromFleet
 from hwcheck.node.check import Check
 from hwcheck.results import HostRecord, Run
+from hwcheck.text import quantity
 from hwcheck.wire import Sample, Value
 
 Kind = tuple[str, ...]
@@ -28,18 +29,20 @@ class Fleet:
 
     votes: Mapping[Key, Counter[Value]] = field(default_factory=dict)
 
-    def reference(self, check: str, sample: Sample, known: Known) -> Value | None:
+    def reference(self, check: str, metric: str, kind: Kind) -> Value | None:
         """Return what most hosts give, or in words that there is no majority.
 
         None where no other host gives anything to compare with.
         """
-        votes = self.votes.get((check, sample.metric, _kind(sample, known)), Counter())
+        votes = self.votes.get((check, metric, kind), Counter())
         if votes.total() < 2:
             return None
         (value, count), *_ = votes.most_common()
         if 2 * count > votes.total():
             return value
-        shown = ", ".join(f"{value} on {count}" for value, count in votes.most_common(SHOWN))
+        shown = ", ".join(
+            f"{quantity(value)} on {count}" for value, count in votes.most_common(SHOWN)
+        )
         return f"no majority: {shown}" + (", ..." if len(votes) > SHOWN else "")
 
 
@@ -49,12 +52,28 @@ def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         known = known_of(plan.expect, record)
         given: dict[Key, Counter[Value]] = {}
-        for check, sample in _compared(record, registry):
-            key = (check, sample.metric, _kind(sample, known))
+        for check, sample, kind in _compared(record, registry, known):
+            key = (check, sample.metric, kind)
             given.setdefault(key, Counter())[sample.value] += 1
         for key, values in given.items():
             votes.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
     return Fleet(votes)
+
+
+def kind_of(sample: Sample, by: FromFleet, others: Iterable[Sample], known: Known) -> Kind:
+    """Return what a sample must share with another for the two to be compared.
+
+    That is the board of a GPU, and for anything else the models of the node's GPUs and the name of
+    the thing; besides, the value of the metric ``by.alike`` among ``others``, of the same answer.
+    """
+    if sample.subject in known.boards:
+        kind: Kind = (known.boards[sample.subject],)
+    else:
+        kind = (*sorted(set(known.models.values())), "of " + sample.subject)
+    if not by.alike:
+        return kind
+    values = {other.subject: other.value for other in others if other.metric == by.alike}
+    return (*kind, by.alike, str(values.get(sample.subject, values.get("node", ""))))
 
 
 def same_machine(run: Run) -> dict[str, str]:
@@ -74,19 +93,17 @@ def same_machine(run: Run) -> dict[str, str]:
     }
 
 
-def _compared(record: HostRecord, registry: Mapping[str, Check]) -> Iterator[tuple[str, Sample]]:
+def _compared(
+    record: HostRecord, registry: Mapping[str, Check], known: Known
+) -> Iterator[tuple[str, Sample, Kind]]:
     for result in record.report.results if record.report else ():
         check = registry.get(result.check)
         for sample in result.samples if check else ():
             metric = check.metric(sample.metric) if check else None
-            if metric and any(isinstance(lim.operand, FromFleet) for lim in metric.limits):
-                yield result.check, sample
-
-
-def _kind(sample: Sample, known: Known) -> Kind:
-    if sample.subject in known.boards:
-        return (known.boards[sample.subject],)
-    return tuple(sorted(set(known.models.values())))
+            operands = [limit.operand for limit in metric.limits] if metric else []
+            # A metric may be compared in several ways, and each has its own votes.
+            for operand in {one for one in operands if isinstance(one, FromFleet)}:
+                yield result.check, sample, kind_of(sample, operand, result.samples, known)
 
 
 def _uuids(record: HostRecord) -> Iterator[str]:

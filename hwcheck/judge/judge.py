@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
-from hwcheck.judge.fleet import Fleet, fleet_of, same_machine
+from hwcheck.judge.fleet import Fleet, fleet_of, kind_of, same_machine
 from hwcheck.judge.p2p import judge_p2p
 from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
@@ -116,7 +116,8 @@ def _limits(
             if operand.name in known.expect:
                 yield limit, known.expect[operand.name]
         elif isinstance(operand, FromFleet):
-            most = fleet.reference(check.id, sample, known)
+            kind = kind_of(sample, operand, (other for _, other in readings), known)
+            most = fleet.reference(check.id, metric.name, kind)
             if most is not None and not declared:
                 yield limit, most
         elif isinstance(operand, FromSample):

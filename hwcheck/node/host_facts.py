@@ -72,7 +72,8 @@ class RdmaPort:
     """One port of an RDMA device. A rate that the kernel does not give is None.
 
     ``state`` and ``physical_state`` are the kernel's words (``ACTIVE``, ``LinkUp``), ``lanes`` is
-    4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has.
+    4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has. ``board`` is the
+    maker's id of the card's design (PSID), empty where the driver does not give it.
     """
 
     name: str
@@ -85,3 +86,4 @@ class RdmaPort:
     lanes: Optional[int]
     counters: Mapping[str, int]
     gids: Tuple[Gid, ...] = ()
+    board: str = ""

@@ -20,6 +20,21 @@ COUNTERS = (
 )
 """Error counters of a port (Linux ABI, stable/sysfs-class-infiniband)."""
 
+HW_COUNTERS = (
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+    "rx_icrc_encapsulated",
+    "roce_adp_retrans",
+    "roce_slow_restart",
+    "np_ecn_marked_roce_packets",
+    "rp_cnp_handled",
+)
+"""Transport counters of mlx5 (NVIDIA, Understanding mlx5 Linux Counters and Status Parameters).
+Other drivers have some of them or none."""
+
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
@@ -49,16 +64,20 @@ class RdmaReader(Tree):
             physical_state=_word(self._read(port + "phys_state")),
             rate_gbps=float(gbps.group(1)) if gbps else None,
             lanes=int(lanes.group(1)) if lanes else None,
-            counters=self._counters(port + "counters/"),
+            counters={
+                **self._counters(port + "counters/", COUNTERS),
+                **self._counters(port + "hw_counters/", HW_COUNTERS),
+            },
             gids=() if self._is_iwarp(device) else self._gids(port),
+            board=self._read(CLASS + device + "/board_id").strip(),
         )
 
     def _is_iwarp(self, device: str) -> bool:
         # iWARP devices have a GID table too, and no RoCE.
         return "RNIC" in self._read(CLASS + device + "/node_type")
 
-    def _counters(self, folder: str) -> Dict[str, int]:
-        texts = {name: self._read(folder + name).strip() for name in COUNTERS}
+    def _counters(self, folder: str, names: Tuple[str, ...]) -> Dict[str, int]:
+        texts = {name: self._read(folder + name).strip() for name in names}
         return {name: int(text) for name, text in texts.items() if text.isdigit()}
 
     def _gids(self, port: str) -> Tuple[Gid, ...]:

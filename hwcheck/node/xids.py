@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from hwcheck.node import sxids
+
 WORDS = ("NVRM: Xid", "SXid (")
 
 RESTART = "restart the node"
@@ -105,6 +107,8 @@ RECOVERY_ACTIONS = {
 }
 """What Xid 154 says that the driver now wants; None: what came before is repaired."""
 
+SXID_ACTIONS = {sxids.FATAL: FABRIC, sxids.NOTABLE: WATCH, sxids.HARMLESS: NOTHING}
+
 UNKNOWN = ("not in the catalog of this version", WATCH)
 
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}(?::[0-9a-fA-F]{2}){2})[^)]*\): (\d+)(.*)")
@@ -140,11 +144,16 @@ def parse(text: str) -> Optional[Event]:
         return Event("xid", code, found.group(1).lower() + ".0", meaning, action)
     found = SXID.match(text)
     if found:
-        fatal = found.group(3).lower() != "non-fatal"
-        meaning = "an NVSwitch error, %s by the driver's word" % found.group(3).lower()
-        action = FABRIC if fatal else NOTHING
-        return Event("sxid", int(found.group(2)), found.group(1).lower(), meaning, action)
+        code = int(found.group(2))
+        meaning, severity = sxids.look_up(code, found.group(3))
+        action = SXID_ACTIONS[severity]
+        return Event("sxid", code, found.group(1).lower(), meaning, action)
     return None
+
+
+def by_code(code: int, pci_address: str) -> Event:
+    """Return the event of a GPU of which nothing but the Xid's number is known."""
+    return Event("xid", code, pci_address, *_meaning(code, ""))
 
 
 def outstanding(events: Iterable[Event]) -> Tuple[List[Event], int]:

@@ -9,6 +9,8 @@ import pytest
 
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.judge import judge
+from hwcheck.limits import FromFleet
+from hwcheck.node import checks
 from hwcheck.results import HostRecord, Run
 from hwcheck.wire import CheckResult, Report, Sample
 from tests.factories import gpu_facts, record, run
@@ -110,3 +112,132 @@ def test_one_machine_under_two_names(second: str, alike: bool) -> None:
 def test_a_host_without_an_answer_has_no_vote() -> None:
     empty = replace(record("b", []), report=Report({}, ()))
     assert drifted(versioned("a", "570"), empty) == {}
+
+
+NDR, HDR = "MT_0000000838", "MT_0000000359"
+
+
+def ported(host: str, model: str = H200, **ports: tuple[str, str, float]) -> HostRecord:
+    """A host with RDMA ports, each with its card's design, its firmware and its rate."""
+    samples = [Sample("active_ports", len(ports), "ports")]
+    for name, (board, firmware, rate) in ports.items():
+        subject = f"port {name}/1"
+        samples += [
+            Sample("link_layer", "InfiniBand", "", subject),
+            Sample("board_id", board, "", subject),
+            Sample("linked_state", "ACTIVE", "", subject),
+            Sample("port_rate_gbps", rate, "Gb/s", subject),
+            Sample("firmware", firmware, "", subject),
+            Sample("firmware_of_most", firmware, "", subject),
+        ]
+    answer = CheckResult("infiniband_ports", "done", samples=tuple(samples))
+    return record(host, [answer], gpus=gpu_facts(2, model))
+
+
+def differing(check: str, *hosts: HostRecord) -> list[tuple[str, str, str]]:
+    """Return host, metric and subject of every warning."""
+    findings = judge(run(*hosts, checks=[check])).findings
+    return [(f.host, f.metric, f.subject) for f in findings if f.outcome == "warn"]
+
+
+COMPUTE, STORAGE = (NDR, "28.39", 400.0), (NDR, "28.39", 200.0)
+
+
+def test_a_port_is_compared_with_that_of_its_name() -> None:
+    alike = [ported(host, mlx5_0=COMPUTE, mlx5_1=STORAGE) for host in "abc"]
+    assert differing("infiniband_ports", *alike) == []
+    slow = ported("d", mlx5_0=STORAGE, mlx5_1=STORAGE)
+    assert differing("infiniband_ports", *alike, slow) == [("d", "port_rate_gbps", "port mlx5_0/1")]
+    old = ported("d", mlx5_0=(NDR, "28.36", 400.0), mlx5_1=STORAGE)
+    assert differing("infiniband_ports", *alike, old) == [("d", "firmware", "port mlx5_0/1")]
+
+
+def test_a_port_is_compared_with_its_own_design_only() -> None:
+    """Another maker's server with the same GPUs may have other cards at the same names."""
+    other = ported("d", mlx5_0=(HDR, "20.39", 200.0), mlx5_1=STORAGE)
+    alike = [ported(host, mlx5_0=COMPUTE, mlx5_1=STORAGE) for host in "abc"]
+    assert differing("infiniband_ports", *alike, other) == []
+
+
+def test_a_port_too_few() -> None:
+    alike = [ported(host, mlx5_0=COMPUTE, mlx5_1=STORAGE) for host in "abc"]
+    assert differing("infiniband_ports", *alike, ported("d", mlx5_0=COMPUTE)) == [
+        ("d", "active_ports", "node")
+    ]
+    older = [ported(host, "NVIDIA A100-SXM4-80GB", mlx5_0=(HDR, "20.39", 200.0)) for host in "de"]
+    assert differing("infiniband_ports", *alike, *older) == []
+
+
+def said(check: str, *given: tuple[str, Sample], model: str = H200) -> list[HostRecord]:
+    """Return hosts that give one sample each, of this check."""
+    return [
+        record(host, [CheckResult(check, "done", samples=(sample,))], gpus=gpu_facts(2, model))
+        for host, sample in given
+    ]
+
+
+@pytest.mark.parametrize(
+    ("check", "usual", "odd"),
+    [
+        ("gpu_count", Sample("pci_gpus", 8, "GPUs"), Sample("pci_gpus", 7, "GPUs")),
+        ("hugepages", *(Sample("transparent_huge_pages", v) for v in ("madvise", "always"))),
+        ("virtualization", Sample("hypervisor", "none"), Sample("hypervisor", "kvm")),
+        *(
+            (check, Sample(metric, usual, unit, "gpu1"), Sample(metric, odd, unit, "gpu1"))
+            for check, metric, unit, usual, odd in (
+                ("ecc_mode", "ecc_enabled", "", True, False),
+                ("gpu_model", "memory_gib", "GiB", 140, 70),
+                ("mig", "mig_enabled", "", False, True),
+                ("power_cap", "power_limit_default_w", "W", 700.0, 650.0),
+            )
+        ),
+    ],
+)
+def test_the_odd_one_out(check: str, usual: Sample, odd: Sample) -> None:
+    hosts = said(check, ("a", usual), ("b", usual), ("c", odd))
+    assert differing(check, *hosts) == [("c", odd.metric, odd.subject)]
+    unlike = said(check, ("c", odd), model="NVIDIA A40")
+    assert differing(check, *hosts[:2], *unlike) == []
+
+
+def governed(host: str, driver: str, governor: str) -> HostRecord:
+    samples = Sample("frequency_driver", driver), Sample("governor", governor)
+    return record(host, [CheckResult("cpu_governor", "done", samples=samples)], gpus=gpu_facts(2))
+
+
+def test_governors_of_one_driver_are_compared() -> None:
+    hosts = [governed(host, "intel_pstate", "performance") for host in "ab"]
+    drifted = governed("c", "intel_pstate", "powersave")
+    assert differing("cpu_governor", *hosts, drifted) == [("c", "governor", "node")]
+    other = governed("c", "amd-pstate-epp", "powersave")
+    assert differing("cpu_governor", *hosts, other) == []
+
+
+def test_yes_and_no_are_said_in_words() -> None:
+    hosts = said("mig", *((h, Sample("mig_enabled", h == "a", "", "gpu0")) for h in "ab"))
+    limits = {f.limit for f in judge(run(*hosts, checks=["mig"])).findings if f.outcome == "warn"}
+    assert limits == {"= most hosts of this kind (no majority: yes on 1, no on 1)"}
+
+
+def test_a_declared_number_of_gpus_is_no_drift() -> None:
+    hosts = said("gpu_count", *((h, Sample("pci_gpus", 8 - (h == "c"), "GPUs")) for h in "abc"))
+    a_run = run(*hosts, checks=["gpu_count"])
+    plans = tuple(replace(plan, expect={"gpus": 7}) for plan in a_run.meta.hosts)
+    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans))).findings
+    assert {(f.host, f.outcome) for f in found if f.metric == "pci_gpus"} == {
+        ("a", "fail"),
+        ("b", "fail"),
+        ("c", "pass"),
+    }
+
+
+def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
+    operands = {
+        (check, limit.operand)
+        for check in checks.load().values()
+        for metric in check.metrics
+        for limit in metric.limits
+        if isinstance(limit.operand, FromFleet) and limit.operand.alike
+    }
+    assert {check.id for check, _ in operands} == {"cpu_governor", "infiniband_ports"}
+    assert all(check.metric(operand.alike) for check, operand in operands)

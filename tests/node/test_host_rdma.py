@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hwcheck.node.checks.infiniband_ports import COUNTED
 from hwcheck.node.host_facts import Gid
+from hwcheck.node.host_rdma import COUNTERS, HW_COUNTERS
 from tests.node.roots import Root
 
 DEVICE = "sys/class/infiniband/mlx5_0/"
@@ -20,9 +22,12 @@ def infiniband(root: Root) -> None:
         "counters/link_downed": "1",
         "counters/port_xmit_data": "123456",
         "counters/port_rcv_errors": "N/A (no PMA)",
+        "hw_counters/out_of_sequence": "7",
+        "hw_counters/lifespan": "10",
     }.items():
         root.write(PORT + path, text + "\n")
     root.write(DEVICE + "fw_ver", "28.39.1002\n")
+    root.write(DEVICE + "board_id", "MT_0000000838\n")
     root.write(DEVICE + "node_type", "1: CA\n")
 
 
@@ -40,7 +45,8 @@ def test_an_infiniband_port(tmp_path: Path) -> None:
     assert (port.name, port.driver, port.firmware) == ("mlx5_0/1", "mlx5_core", "28.39.1002")
     assert (port.state, port.physical_state) == ("ACTIVE", "LinkUp")
     assert (port.link_layer, port.rate_gbps, port.lanes) == ("InfiniBand", 400.0, 4)
-    assert port.counters == {"symbol_error": 12, "link_downed": 1}
+    assert port.counters == {"symbol_error": 12, "link_downed": 1, "out_of_sequence": 7}
+    assert port.board == "MT_0000000838"
     assert port.gids == ()
 
 
@@ -49,6 +55,7 @@ def test_a_port_that_says_nothing(tmp_path: Path) -> None:
     root.write(PORT + "pkeys/0", "")
     (port,) = root.host.rdma_ports()
     assert (port.state, port.driver, port.rate_gbps, port.lanes) == ("", "", None, None)
+    assert (port.board, port.counters) == ("", {})
 
 
 def test_a_fraction_in_the_rate(tmp_path: Path) -> None:
@@ -93,3 +100,7 @@ def test_iwarp_has_no_roce(tmp_path: Path) -> None:
     gids(root)
     root.write(DEVICE + "node_type", "4: RNIC\n")
     assert root.host.rdma_ports()[0].gids == ()
+
+
+def test_every_counter_that_is_read_is_one_of_the_check() -> None:
+    assert {*COUNTERS, *HW_COUNTERS} == set(COUNTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost
+from hwcheck.limits import AtMost, like_most
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
 from hwcheck.wire import Sample
 
@@ -16,6 +16,19 @@ and amd-pstate, active mode)."""
 @check(
     metrics=[
         Metric("cpu_governor", "CPUs", "CPUs with this driver and governor"),
+        Metric("frequency_driver", "", "frequency driver of most CPUs"),
+        Metric(
+            "governor",
+            "",
+            "governor of most CPUs",
+            (
+                like_most(
+                    "Linux kernel documentation, CPU Performance Scaling: governors of one driver "
+                    "choose other frequencies, and a job waits for its slowest node",
+                    alike="frequency_driver",
+                ),
+            ),
+        ),
         Metric(
             "slow_cpus",
             "CPUs",
@@ -43,11 +56,15 @@ def cpu_governor(node: Node) -> Iterator[Sample]:
 
     Small messages and kernel launches run at the speed of one CPU core. The generic powersave
     governor pins it to its lowest clock; the one of intel_pstate or amd-pstate scales and is no
-    fault. Not applicable where the kernel does not control frequencies, as in virtual machines.
+    fault. The governor is compared with that of the node's peers that have the same driver. Not
+    applicable where the kernel does not control frequencies, as in virtual machines.
     """
     governors = node.host.cpu_governors()
     if not governors:
         raise NotApplicable("the kernel does not control CPU frequencies here")
+    driver, _, governor = max(sorted(governors), key=lambda name: governors[name]).rpartition(" ")
+    yield Sample("frequency_driver", driver or "unknown")
+    yield Sample("governor", governor)
     slow = 0
     for name, cpus in sorted(governors.items()):
         yield Sample("cpu_governor", cpus, "CPUs", "governor " + name)

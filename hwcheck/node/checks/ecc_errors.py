@@ -9,6 +9,7 @@ from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import where_supported
 from hwcheck.wire import Sample
 
+HOUR_S = 3600.0
 TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
 
 
@@ -38,6 +39,12 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                 ),
             ),
         ),
+        Metric(
+            "ecc_corrected_per_hour",
+            "errors/h",
+            "corrected errors over the time since boot, an hour at least; more where the driver "
+            "was loaded or the GPU reset later",
+        ),
         Metric("ecc_uncorrected_aggregate", "errors", "uncorrectable errors in the board's life"),
         Metric("ecc_corrected_aggregate", "errors", "corrected errors in the board's life"),
         Metric(
@@ -66,13 +73,18 @@ def ecc_errors(node: Node) -> Iterator[Sample]:
 
     An error that could not be corrected has spoiled the data of some job, and the repair of its
     cell waits for a reset. Errors before the last reset are history: their cells were replaced
-    (see row_remap and retired_pages), so counts over the board's life are kept and not judged. A
-    GPU without ECC, or with ECC off, counts nothing.
+    (see row_remap and retired_pages), so counts over the board's life are kept and not judged. The
+    rate of corrected errors is kept to be compared: neither NVIDIA nor anybody else says which one
+    is too high. A GPU without ECC, or with ECC off, counts nothing.
     """
-    yield from where_supported(node, _errors, "no GPU of this node has ECC switched on")
+    yield from where_supported(
+        node,
+        lambda gpu: _errors(gpu, node),
+        "no GPU of this node has ECC switched on",
+    )
 
 
-def _errors(gpu: Gpu) -> Iterator[Sample]:
+def _errors(gpu: Gpu, node: Node) -> Iterator[Sample]:
     errors = gpu.ecc_errors()
     if errors is None:
         return
@@ -86,3 +98,6 @@ def _errors(gpu: Gpu) -> Iterator[Sample]:
     exceeded = gpu.sram_threshold_exceeded()
     if exceeded is not None:
         yield Sample("sram_threshold_exceeded", exceeded, "", gpu.subject)
+    hours = max(1.0, node.host.uptime_s() / HOUR_S)
+    rate = round(errors.volatile_corrected / hours, 3)
+    yield Sample("ecc_corrected_per_hour", rate, "errors/h", gpu.subject)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
+from hwcheck.limits import Equal, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import where_supported
 from hwcheck.wire import Sample
@@ -12,7 +12,17 @@ from hwcheck.wire import Sample
 
 @check(
     metrics=[
-        Metric("ecc_enabled", "", "whether memory errors are corrected and counted"),
+        Metric(
+            "ecc_enabled",
+            "",
+            "whether memory errors are corrected and counted",
+            (
+                like_most(
+                    "NVML API Reference Guide, nvmlDeviceGetEccMode: a job spoiled by a flipped "
+                    "bit cannot be told from others where one of its nodes does not look"
+                ),
+            ),
+        ),
         Metric(
             "ecc_differs_from_default",
             "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.limits import Equal, FromInventory, FromSample
+from hwcheck.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -17,7 +17,12 @@ BUS = "PCI devices of vendor 10de and class 0300 or 0302 in /sys/bus/pci/devices
 
 @check(
     metrics=[
-        Metric("pci_gpus", "GPUs", "NVIDIA GPUs on the PCI bus", (DECLARED,)),
+        Metric(
+            "pci_gpus",
+            "GPUs",
+            "NVIDIA GPUs on the PCI bus",
+            (DECLARED, like_most(BUS + "; nodes with the same model are built alike")),
+        ),
         Metric(
             "nvml_gpus",
             "GPUs",

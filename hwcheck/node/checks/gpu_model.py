@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.limits import Equal, FromInventory, FromSample
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import Survey, majority
 from hwcheck.wire import Sample
+
+GIB = float(1 << 30)
+
+
+class _Kind(NamedTuple):
+    name: str
+    board: str
+    memory_gib: Optional[int]
 
 
 @check(
@@ -34,6 +42,18 @@ from hwcheck.wire import Sample
         ),
         Metric("gpu_model_of_most", "", "model that most GPUs of this node are of"),
         Metric("gpu_board_id", "", "PCI device and subsystem id of the board"),
+        Metric(
+            "memory_gib",
+            "GiB",
+            "memory of the GPU, in whole GiB",
+            (
+                like_most(
+                    "NVML API Reference Guide, nvmlDeviceGetMemoryInfo; NVIDIA Xid catalog, Xid "
+                    "168: boards of one model and PCI subsystem id have the same memory, unless "
+                    "ECC takes a part or a part is lost"
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a board of another model, for example after a repair, or a workstation's own "
@@ -48,12 +68,25 @@ def gpu_model(node: Node) -> Iterator[Sample]:
     """Read the model of each GPU, and hold it against the inventory and the rest of the node.
 
     The name alone does not tell variants of one model apart that differ in memory or power, so
-    the board's PCI ids are recorded beside it.
+    the board's PCI ids are recorded beside it, and its memory is compared over the fleet.
     """
-    models = Survey(node, lambda gpu: (gpu.name(), gpu.board_id()))
+    models = Survey(node, _identify)
     if models.found:
-        yield Sample("gpu_model_of_most", majority([name for _, (name, _) in models.found]))
-    for gpu, (name, board) in models.found:
-        yield Sample("gpu_model", name, "", gpu.subject)
-        yield Sample("gpu_board_id", board, "", gpu.subject)
+        yield Sample("gpu_model_of_most", majority([kind.name for _, kind in models.found]))
+    for gpu, kind in models.found:
+        yield Sample("gpu_model", kind.name, "", gpu.subject)
+        yield Sample("gpu_board_id", kind.board, "", gpu.subject)
+        if kind.memory_gib is not None:
+            yield Sample("memory_gib", kind.memory_gib, "GiB", gpu.subject)
     models.conclude("NVML sees no GPU")
+
+
+def _identify(gpu: Gpu) -> _Kind:
+    return _Kind(gpu.name(), gpu.board_id(), _memory_gib(gpu))
+
+
+def _memory_gib(gpu: Gpu) -> Optional[int]:
+    try:
+        return round(gpu.memory_total_bytes() / GIB)
+    except CouldNotMeasure:
+        return None  # it has no memory of its own; the model is known all the same

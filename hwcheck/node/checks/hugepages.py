@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost
+from hwcheck.limits import AtMost, like_most
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -27,7 +27,17 @@ GIB = float(1 << 30)
                 ),
             ),
         ),
-        Metric("transparent_huge_pages", "", "mode of transparent huge pages"),
+        Metric(
+            "transparent_huge_pages",
+            "",
+            "mode of transparent huge pages",
+            (
+                like_most(
+                    "Linux kernel documentation, transhuge: the mode changes how long page faults "
+                    "and copies on the host take, so one node with another becomes a straggler"
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a pool of huge pages for a program that does not run here, such as a hypervisor",
@@ -39,7 +49,7 @@ def hugepages(node: Node) -> Iterator[Sample]:
     """Read how much memory is set aside as huge pages and whether anything uses it.
 
     What is reserved and idle is missing for pinned buffers, data loaders and checkpoints. The
-    mode of transparent huge pages is recorded to find a node that differs from its peers.
+    mode of transparent huge pages is compared with that of the node's peers.
     """
     pages = node.host.huge_pages()
     if not pages.memory_bytes:

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, List
 
-from hwcheck.limits import AtLeast, Equal, FromInventory
+from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.host_facts import RdmaPort
+from hwcheck.node.supported import OfKind, among_equals
 from hwcheck.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "
 ABI = "Linux ABI, stable/sysfs-class-infiniband, "
 LINKED = "LinkUp"
 ACTIVE = "ACTIVE"
+INFINIBAND = "InfiniBand"
+HOUR_S = 3600.0
+DESIGN = ABI + "board_id: ports of cards of one design "
+SAME_PORT = ": the port of this name on a card of this design has the same place in the network"
+
+COUNTED = {
+    "symbol_error": ("errors", "symbol errors since the driver was loaded"),
+    "link_error_recovery": ("errors", "links that recovered from errors"),
+    "link_downed": ("errors", "times that the link went down"),
+    "port_rcv_errors": ("errors", "packets that came in damaged"),
+    "local_link_integrity_errors": ("errors", "times that errors passed the threshold"),
+    "excessive_buffer_overrun_errors": ("errors", "buffer overruns"),
+    # From here on the transport's: congestion and a peer that ends raise them too.
+    "out_of_sequence": ("packets", "packets received out of sequence"),
+    "packet_seq_err": ("packets", "sequence errors that the receiver reported back"),
+    "local_ack_timeout_err": ("events", "acknowledgments that did not come in time"),
+    "rnr_nak_retry_err": ("packets", "packets for which the receiver was not ready"),
+    "out_of_buffer": ("packets", "packets dropped because no receive buffer was posted"),
+    "rx_icrc_encapsulated": ("packets", "RoCE packets received with a wrong checksum"),
+    "roce_adp_retrans": ("events", "adaptive retransmissions of RoCE"),
+    "roce_slow_restart": ("events", "times that RoCE started slowly again"),
+    "np_ecn_marked_roce_packets": ("packets", "RoCE packets received with a congestion mark"),
+    "rp_cnp_handled": ("packets", "congestion notifications that slowed this port down"),
+}
+"""Counters of a port by name: unit and meaning (see hwcheck/node/host_rdma.py)."""
 
 
 @check(
@@ -31,6 +57,10 @@ ACTIVE = "ACTIVE"
                     ABI + "state; a node has RDMA devices to use at least one of their ports",
                     warn=1,
                     confidence="derived",
+                ),
+                like_most(
+                    ABI + "state: nodes of one kind are cabled alike, so a node with other ports "
+                    "active has a link too few, or one that nobody expects"
                 ),
             ),
         ),
@@ -60,20 +90,70 @@ ACTIVE = "ACTIVE"
                 ),
             ),
         ),
-        Metric("port_rate_gbps", "Gb/s", "rate of the port; 1e9 bit/s"),
-        Metric("link_layer", "", "InfiniBand or Ethernet"),
-        Metric("firmware", "", "firmware of the device"),
-        Metric("symbol_error", "errors", "symbol errors since the driver was loaded"),
-        Metric("link_error_recovery", "errors", "links that recovered from errors"),
-        Metric("link_downed", "errors", "times that the link went down"),
-        Metric("port_rcv_errors", "errors", "packets that came in damaged"),
-        Metric("local_link_integrity_errors", "errors", "times that errors passed the threshold"),
-        Metric("excessive_buffer_overrun_errors", "errors", "buffer overruns"),
+        Metric(
+            "port_rate_gbps",
+            "Gb/s",
+            "rate of the port; 1e9 bit/s",
+            (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
+        ),
+        Metric(
+            "port_rate_share",
+            "share",
+            "rate as a share of what all other ports of this design and kind of link have here; "
+            "not sent where these differ or are fewer than two",
+            (
+                AtLeast(
+                    DESIGN + "can do the same rate, and one that is alone with a lower one was "
+                    "not meant to be",
+                    warn=1.0,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "link_layer",
+            "",
+            "InfiniBand or Ethernet",
+            (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
+        ),
+        Metric("board_id", "", "design of the card by its maker (PSID)"),
+        Metric(
+            "firmware",
+            "",
+            "firmware of the device",
+            (
+                like_most(DESIGN + "take the same firmware, on whichever node", alike="board_id"),
+                Equal(
+                    FromSample("firmware_of_most"),
+                    source=DESIGN + "take the same firmware",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric("firmware_of_most", "", "firmware that most ports of this design have here"),
+        Metric(
+            "symbol_errors_per_hour",
+            "errors/h",
+            "symbol errors of an InfiniBand link over the time since boot, an hour at least",
+            (
+                AtMost(
+                    "NVIDIA NVSentinel, NIC health monitor, link counter detection: by the "
+                    "InfiniBand specification's bit error rate (below 1e-12) a link makes 120 "
+                    "symbol errors in an hour at most",
+                    warn=120,
+                    confidence="published",
+                ),
+            ),
+        ),
+        *(Metric(name, unit, meaning) for name, (unit, meaning) in COUNTED.items()),
     ],
     remedy=Remedy(
-        cause="no subnet manager, a cable or module that is not seated, or a port that is shut",
+        cause="no subnet manager, a cable or module that is not seated, a port that is shut, or "
+        "firmware and settings unlike those of the other cards",
         fix="start the subnet manager where ports stay in INIT; reseat or replace cable and module "
-        "where a link is down, narrow or counts errors",
+        "where a link is down, narrow, slow or counts errors; bring cards of one design to one "
+        "firmware",
         command="ibstat; rdma link; mlxlink -d mlx5_0 -c",
     ),
     optional="RDMA devices",
@@ -84,7 +164,9 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     A port whose link is up and that is not active has no subnet manager and carries nothing, so
     NCCL silently leaves it out or hangs. A port without a link may be one that nobody uses: it is
     recorded, and the number of active ones is held against the inventory's
-    ``hwcheck_rdma_ports``. Not applicable without RDMA devices.
+    ``hwcheck_rdma_ports``. One port of eight at half its rate halves what all of them carry. What
+    the transport counts is recorded: it grows with congestion and with every peer that ends, and
+    no figure for a healthy node is known. Not applicable without RDMA devices.
     """
     ports = node.host.rdma_ports()
     if not ports:
@@ -92,13 +174,16 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     active = sum(port.state == ACTIVE for port in ports)
     yield Sample("active_ports", active, "ports")
     for port in ports:
-        yield from _port(port)
+        yield from _port(port, [other for other in ports if _alike(port, other)])
+    yield from among_equals("firmware", [_firmware(port) for port in ports])
+    yield from _symbol_error_rates(node, ports)
 
 
-def _port(port: RdmaPort) -> Iterator[Sample]:
+def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
     subject = "port " + port.name
     yield Sample("link_layer", port.link_layer or "unknown", "", subject)
-    yield Sample("firmware", port.firmware or "unknown", "", subject)
+    if port.board:
+        yield Sample("board_id", port.board, "", subject)
     if port.physical_state != LINKED:
         state = "%s, %s" % (port.state or "unknown", port.physical_state or "unknown")
         yield Sample("port_state", state, "", subject)
@@ -106,7 +191,36 @@ def _port(port: RdmaPort) -> Iterator[Sample]:
     yield Sample("linked_state", port.state, "", subject)
     if port.rate_gbps is not None:
         yield Sample("port_rate_gbps", port.rate_gbps, "Gb/s", subject)
-    if port.lanes is not None and port.link_layer == "InfiniBand":
+        rates = {other.rate_gbps for other in alike}
+        others = rates.pop() if len(alike) >= 2 and len(rates) == 1 else None
+        if others:
+            yield Sample("port_rate_share", port.rate_gbps / others, "share", subject)
+    if port.lanes is not None and port.link_layer == INFINIBAND:
         yield Sample("port_lanes", port.lanes, "lanes", subject)
     for name, count in port.counters.items():
-        yield Sample(name, count, "errors", subject)
+        yield Sample(name, count, COUNTED[name][0], subject)
+
+
+def _alike(port: RdmaPort, other: RdmaPort) -> bool:
+    """Return whether another port has the same kind of link on a card of the same design."""
+    return (
+        other is not port
+        and bool(port.board)
+        and (other.board, other.link_layer) == (port.board, port.link_layer)
+        and other.physical_state == LINKED
+    )
+
+
+def _firmware(port: RdmaPort) -> OfKind:
+    subject = "port " + port.name
+    # A port whose design is not known is compared with none.
+    return OfKind(subject, port.board or subject, port.firmware or "unknown")
+
+
+def _symbol_error_rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:
+    for port in ports:
+        count = port.counters.get("symbol_error")
+        if count is None or port.link_layer != INFINIBAND or port.physical_state != LINKED:
+            continue
+        rate = count / max(1.0, node.host.uptime_s() / HOUR_S)
+        yield Sample("symbol_errors_per_hour", round(rate, 3), "errors/h", "port " + port.name)

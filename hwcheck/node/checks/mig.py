@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
+from hwcheck.limits import Equal, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.supported import where_supported
 from hwcheck.wire import Sample
@@ -12,7 +12,17 @@ from hwcheck.wire import Sample
 
 @check(
     metrics=[
-        Metric("mig_enabled", "", "whether the GPU is split into instances"),
+        Metric(
+            "mig_enabled",
+            "",
+            "whether the GPU is split into instances",
+            (
+                like_most(
+                    "NVIDIA Multi-Instance GPU User Guide: no peer access with MIG on, so a job "
+                    "over several nodes cannot use a node that is split"
+                ),
+            ),
+        ),
         Metric(
             "mig_change_pending",
             "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast, AtMost, FromInventory
+from hwcheck.limits import AtLeast, AtMost, FromInventory, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
@@ -25,7 +25,17 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 AtMost(DECLARED_SOURCE, fail=1.01, of=DECLARED, confidence="inventory"),
             ),
         ),
-        Metric("power_limit_default_w", "W", "power limit that the board boots with"),
+        Metric(
+            "power_limit_default_w",
+            "W",
+            "power limit that the board boots with",
+            (
+                like_most(
+                    "NVML API Reference Guide, nvmlDeviceGetPowerManagementDefaultLimit: boards of "
+                    "one model and PCI subsystem id boot with one limit; another VBIOS has another"
+                ),
+            ),
+        ),
         Metric(
             "power_limit_percent",
             "%",

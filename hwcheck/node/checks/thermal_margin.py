@@ -12,6 +12,8 @@ from hwcheck.wire import Sample
 THRESHOLDS = "NVML API Reference Guide, nvmlTemperatureThresholds_t: "
 MARGIN = "fail: at its threshold the board slows down. warn, of our own: 5 C is what the air in a "
 MARGIN += "row moves by within a day, so the threshold is reached without any change of load"
+CLOSE_C = 5
+WARM_WITHOUT_THRESHOLD_C = 80
 
 
 @check(
@@ -24,7 +26,7 @@ MARGIN += "row moves by within a day, so the threshold is reached without any ch
                 AtLeast(
                     "derived from %sNVML_TEMPERATURE_THRESHOLD_SLOWDOWN. %s" % (THRESHOLDS, MARGIN),
                     fail=1,
-                    warn=5,
+                    warn=CLOSE_C,
                     confidence="derived",
                 ),
             ),
@@ -37,7 +39,7 @@ MARGIN += "row moves by within a day, so the threshold is reached without any ch
                 AtLeast(
                     "derived from %sNVML_TEMPERATURE_THRESHOLD_MEM_MAX. %s" % (THRESHOLDS, MARGIN),
                     fail=1,
-                    warn=5,
+                    warn=CLOSE_C,
                     confidence="derived",
                 ),
             ),
@@ -51,7 +53,7 @@ MARGIN += "row moves by within a day, so the threshold is reached without any ch
                     "derived: slowdown thresholds that boards do give start at 82 C (nvidia-smi "
                     "-q, Tesla P100) and are 89 C and more on most; from 84 C a board that gives "
                     "none is taken to be at its own, from 80 C close to it",
-                    warn=79,
+                    warn=WARM_WITHOUT_THRESHOLD_C - 1,
                     fail=83,
                     confidence="derived",
                 ),
@@ -61,6 +63,21 @@ MARGIN += "row moves by within a day, so the threshold is reached without any ch
         Metric("temperature_shutdown_c", "C", "temperature at which the board switches off"),
         Metric("memory_temperature_c", "C", "memory temperature now"),
         Metric("fan_speed_percent", "%", "speed that the board intends for this fan"),
+        Metric(
+            "fan_speed_when_hot_percent",
+            "%",
+            "that speed on a GPU that is near its slowdown threshold",
+            (
+                AtLeast(
+                    "derived from NVML API Reference Guide, nvmlDeviceGetTargetFanSpeed and "
+                    "nvmlDeviceSetFanSpeed_v2: the driver adjusts fans to what the GPU needs, and "
+                    "a speed set by hand that is too low can burn it; a fan that is told to stand "
+                    "on a GPU this hot is not controlled",
+                    fail=1,
+                    confidence="derived",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a failed fan or pump, a blocked air path, a heat sink without contact, or air that "
@@ -77,7 +94,10 @@ def thermal_margin(node: Node) -> Iterator[Sample]:
     A GPU at its threshold loses half its clocks or more. The margin means the same on every
     model and under any load, unlike a temperature. Where a board gives no threshold its
     temperature is held against fixed figures. Fan speeds are what the board intends, not what the
-    fans do, and many boards stop them at idle: they are recorded.
+    fans do: a blocked fan does not show. Many boards stop them at idle, fans of one board may be
+    driven apart, and full speed harms nothing, so they are recorded; only a fan that is told to
+    stand while the GPU is about to slow down is judged. The temperature of memory without a
+    threshold is recorded too: no figure holds for all kinds of memory.
     """
     yield from per_gpu(node, _margins)
 
@@ -88,15 +108,20 @@ def _margins(gpu: Gpu) -> Iterator[Sample]:
     try:
         slowdown = gpu.temperature_slowdown_c()
     except CouldNotMeasure:
+        hot = temperature >= WARM_WITHOUT_THRESHOLD_C
         yield Sample("temperature_without_threshold_c", temperature, "C", gpu.subject)
     else:
+        hot = slowdown - temperature < CLOSE_C
         yield Sample("thermal_margin_c", slowdown - temperature, "C", gpu.subject)
         yield Sample("temperature_slowdown_c", slowdown, "C", gpu.subject)
     if shutdown is not None:
         yield Sample("temperature_shutdown_c", shutdown, "C", gpu.subject)
     yield from _memory(gpu)
     for fan, speed in enumerate(gpu.fan_speeds_percent()):
-        yield Sample("fan_speed_percent", speed, "%", "%s fan%d" % (gpu.subject, fan))
+        subject = "%s fan%d" % (gpu.subject, fan)
+        yield Sample("fan_speed_percent", speed, "%", subject)
+        if hot:
+            yield Sample("fan_speed_when_hot_percent", speed, "%", subject)
 
 
 def _memory(gpu: Gpu) -> Iterator[Sample]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal, FromInventory
+from hwcheck.limits import Equal, FromInventory, like_most
 from hwcheck.node.check import Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
@@ -21,6 +21,10 @@ from hwcheck.wire import Sample
                     source="the inventory's hwcheck_hypervisor",
                     confidence="inventory",
                 ),
+                like_most(
+                    "Linux kernel, /sys/hypervisor, CPUID and DMI: the same GPUs behind another "
+                    "hypervisor have other bandwidth, topology and counters"
+                ),
             ),
         ),
         Metric("product", "", "vendor and product of the machine by its firmware (DMI)"),
@@ -36,8 +40,9 @@ def virtualization(node: Node) -> Iterator[Sample]:
     """Record whether the node is a virtual machine or a container, and its product name.
 
     In a virtual machine PCIe topology, error counters and BAR sizes are what the hypervisor shows,
-    and access control cannot be switched off, so other checks ask this first. Judged only
-    against the inventory's ``hwcheck_hypervisor`` (``none`` for bare metal).
+    and access control cannot be switched off, so other checks ask this first. Judged against the
+    inventory's ``hwcheck_hypervisor`` (``none`` for bare metal), and without it against most hosts
+    with the same GPUs. Products may well be mixed: they are recorded.
     """
     yield Sample("hypervisor", node.host.hypervisor() or "none")
     yield Sample("product", node.host.product()[:200] or "unknown")

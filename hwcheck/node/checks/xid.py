@@ -10,6 +10,7 @@ from hwcheck.node.check import Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
+SXID = "NVIDIA Fabric Manager User Guide, NVSwitch SXid errors: "
 HOUR_S = 3600.0
 RECENT_HOURS = 24.0
 
@@ -57,8 +58,8 @@ MESSAGE_LIMIT = 10_000
         Metric(
             "fabric_events",
             "events",
-            "NVSwitch errors that the driver calls fatal",
-            (AtMost("NVIDIA Fabric Manager User Guide, NVSwitch SXid errors, fatal", fail=0),),
+            "NVSwitch errors that stall traffic until GPUs and NVSwitches are reset",
+            (AtMost(SXID + "fatal, always fatal, and non-fatal ones with that impact", fail=0),),
         ),
         Metric(
             "repair_events",
@@ -72,7 +73,8 @@ MESSAGE_LIMIT = 10_000
             "events to watch, and codes that the catalog of this version does not know",
             (
                 AtMost(
-                    CATALOG + "CONTACT_SUPPORT and UPDATE_SWFW as the next step",
+                    CATALOG + "CONTACT_SUPPORT and UPDATE_SWFW as the next step; %sother notable "
+                    "ones and broken connections" % SXID,
                     warn=0,
                     confidence="derived",
                 ),
@@ -111,6 +113,10 @@ def xid(node: Node) -> Iterator[Sample]:
     counts: Dict[str, List[xids.Event]] = {}
     for event in left:
         counts.setdefault(event.subject + " " + event.action, []).append(event)
+    texts: Dict[str, List[str]] = {}
+    for same in counts.values():
+        text = "%s: %s" % (same[0].meaning, same[0].action)
+        texts.setdefault(same[0].subject, []).append(text)
     seen = set()
     for same in counts.values():
         metric = METRICS[same[0].action]
@@ -118,8 +124,9 @@ def xid(node: Node) -> Iterator[Sample]:
             metric = OLD
         seen.add(metric)
         yield Sample(metric, len(same), "events", same[0].subject)
-        text = "%s: %s" % (same[0].meaning, same[0].action)
-        yield Sample("meaning", text, "", same[0].subject)
+        if same[0].subject in texts:
+            # One code may ask for several things, such as Xid 154 for one after the other.
+            yield Sample("meaning", "; ".join(texts.pop(same[0].subject)), "", same[0].subject)
     for metric in (*JUDGED, OLD):
         if metric not in seen:
             yield Sample(metric, 0, "events")

@@ -1,0 +1,122 @@
+"""What one node costs at idle, beside nvitop and gpustat on the same simulated GPUs.
+
+    python benchmarks/idle.py [--scenario h100x8] [--rounds 15] [--delay-ms 0 2]
+
+All three ask the same stand-in NVML library (``tests/lab/nvml/``), which ``--delay-ms`` makes as
+slow as a driver that waits for the chip. Rounds are interleaved and medians compared. hwcheck runs
+every idle check, and for a fairer match only those that read GPUs; the time of an interpreter that
+does nothing is printed beside them. See README.md beside this file for the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from hwcheck import payload
+from hwcheck.node import checks
+from hwcheck.wire import Request, to_dict
+from tests.lab.scenario import load
+
+TOOLS = Path(sys.executable).parent
+TIME_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A command and what it reads on stdin."""
+
+    name: str
+    command: Sequence[str]
+    stdin: bytes = b""
+
+
+def contenders(folder: Path, root: str, expect: Mapping[str, object]) -> list[Contender]:
+    """Return the commands; the payload is written below ``folder``."""
+    zipped = folder / "payload.pyz"
+    zipped.write_bytes(payload.build().data)
+    idle = [check for check in checks.load().values() if not check.load]
+    request = Request("bench", (), host_root=root, expect=dict(expect))
+    gpus = replace(request, checks=tuple(check.id for check in idle if check.per_gpu))
+    whole = replace(request, checks=tuple(check.id for check in idle))
+    python = sys.executable
+    return [
+        Contender("interpreter", (python, "-c", "")),
+        Contender("hwcheck, GPUs", (python, str(zipped)), json.dumps(to_dict(gpus)).encode()),
+        Contender("hwcheck, all idle", (python, str(zipped)), json.dumps(to_dict(whole)).encode()),
+        Contender("gpustat --json", (str(TOOLS / "gpustat"), "--json")),
+        Contender("nvitop -1", (str(TOOLS / "nvitop"), "-1")),
+    ]
+
+
+def once(contender: Contender, environment: Mapping[str, str]) -> float:
+    """Run it and return its wall time in s. Raises RuntimeError when it fails."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        contender.command,
+        input=contender.stdin,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "TERM": "xterm", **environment},
+        timeout=TIME_LIMIT_S,
+        check=False,
+    )
+    took = time.perf_counter() - started
+    if done.returncode:
+        raise RuntimeError(f"{contender.name}: {done.stderr.decode(errors='replace')[-500:]}")
+    return took
+
+
+def measure(scenario_name: str, delay_ms: float, rounds: int) -> dict[str, float]:
+    """Return the median wall time in s by contender."""
+    scenario = load(scenario_name)
+    slow = replace(scenario, nvml={**(scenario.nvml or {}), "delay_ms": delay_ms})
+    with tempfile.TemporaryDirectory(prefix="hwcheck-bench-") as name:
+        folder = Path(name)
+        environment, variables = slow.install(folder / "node")
+        root = str(variables.pop("hwcheck_host_root"))
+        expect = {key.removeprefix("hwcheck_"): value for key, value in variables.items()}
+        all_of_them = contenders(folder, root, expect)
+        times: dict[str, list[float]] = {one.name: [] for one in all_of_them}
+        for number in range(rounds + 1):
+            for one in all_of_them:
+                took = once(one, environment)
+                if number:  # the first round warms the caches
+                    times[one.name].append(took)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def show(scenario: str, delay_ms: float, medians: Mapping[str, float]) -> None:
+    """Print the times and the ratios."""
+    start = medians["interpreter"]
+    print(f"\n{scenario}, {delay_ms:g} ms for each NVML call")
+    print(f"{'':20}{'wall ms':>10}{'beyond start':>14}{'x gpustat':>11}{'x nvitop':>10}")
+    for name, took in medians.items():
+        gpustat, nvitop = (took / medians[peer] for peer in ("gpustat --json", "nvitop -1"))
+        wall_ms, own_ms = took * 1e3, (took - start) * 1e3
+        print(f"{name:20}{wall_ms:10.0f}{own_ms:14.0f}{gpustat:11.2f}{nvitop:10.2f}")
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="hwcheck at idle beside nvitop and gpustat")
+    parser.add_argument("--scenario", default="h100x8")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--delay-ms", type=float, nargs="+", default=[0.0, 2.0])
+    options = parser.parse_args()
+    for delay_ms in options.delay_ms:
+        show(options.scenario, delay_ms, measure(options.scenario, delay_ms, options.rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,8 +2,8 @@
 
 The library is C, in ``tests/lab/nvml/``, compiled against NVIDIA's own ``nvml.h``. It reads the
 file that ``HWLAB_NVML`` names, or else ``scenario`` beside itself, again whenever that file was
-replaced. What a scenario does not
-give is NOT_SUPPORTED, never an invented value. ``write`` raises ValueError for an unknown key.
+replaced. What a scenario does not give is NOT_SUPPORTED, never an invented value. ``write`` raises
+ValueError for an unknown key.
 
 The node::
 
@@ -88,6 +88,14 @@ Memory and errors::
                                     kind: compute, graphics, mps; pid ``self``: whoever asks;
                                     a process without name is one that NVML does not find. No
                                     ``processes``: not supported; an empty list: nobody.
+
+Events::
+
+    event_types: [xid, double_bit_ecc]      what can be listened to: KINDS of
+                                    hwcheck/node/nvml_events.py
+    events: [{type: xid, data: 79, after_s: 2}]
+                                    at most 64. Who listens is told of those that are written
+                                    from then on, and of one with after_s that long after
 
 Links::
 

@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pynvml
+
+from hwcheck.node.nvml_events import KINDS
 from tests.lab import nvml_readers as to
 from tests.lab.nvml_pairs import p2p_lines, topology_lines
 
@@ -23,6 +26,7 @@ CLOCKS = [
     for prefix in ("", "max_", "application_", "default_application_")
     for domain in ("graphics", "sm", "memory", "video")
 ]
+EVENTS = {kind: getattr(pynvml, name) for name, kind in KINDS.items() if hasattr(pynvml, name)}
 HEALTH = {"degraded_bandwidth": 0, "route_recovery": 2, "route_unhealthy": 4,
           "access_timeout_recovery": 6}  # fmt: skip
 CONFIGURATIONS = to.constants("NVML_GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_")
@@ -98,6 +102,16 @@ def process(key: str, value: object) -> to.Lines:
     known = {"pid": to.count, "kind": to.text, "name": to.text, "memory_bytes": to.count,
              **dict.fromkeys(shares, to.count)}  # fmt: skip
     return to.group(known, ("pid",))(key, {k: v for k, v in own.items() if v is not None})
+
+
+def event(key: str, value: object) -> to.Lines:
+    known = {"type": to.one_of(EVENTS), "data": to.count, "after_s": to.number}
+    return to.group(known, ("type",))(key, value)
+
+
+def event_types(key: str, value: object) -> to.Lines:
+    names = [line for name in to.listed(key, value) for line in to.one_of(EVENTS)(key, name)]
+    yield key, str(sum(int(number) for _, number in names))
 
 
 def remote(key: str, value: object) -> to.Lines:
@@ -208,6 +222,8 @@ GPU: dict[str, to.Reader] = {
     ),
     "retired_pages": to.group(kinds(to.count, "single_bit double_bit") | {"pending": to.flag}),
     "processes": to.numbered(process),
+    "event_types": event_types,
+    "events": to.numbered(event),
     "nvlinks": nvlinks,
     "fabric": fabric,
     "errors": gpu_errors,

@@ -88,7 +88,7 @@ def ask_everything(
     """Ask over the stand-in in this folder, with the package found in ``modules``."""
     own = {
         "LD_LIBRARY_PATH": str(library),
-        "FAKE_NVML": deviation,
+        "HWLAB_NVML": str(library / (deviation or "scenario")),
         "BOUND_S": str(bound_s),
         "PYTHONPATH": str(modules),
     }

@@ -1,7 +1,8 @@
 """A node made from the JSON of a case: what its bus, its kernel, NVML and NCCL would say.
 
 ``node`` holds the keys of the host that ``tests/node/fake_host.py`` lists, ``nvml_status``,
-``nvml_driver_version``, ``cuda_driver_version``, ``gpus`` and ``legs``. Each of ``gpus`` overrides
+``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs`` and ``reported_under_load``
+(absent: nothing loaded the GPUs). Each of ``gpus`` overrides
 the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
 """
 
@@ -11,13 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host_facts import KernelMessage
+from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.wire import Leg, Request
 from tests.node.fake_gpu import FakeGpu
 from tests.node.fake_host import HOST_KEYS
 from tests.node.fake_host import FakeHost as FakeHost
 
 NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
-NODE_KEYS = HOST_KEYS | NVML_KEYS | {"legs", "legs_error"}
+NODE_KEYS = HOST_KEYS | NVML_KEYS | {"legs", "legs_error", "reported_under_load"}
 
 
 class FakeNode:
@@ -57,6 +60,14 @@ class FakeNode:
             yield Leg.from_dict({"collective": collective, **leg})
         if "legs_error" in self._says:
             raise CouldNotMeasure(self._says["legs_error"])
+
+    def reported_under_load(self) -> Reported | None:
+        if "reported_under_load" not in self._says:
+            return None
+        said = dict(self._says["reported_under_load"])
+        said["messages"] = tuple(KernelMessage(**each) for each in said.get("messages", ()))
+        said["events"] = tuple(GpuEvent(**each) for each in said.get("events", ()))
+        return Reported(**said)
 
     def busy(self) -> str:
         pids = [pid for gpu in self.gpus() for pid in gpu.compute_processes()]

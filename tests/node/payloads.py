@@ -54,7 +54,9 @@ def run_payload(
     if not (modules / "hwcheck").exists():
         (modules / "hwcheck").symlink_to(ROOT / "hwcheck")
     env = {**os.environ, "PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
-    env |= {"FAKE_NVML": deviation, "LD_LIBRARY_PATH": str(library or "")}
+    env |= {"LD_LIBRARY_PATH": str(library or "")}
+    if library is not None:
+        env["HWLAB_NVML"] = str(library / (deviation or "scenario"))
     request = Request(token=TOKEN, checks=checks, host_root=str(host_root))
     process = subprocess.Popen(
         [python, "-c", CODE + before + START, json.dumps(to_dict(request))],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from hwcheck.node.host import HostReader
+from tests.lab.tree_writer import TreeWriter
 
 
 class Root:
@@ -13,24 +13,19 @@ class Root:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._tree = TreeWriter(path)
         self.host = HostReader(str(path), environment={}, home="/home/user")
 
     def write(self, path: str, text: str) -> None:
-        file = self.path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        self.write_bytes(path, text.encode())
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        file = self.path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
+        self._tree.write_bytes(path, data)
 
     def device(self, address: str, vendor: str = "0x10de", kind: str = "0x030200") -> str:
         """Make a PCI device under a port of its own; return the port's folder."""
         port = "sys/devices/pci0000:00/0000:00:" + address.split(":")[1] + ".0"
         self.write(f"{port}/{address}/vendor", vendor + "\n")
         self.write(f"{port}/{address}/class", kind + "\n")
-        link = self.path / "sys/bus/pci/devices" / address
-        link.parent.mkdir(parents=True, exist_ok=True)
-        os.symlink(f"../../../devices/{port[len('sys/devices/') :]}/{address}", link)
+        self._tree.link("sys/bus/pci/devices/" + address, f"{port}/{address}")
         return port

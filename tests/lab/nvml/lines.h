@@ -1,4 +1,4 @@
-/* What only enter.c asks of scenario.c. */
+/* What not every function asks of scenario.c. */
 #ifndef LINES_H
 #define LINES_H
 

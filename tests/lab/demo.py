@@ -1,7 +1,7 @@
 """``make demo``: six simulated hosts, four of them faulty, through ``fab validate``.
 
-``fab validate`` says where the report is; nothing is opened. Returns 0 when the four faults were found and the two
-healthy hosts passed.
+It ends by saying where the report is; nothing is opened. Returns 0 when the four faults were found
+and the two healthy hosts passed.
 """
 
 from __future__ import annotations

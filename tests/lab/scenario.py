@@ -6,7 +6,6 @@ A scenario is a YAML file::
     nvml: {...}      what NVML answers (keys: ``tests/lab/nvml.py``); null: there is no library
     host: {...}      what /proc, /sys and the kernel say (keys: ``tests/lab/host_tree.py``)
     expect: {...}    the inventory's variables without ``hwcheck_``
-    unmeasured: {check: why}     what cannot be measured on such a node even when nothing is wrong
     faults:
       name: {doc: one line, check: pcie_link, outcome: fail, also: [...], blinds: false,
              nvml: {...}, host: {...}, expect: {...}}
@@ -49,7 +48,6 @@ SCENARIO: Mapping[str, Any] = {
     "nvml": None,
     "host": {},
     "expect": {},
-    "unmeasured": {},
     "faults": {},
 }
 OVERLAYS: Mapping[str, Any] = {"nvml": {}, "host": {}, "expect": {}}
@@ -87,7 +85,6 @@ class Scenario:
     nvml: Mapping[str, Any] | None
     host: Mapping[str, Any]
     expect: Mapping[str, Any]
-    unmeasured: Mapping[str, str]
     fault: Fault | None = None
     faults: tuple[str, ...] = field(default=())
 
@@ -152,7 +149,6 @@ def load(source: Path | str, fault: str | None = None) -> Scenario:
         nvml=says["nvml"],
         host=says["host"],
         expect=says["expect"],
-        unmeasured=says["unmeasured"],
         fault=found,
         faults=tuple(known),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tests.lab.lab import Node, Prepare
-from tests.lab.scenario import Scenario, libraries, load
+from tests.lab.scenario import Scenario, load
 
 BOARDS = uuid.uuid5(uuid.NAMESPACE_URL, "urn:hwcheck:lab:boards")
 SERIAL_DIGITS = 13
@@ -34,12 +33,7 @@ def install_on(node: Node, scenario: Scenario) -> Mapping[str, object]:
     if scenario.nvml is not None:
         scenario = replace(scenario, nvml=with_own_boards(scenario.nvml, node.name))
     environment, variables = scenario.install(node.folder / "scenario")
-    # A host sees nothing of this machine's /tmp, and may outlive this process.
-    here, there = libraries(), node.folder / "libraries"
-    shutil.copytree(here, there)
-    node.environment |= {
-        name: value.replace(str(here), str(there)) for name, value in environment.items()
-    }
+    node.environment |= environment
     return variables
 
 

@@ -7,6 +7,7 @@ from typing import Iterator
 from hwcheck.limits import AtMost, FromSample
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
 from hwcheck.node.per_gpu import per_gpu
+from hwcheck.node.supported import mig_is_on
 from hwcheck.wire import Sample
 
 IDLE_UTILIZATION_PERCENT = 5
@@ -59,9 +60,18 @@ def _idle_temperature(gpu: Gpu) -> Iterator[Sample]:
     pids = gpu.compute_processes()
     if pids:
         raise CouldNotMeasure("%s is not idle: process %d uses it" % (gpu.subject, pids[0]))
-    utilization = gpu.utilization_percent()
+    utilization = _utilization_percent(gpu)
     if utilization > IDLE_UTILIZATION_PERCENT:
         raise CouldNotMeasure("%s is not idle: %d %% utilization" % (gpu.subject, utilization))
     slowdown = gpu.temperature_slowdown_c()
     yield Sample("temperature_c", gpu.temperature_c(), "C", gpu.subject)
     yield Sample("temperature_slowdown_c", slowdown, "C", gpu.subject)
+
+
+def _utilization_percent(gpu: Gpu) -> int:
+    try:
+        return gpu.utilization_percent()
+    except CouldNotMeasure:
+        if not mig_is_on(gpu):
+            raise
+        return 0  # with MIG on NVML tells none; a GPU that nobody has open does nothing

@@ -18,6 +18,9 @@ from hwcheck.results import HostPlan, HostRecord, Run
 from hwcheck.wire import CheckResult, Sample, Value
 
 ALONE = Fleet()
+MEANING = "meaning"
+"""A metric of this name says in words what the others of its subject mean."""
+
 EXIT_CODES = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}
 
 
@@ -70,6 +73,7 @@ def judge_result(
     for metric, sample in readings:
         for limit, reference in _limits(check, metric, sample, readings, known, fleet):
             findings.append(_hold(host, check, metric, sample, limit, reference))
+    findings = [_explained(finding, readings) for finding in findings]
     findings += judge_p2p(host, check.id, result.legs)
     if result.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
@@ -156,6 +160,14 @@ def _hold(
 def _must_judge(check: Check) -> bool:
     limits = [limit for metric in check.metrics for limit in metric.limits]
     return any(not isinstance(limit.operand, (FromInventory, FromFleet)) for limit in limits)
+
+
+def _explained(finding: Finding, readings: list[Reading]) -> Finding:
+    """Give a failure the node's own words for it, where the check sends them as ``meaning``."""
+    if finding.outcome == "pass" or finding.reason:
+        return finding
+    said = {sample.subject: sample.value for metric, sample in readings if metric.name == MEANING}
+    return replace(finding, reason=str(said.get(finding.subject, "")))
 
 
 def _visit_findings(record: HostRecord, known: Known) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ class Finding:
 
     ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
-    from.
+    from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
     """
 
     host: str

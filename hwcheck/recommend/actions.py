@@ -150,10 +150,10 @@ def _statement(finding: Finding) -> str:
     parts = []
     if finding.metric:
         parts.append(f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}")
-    if finding.limit:
-        parts.append(_limit(finding))
     if finding.reason:
         parts.append(line(finding.reason))
+    if finding.limit:
+        parts.append(_limit(finding))
     return "; ".join(parts) or finding.outcome
 
 

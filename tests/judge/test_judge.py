@@ -101,6 +101,17 @@ def test_a_sample_beside_not_applicable_still_counts() -> None:
     assert outcomes(hot) == [("hot", "node", "fail")]
 
 
+def test_a_failure_says_what_it_means_where_the_node_does() -> None:
+    check = replace(CHECK, metrics=(*LIMITS, Metric("meaning", "", "in words")))
+    samples = (
+        *(Sample("hot", 95, "C", "gpu0"), Sample("meaning", "it burns", "", "gpu0")),
+        *(Sample("hot", 40, "C", "gpu1"), Sample("meaning", "it is well", "", "gpu1")),
+        Sample("hot", 95, "C", "gpu2"),
+    )
+    found = judge_result("n", check, done(*samples), Known())
+    assert [finding.reason for finding in found] == ["it burns", "", ""]
+
+
 def run(*records: HostRecord, asked: tuple[str, ...] = ("persistence_mode",)) -> Run:
     plans = tuple(HostPlan(record.host, record.host) for record in records)
     return Run(Path(), RunMeta("id", "now", asked, plans), records)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Set
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.side_by_side import Job, UnderWayError
 
 
 class Bounded:
-    """Runs calls one after another in one thread of its own.
+    """Runs calls in threads of their own: those of several threads at the same time.
 
     A call that takes longer than ``timeout_s`` is given up. A thread stuck in a driver cannot be
-    ended, and a second one would hang beside it: from then on every call fails at once.
+    ended, and others would hang beside it: from then on every call fails at once, those that are
+    under way too, so that nobody waits for longer than one bound in all.
     """
 
     def __init__(self, name: str, timeout_s: float) -> None:
         self._name = name
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
-        self._calls: queue.SimpleQueue[Tuple[Callable[..., Any], Tuple[Any, ...]]] = (
-            queue.SimpleQueue()
-        )
-        self._answers: queue.SimpleQueue[Tuple[Any, Optional[Exception]]] = queue.SimpleQueue()
-        self._started = False
+        self._under_way: Set[Job] = set()
         self.hung = ""
         """What is said of every call after one that hung; empty until then."""
 
@@ -36,24 +33,19 @@ class Bounded:
         with self._lock:
             if self.hung:
                 raise CouldNotMeasure(self.hung)
-            if not self._started:
-                threading.Thread(target=self._work, daemon=True).start()
-                self._started = True
-            self._calls.put((function, args))
-            try:
-                value, error = self._answers.get(timeout=self._timeout_s)
-            except queue.Empty:
-                self.hung = "%s did not answer within %g s" % (self._name, self._timeout_s)
-                raise CouldNotMeasure(self.hung) from None
-        if error is not None:
-            raise error
-        return value
+            job = Job(function, *args)
+            self._under_way.add(job)
+        try:
+            return job.result(self._timeout_s)
+        except UnderWayError:
+            raise self._give_up() from None
+        finally:
+            with self._lock:
+                self._under_way.discard(job)
 
-    def _work(self) -> None:
-        while True:
-            function, args = self._calls.get()
-            try:
-                answer: Tuple[Any, Optional[Exception]] = (function(*args), None)
-            except Exception as error:  # handed to the caller
-                answer = (None, error)
-            self._answers.put(answer)
+    def _give_up(self) -> CouldNotMeasure:
+        with self._lock:
+            self.hung = "%s did not answer within %g s" % (self._name, self._timeout_s)
+            for job in self._under_way:
+                job.give_up(CouldNotMeasure(self.hung))
+        return CouldNotMeasure(self.hung)

@@ -9,6 +9,7 @@ from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Unio
 from hwcheck.limits import Limit
 from hwcheck.node.gpu_protocol import Gpu as Gpu
 from hwcheck.node.host_protocol import Host as Host
+from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request, Sample
 
 
@@ -51,9 +52,10 @@ class Check:
     """A registered check; ``id`` is the stem of its file and the name of its function.
 
     ``gpu``: it needs an NVIDIA GPU, and is not applicable on a node that has none and should have
-    none. ``load``: it loads the node, so it does not run on a node at work. The rest says what an
-    answer has to hold to be taken for one: with ``per_gpu`` something of every GPU; ``legs`` are
-    the legs that it times; ``optional`` names what a node may lack for the check not to apply (an
+    none. ``load``: it loads the node, so it does not run on a node at work. ``after_load``: it
+    looks back on what those checks did, so it comes after them. The rest says what an answer has to
+    hold to be taken for one: with ``per_gpu`` something of every GPU; ``legs`` are the legs that it
+    times; ``optional`` names what a node may lack for the check not to apply (an
     empty text: it applies everywhere).
     """
 
@@ -67,6 +69,7 @@ class Check:
     per_gpu: bool = False
     legs: Tuple[str, ...] = ()
     optional: str = ""
+    after_load: bool = False
 
     def metric(self, name: str) -> Optional[Metric]:
         """Return the metric of that name, or None."""
@@ -82,6 +85,7 @@ def check(
     per_gpu: bool = False,
     legs: Sequence[str] = (),
     optional: str = "",
+    after_load: bool = False,
 ) -> Callable[[Function], Check]:
     """Register a function as a check (see ``Check``). Raises ValueError without a docstring."""
 
@@ -100,6 +104,7 @@ def check(
             per_gpu,
             tuple(legs),
             optional,
+            after_load,
         )
 
     return register
@@ -130,3 +135,9 @@ class Node(Protocol):
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """Time a collective under every leg; one comes as it ends. Raises CouldNotMeasure."""
+
+    def reported_under_load(self) -> Optional[Reported]:
+        """Return what the driver reported since this visit first loaded the GPUs.
+
+        None where it did not load them.
+        """

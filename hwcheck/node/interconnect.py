@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node
 from hwcheck.node.nvlink_speed import link_gbps
 from hwcheck.node.pci_path import Place, pci_path, place_of
+from hwcheck.node.side_by_side import side_by_side
 from hwcheck.node.supported import mig_is_on
 
 
@@ -52,11 +53,18 @@ class Interconnect:
         gpus = node.gpus()
         if not gpus:
             raise CouldNotMeasure("NVML sees no GPU")
-        for number, gpu in enumerate(gpus):
+
+        def of(number: int) -> Union[Member, CouldNotMeasure]:
             try:
-                self.members.append(_member(number, gpu))
+                return _member(number, gpus[number])
             except CouldNotMeasure as error:
-                self.reasons.append(str(error))
+                return error
+
+        for answer in side_by_side(of, range(len(gpus))):
+            if isinstance(answer, Member):
+                self.members.append(answer)
+            else:
+                self.reasons.append(str(answer))
 
     def pairs(self) -> Iterator[Tuple[Member, Member]]:
         """Yield every two GPUs once."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from hwcheck.node.check import Gpu
 from hwcheck.node.collective.launch import run_legs
 from hwcheck.node.host import HostReader
+from hwcheck.node.load_watch import LoadWatch
 from hwcheck.node.nvml import Nvml
+from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request
 
 
@@ -20,6 +22,8 @@ class LiveNode:
         self._payload = payload
         self._progress = progress
         self._nvml = Nvml()
+        self._watch: Optional[LoadWatch] = None
+        self._loaded = False
 
     def gpus(self) -> Sequence[Gpu]:
         """See ``check.Node``."""
@@ -44,14 +48,26 @@ class LiveNode:
             gpus = self.gpus()
         for gpu in gpus:
             gpu.pci_address()  # a lost GPU raises here: the rest would not be this node
-        return run_legs(
+        self._watch_load(gpus)
+        for leg in run_legs(
             self.request,
             self._payload,
             collective,
             len(gpus),
             self.host.memory_available_bytes(),
             self._progress,
-        )
+        ):
+            self._loaded = self._loaded or leg.state != "not_run"
+            yield leg
+
+    def _watch_load(self, gpus: Sequence[Gpu]) -> None:
+        # Called before anything loads the GPUs; _loaded says that it did.
+        if gpus and self._watch is None:
+            self._watch = LoadWatch(self.host, self._nvml.watch_events())
+
+    def reported_under_load(self) -> Optional[Reported]:
+        """See ``check.Node``."""
+        return self._watch.reported() if self._watch and self._loaded else None
 
     def busy(self) -> str:
         """Return who works on this node (GPU processes, a scheduler's job), or an empty text.

@@ -10,14 +10,17 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 from hwcheck.node.bounded import Bounded
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.nvml_events import EventWatch
 from hwcheck.node.nvml_gpu import NvmlGpu
 from hwcheck.node.nvml_reader import (
     CorruptedInforom,
     GpuLost,
     NoPermission,
     NotSupported,
+    TimedOut,
     text,
 )
+from hwcheck.node.side_by_side import side_by_side
 
 CALL_TIMEOUT_S = 10.0
 """NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
@@ -60,8 +63,13 @@ class Nvml:
         """
         if self._gpus is None:
             count = self.ask(("nvmlDeviceGetCount",))
-            self._gpus = [self._open(index) for index in range(count)]
+            # At the same time: without persistence mode each takes seconds.
+            self._gpus = list(side_by_side(self._open, range(count)))
         return list(self._gpus)
+
+    def watch_events(self) -> EventWatch:
+        """Listen to every GPU's events from now on. Raises CouldNotMeasure."""
+        return EventWatch(self, self.gpus())
 
     def facts(self) -> List[Dict[str, Any]]:
         """Return what identifies each GPU; a key is left out where the GPU does not say.
@@ -69,7 +77,7 @@ class Nvml:
         Empty where NVML does not answer. A GPU that cannot be opened has ``index`` and ``error``.
         """
         try:
-            return [gpu.facts() for gpu in self.gpus()]
+            return list(side_by_side(NvmlGpu.facts, self.gpus()))
         except CouldNotMeasure:
             return []
 
@@ -115,6 +123,7 @@ class Nvml:
             self._pynvml.NVML_ERROR_CORRUPTED_INFOROM: CorruptedInforom,
             self._pynvml.NVML_ERROR_GPU_IS_LOST: GpuLost,
             self._pynvml.NVML_ERROR_RESET_REQUIRED: GpuLost,
+            self._pynvml.NVML_ERROR_TIMEOUT: TimedOut,
         }
         reason = ""
         kind: Type[CouldNotMeasure] = NotSupported

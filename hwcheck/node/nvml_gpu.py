@@ -105,7 +105,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
     def power_limit_default_w(self) -> float:
         """See ``check.Gpu``."""
         name = "nvmlDeviceGetPowerManagementDefaultLimit"
-        return self.number("default power limit", name) / 1000.0
+        return self.remembered(name, lambda: self.number("default power limit", name)) / 1000.0
 
     def temperature_c(self) -> int:
         """See ``check.Gpu``."""
@@ -120,7 +120,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
         kind = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
         quantity, name = "slowdown temperature", "nvmlDeviceGetTemperatureThreshold"
         try:
-            return self.number(quantity, name, kind)
+            return self.remembered((name, kind), lambda: self.number(quantity, name, kind))
         except CouldNotMeasure as error:
             try:
                 margin = self.read("thermal margin", "nvmlDeviceGetMarginTemperature")
@@ -246,10 +246,11 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return "0x%08X" % getattr(self.once("PCI ids", "nvmlDeviceGetPciInfo"), field)
 
     def _text(self, quantity: str, name: str) -> Optional[str]:
-        value = self.optional(quantity, name)
+        value = self.remembered(name, lambda: self.optional(quantity, name))
         return None if value is None else text(value)
 
     def _threshold(self, kind: str) -> Optional[int]:
         code = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_" + kind)
-        value = self.optional("temperature threshold", "nvmlDeviceGetTemperatureThreshold", code)
+        quantity, name = "temperature threshold", "nvmlDeviceGetTemperatureThreshold"
+        value = self.remembered((name, code), lambda: self.optional(quantity, name, code))
         return int(value) if value else None

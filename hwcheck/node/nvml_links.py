@@ -81,31 +81,31 @@ class LinkReader(NvmlReader):
 
     def nvlinks(self) -> List[NvLink]:
         """See ``check.Gpu``. Asked once: several checks need it."""
-        if "nvlinks" not in self._known:
-            states = self._nvlink_states()
-            speeds = self._nvlink_speeds([link for link, active in states if active])
-            self._known["nvlinks"] = [
-                NvLink(link, active, speeds.get(link)) for link, active in states
-            ]
-        found: List[NvLink] = self._known["nvlinks"]
-        return found
+        return self.remembered("nvlinks", self._nvlinks)
 
     def nvlink_to_switch(self) -> Optional[bool]:
         """See ``check.Gpu``. The first active link speaks for all."""
         active = [link.link for link in self.nvlinks() if link.active]
         if not active:
             return None
-        kind = self.optional(
-            "NVLink %d" % active[0], "nvmlDeviceGetNvLinkRemoteDeviceType", active[0]
+        kind = self.remembered(
+            "far end",
+            lambda: self.optional(
+                "NVLink %d" % active[0], "nvmlDeviceGetNvLinkRemoteDeviceType", active[0]
+            ),
         )
         return None if kind is None else kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH")
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
-        """See ``check.Gpu``."""
+        """See ``check.Gpu``. Which fields the first active link has speaks for all."""
         links = [link.link for link in self.nvlinks() if link.active]
         known = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
         fields = [field for field in known.values() if field is not None]
-        values = self.fields("NVLink errors", [(f, link) for link in links for f in fields])
+        values = self.fields("NVLink errors", [(f, link) for link in links[:1] for f in fields])
+        fields = [f for f in fields for link in links[:1] if (f, link) in values]
+        values.update(
+            self.fields("NVLink errors", [(f, link) for link in links[1:] for f in fields])
+        )
         found = []
         for link in links:
             counters = {
@@ -147,6 +147,11 @@ class LinkReader(NvmlReader):
                 + [problem for problem in problems if problem]
             ),
         )
+
+    def _nvlinks(self) -> List[NvLink]:
+        states = self._nvlink_states()
+        speeds = self._nvlink_speeds([link for link, active in states if active])
+        return [NvLink(link, active, speeds.get(link)) for link, active in states]
 
     def _nvlink_states(self) -> List[Tuple[int, bool]]:
         states: List[Tuple[int, bool]] = []

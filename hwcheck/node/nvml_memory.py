@@ -82,7 +82,7 @@ class MemoryReader(NvmlReader):
 
     def memory_total_bytes(self) -> int:
         """See ``check.Gpu``."""
-        return int(self.read("memory", "nvmlDeviceGetMemoryInfo").total)
+        return int(self.once("memory", "nvmlDeviceGetMemoryInfo").total)
 
     def memory_used_bytes(self) -> Optional[int]:
         """See ``check.Gpu``."""

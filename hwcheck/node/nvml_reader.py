@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, Optional, Protocol, Sequence, Tuple, Union
+import threading
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Hashable,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.quantities import Mode
+
+T = TypeVar("T")
 
 VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of NVML's value union by its value type (nvmlValueType_t)."""
@@ -25,6 +39,10 @@ class NoPermission(CouldNotMeasure):
 
 class GpuLost(CouldNotMeasure):
     """The GPU fell off the bus or waits for a reset: nothing can be asked of it."""
+
+
+class TimedOut(CouldNotMeasure):
+    """What was waited for did not happen in the time that NVML was given."""
 
 
 class CorruptedInforom(CouldNotMeasure):
@@ -55,11 +73,16 @@ class NvmlReader:
         self._handle = handle
         self._problem = problem
         self._known: Dict[Any, Any] = {}
+        self._lock = threading.RLock()
 
     @property
     def subject(self) -> str:
         """See ``check.Gpu``."""
         return "gpu%d" % self._index
+
+    def is_at(self, handle: Any) -> bool:
+        """Whether NVML means this GPU by a handle of its own making."""
+        return bool(self._handle) and _address(handle) == _address(self._handle)
 
     def mig_mode(self) -> Optional[Mode]:
         """See ``check.Gpu``."""
@@ -71,10 +94,18 @@ class NvmlReader:
 
     def once(self, quantity: str, name: str, *args: Any) -> Any:
         """Read what does not change while the payload runs. Raises as ``read`` does."""
-        key = (name, args)
-        if key not in self._known:
-            self._known[key] = self.read(quantity, name, *args)
-        return self._known[key]
+        return self.remembered((name, args), lambda: self.read(quantity, name, *args))
+
+    def remembered(self, key: Hashable, read: Callable[[], T]) -> T:
+        """Return what ``read`` returned the first time that this ``key`` was asked for.
+
+        What raised is asked again. Whoever asks meanwhile waits for the one answer.
+        """
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = read()
+            known: T = self._known[key]
+        return known
 
     def read(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
         """Ask NVML about this GPU. Raises CouldNotMeasure, or the kinds of it above."""
@@ -145,3 +176,7 @@ def _field(value: Any) -> Optional[int]:
     if value.nvmlReturn != 0 or not 0 <= value.valueType < len(VALUE_MEMBERS):
         return None
     return int(getattr(value.value, VALUE_MEMBERS[value.valueType]))
+
+
+def _address(handle: Any) -> Optional[int]:
+    return ctypes.cast(handle, ctypes.c_void_p).value

@@ -34,13 +34,12 @@ class TopologyReader(LinkReader):
 
     def pcie_path(self, peer: int) -> Optional[str]:
         """See ``check.Gpu``."""
-        key = ("path", peer)
-        if key not in self._known:
-            name = "nvmlDeviceGetTopologyCommonAncestor"
-            level = self.optional("path to gpu%d" % peer, name, self._peer(peer))
-            self._known[key] = None if level is None else ANCESTORS.get(int(level))
-        path: Optional[str] = self._known[key]
-        return path
+        name = "nvmlDeviceGetTopologyCommonAncestor"
+        level = self.remembered(
+            ("path", peer),
+            lambda: self.optional("path to gpu%d" % peer, name, self._peer(peer)),
+        )
+        return None if level is None else ANCESTORS.get(int(level))
 
     def p2p_status(self, peer: int) -> P2PStatus:
         """See ``check.Gpu``."""
@@ -79,15 +78,13 @@ class TopologyReader(LinkReader):
         return None if node is None or int(node) < 0 else int(node)
 
     def _peer(self, index: int) -> Any:
-        key = ("peer", index)
-        if not self._problem and key not in self._known:
-            try:
-                self._known[key] = self._nvml.ask(("nvmlDeviceGetHandleByIndex",), index)
-            except CouldNotMeasure as error:
-                raise CouldNotMeasure(
-                    "%s: its peer gpu%d: %s" % (self.subject, index, error)
-                ) from None
-        return self._known.get(key)
+        if self._problem:
+            return None  # what is asked of this GPU will say so
+        name = "nvmlDeviceGetHandleByIndex"
+        try:
+            return self.remembered(("peer", index), lambda: self._nvml.ask((name,), index))
+        except CouldNotMeasure as error:
+            raise CouldNotMeasure("%s: its peer gpu%d: %s" % (self.subject, index, error)) from None
 
     def _remote(self, link: int) -> str:
         quantity = "far end of NVLink %d" % link

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional, Tuple
+
+from hwcheck.node.host_facts import KernelMessage
 
 
 class Mode(NamedTuple):
@@ -97,3 +99,26 @@ class GpuProcess(NamedTuple):
     kind: str
     name: str
     memory_bytes: Optional[int]
+
+
+class GpuEvent(NamedTuple):
+    """What NVML reported by itself: ``kind`` as in ``nvml_events.KINDS``, ``code`` of an Xid.
+
+    ``pci_address`` is empty where it is no GPU that NVML counts.
+    """
+
+    pci_address: str
+    kind: str
+    code: int = 0
+
+
+class Reported(NamedTuple):
+    """What the driver reported meanwhile, in order, in the kernel log and as NVML's events.
+
+    The problems say why one of the two could not be listened to, or not for every GPU.
+    """
+
+    messages: Tuple[KernelMessage, ...] = ()
+    log_problem: str = ""
+    events: Tuple[GpuEvent, ...] = ()
+    events_problem: str = ""

@@ -13,10 +13,12 @@ from typing import (
     Optional,
     Tuple,
     TypeVar,
+    Union,
 )
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
 from hwcheck.node.per_gpu import per_gpu
+from hwcheck.node.side_by_side import side_by_side
 from hwcheck.wire import Sample
 
 A = TypeVar("A")
@@ -53,7 +55,7 @@ def majority(values: List[T]) -> T:
 
 
 class Survey(Generic[A]):
-    """One question put to every GPU, for checks that compare the answers.
+    """One question put to every GPU at the same time, for checks that compare the answers.
 
     ``found`` holds who answered and what, in order. A GPU for which ``ask`` returns None does
     not have the thing.
@@ -65,13 +67,17 @@ class Survey(Generic[A]):
         gpus = node.gpus()
         if not gpus:
             self._reasons.append("NVML sees no GPU")
-        for gpu in gpus:
+
+        def of(gpu: Gpu) -> Tuple[Gpu, Union[A, CouldNotMeasure, None]]:
             try:
-                answer = ask(gpu)
+                return gpu, ask(gpu)
             except CouldNotMeasure as error:
-                self._reasons.append(str(error))
-                continue
-            if answer is not None:
+                return gpu, error
+
+        for gpu, answer in side_by_side(of, gpus):
+            if isinstance(answer, CouldNotMeasure):
+                self._reasons.append(str(answer))
+            elif answer is not None:
                 self.found.append((gpu, answer))
 
     def conclude(self, missing: str) -> None:

@@ -17,7 +17,7 @@ def catalogue(checks: Iterable[Check]) -> Group:
 
 
 def _check(check: Check) -> Iterator[Text | Padding]:
-    kind = "loads the node" if check.load else "idle"
+    kind = "loads the node" if check.load else "after the load" if check.after_load else "idle"
     yield Text.assemble((check.id, "bold"), f"  ({kind}{', GPU' if check.gpu else ''})")
     yield Padding(check.doc.partition("\n\n")[0].replace("\n", " "), (0, 0, 0, 2))
     for metric in check.metrics:

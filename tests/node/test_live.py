@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 from hwcheck.node import live
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.live import LiveNode
+from hwcheck.node.nvml_events import EventWatch
+from hwcheck.node.nvml_reader import NotSupported
 from hwcheck.wire import Leg, Request
 from tests.node.fakes import FakeNode
 from tests.node.payloads import run_payload
@@ -29,6 +31,22 @@ class FakeNvml:
     def __init__(self, says: Mapping[str, Any]) -> None:
         node = FakeNode(says)
         self.status, self.gpus = node.nvml_status, node.gpus
+
+    def watch_events(self) -> EventWatch:
+        return EventWatch(NoNvml(), [])
+
+
+class NoNvml:
+    """A driver that has no events."""
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        raise NotSupported("Not Supported")
+
+    def constant(self, name: str) -> Any:
+        raise NotSupported(name)
+
+    def error_text(self, code: int) -> str:
+        raise NotSupported(str(code))
 
 
 def _node(root: Path, says: Mapping[str, Any], **request: Any) -> LiveNode:

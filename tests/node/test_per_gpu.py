@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -22,6 +23,28 @@ def test_each_gpu_that_fails_is_named_and_costs_only_itself() -> None:
     assert got == [("gpu1", "width"), ("gpu1", "generation"), ("gpu2", "width")]
     expected = "^gpu0: lost; gpu2: pcie_link_generation: Not Supported$"
     with pytest.raises(CouldNotMeasure, match=expected):
+        next(samples)
+
+
+def test_the_gpus_are_read_at_the_same_time_and_answer_in_order() -> None:
+    together = threading.Barrier(4)
+
+    def meet(gpu: Gpu) -> Iterator[Sample]:
+        together.wait(10)  # broken unless all four are there
+        yield Sample("width", 16, subject=gpu.subject)
+
+    samples = list(per_gpu(FakeNode({"gpus": [{}] * 4}), meet))
+    assert [sample.subject for sample in samples] == ["gpu0", "gpu1", "gpu2", "gpu3"]
+
+
+def test_what_came_before_an_unforeseen_error_is_kept() -> None:
+    def broken(gpu: Gpu) -> Iterator[Sample]:
+        yield Sample("width", 16, subject=gpu.subject)
+        raise KeyError(gpu.subject)
+
+    samples = per_gpu(FakeNode({"gpus": [{}]}), broken)
+    assert next(samples).subject == "gpu0"
+    with pytest.raises(KeyError):
         next(samples)
 
 

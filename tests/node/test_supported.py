@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,13 @@ def test_a_survey_keeps_who_answered_and_ends_with_who_could_not() -> None:
     ]
     with pytest.raises(CouldNotMeasure, match=r"^gpu1: GPU is lost$"):
         survey.conclude("none")
+
+
+def test_a_survey_asks_all_at_the_same_time() -> None:
+    together = threading.Barrier(3)
+    survey = Survey(node({}, {}, {}), lambda gpu: together.wait(10))  # broken unless all are there
+    assert [gpu.subject for gpu, _ in survey.found] == ["gpu0", "gpu1", "gpu2"]
+    assert sorted(place for _, place in survey.found) == [0, 1, 2]
 
 
 def test_a_survey_that_all_answered_ends_well() -> None:

@@ -31,6 +31,14 @@ def test_a_check_with_its_limit_its_source_and_its_kind() -> None:
         assert part in text
 
 
+def test_when_a_check_runs_is_said() -> None:
+    registry = checks.load()
+    text = shown(*(registry[name] for name in ("xid", "all_reduce", "faults_under_load")))
+    heads = ("xid  (idle, GPU)", "all_reduce  (loads the node)")
+    for head in (*heads, "faults_under_load  (after the load, GPU)"):
+        assert head in text
+
+
 def test_every_check_and_every_source_is_listed() -> None:
     registry = checks.load()
     text = " ".join(shown(*registry.values()).split())

@@ -12,8 +12,10 @@ from hwcheck.node.check import Check
 def load() -> Dict[str, Check]:
     """Return every check by its id. Works from the zip as well.
 
-    Checks that load the node come last: what is measured at idle must be measured before them.
+    Checks that load the node come after the others: what is measured at idle must be measured
+    before them. Those that look back on the load are the last.
     """
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     found = [getattr(importlib.import_module(__name__ + "." + name), name) for name in names]
-    return {check.id: check for check in sorted(found, key=lambda check: (check.load, check.id))}
+    found.sort(key=lambda check: (check.after_load, check.load, check.id))
+    return {check.id: check for check in found}

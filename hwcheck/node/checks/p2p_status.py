@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from hwcheck.limits import Equal
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect, Member, nvlinks
 from hwcheck.node.quantities import P2PStatus
+from hwcheck.node.side_by_side import side_by_side
 from hwcheck.node.supported import majority
 from hwcheck.wire import Sample
 
@@ -106,23 +107,31 @@ def p2p_status(node: Node) -> Iterator[Sample]:
 
 def _ask(found: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[str]]:
     """Return every ordered pair that answered, and why the others did not."""
+
+    def ask(one: Member) -> List[Union[_Pair, CouldNotMeasure]]:
+        return [_pair(found, one, other) for other in members if one is not other]
+
     pairs: List[_Pair] = []
     reasons = list(found.reasons)
-    for one in members:
-        for other in members:
-            if one is other:
-                continue
-            first, second = sorted((one, other), key=lambda member: member.number)
-            models = sorted((one.model, other.model))
-            try:
-                status = one.gpu.p2p_status(other.number)
-                kind = (models[0], models[1], found.path(first, second))
-            except CouldNotMeasure as error:
-                reasons.append(str(error))
-                continue
-            subject = "%s-%s" % (one.subject, other.subject)
-            pairs.append(_Pair(subject, kind, nvlinks(one, other) > 0, status))
+    for answers in side_by_side(ask, members):
+        for answer in answers:
+            if isinstance(answer, _Pair):
+                pairs.append(answer)
+            else:
+                reasons.append(str(answer))
     return pairs, reasons
+
+
+def _pair(found: Interconnect, one: Member, other: Member) -> Union[_Pair, CouldNotMeasure]:
+    first, second = sorted((one, other), key=lambda member: member.number)
+    models = sorted((one.model, other.model))
+    try:
+        status = one.gpu.p2p_status(other.number)
+        kind = (models[0], models[1], found.path(first, second))
+    except CouldNotMeasure as error:
+        return error
+    subject = "%s-%s" % (one.subject, other.subject)
+    return _Pair(subject, kind, nvlinks(one, other) > 0, status)
 
 
 def _samples(pair: _Pair) -> Iterator[Sample]:

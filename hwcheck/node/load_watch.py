@@ -1,0 +1,55 @@
+"""What the driver reports while a visit loads the node: the kernel log and NVML's events."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence
+
+from hwcheck.node import xids
+from hwcheck.node.check import CouldNotMeasure, Host
+from hwcheck.node.host_facts import KernelMessage
+from hwcheck.node.nvml_events import EventWatch
+from hwcheck.node.quantities import Reported
+
+
+class LoadWatch:
+    """Takes note of where the kernel log stands, and listens from now on."""
+
+    def __init__(self, host: Host, events: EventWatch) -> None:
+        self._host = host
+        self._events = events
+        self._before: Sequence[KernelMessage] = ()
+        self._log_problem = ""
+        try:
+            self._before = host.kernel_log(xids.WORDS).messages
+        except CouldNotMeasure as error:
+            self._log_problem = str(error)
+
+    def reported(self) -> Reported:
+        """Return what came since; what could not be listened to is named in it."""
+        messages: List[KernelMessage] = []
+        problem = self._log_problem
+        if not problem:
+            try:
+                messages = newer(self._before, self._host.kernel_log(xids.WORDS).messages)
+            except CouldNotMeasure as error:
+                problem = str(error)
+        events = self._events.events()
+        return Reported(tuple(messages), problem, tuple(events), self._events.problem)
+
+
+def newer(before: Sequence[KernelMessage], now: Sequence[KernelMessage]) -> List[KernelMessage]:
+    """Return the messages that were not there before.
+
+    By their text and number, not by their time: the clock that stamps the log and the one that
+    counts the seconds since boot drift apart by minutes on a node that is up for months.
+    """
+    known: Dict[str, int] = {}
+    for message in before:
+        known[message.text] = known.get(message.text, 0) + 1
+    found = []
+    for message in now:
+        if known.get(message.text, 0):
+            known[message.text] -= 1
+        else:
+            found.append(message)
+    return found

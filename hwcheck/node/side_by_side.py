@@ -1,0 +1,76 @@
+"""Calls side by side, each in a daemon thread: one stuck in a driver does not hold up the exit.
+
+``concurrent.futures`` joins its threads when the interpreter ends, and would wait for it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+_idle: List["queue.SimpleQueue[Job]"] = []
+"""Threads that wait for their next call, by the queue that they read."""
+
+
+class UnderWayError(Exception):
+    """A call has not ended yet."""
+
+
+class Job:
+    """A call that begins at once, in a thread that has nothing else to do."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        self._function, self._args = function, args
+        self._answers: queue.SimpleQueue[Tuple[Any, Optional[BaseException]]] = queue.SimpleQueue()
+        try:
+            orders = _idle.pop()
+        except IndexError:
+            orders = queue.SimpleQueue()
+            threading.Thread(target=_work, args=(orders,), daemon=True).start()
+        orders.put(self)
+
+    def result(self, timeout_s: Optional[float] = None) -> Any:
+        """Return what the call returned or raise what it raised; to be asked once.
+
+        Raises UnderWayError when it takes longer.
+        """
+        try:
+            value, error = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            raise UnderWayError from None
+        if error is not None:
+            raise error
+        return value
+
+    def give_up(self, error: Exception) -> None:
+        """Let whoever waits for the call get this error instead; the call itself goes on."""
+        self._answers.put((None, error))
+
+    def run(self) -> Tuple[Any, Optional[BaseException]]:
+        """Make the call."""
+        try:
+            return self._function(*self._args), None
+        except BaseException as error:  # handed to whoever asked for the call
+            return None, error
+
+    def answer(self, answer: Tuple[Any, Optional[BaseException]]) -> None:
+        """Hand over what ``run`` returned."""
+        self._answers.put(answer)
+
+
+def side_by_side(work: Callable[[A], T], items: Iterable[A]) -> Iterator[T]:
+    """Yield ``work(item)`` of each item in order; all of them run at the same time."""
+    for job in [Job(work, item) for item in items]:
+        yield job.result()
+
+
+def _work(orders: "queue.SimpleQueue[Job]") -> None:
+    while True:
+        job = orders.get()
+        answer = job.run()
+        _idle.append(orders)  # before the answer: who gets it may have the next call at once
+        job.answer(answer)

@@ -60,8 +60,16 @@ def contenders(folder: Path, root: str, expect: Mapping[str, object]) -> list[Co
     ]
 
 
-def once(contender: Contender, environment: Mapping[str, str]) -> float:
-    """Run it and return its wall time in s. Raises RuntimeError when it fails."""
+@dataclass(frozen=True)
+class Took:
+    """Wall time in s, and how much of it the payload spent after its imports (0 for others)."""
+
+    wall_s: float
+    measuring_s: float = 0.0
+
+
+def once(contender: Contender, environment: Mapping[str, str]) -> Took:
+    """Run it and return what it took. Raises RuntimeError when it fails."""
     started = time.perf_counter()
     done = subprocess.run(
         contender.command,
@@ -74,11 +82,14 @@ def once(contender: Contender, environment: Mapping[str, str]) -> float:
     took = time.perf_counter() - started
     if done.returncode:
         raise RuntimeError(f"{contender.name}: {done.stderr.decode(errors='replace')[-500:]}")
-    return took
+    if not contender.stdin:
+        return Took(took)
+    report = json.loads(done.stdout.splitlines()[-1].partition(b" ")[2])["report"]
+    return Took(took, report["duration_s"])
 
 
-def measure(scenario_name: str, delay_ms: float, rounds: int) -> dict[str, float]:
-    """Return the median wall time in s by contender."""
+def measure(scenario_name: str, delay_ms: float, rounds: int) -> dict[str, Took]:
+    """Return the medians by contender."""
     scenario = load(scenario_name)
     slow = replace(scenario, nvml={**(scenario.nvml or {}), "delay_ms": delay_ms})
     with tempfile.TemporaryDirectory(prefix="hwcheck-bench-") as name:
@@ -87,24 +98,31 @@ def measure(scenario_name: str, delay_ms: float, rounds: int) -> dict[str, float
         root = str(variables.pop("hwcheck_host_root"))
         expect = {key.removeprefix("hwcheck_"): value for key, value in variables.items()}
         all_of_them = contenders(folder, root, expect)
-        times: dict[str, list[float]] = {one.name: [] for one in all_of_them}
+        times: dict[str, list[Took]] = {one.name: [] for one in all_of_them}
         for number in range(rounds + 1):
             for one in all_of_them:
                 took = once(one, environment)
                 if number:  # the first round warms the caches
                     times[one.name].append(took)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return {name: _median(taken) for name, taken in times.items()}
 
 
-def show(scenario: str, delay_ms: float, medians: Mapping[str, float]) -> None:
+def _median(taken: Sequence[Took]) -> Took:
+    wall_s = statistics.median(one.wall_s for one in taken)
+    return Took(wall_s, statistics.median(one.measuring_s for one in taken))
+
+
+def show(scenario: str, delay_ms: float, medians: Mapping[str, Took]) -> None:
     """Print the times and the ratios."""
-    start = medians["interpreter"]
-    print(f"\n{scenario}, {delay_ms:g} ms for each NVML call")
-    print(f"{'':20}{'wall ms':>10}{'beyond start':>14}{'x gpustat':>11}{'x nvitop':>10}")
+    start_s = medians["interpreter"].wall_s
+    print(f"\n{scenario}, {delay_ms:g} ms for each NVML call; ms")
+    heads = ("wall", "beyond start", "measuring", "x gpustat", "x nvitop")
+    print(" " * 20 + "".join(f"{head:>14}" for head in heads))
     for name, took in medians.items():
-        gpustat, nvitop = (took / medians[peer] for peer in ("gpustat --json", "nvitop -1"))
-        wall_ms, own_ms = took * 1e3, (took - start) * 1e3
-        print(f"{name:20}{wall_ms:10.0f}{own_ms:14.0f}{gpustat:11.2f}{nvitop:10.2f}")
+        figures = [took.wall_s, took.wall_s - start_s, took.measuring_s]
+        ratios = [took.wall_s / medians[peer].wall_s for peer in ("gpustat --json", "nvitop -1")]
+        shown = [f"{figure * 1e3:14.0f}" for figure in figures]
+        print(f"{name:20}" + "".join(shown) + "".join(f"{ratio:14.2f}" for ratio in ratios))
 
 
 def main() -> None:

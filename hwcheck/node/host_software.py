@@ -11,7 +11,7 @@ from typing import List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host_facts import TorchStack
-from hwcheck.node.torch_stack import version_in_name
+from hwcheck.node.nccl_library import version_in_name
 from hwcheck.node.tree import Tree, contents
 
 BOOT = (

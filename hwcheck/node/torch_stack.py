@@ -12,11 +12,11 @@ import re
 import sys
 from importlib import metadata
 
+from hwcheck.node.nccl_library import version_in_name
 from hwcheck.node.tree import contents
 
 VERSION = re.compile(r"""^__version__\b[^=\n]*=\s*["']([^"'\n]+)""", re.MULTILINE)
 NCCL_WHEEL = re.compile(r"nvidia-nccl-\w+")
-NCCL_LIBRARY = re.compile(r"libnccl\.so\.(\d+(?:\.\d+)+)\Z")
 
 
 def main() -> None:
@@ -43,12 +43,6 @@ def nccl_version() -> str:
     wheel = NCCL_WHEEL.search(wanted)
     library = os.path.realpath(os.path.join(sys.prefix, "lib", "libnccl.so.2"))
     return (_installed(wheel.group()) if wheel else "") or version_in_name(library)
-
-
-def version_in_name(library: str) -> str:
-    """Return ``2.26.2`` of ``libnccl.so.2.26.2``; empty where the name has no full version."""
-    found = NCCL_LIBRARY.search(library)
-    return found.group(1) if found else ""
 
 
 def _installed(distribution: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.node import torch_stack
-from hwcheck.node.torch_stack import nccl_version, torch_version, version_in_name
+from hwcheck.node.torch_stack import nccl_version, torch_version
 
 
 @pytest.fixture
@@ -61,19 +61,6 @@ def test_nccl_of_a_conda_environment(site: Path) -> None:
     (site / "lib/libnccl.so.2.21.5").touch()
     (site / "lib/libnccl.so.2").symlink_to("libnccl.so.2.21.5")
     assert nccl_version() == "2.21.5"
-
-
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [
-        ("/usr/lib/libnccl.so.2.26.2", "2.26.2"),
-        ("libnccl.so.2", ""),
-        ("/opt/libnccl.so.2.26.2.bak", ""),
-        ("", ""),
-    ],
-)
-def test_version_in_name(name: str, version: str) -> None:
-    assert version_in_name(name) == version
 
 
 def test_the_answer_is_one_line_of_json(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

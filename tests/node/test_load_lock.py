@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_it_is_free_again_after_an_error() -> None:
     assert take()
 
 
-def test_a_kernel_that_grants_no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_lock, "NAME", "/nonexistent/lock")
+def test_a_kernel_that_grants_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_lock, "NAME", str(tmp_path / "missing" / "lock"))
     with pytest.raises(CouldNotMeasure, match="no load lock: No such file or directory"):
         take()

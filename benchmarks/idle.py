@@ -46,7 +46,7 @@ def contenders(folder: Path, root: str, expect: Mapping[str, object]) -> list[Co
     """Return the commands; the payload is written below ``folder``."""
     zipped = folder / "payload.pyz"
     zipped.write_bytes(payload.build().data)
-    idle = [check for check in checks.load().values() if not check.load]
+    idle = [check for check in checks.load().values() if not (check.load or check.after_load)]
     request = Request("bench", (), host_root=root, expect=dict(expect))
     gpus = replace(request, checks=tuple(check.id for check in idle if check.per_gpu))
     whole = replace(request, checks=tuple(check.id for check in idle))

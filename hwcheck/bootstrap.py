@@ -170,5 +170,6 @@ else:
 
         traceback.print_exc()
         say("error", phase="run", reason="the payload crashed: %r" % error)
+sys.stdout.flush()
 sys.stderr.flush()
-sys.exit(code)
+os._exit(code)  # at once, whatever a thread waits for in a driver

@@ -1,15 +1,11 @@
 """Read an Ansible inventory: ``ansible-inventory`` says what it means, this file takes what we use.
 
-ansible-core runs as a program of its own (it is GPL), once per command.
+It runs once per command.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +13,18 @@ from typing import Any
 
 import yaml
 
-from hwcheck import share
+from hwcheck import ansible, share
 from hwcheck.errors import UsageError
-from hwcheck.host_vars import HostVars, expectations
+from hwcheck.expectations import expectations
+from hwcheck.host_vars import HostVars
+from hwcheck.limit_pattern import refuse_hollow
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
-"""A host's name is a file name in the run folder."""
+NAME_CHARACTERS = 200
+"""A host's name is a file name in the run folder, which may have 255 bytes with what follows it."""
+ADDRESS_CHARACTERS = 255
+"""More than any DNS name has (RFC 1035, section 2.3.4)."""
+SHOWN_CHARACTERS = 300
 
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"} | {
     "ansible.builtin.ssh": "ssh",
@@ -80,7 +82,7 @@ class Cluster:
     warnings: tuple[str, ...] = ()
 
 
-def read(source: str, limit: str = "") -> Cluster:
+def read(source: str, limit: str | None = None) -> Cluster:
     """Read an inventory file, folder, script or comma-separated list of hosts.
 
     ``limit`` is an Ansible pattern (``h100:!node03``). Raises UsageError, one line, when the
@@ -88,21 +90,27 @@ def read(source: str, limit: str = "") -> Cluster:
     or two hosts are this machine (``Connector.prepare`` finds two names for another one).
     """
     source = _locate(source)
-    # In one word each: a pattern may begin with a dash.
-    command = [sys.executable, "-m", "ansible", "inventory", "--list", f"--inventory={source}"]
-    done = _ansible(command + ([f"--limit={limit}"] if limit else []))
-    if done.returncode != 0:
-        _blame_variables(Path(source))
-        raise UsageError(f"{source}: {_ansible_error(done.stderr)}")
-    listing = json.loads(done.stdout)
-    names = list(dict.fromkeys(_names(listing, "all")))
+    if limit is not None:
+        refuse_hollow(limit)
+    try:
+        listing = ansible.list_inventory(source, limit)
+    except ansible.AnsibleError as error:
+        _blame_variables(source)
+        raise UsageError(f"{_shown(source)}: {error}") from None
+    names = list(dict.fromkeys(_names(listing.groups, "all")))
     if not names:
         which = f"no host matches --limit {limit}" if limit else "the inventory names no host"
-        raise UsageError(f"{source}: {which}; `ansible-inventory -i {source} --graph` lists them")
-    variables = listing["_meta"]["hostvars"]
-    hosts = tuple(_host(HostVars(name, variables.get(name, {}), source)) for name in names)
-    _refuse_twins(hosts, source)
-    return Cluster(hosts, source, _warnings(done.stderr))
+        see = f"`ansible-inventory -i {_shown(source)} --graph` lists them"
+        raise UsageError(f"{_shown(source)}: {which}; {see}")
+    variables = listing.groups["_meta"]["hostvars"]
+    hosts = tuple(_host(HostVars(name, variables.get(name, {}), _shown(source))) for name in names)
+    _refuse_twins(hosts, _shown(source))
+    return Cluster(hosts, source, listing.warnings)
+
+
+def _shown(source: str) -> str:
+    """Return the inventory's name for a message; a list of a thousand hosts is no name."""
+    return source if len(source) <= SHOWN_CHARACTERS else source[:SHOWN_CHARACTERS] + " ..."
 
 
 def _locate(source: str) -> str:
@@ -110,19 +118,25 @@ def _locate(source: str) -> str:
         raise UsageError("--hosts is empty; name an Ansible inventory file, or hosts as `node1,`")
     if "," in source:
         return source
-    path = share.find(source)
+    try:
+        path = share.find(source)
+    except OSError:  # a name that no file system takes
+        path = None
     if path is None:
         raise UsageError(
-            f"no such inventory: {source}; name an Ansible inventory file, or hosts as `node1,`"
+            f"no such inventory: {_shown(source)}; "
+            "name an Ansible inventory file, or hosts as `node1,`"
         )
     if path.is_file() and path.suffix in {".yml", ".yaml"}:
         _check_yaml(path, source)
     return str(path)
 
 
-def _blame_variables(source: Path) -> None:
+def _blame_variables(source: str) -> None:
     """Find the broken variables file: Ansible says what is wrong with it, and not which it is."""
-    folder = source if source.is_dir() else source.parent
+    if "," in source:
+        return
+    folder = Path(source) if Path(source).is_dir() else Path(source).parent
     for kind in ("group_vars", "host_vars"):
         for path in sorted((folder / kind).rglob("*")):
             if path.is_file() and not path.read_bytes().startswith(b"$ANSIBLE_VAULT"):
@@ -142,30 +156,8 @@ def _check_yaml(path: Path, source: str) -> None:
         raise UsageError(f"{source}:{line}: not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise UsageError(f"{source}: not YAML: {' '.join(str(error).split())}") from None
-
-
-def _ansible(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {
-        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1",
-        "ANSIBLE_DEPRECATION_WARNINGS": "0",
-        "ANSIBLE_NOCOLOR": "1",
-    }
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, check=False
-    )
-
-
-def _ansible_error(stderr: str) -> str:
-    """Reduce Ansible's message to one line: the error and where it is."""
-    errors = re.findall(r"^\[?ERROR\]?!?:? (.*)", stderr, re.MULTILINE)
-    origin = re.search(r"^Origin: (.*:\d+)(?::\d+)?$", stderr, re.MULTILINE)
-    causes = re.findall(r"<<< caused by >>>\s+(.*)", stderr)
-    parts = [*errors[-1:], *causes[:1]] or stderr.strip().splitlines()[-1:] or ["ansible failed"]
-    return " ".join(": ".join(parts).split()) + (f" ({origin.group(1)})" if origin else "")
-
-
-def _warnings(stderr: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"^\[WARNING\]: (.*)", stderr, re.MULTILINE))
+    except RecursionError:
+        raise UsageError(f"{source}: not an inventory: its YAML is nested too deeply") from None
 
 
 def _names(listing: Mapping[str, Any], group: str) -> Iterator[str]:
@@ -178,7 +170,14 @@ def _names(listing: Mapping[str, Any], group: str) -> Iterator[str]:
 def _host(variables: HostVars) -> Host:
     name = variables.host
     if not HOST_NAME.match(name):
-        raise UsageError(f"{variables.source}: {name!r}: not a host name")
+        raise UsageError(f"{variables.source}: {name[:80]!r}: not a host name")
+    if len(name) > NAME_CHARACTERS:
+        problem = f"a host name of {len(name)} characters; {NAME_CHARACTERS} fit into a file name"
+        raise UsageError(f"{variables.source}: {name[:40]}...: {problem}")
+    address = variables.text("ansible_host", "ansible_ssh_host") or name
+    if len(address) > ADDRESS_CHARACTERS:
+        problem = f"an address of {len(address)} characters; at most {ADDRESS_CHARACTERS}"
+        raise variables.error("ansible_host", problem)
     connection = variables.text("ansible_connection") or "ssh"
     if connection not in CONNECTIONS:
         raise variables.error("ansible_connection", f"{connection!r} is not ssh or local")
@@ -187,7 +186,7 @@ def _host(variables: HostVars) -> Host:
         _refuse_unsupported(variables)
     return Host(
         name=name,
-        address=variables.text("ansible_host", "ansible_ssh_host") or name,
+        address=address,
         port=variables.port("ansible_port", "ansible_ssh_port"),
         user=variables.text("ansible_user", "ansible_ssh_user"),
         connection=CONNECTIONS[connection],

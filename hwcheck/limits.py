@@ -50,7 +50,37 @@ class FromFleet:
         return "most hosts of this kind"
 
 
-Operand = Union[FromSample, FromInventory, FromFleet]
+@dataclass(frozen=True)
+class FromModel:
+    """What a healthy GPU of the subject's model reaches, from ``hwcheck/models``.
+
+    A subject whose model is not there has nothing to be held against: inconclusive, or with
+    ``known_only`` the limit does not apply, where another one holds for all.
+    """
+
+    figure: str
+    known_only: bool = False
+
+    def __str__(self) -> str:
+        return "the model's " + self.figure
+
+
+@dataclass(frozen=True)
+class FromSlot:
+    """What is usual in the same slot (``gpu3``) over the hosts of the run with the same board.
+
+    The median over the hosts plus ``margin``, or plus their scatter where that is more. The limit
+    does not apply where fewer than five hosts tell it.
+    """
+
+    margin: float
+
+    def __str__(self) -> str:
+        return "(the same slot over the hosts + %g)" % self.margin
+
+
+Operand = Union[FromSample, FromInventory, FromFleet, FromModel, FromSlot]
+OPERANDS = (FromSample, FromInventory, FromFleet, FromModel, FromSlot)
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,7 @@ class Equal:
     @property
     def operand(self) -> Optional[Operand]:
         """Where the reference comes from, or None for a constant."""
-        return self.to if isinstance(self.to, (FromSample, FromInventory, FromFleet)) else None
+        return self.to if isinstance(self.to, OPERANDS) else None
 
     def judge(self, value: Value, reference: Optional[Value]) -> str:
         """Return pass, or ``otherwise``. ``reference`` is the operand's value."""

@@ -38,7 +38,8 @@ from hwcheck.node.main import main
 path = os.path.abspath(os.path.dirname(__file__))
 request = json.load(sys.stdin)
 request.setdefault("token", "hand")
-request.setdefault("checks", list(checks.load()))
+if "checks" not in request:
+    request["checks"] = list(checks.load())
 # main takes stdin for its lifeline: give it one that lives as long as this process.
 reader, writer = os.pipe()
 os.dup2(reader, 0)
@@ -51,7 +52,10 @@ def beat():
 
 
 threading.Thread(target=beat, daemon=True).start()
-sys.exit(main(request, path))
+code = main(request, path)
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(code)  # at once, whatever a thread waits for in a driver
 '''
 
 # Every shell takes these words as they are: no quote but the outer ones, no backslash, no newline,

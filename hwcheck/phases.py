@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, replace
 
 CONNECT = "connect"
 BANNER = "banner"
@@ -25,7 +27,8 @@ class Deadlines:
 
     ``hello_s`` runs from the command to the first frame (shell profile, sudo, interpreter start),
     ``run_s`` from there to the report; without any frame for ``silence_s`` the host is lost (the
-    payload says that it lives every 5 s).
+    payload says that it lives every 5 s). ``visit_s`` bounds them all together: ``begun`` sets
+    ``end`` (time.monotonic) for one visit, and ``within`` holds a phase to it.
     """
 
     connect_s: float = 10.0
@@ -35,6 +38,16 @@ class Deadlines:
     push_s: float = 60.0
     run_s: float = 300.0
     silence_s: float = 30.0
+    visit_s: float = math.inf
+    end: float = math.inf
+
+    def begun(self) -> Deadlines:
+        """Return the deadlines of a visit that begins now."""
+        return replace(self, end=time.monotonic() + self.visit_s)
+
+    def within(self, seconds: float) -> float:
+        """Return how long a phase may take that has so many seconds of its own, at least 0."""
+        return max(0.0, min(seconds, self.end - time.monotonic()))
 
 
 class VisitError(Exception):

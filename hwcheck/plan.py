@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster, Host
 from hwcheck.results import HostPlan, RunMeta
 from hwcheck.wire import Request
@@ -17,17 +18,29 @@ NODE_SETTINGS = {"torch_python", "host_root"}
 
 @dataclass(frozen=True)
 class Profile:
-    """How long a visit may take: the load checks together, and the whole visit."""
+    """How long a visit may take: the collectives together, the load, and the whole visit.
+
+    What the visit takes beside both is the rest of ``timeout_s``: two imports of torch, the
+    cool-down, and legs that hang.
+    """
 
     budget_s: float
+    load_s: float
     timeout_s: float
+
+    def lasting(self, duration_s: float) -> Profile:
+        """Return the profile with a load of this duration."""
+        return replace(self, load_s=duration_s, timeout_s=self.timeout_s - self.load_s + duration_s)
 
 
 PROFILES: Mapping[str, Profile] = {
-    "quick": Profile(budget_s=45, timeout_s=240),
-    "standard": Profile(budget_s=240, timeout_s=900),
-    "burn_in": Profile(budget_s=900, timeout_s=3600),
+    "quick": Profile(budget_s=45, load_s=20, timeout_s=300),
+    "standard": Profile(budget_s=240, load_s=180, timeout_s=1200),
+    "burn_in": Profile(budget_s=900, load_s=3600, timeout_s=7200),
 }
+LASTS_AS_TOLD = "burn_in"
+"""The profile whose load lasts as long as the operator says."""
+LONGEST_LOAD_S = 14 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +61,22 @@ def make_plan(
     limit: str = "",
     force: bool = False,
     timeout_s: float | None = None,
+    duration_s: float | None = None,
     payload_sha256: str = "",
 ) -> Plan:
-    """Plan a run of these checks on every host of the cluster."""
+    """Plan a run of these checks on every host of the cluster.
+
+    ``duration_s`` is how long the load lasts, of the profile that lets itself be told. Raises
+    UsageError where that does not go with the profile or with ``timeout_s``.
+    """
     budget = PROFILES[profile]
+    if duration_s is not None:
+        budget = _lasting(profile, duration_s)
+    if timeout_s is not None and timeout_s <= budget.load_s and profile == LASTS_AS_TOLD:
+        raise UsageError(
+            f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
+            "give --duration less"
+        )
     hosts = tuple(HostPlan(host.name, host.address, _expected(host)) for host in cluster.hosts)
     meta = RunMeta(
         id="",
@@ -69,6 +94,7 @@ def make_plan(
             checks=checks,
             profile=profile,
             budget_s=budget.budget_s,
+            load_s=budget.load_s,
             expect=_expected(host),
             torch_python=host.expect.get("torch_python", ""),
             host_root=host.expect.get("host_root", "/"),
@@ -77,6 +103,14 @@ def make_plan(
         for host in cluster.hosts
     }
     return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s)
+
+
+def _lasting(profile: str, duration_s: float) -> Profile:
+    if profile != LASTS_AS_TOLD:
+        raise UsageError(f"--duration: it goes with --profile {LASTS_AS_TOLD}")
+    if duration_s > LONGEST_LOAD_S:
+        raise UsageError(f"--duration: at most {LONGEST_LOAD_S / 3600:g} h")
+    return PROFILES[profile].lasting(duration_s)
 
 
 def _expected(host: Host) -> dict[str, Any]:

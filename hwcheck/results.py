@@ -1,8 +1,9 @@
 """The run folder: write, read, validate.
 
 ``runs/<UTC time>-<short id>/`` holds ``run.json`` (what was asked), ``nodes/<host>.json`` (what
-each node answered) and ``nodes/<host>.log`` (everything else that it wrote). That is enough to
-judge and render again with no node. Formats: ``docs/result-format.md`` and ``hwcheck/schema/``.
+each node answered), ``nodes/<host>.log`` (everything else that it wrote) and ``series/<host>.json``
+(its load over time). That is enough to judge and render again with no node.
+``docs/result-format.md`` has the formats.
 """
 
 from __future__ import annotations
@@ -11,20 +12,17 @@ import json
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
-import jsonschema
-
-from hwcheck import __version__
+from hwcheck import __version__, series
 from hwcheck.errors import UsageError
 from hwcheck.files import replace_text, writing_to
+from hwcheck.node.load.records import LoadRun
+from hwcheck.schema_check import schema_problem as schema_problem
 from hwcheck.wire import Report, to_dict, to_json
 
 FORMAT = 1
@@ -124,11 +122,14 @@ class RunFolder:
         """Make a new folder under ``out`` and write ``run.json``.
 
         ``meta.id`` and ``meta.started`` are set here. Raises UsageError when ``out`` cannot be
-        written to.
+        written to, or when what was asked could not be read back.
         """
         started = utc_now()
         stamp = started.replace("-", "").replace(":", "")
         meta = replace(meta, id=f"{stamp}-{secrets.token_hex(3)}", started=started)
+        problem = schema_problem(to_dict(meta), "run")
+        if problem:  # found now, and not when every host has been loaded
+            raise UsageError(f"this run cannot be recorded: {problem}")
         folder = cls(out / meta.id, meta)
         made = [parent for parent in folder.path.parents if not parent.exists()]
         try:
@@ -148,6 +149,13 @@ class RunFolder:
         """Write ``nodes/<host>.json``. Raises DiskError."""
         with writing_to(self.path):
             replace_text(self.path / "nodes" / f"{record.host}.json", to_json(record) + "\n")
+
+    def write_series(self, host: str, load: Mapping[str, Any]) -> None:
+        """Write ``series/<host>.json``, as the node sent it. Raises DiskError."""
+        file = _series_file(self.path, host)
+        with writing_to(self.path):
+            file.parent.mkdir(exist_ok=True)
+            replace_text(file, to_json(load) + "\n")
 
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``. Raises DiskError."""
@@ -202,9 +210,19 @@ def read_run(path: Path) -> Run:
     return Run(path, meta, tuple(records))
 
 
+def read_series(path: Path, host: str) -> LoadRun | None:
+    """Read a host's load from a run folder; None where it had none. Raises UsageError."""
+    file = _series_file(path, host)
+    return series.unpack(_read_json(file, "series")) if file.exists() else None
+
+
+def _series_file(path: Path, host: str) -> Path:
+    return path / "series" / f"{host}.json"
+
+
 def _read_json(path: Path, schema: str) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
     except OSError as error:
         raise UsageError(f"not a run folder: {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -216,65 +234,5 @@ def _read_json(path: Path, schema: str) -> dict[str, Any]:
     return data
 
 
-def schema_problem(data: Any, schema: str) -> str:
-    """Return what breaks ``schema`` (run, host, report, result) in one line, or an empty text.
-
-    A thing that is there twice breaks it too: one of the two would go unseen. fastjsonschema
-    decides, because jsonschema takes 20 ms for one host; jsonschema explains.
-    """
-    try:
-        _compiled(schema)(data)
-    except fastjsonschema.JsonSchemaValueException as refusal:
-        error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
-        if error is None:
-            return str(refusal.message)[:200]
-        where = "/".join(str(part) for part in error.absolute_path) or "top level"
-        return f"{where}: {error.message[:200]}"
-    return _repeated(data, schema)
-
-
-def _repeated(data: Mapping[str, Any], schema: str) -> str:
-    """Return what is there twice, or an empty text; ``data`` fits the schema."""
-    if schema == "run":
-        return _twice("host", (host["name"] for host in data["hosts"]))
-    if schema == "host":
-        return _repeated(data["report"], "report") if data["report"] else ""
-    if schema == "report":
-        results = data["results"]
-        inside = (_repeated(result, "result") for result in results)
-        return _twice("result", (result["check"] for result in results)) or next(
-            filter(None, inside), ""
-        )
-    if schema == "result":
-        samples = ((sample["metric"], sample["subject"]) for sample in data["samples"])
-        legs = ((leg["collective"], leg["leg"]) for leg in data["legs"])
-        return _twice("sample", samples) or _twice("leg", legs)
-    return ""
-
-
-def _twice(what: str, names: Iterable[object]) -> str:
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            return f"{what} {name!r} is there twice"[:200]
-        seen.add(name)
-    return ""
-
-
-@cache
-def _compiled(schema: str) -> Callable[[Any], Any]:
-    # fastjsonschema ends at draft 7; the schema uses nothing that came later but "$defs" as a name.
-    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(draft | _document(schema))
-    return compiled
-
-
-@cache
-def _validator(schema: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(_document(schema))
-
-
-@cache
-def _document(schema: str) -> dict[str, Any]:
-    text = resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")
-    return {"$ref": f"#/$defs/{schema}", "$defs": json.loads(text)["$defs"]}
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

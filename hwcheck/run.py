@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.visit import Listener, Visit
@@ -184,7 +185,12 @@ class _FanOut:
                 if name in self._running:
                     self._progress(Event(name, "progress", text))
 
-        return Listener(record, lambda text: self._folder.append_log(name, text), say)
+        def keep(series: dict[str, Any]) -> None:
+            with self._lock:
+                if name in self._running:
+                    self._folder.write_series(name, series)
+
+        return Listener(record, lambda text: self._folder.append_log(name, text), say, keep)
 
     def _finish(self, record: HostRecord) -> None:
         self._folder.write_host(record)

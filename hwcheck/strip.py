@@ -1,6 +1,8 @@
-"""Leave out of a Python file what nobody reads on a node: comments, docstrings, limits, remedies.
+"""Leave out of a Python file what nobody reads on a node.
 
-What remains stays on its line, so a traceback from a node names the line of the source.
+That is comments, docstrings, annotations, the methods of protocols, the limits and remedies of
+checks, and the imports that only these needed: a node compiles the rest at every visit. What
+remains stays on its line, so a traceback from a node names the line of the source.
 """
 
 from __future__ import annotations
@@ -14,25 +16,36 @@ from dataclasses import dataclass
 # A check's limits and remedy are for the controller, which has them itself.
 FOR_THE_CONTROLLER = {"metrics": "()", "remedy": "None"}
 
+# These annotations of a class say what a record is made of; any other says no more than "a field".
+TELLING = {"ClassVar", "InitVar", "KW_ONLY"}
 
-@dataclass(frozen=True, order=True)
+
+# Line from 1, column in bytes from 0, as ast counts them.
+_Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
 class _Cut:
-    """From and to (line, column in bytes), as ast counts them, and what stands there instead."""
+    """From where to where, and what stands there instead."""
 
-    start: tuple[int, int]
-    end: tuple[int, int]
+    start: _Place
+    end: _Place
     instead: str = ""
 
 
 def strip(source: str) -> str:
     """Return Python source without what nobody reads on a node; it does the same.
 
-    Comments above the first statement stay: a licence may stand there. Raises SyntaxError.
+    Comments above the first statement stay: a licence may stand there. Who asks for annotations
+    gets none, or ``int`` for every field of a record. Importing a module is taken to do nothing
+    but define its names. Raises SyntaxError.
     """
     tree = ast.parse(source)
-    cuts = sorted([*_comments(source, tree), *_docstrings(tree), *_declarations(tree)])
+    gone: set[ast.AST] = set()
+    cuts = [*_comments(source, tree), *_docstrings(tree), *_declarations(tree, gone)]
+    cuts += [*_protocols(tree, gone), *_annotations(source, tree, gone), *_imports(tree, gone)]
     lines = source.encode("utf-8").splitlines(keepends=True)
-    for cut in reversed(cuts):
+    for cut in reversed(_outermost(cuts)):
         (first, left), (last, right) = cut.start, cut.end
         head, tail = lines[first - 1][:left], lines[last - 1][right:]
         kept = cut.instead.encode() + b"\n" * (last - first)
@@ -41,14 +54,23 @@ def strip(source: str) -> str:
     return b"".join(lines).decode("utf-8")
 
 
+def _outermost(cuts: list[_Cut]) -> list[_Cut]:
+    """Return the cuts in order, without those that lie in another one."""
+    cuts.sort(key=lambda cut: (cut.start, -cut.end[0], -cut.end[1]))
+    kept: list[_Cut] = []
+    for cut in cuts:
+        if not kept or cut.start >= kept[-1].end:
+            kept.append(cut)
+    return kept
+
+
 def _comments(source: str, tree: ast.Module) -> Iterator[_Cut]:
     first = tree.body[0].lineno if tree.body else 0
     rows = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         row, column = token.start
         if token.type == tokenize.COMMENT and row > first:
-            left = len(rows[row - 1][:column].rstrip().encode("utf-8"))
-            yield _Cut((row, left), (row, len(rows[row - 1].encode("utf-8"))))
+            yield _Cut(_behind(rows, row, column), (row, len(rows[row - 1].encode("utf-8"))))
 
 
 def _docstrings(tree: ast.Module) -> Iterator[_Cut]:
@@ -58,9 +80,8 @@ def _docstrings(tree: ast.Module) -> Iterator[_Cut]:
             yield _cut(text, '"."')  # not empty: a check must have one
 
 
-def _declarations(tree: ast.Module) -> Iterator[_Cut]:
+def _declarations(tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
     """Cut what the decorator of a check declares, and the constants that only it used."""
-    gone: set[ast.AST] = set()
     for node in tree.body:
         for call in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
             if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "check":
@@ -87,6 +108,86 @@ def _unused_constants(tree: ast.Module, gone: set[ast.AST]) -> list[ast.Assign]:
     ]
 
 
+def _protocols(tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
+    """Cut the bodies of protocols: they are for the type checker, and no class inherits them."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and "Protocol" in (
+            getattr(b, "id", "") for b in node.bases
+        ):
+            gone.update(node.body)
+            first = node.body[0]
+            decorators = getattr(first, "decorator_list", [])
+            row = min([first.lineno, *(each.lineno for each in decorators)])
+            yield _Cut((row, first.col_offset), _end(node.body[-1]), "pass")
+
+
+def _annotations(source: str, tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
+    rows = source.splitlines()
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    arrows = [_behind(rows, *token.start) for token in tokens if token.string == "->"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            gone.add(node.annotation)
+            yield _Cut(_after(node, node.arg), _end(node.annotation))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns:
+            gone.add(node.returns)
+            yield _returns(node.returns, arrows)
+    for assigned, in_class in _annotated(tree, in_class=False):
+        if in_class or assigned.value is None:
+            if not TELLING & set(_names(assigned.annotation, set())):
+                gone.add(assigned.annotation)
+                yield _cut(assigned.annotation, "int")
+        else:
+            gone.add(assigned.annotation)
+            yield _Cut(_end(assigned.target), _end(assigned.annotation))
+
+
+def _returns(annotation: ast.expr, arrows: list[_Place]) -> _Cut:
+    start, (row, column) = _start(annotation), _end(annotation)
+    if start[0] == row:
+        return _Cut(max(arrow for arrow in arrows if arrow < start), (row, column))
+    # Its lines need brackets around them, so the last one of list[...] stays.
+    return _Cut(start, (row, column - 1), "[")
+
+
+def _annotated(node: ast.AST, *, in_class: bool) -> Iterator[tuple[ast.AnnAssign, bool]]:
+    """Yield what is annotated and whether it makes a field of a class."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.AnnAssign):
+            yield child, in_class
+        elif isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _annotated(child, in_class=isinstance(child, ast.ClassDef))
+        else:
+            yield from _annotated(child, in_class=in_class)
+
+
+def _imports(tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
+    """Cut imports of names that nothing left uses, nor hands on by ``as`` or ``__all__``."""
+    used = {*_names(tree, gone), *_handed_on(tree)}
+    for node in tree.body:
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        kept = [] if future else [name for name in node.names if _is_needed(name, used)]
+        if len(kept) < len(node.names):
+            text = ""
+            if kept:
+                node.names = kept
+                text = ast.unparse(node)
+            yield _cut(node, text)
+
+
+def _handed_on(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets):
+            yield from ast.literal_eval(node.value)
+
+
+def _is_needed(name: ast.alias, used: set[str]) -> bool:
+    bound = name.asname or name.name.split(".")[0]
+    return bound in used or name.name in ("*", name.asname)
+
+
 def _names(node: ast.AST, gone: set[ast.AST]) -> Iterator[str]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
@@ -97,8 +198,27 @@ def _names(node: ast.AST, gone: set[ast.AST]) -> Iterator[str]:
             yield from _names(child, gone)
 
 
-def _cut(node: ast.stmt | ast.expr, instead: str) -> _Cut:
+_Node = ast.stmt | ast.expr | ast.arg
+
+
+def _cut(node: _Node, instead: str) -> _Cut:
+    return _Cut(_start(node), _end(node), instead)
+
+
+def _start(node: _Node) -> _Place:
+    return node.lineno, node.col_offset
+
+
+def _end(node: _Node) -> _Place:
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
-    start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
-    return _Cut(start, end, instead)
+    return node.end_lineno, node.end_col_offset
+
+
+def _after(node: _Node, text: str) -> _Place:
+    return node.lineno, node.col_offset + len(text.encode("utf-8"))
+
+
+def _behind(rows: list[str], row: int, column: int) -> _Place:
+    """Return the end of what stands before a place that tokenize counted, in bytes."""
+    return row, len(rows[row - 1][:column].rstrip().encode("utf-8"))

@@ -16,6 +16,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 PROTOCOL = 1
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 """A host that writes more than this is cut off: 8 GPUs need about 20 kB."""
+SERIES_LIMIT_BYTES = 4 * 1024 * 1024
+"""What the samples of a load may take of it: 8 GPUs need at most about 600 kB."""
 
 Value = Union[int, float, str, bool]
 
@@ -108,14 +110,16 @@ class Request:
     """What the controller asks of one node; sent as JSON on stdin.
 
     ``expect`` holds the inventory's expectations with the ``hwcheck_`` prefix removed
-    (``{"gpus": 8}``); ``budget_s`` bounds the load checks of this visit together; without a sign
-    of life on stdin for ``lifeline_s`` the payload ends itself.
+    (``{"gpus": 8}``); ``budget_s`` bounds the collectives of this visit together, ``load_s`` the
+    load that heats the GPUs; without a sign of life on stdin for ``lifeline_s`` the payload ends
+    itself.
     """
 
     token: str
     checks: Tuple[str, ...]
     profile: str = "quick"
     budget_s: float = 45.0
+    load_s: float = 20.0
     expect: Mapping[str, Any] = field(default_factory=dict)
     torch_python: str = ""
     host_root: str = "/"
@@ -167,8 +171,8 @@ def marker(token: str) -> str:
 def frame(token: str, kind: str, **body: Any) -> str:
     """Return one frame, newline included.
 
-    ``kind`` is hello, alive, progress, result, report or error. A frame is one line of ASCII, so
-    no locale on the way can damage it.
+    ``kind`` is hello, alive, progress, series, result, report or error. A frame is one line of
+    ASCII, so no locale on the way can damage it.
     """
     return marker(token) + json.dumps(dict(body, kind=kind), allow_nan=False) + "\n"
 

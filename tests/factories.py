@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run, RunFolder, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
-
 
 MIB = 1024 * 1024
 CHECKS = (
@@ -64,7 +64,7 @@ def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:
         ranks=ranks,
         state="done",
         library="NCCL 2.27.5",
-        env={"p2p_off": {"NCCL_P2P_DISABLE": "1"}}.get(name, {}),
+        env=planned_env(name) or {},
         sizes=sizes(peak_gbps, ranks=ranks, spread=spread, largest=largest),
         duration_s=4.2,
     )
@@ -209,7 +209,7 @@ def gpu_host(
 ) -> HostRecord:
     """A healthy host with 8 GPUs."""
     legs = (leg(), leg("p2p_off", 40.0), leg("net", 9.0)) if legs is None else legs
-    gpus = gpu_facts(name=gpu_name, nvlink_links=nvlink_links)
+    gpus = gpu_facts(values.get("nvml_gpus", 8), gpu_name, nvlink_links)
     return record(host, results(legs, **values), gpus=gpus)
 
 

@@ -47,7 +47,7 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
-def refusal(source: object, limit: str = "") -> str:
+def refusal(source: object, limit: str | None = None) -> str:
     with pytest.raises(UsageError) as caught:
         inventory.read(str(source), limit)
     text = str(caught.value)
@@ -229,3 +229,32 @@ def test_no_secret_in_the_printed_host(tmp_path: Path) -> None:
     (host,) = inventory.read(str(file)).hosts
     assert host.become_password == "hunter2"
     assert "hunter2" not in repr(host)
+
+
+def test_names_and_addresses_that_no_file_or_dns_takes(tmp_path: Path) -> None:
+    file = tmp_path / "long.yml"
+    file.write_text(f"all:\n  hosts:\n    {'n' * 201}:\n")
+    assert "a host name of 201 characters; 200 fit into a file name" in refusal(file)
+    file.write_text(f"all:\n  hosts:\n    a: {{ansible_host: {'n' * 256}}}\n")
+    assert "a: ansible_host: an address of 256 characters; at most 255" in refusal(file)
+
+
+def test_yaml_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    file = tmp_path / "deep.yml"
+    file.write_text("[" * 5000)
+    assert refusal(file) == f"{file}: not an inventory: its YAML is nested too deeply"
+
+
+def test_a_long_list_of_hosts_is_read_and_named_shortly() -> None:
+    hosts = [f"node{number:04}" for number in range(1000)]
+    assert len(inventory.read(",".join(hosts)).hosts) == 1000
+    assert len(refusal(",".join(hosts), "nosuch")) < 1000
+
+
+def test_a_path_that_no_file_system_takes() -> None:
+    assert "no such inventory" in refusal("x" * 5000)
+
+
+@pytest.mark.parametrize("limit", ["", "[", "!"])
+def test_a_hollow_limit_is_refused(cluster: Path, limit: str) -> None:
+    assert refusal(cluster, limit).startswith("--limit ")

@@ -2,11 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, Limit
+from hwcheck.limits import (
+    AtLeast,
+    AtMost,
+    Equal,
+    FromInventory,
+    FromModel,
+    FromSample,
+    FromSlot,
+    Limit,
+)
 from hwcheck.wire import Value
 
 MAXIMUM = FromSample("width_max")
 GPUS = FromInventory("gpus")
+FIGURE = FromModel("bf16_tflops")
 FLOOR = AtLeast("source", fail=75, warn=99)
 SHARE = AtLeast("source", fail=0.5, warn=1.0, of=MAXIMUM)
 CEILING = AtMost("source", fail=0.85, warn=0.7, of=MAXIMUM)
@@ -57,6 +67,17 @@ def test_a_number_is_not_held_against_text(value: Value, reference: Value) -> No
         (AtLeast("source", fail=1.0, of=MAXIMUM), None, "fail unless >= 1 x width_max"),
         (AtMost("source", warn=0.7, of=MAXIMUM), 90, "warn unless <= 0.7 x width_max (63)"),
         (AtMost("source"), None, ""),
+        (AtLeast("s", fail=0.8, of=FIGURE), None, "fail unless >= 0.8 x the model's bf16_tflops"),
+        (
+            AtMost("s", warn=1.0, of=FromSlot(10)),
+            70.0,
+            "warn unless <= 1 x (the same slot over the hosts + 10) (70)",
+        ),
+        (
+            AtLeast("s", fail=0.8, of=FIGURE),
+            700.0,
+            "fail unless >= 0.8 x the model's bf16_tflops (560)",
+        ),
     ],
 )
 def test_text(limit: Limit, reference: Value | None, text: str) -> None:
@@ -71,9 +92,11 @@ def test_text(limit: Limit, reference: Value | None, text: str) -> None:
         (FLOOR, None),
         (SHARE, MAXIMUM),
         (CEILING, MAXIMUM),
+        (Equal(FIGURE, "source"), FIGURE),
+        (AtLeast("source", fail=0.8, of=FIGURE), FIGURE),
     ],
 )
-def test_operand(limit: Limit, operand: FromSample | FromInventory | None) -> None:
+def test_operand(limit: Limit, operand: FromSample | FromInventory | FromModel | None) -> None:
     assert limit.operand == operand
 
 

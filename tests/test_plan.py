@@ -1,5 +1,8 @@
 """From hosts and options to requests."""
 
+import pytest
+
+from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster, Host
 from hwcheck.plan import PROFILES, make_plan
 
@@ -31,6 +34,32 @@ def test_time_follows_the_profile_unless_told() -> None:
     assert quick.requests["a"].budget_s == PROFILES["quick"].budget_s
     assert quick.timeout_s == PROFILES["quick"].timeout_s
     assert make_plan(CLUSTER, (), "quick", timeout_s=5).timeout_s == 5
+    assert quick.requests["a"].load_s == PROFILES["quick"].load_s == 20
     budgets = [profile.budget_s for profile in PROFILES.values()]
     assert budgets == sorted(budgets)
-    assert all(profile.budget_s < profile.timeout_s for profile in PROFILES.values())
+    for profile in PROFILES.values():
+        # Two imports of torch may take 120 s each, and a leg that hangs 40 s beyond its budget.
+        assert profile.budget_s + profile.load_s + 180 < profile.timeout_s
+
+
+def test_burn_in_lasts_as_told() -> None:
+    plan = make_plan(CLUSTER, (), "burn_in", duration_s=8 * 3600)
+    assert plan.requests["b"].load_s == 8 * 3600
+    usual = PROFILES["burn_in"]
+    assert plan.timeout_s - 8 * 3600 == usual.timeout_s - usual.load_s
+    assert make_plan(CLUSTER, (), "burn_in", duration_s=600, timeout_s=900).timeout_s == 900
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "why"),
+    [
+        ("quick", {"duration_s": 60}, "--duration: it goes with --profile burn_in"),
+        ("standard", {"duration_s": 60}, "--duration: it goes with --profile burn_in"),
+        ("burn_in", {"duration_s": 10**9}, "--duration: at most 336 h"),
+        ("burn_in", {"duration_s": 600, "timeout_s": 600}, "--timeout 600: the load alone takes"),
+        ("burn_in", {"timeout_s": 900}, "--timeout 900: the load alone takes 3600 s"),
+    ],
+)
+def test_times_that_do_not_go_together(profile: str, options: dict[str, float], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        make_plan(CLUSTER, (), profile, **options)

@@ -9,6 +9,8 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.files import DiskError
+from hwcheck.node.load.columnar import pack
+from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results import (
     CUT_OFF,
     UNDER_WAY,
@@ -17,6 +19,7 @@ from hwcheck.results import (
     RunFolder,
     RunMeta,
     read_run,
+    read_series,
     schema_problem,
     write_rendered,
 )
@@ -46,6 +49,19 @@ def test_what_is_written_is_read_back(folder: RunFolder) -> None:
     assert run.meta.finished
     assert run.records[0] == record
     assert (run.records[1].host, run.records[1].state) == ("node02", "not_visited")
+
+
+def test_the_series_of_a_load(folder: RunFolder) -> None:
+    load = LoadRun("cuda", "torch", (), Series((0.0, 0.2), {"gpu0": {"power_w": (70, None)}}), 1, 2)
+    folder.write_series("node01", pack(load))
+    assert read_series(folder.path, "node01") == load
+    assert read_series(folder.path, "node02") is None
+
+
+def test_a_damaged_series_is_refused(folder: RunFolder) -> None:
+    folder.write_series("node01", {"backend": "cuda"})
+    with pytest.raises(UsageError, match=r"damaged run folder: .*series/node01\.json: "):
+        read_series(folder.path, "node01")
 
 
 def test_a_run_that_never_ended_can_be_read(folder: RunFolder) -> None:
@@ -213,3 +229,43 @@ def test_a_disk_that_fills_up_keeps_what_is_there(small_disk: Path) -> None:
             write()
     assert not list(small_disk.rglob("*.new"))
     assert read_run(folder.path).records[0].state == "reported"
+
+
+@pytest.mark.parametrize("state", ["reported", "partial"])
+def test_an_answer_without_a_report_is_damaged(folder: RunFolder, state: str) -> None:
+    folder.write_host(HostRecord("node01", state))
+    with pytest.raises(UsageError, match=r"node01\.json: report: None is not of type 'object'"):
+        read_run(folder.path)
+
+
+@pytest.mark.parametrize("expect", [{"gpus": "x"}, {"gpus": None}, {"new": [8]}, {"kernel": ""}])
+def test_an_expectation_of_the_wrong_kind_is_damaged(
+    folder: RunFolder, expect: dict[str, object]
+) -> None:
+    file = folder.path / "run.json"
+    meta = json.loads(file.read_text())
+    meta["hosts"][0]["expect"] = expect
+    file.write_text(json.dumps(meta))
+    with pytest.raises(UsageError, match=f"hosts/0/expect/{next(iter(expect))}: "):
+        read_run(folder.path)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_is_no_json(folder: RunFolder, constant: str) -> None:
+    folder.write_host(HostRecord("node01", "lost", duration_s=77.5))
+    file = folder.path / "nodes" / "node01.json"
+    file.write_text(file.read_text().replace("77.5", constant))
+    with pytest.raises(UsageError, match=f"not JSON .{constant} is no JSON"):
+        read_run(folder.path)
+
+
+def test_a_run_that_could_not_be_read_back_is_not_begun(tmp_path: Path) -> None:
+    hosts = (HostPlan("n" * 201, "192.0.2.1"),)
+    with pytest.raises(UsageError, match="this run cannot be recorded: hosts/0/name: "):
+        RunFolder.create(tmp_path / "runs", RunMeta("", "", (), hosts))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_arguments_are_read_back(tmp_path: Path) -> None:
+    meta = RunMeta("", "", (), (HostPlan("a", "b"),), inventory="a," * 60_000, limit="a:" * 60_000)
+    assert read_run(RunFolder.create(tmp_path, meta).path).meta.inventory == "a," * 60_000

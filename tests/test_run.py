@@ -12,7 +12,9 @@ from hwcheck import run
 from hwcheck.connect.visit import Visit
 from hwcheck.files import DiskError
 from hwcheck.inventory import Host
-from hwcheck.results import UNDER_WAY, HostRecord
+from hwcheck.node.load.columnar import pack
+from hwcheck.node.load.records import LoadRun, Series
+from hwcheck.results import UNDER_WAY, HostRecord, read_series
 from hwcheck.run import Event
 from tests.lab.visits import log_of, visit_all
 from tests.small_disk import fill
@@ -42,6 +44,15 @@ def test_events_and_records(out: Path) -> None:
         ("progress", "second", ""),
         ("finished", "", "reported"),
     ]
+
+
+def test_the_series_of_a_load_lies_in_the_folder(out: Path) -> None:
+    load = LoadRun("cpu", "torch", (), Series(), 3.0, 4.0)
+    frame = {"frame": {"kind": "series", "series": pack(load)}}
+    visit_all(HOSTS[:2], out, expect={"n0": {"first": frame}})
+    (run,) = out.iterdir()
+    assert read_series(run, "n0") == load
+    assert read_series(run, "n1") is None
 
 
 def test_one_bad_host_spoils_nothing(out: Path) -> None:

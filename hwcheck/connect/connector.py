@@ -73,13 +73,16 @@ class Connector:
                     "use ssh or local"
                 )
 
-    def start(self, host: Host, arguments: list[str]) -> Link:
-        """Run the Python of a host that ``prepare`` has seen. Raises VisitError."""
+    def start(self, host: Host, arguments: list[str], deadlines: Deadlines | None = None) -> Link:
+        """Run the Python of a host that ``prepare`` has seen. Raises VisitError.
+
+        ``deadlines`` are those of this visit; without them it has the connector's.
+        """
         words = [*interpreter(host), *arguments]
         if host.connection == "local":
             return LocalLink(words)
         endpoint = self._endpoints[host.name]
-        session = self._session(endpoint, endpoint.jumps)
+        session = self._session(endpoint, endpoint.jumps, deadlines or self.deadlines)
         return session.run(shell_line(words), self.supervisor)
 
     def close(self) -> None:
@@ -99,23 +102,30 @@ class Connector:
         places.add(host.name, endpoint, passed)
 
     def _session(
-        self, endpoint: Endpoint, hops: tuple[Jump, ...], *, shared: bool = False
+        self,
+        endpoint: Endpoint,
+        hops: tuple[Jump, ...],
+        deadlines: Deadlines,
+        *,
+        shared: bool = False,
     ) -> SshSession:
         """Open a connection behind these hops."""
-        gateway = self._gateway(hops).connection if hops else None
+        gateway = self._gateway(hops, deadlines).connection if hops else None
         with self._build_lock:
-            session = SshSession(endpoint, self._config, gateway, self.deadlines, shared=shared)
+            session = SshSession(endpoint, self._config, gateway, deadlines, shared=shared)
         session.open(self.supervisor)
         return session
 
-    def _gateway(self, hops: tuple[Jump, ...]) -> SshSession:
+    def _gateway(self, hops: tuple[Jump, ...], deadlines: Deadlines) -> SshSession:
         gateway = self._gateways[hops]
         with gateway.lock:
             if gateway.error is not None:  # asking again would cost every host behind it the wait
                 raise gateway.error
             if gateway.session is None or not gateway.session.connection.is_connected:
                 try:
-                    gateway.session = self._session(gateway.endpoint, hops[:-1], shared=True)
+                    gateway.session = self._session(
+                        gateway.endpoint, hops[:-1], deadlines, shared=True
+                    )
                 except VisitError as error:
                     reason = f"jump host {hops[-1].host}: {error}"
                     gateway.error = VisitError(CONNECT, reason)

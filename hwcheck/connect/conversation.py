@@ -54,7 +54,7 @@ class Conversation:
             if left <= 0:
                 raise late
             if heartbeat:
-                self._beat()
+                self._beat(min(left, HEARTBEAT_S))
             if not self._receive(min(left, LOOK_S)) and self.link.ended():
                 self._flush()
                 raise EndedError(*self.link.how_it_ended())
@@ -72,16 +72,16 @@ class Conversation:
 
     def send(self, data: bytes, seconds: float, phase: str) -> None:
         """Write to the command. Raises VisitError when it takes longer than ``seconds``."""
-        late = f"could not be sent within {seconds:g} s"
+        late = f"could not be sent within {seconds:.3g} s"
         with self._supervisor.bound(seconds, self.link.cut, phase, late):
             self.link.send(data)
         self._sent = time.monotonic()
 
-    def _beat(self) -> None:
+    def _beat(self, seconds: float) -> None:
         if time.monotonic() - self._sent < HEARTBEAT_S:
             return
         try:
-            self.send(b"\n", HEARTBEAT_S, RUN)
+            self.send(b"\n", seconds, RUN)
         except LinkLostError:
             self._sent = time.monotonic()  # what it wrote before it ended may still be read
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import queue
 import select
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hwcheck.phases import CONNECT, VisitError
 
@@ -21,14 +24,10 @@ def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -
 
     ``check`` is called every 0.2 s and raises when the run was stopped. Raises VisitError.
     """
-    try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError) as error:
-        text = getattr(error, "strerror", None) or str(error)
-        raise VisitError(CONNECT, f"cannot resolve {address}: {text}") from None
     end = time.monotonic() + seconds
+    found = _resolve(address, port, seconds, check)
     where = f"{address}:{port}"
-    late = VisitError(CONNECT, f"no answer from {where} within {seconds:g} s")
+    late = VisitError(CONNECT, f"no answer from {where} within {seconds:.3g} s")
     last: VisitError = late
     for family, _, _, _, target in found:
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -43,6 +42,34 @@ def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -
         slow = code in (errno.EINPROGRESS, errno.ETIMEDOUT)
         last = late if slow else VisitError(CONNECT, f"{where}: {os.strerror(code)}")
     raise last
+
+
+def _resolve(address: str, port: int, seconds: float, check: Callable[[str], None]) -> list[Any]:
+    """Return what getaddrinfo does, which knows no deadline: it runs in a thread of its own."""
+    answers: queue.SimpleQueue[list[Any] | VisitError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(address, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            answers.put(VisitError(CONNECT, f"cannot resolve {address}: {text}"))
+
+    threading.Thread(target=ask, daemon=True).start()
+    end = time.monotonic() + seconds
+    while True:
+        left = end - time.monotonic()
+        try:
+            answer = answers.get(timeout=max(0.0, min(left, POLL_S)))
+        except queue.Empty:
+            check(CONNECT)
+            if left <= 0:
+                late = f"cannot resolve {address}: no answer within {seconds:.3g} s"
+                raise VisitError(CONNECT, late) from None
+            continue
+        if isinstance(answer, VisitError):
+            raise answer
+        return answer
 
 
 def _finish(sock: socket.socket, end: float, check: Callable[[str], None]) -> int:

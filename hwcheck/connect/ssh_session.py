@@ -91,12 +91,16 @@ class SshSession:
             self._attach(supervisor.check)
             self._attached = time.monotonic()
             wait_s = self._deadlines.banner_s + 2 * self._deadlines.authentication_s
-            late = f"not finished within {wait_s:g} s"
+            wait_s = self._deadlines.within(wait_s)
+            late = f"not finished within {wait_s:.3g} s"
             with supervisor.bound(wait_s, self.close, AUTHENTICATION, late):
                 self.connection.open()
-        except VisitError:
+        except VisitError as error:
+            phase = self._phase() if error.phase == AUTHENTICATION else error.phase
             self.close()
-            raise
+            if phase == error.phase:
+                raise
+            raise VisitError(phase, error.reason, error.state) from None
         except Exception as error:
             explained = self._explain(error)
             self.close()
@@ -104,8 +108,8 @@ class SshSession:
 
     def run(self, line: str, supervisor: Supervisor) -> ChannelLink:
         """Run one command over a channel of its own; closing it closes the connection too."""
-        seconds = self._deadlines.authentication_s
-        late = f"no answer to the command within {seconds:g} s"
+        seconds = self._deadlines.within(self._deadlines.authentication_s)
+        late = f"no answer to the command within {seconds:.3g} s"
         try:
             with supervisor.bound(seconds, self.close, SESSION, late):
                 return run_over(self.connection.transport, line, seconds, self.close)
@@ -162,21 +166,28 @@ class SshSession:
             self._proxy = Proxy(endpoint.proxy_command, *target)
             self._sock = self._proxy.sock
         else:
-            seconds = endpoint.connect_s or self._deadlines.connect_s
+            seconds = self._deadlines.within(endpoint.connect_s or self._deadlines.connect_s)
             self._sock = tcp(connection.host, connection.port, seconds, check)
         connection.connect_kwargs["sock"] = self._sock
 
-    def _explain(self, error: Exception) -> VisitError:
+    def _phase(self) -> str:
+        """Return how far the connection is."""
         transport = self.connection.client.get_transport()
-        limits = self._deadlines
-        text = str(error) or type(error).__name__
         if transport is None:
+            return CONNECT
+        if not transport.remote_version:
+            return BANNER
+        return AUTHENTICATION if transport.initial_kex_done else KEY_EXCHANGE
+
+    def _explain(self, error: Exception) -> VisitError:
+        phase, text = self._phase(), str(error) or type(error).__name__
+        if phase == CONNECT:
             where = f"{self.connection.host}:{self.connection.port}"
             return VisitError(CONNECT, f"the jump host cannot reach {where}: {text}")
-        if not transport.remote_version:
+        if phase == BANNER:
             return VisitError(BANNER, self._no_banner(text))
-        if not transport.initial_kex_done:
-            late = f"not finished within {limits.authentication_s:g} s"
+        if phase == KEY_EXCHANGE:
+            late = f"not finished within {self._deadlines.authentication_s:g} s"
             reason = late if text == "No existing session" else text
             return VisitError(KEY_EXCHANGE, reason)
         return VisitError(AUTHENTICATION, self._refusal(error, text))

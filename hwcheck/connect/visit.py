@@ -17,7 +17,7 @@ from hwcheck.inventory import Host
 from hwcheck.payload import Payload, bootstrap_arguments
 from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
 from hwcheck.results import UNDER_WAY, HostRecord, schema_problem, utc_now
-from hwcheck.wire import CheckResult, Report, Request, to_dict
+from hwcheck.wire import SERIES_LIMIT_BYTES, CheckResult, Report, Request, to_dict, to_json
 
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
 PROGRESS_CHARACTERS = 200
@@ -29,12 +29,14 @@ class Listener:
     """What is told while a visit goes on, from the visit's thread.
 
     ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
-    beside its answer; ``progress`` what it works on.
+    beside its answer; ``progress`` what it works on; ``series`` the samples of its load, at the
+    end of a visit whose answer can be trusted.
     """
 
     record: Callable[[HostRecord], None]
     log: Callable[[str], None]
     progress: Callable[[str], None]
+    series: Callable[[dict[str, Any]], None]
 
 
 class Visit:
@@ -53,30 +55,35 @@ class Visit:
         self._payload = payload
         self._connector = connector
         self._listener = listener
+        self._deadlines = connector.deadlines.begun()
         self._started = time.monotonic()
         self._started_utc = utc_now()
         self._raw: list[dict[str, Any]] = []
         self._results: list[CheckResult] = []
         self._report: Report | None = None
+        self._series: dict[str, Any] | None = None
 
     def run(self) -> HostRecord:
         """Return what became of the host. Raises nothing that a host can cause."""
         try:
             self._converse()
+            record = self._record("reported", "", "")
         except VisitError as error:
-            return self._ended(error)
-        return self._record("reported", "", "")
+            record = self._ended(error)
+        if self._series is not None and record.state != "invalid":
+            self._listener.series(self._series)
+        return record
 
     def _converse(self) -> None:
         arguments = bootstrap_arguments(self._payload.sha256, self._request.token)
-        link = self._connector.start(self._host, arguments)
+        link = self._connector.start(self._host, arguments, self._deadlines)
         try:
             talk = Conversation(
                 link, self._request.token, self._listener.log, self._connector.supervisor
             )
             self._ask(talk, self._hello(talk))
             self._gather(talk)
-            talk.drain(DRAIN_S)
+            talk.drain(self._deadlines.within(DRAIN_S))
         except LinkLostError as error:
             raise VisitError(RUN, f"the connection was lost: {error}") from None
         finally:
@@ -84,12 +91,12 @@ class Visit:
 
     def _hello(self, talk: Conversation) -> bool:
         """Wait for the bootstrap; return whether the host has the payload."""
-        limits = self._connector.deadlines
+        seconds = self._deadlines.within(self._deadlines.hello_s)
+        end = time.monotonic() + seconds
         if self._host.become and self._host.become_password is not None:
-            talk.send(self._host.become_password.encode() + b"\n", limits.hello_s, BECOME)
-        end = time.monotonic() + limits.hello_s
+            talk.send(self._host.become_password.encode() + b"\n", seconds, BECOME)
         phase, what = (BECOME, "sudo") if self._host.become else (PYTHON, self._host.python)
-        late = VisitError(phase, f"nothing from {what} within {limits.hello_s:g} s")
+        late = VisitError(phase, f"nothing from {what} within {seconds:.3g} s")
         try:
             frame = talk.frame(end, late, heartbeat=False)
         except EndedError as ended:
@@ -120,12 +127,13 @@ class Visit:
         data = b"" if cached else self._payload.data
         request = json.dumps(to_dict(self._request)).encode("ascii")
         header = f"hwcheck {self._request.token} {len(data)} {len(request)}\n".encode("ascii")
-        talk.send(header + data + request, self._connector.deadlines.push_s, PUSH)
+        seconds = self._deadlines.within(self._deadlines.push_s)
+        talk.send(header + data + request, seconds, PUSH)
 
     def _gather(self, talk: Conversation) -> None:
-        limits = self._connector.deadlines
-        end = time.monotonic() + limits.run_s
-        late = VisitError(RUN, f"no report within {limits.run_s:g} s")
+        limits = self._deadlines
+        end = time.monotonic() + limits.within(limits.run_s)
+        late = VisitError(RUN, f"no report within {min(limits.run_s, limits.visit_s):g} s")
         silent = VisitError(RUN, f"no sign of life for {limits.silence_s:g} s")
         while self._report is None:
             quiet_end = time.monotonic() + limits.silence_s
@@ -145,12 +153,24 @@ class Visit:
             if not isinstance(text, str):
                 raise _invalid("a progress frame without a text")
             self._listener.progress(text[:PROGRESS_CHARACTERS])
+        elif kind == "series":
+            self._take_series(frame.get("series"))
         elif kind == "result":
             self._take_result(frame.get("result"))
         elif kind == "report":
             self._take_report(frame.get("report"))
         elif kind != "alive":
             raise _invalid(f"a frame of unknown kind {str(kind)[:50]!r}")
+
+    def _take_series(self, series: Any) -> None:
+        if self._series is not None:
+            raise _invalid("two series")
+        problem = schema_problem(series, "series")
+        if problem:
+            raise _invalid(f"a series does not fit its schema: {problem}")
+        if len(to_json(series)) > SERIES_LIMIT_BYTES:
+            raise _invalid(f"a series of more than {SERIES_LIMIT_BYTES >> 20} MiB")
+        self._series = series
 
     def _take_result(self, result: Any) -> None:
         problem = schema_problem(result, "result")

@@ -6,18 +6,18 @@ must not pass by it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwcheck.judge.legs import LEAST_ITERATIONS, largest
+from hwcheck.judge.legs import leg_problem, planned_env
 from hwcheck.limits import FromInventory
 from hwcheck.node.check import Check
 from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult, Leg
 
-GPU_SUBJECT = re.compile(r"gpu\d+\Z")
+NVML_COUNTS = ("nvml_gpus", "container_gpus")
+"""Metrics of gpu_count that NVML's facts must agree with."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,15 @@ class Known:
 
     ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
     GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
-    tell boards of one model apart. Without ``whole`` the visit ended before the node named any.
+    tell boards of one model apart, ``devices`` the PCI device id alone, as the GPU says it. Without
+    ``whole`` the visit ended before the node named any.
     """
 
     expect: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     boards: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
+    devices: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -42,14 +44,15 @@ class Known:
 
 def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
     """Return what the inventory and the facts of a report say."""
-    models, boards = {}, {}
+    models, boards, devices = {}, {}, {}
     for gpu in gpus_of(record):
         if type(gpu.get("index")) is int:
             subject = f"gpu{gpu['index']}"
             models[subject] = str(gpu.get("name", ""))
             ids = (str(gpu.get(key, "")) for key in ("pci_device_id", "pci_subsystem_id"))
             boards[subject] = " ".join((models[subject], *ids))
-    return Known(expect, models, boards, record.state == "reported")
+            devices[subject] = str(gpu.get("pci_device_id", ""))
+    return Known(expect, models, boards, record.state == "reported", devices)
 
 
 def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
@@ -64,6 +67,23 @@ def miscounted(known: Known) -> str:
     if declared is None or not known.whole or declared == len(known.models):
         return ""
     return f"the node names {len(known.models)} GPUs and hwcheck_gpus says {declared}"
+
+
+def contradictions(record: HostRecord, known: Known) -> Iterator[str]:
+    """Yield where the GPUs that a whole report names cannot be those that it speaks of."""
+    if miscounted(known):
+        yield miscounted(known)
+    for result in record.report.results if record.report else ():
+        for sample in result.samples if result.check == "gpu_count" else ():
+            if sample.metric in NVML_COUNTS and sample.value != len(known.models):
+                yield f"NVML counts {sample.value} GPUs and the node names {len(known.models)}"
+    owners: dict[str, str] = {}
+    for number, gpu in enumerate(gpus_of(record)):
+        subject, uuid = f"gpu{gpu.get('index', number)}", gpu.get("uuid")
+        if not isinstance(uuid, str) or not uuid:
+            yield f"{subject} has no identifier: {gpu.get('error', 'it tells none')}"
+        elif owners.setdefault(uuid, subject) != subject:
+            yield f"{owners[uuid]} and {subject} have one identifier"
 
 
 def believe(check: Check, result: CheckResult, known: Known) -> CheckResult:
@@ -93,8 +113,7 @@ def gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str,
     for name, metrics in _declared(check, known.expect).items():
         if not any(sample.metric in metrics for sample in result.samples):
             yield "node", f"hwcheck_{name} is declared and nothing was sent to hold against it"
-    if check.per_gpu:
-        yield from _silent_gpus(check, result, known)
+    yield from _silent(check, result, known)
     if check.legs:
         yield from _leg_gaps(check, result, known)
 
@@ -109,15 +128,26 @@ def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
     return found
 
 
-def _silent_gpus(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
-    """Yield the GPUs without a sample. Of an optional thing, GPUs of one model have it alike."""
-    heard = {sample.subject for sample in result.samples if GPU_SUBJECT.match(sample.subject)}
+def _silent(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+    """Yield which required metrics are missing: of every GPU where the check is of GPUs."""
+    required = [metric.name for metric in check.metrics if metric.required]
+    given = {(sample.metric, sample.subject) for sample in result.samples}
+    if not check.per_gpu:
+        for name in required:
+            if name not in {metric for metric, _ in given}:
+                yield "node", f"the node sent no {name}"
+        return
     if not known.models and known.whole:
         yield "node", "the node names no GPU that this could be of"
+    heard = {subject for _, subject in given}
     models = {known.models[gpu] for gpu in heard & known.models.keys()}
     for gpu, model in known.models.items():
-        if gpu not in heard and (not check.optional or model in models):
-            yield gpu, "the node sent no sample of this GPU"
+        # What is optional, GPUs of one model have alike.
+        if check.optional and model not in models:
+            continue
+        missing = [name for name in required if (name, gpu) not in given]
+        if missing or gpu not in heard:
+            yield gpu, f"the node sent no {' and no '.join(missing) or 'sample'} of this GPU"
 
 
 def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
@@ -129,14 +159,11 @@ def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple
 
 
 def _leg_gap(leg: Leg, known: Known) -> str:
+    if leg.state == "not_run":
+        return f"the leg was not run: {leg.reason or 'no reason given'}"
     if leg.state != "done":
         return ""  # a finding of its own
     own = leg.backend == "nccl" and not leg.exercise and leg.ranks == known.gpus
     if known.gpus and not own:
         return f"{leg.ranks} ranks of {leg.backend} say nothing about {known.gpus} GPUs"
-    # One rank moves no data, and an exercise says nothing by its figures.
-    by_time_only = leg.exercise or leg.ranks == 1
-    timed = any(size.iterations >= LEAST_ITERATIONS for size in leg.sizes)
-    if not (timed if by_time_only else largest(leg)):
-        return f"no size was timed {LEAST_ITERATIONS} times with a figure that can be"
-    return ""
+    return leg_problem(leg, planned_env(leg.leg))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hwcheck.fold import fold
 from hwcheck.judge.evidence import Known, gpus_of, known_of
+from hwcheck.judge.slots import Slot, Slots, collect
 from hwcheck.limits import FromFleet
 from hwcheck.node.check import Check
 from hwcheck.results import HostRecord, Run
@@ -28,6 +29,7 @@ class Fleet:
     """What the hosts of a run give, by check, metric and kind of host; one vote for each host."""
 
     votes: Mapping[Key, Counter[Value]] = field(default_factory=dict)
+    slots: Slots = field(default_factory=Slots)
 
     def reference(self, check: str, metric: str, kind: Kind) -> Value | None:
         """Return what most hosts give, or in words that there is no majority.
@@ -49,15 +51,17 @@ class Fleet:
 def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
     """Collect one vote of each host for each metric that is compared over the fleet."""
     votes: dict[Key, Counter[Value]] = {}
+    slots: dict[Slot, list[float]] = {}
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         known = known_of(plan.expect, record)
+        collect(slots, record, registry, known)
         given: dict[Key, Counter[Value]] = {}
         for check, sample, kind in _compared(record, registry, known):
             key = (check, sample.metric, kind)
             given.setdefault(key, Counter())[sample.value] += 1
         for key, values in given.items():
             votes.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
-    return Fleet(votes)
+    return Fleet(votes, Slots(slots))
 
 
 def kind_of(sample: Sample, by: FromFleet, others: Iterable[Sample], known: Known) -> Kind:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
+from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of
 from hwcheck.judge.fleet import Fleet, fleet_of, kind_of, same_machine
 from hwcheck.judge.p2p import judge_p2p
 from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
-from hwcheck.limits import FromFleet, FromInventory, FromSample, Limit
+from hwcheck.judge.slots import slot_of
+from hwcheck.limits import FromFleet, FromInventory, FromModel, FromSample, FromSlot, Limit, Operand
+from hwcheck.models import model_of
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_samples import leg_samples
@@ -127,6 +129,16 @@ def _limits(
         elif isinstance(operand, FromSample):
             found = {s.subject: s.value for m, s in readings if m.name == operand.metric}
             yield limit, found.get(sample.subject, found.get("node"))
+        elif isinstance(operand, FromSlot):
+            highest = fleet.slots.highest(slot_of(check.id, sample, known), operand.margin)
+            if highest is not None:
+                yield limit, highest
+        elif isinstance(operand, FromModel):
+            name, device = (d.get(sample.subject, "") for d in (known.models, known.devices))
+            model = model_of(name, device)
+            reached = model.reached(operand.figure) if model else None
+            if reached is not None or not operand.known_only:
+                yield limit, reached
         else:
             yield limit, None
 
@@ -136,7 +148,7 @@ def _hold(
 ) -> Finding:
     outcome, reason = "inconclusive", ""
     if limit.operand is not None and reference is None:
-        reason = f"no {limit.operand} to hold {metric.name} against"
+        reason = _no_reference(limit.operand, metric)
     else:
         try:
             outcome = limit.judge(sample.value, reference)
@@ -157,9 +169,17 @@ def _hold(
     )
 
 
+def _no_reference(operand: Operand, metric: Metric) -> str:
+    if isinstance(operand, FromModel):
+        return f"no {operand.figure} of a GPU of this model is known to hold {metric.name} against"
+    return f"no {operand} to hold {metric.name} against"
+
+
 def _must_judge(check: Check) -> bool:
     limits = [limit for metric in check.metrics for limit in metric.limits]
-    return any(not isinstance(limit.operand, (FromInventory, FromFleet)) for limit in limits)
+    return any(
+        not isinstance(limit.operand, (FromInventory, FromFleet, FromSlot)) for limit in limits
+    )
 
 
 def _explained(finding: Finding, readings: list[Reading]) -> Finding:
@@ -173,8 +193,9 @@ def _explained(finding: Finding, readings: list[Reading]) -> Finding:
 def _visit_findings(record: HostRecord, known: Known) -> Iterator[Finding]:
     if record.state != "reported":
         yield _unmeasured(record.host, "", f"{record.state.replace('_', ' ')}: {record.reason}")
-    elif miscounted(known):
-        yield _unmeasured(record.host, "", miscounted(known))
+    else:
+        for reason in contradictions(record, known):
+            yield _unmeasured(record.host, "", reason)
 
 
 def _lost_reason(name: str, registry: Mapping[str, Check], record: HostRecord) -> str:
@@ -207,6 +228,9 @@ def _verdict(
         for finding in findings
         if finding.outcome == outcome and outcome != "pass"
     )
+    measured = sum(states[name] == "done" for name in apply)
+    if measured < len(apply) and outcome in ("pass", "warn"):
+        outcome, reasons = "inconclusive", {f"{len(apply) - measured} checks gave no answer": None}
     if not apply and outcome == "pass":
         outcome, reasons = "inconclusive", {"no check applies to this host": None}
     return HostVerdict(
@@ -215,7 +239,7 @@ def _verdict(
         state=record.state,
         reason="; ".join(list(reasons)[:3]) + (" ..." if len(reasons) > 3 else ""),
         asked=len(apply),
-        measured=sum(states[name] == "done" for name in apply),
+        measured=measured,
         not_applicable=len(asked) - len(apply),
         skipped=skipped,
     )

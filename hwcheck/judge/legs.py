@@ -1,11 +1,13 @@
-"""Two legs against each other. Pure: no host, no limit, no advice."""
+"""Two legs against each other, and whether a leg is one. Pure: no host, no limit, no advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hwcheck.node.collective.spec import LEGS, MIB
 from hwcheck.results import HostRecord
+from hwcheck.text import binary_size, count, line
 from hwcheck.wire import Leg, SizeTiming
 
 LEAST_DIFFERENCE = 0.10
@@ -14,10 +16,33 @@ LEAST_DIFFERENCE = 0.10
 LEAST_ITERATIONS = 20
 """A size that was timed less often has no spread worth the name."""
 
+LEAST_BYTES = 64 * MIB
+"""Below this a figure is latency rather than bandwidth: it proves the data and no speed.
+
+A time is overhead + size / bandwidth (NVIDIA/nccl-tests, doc/PERFORMANCE.md). NCCL reckons 5.7 us
+for each of the 14 steps of a ring of 8 over PCIe (NVIDIA/nccl, src/graph/tuning.cc): 80 us, as long
+as 1 MiB takes at a busbw of 20 GB/s; 64 MiB takes 5.9 ms.
+"""
+
+TOLERANCE = 0.01
+"""Figures that follow from one another may differ by this share: they may have been rounded."""
+
 PLAUSIBLE_BUSBW_GBPS = (1e-6, 1e6)
 """Figures outside are no measurement: one rank moves nothing, and no link moves a petabyte."""
 
 MOST_SPREAD = 10.0
+
+Factor = Callable[[int], float]
+
+BUSBW_FACTORS: Mapping[str, Factor] = {
+    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    **dict.fromkeys(
+        ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter"),
+        lambda ranks: (ranks - 1) / ranks,
+    ),
+    **dict.fromkeys(("broadcast", "reduce", "sendrecv"), lambda _: 1.0),
+}
+"""busbw over algbw by collective (NVIDIA/nccl-tests, doc/PERFORMANCE.md and src, GetBw)."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +82,23 @@ class Comparison:
 
 
 def compare(base: Leg, other: Leg) -> Comparison | None:
-    """Compare two legs at the largest message size that both timed often enough.
+    """Compare two legs at the largest message size that both timed.
 
     Returns None when there is nothing to compare: another collective, backend or number of ranks,
-    no common size, or a busbw of zero (one rank moves no data).
+    no common size, or at the largest of them too few iterations or a busbw that cannot be (one
+    rank moves no data). A smaller size never stands in for it.
     """
     if _kind(base) != _kind(other):
         return None
-    left, right = _judged_sizes(base), _judged_sizes(other)
+    left, right = ({size.size_bytes: size for size in leg.sizes} for leg in (base, other))
     common = left.keys() & right.keys()
     if not common:
         return None
-    size = max(common)
-    first, second = left[size], right[size]
+    first, second = left[max(common)], right[max(common)]
+    if not (_is_judged(first) and _is_judged(second)):
+        return None
     return Comparison(
-        size_bytes=size,
+        size_bytes=first.size_bytes,
         base_busbw_gbps=first.busbw_gbps,
         other_busbw_gbps=second.busbw_gbps,
         ratio=second.busbw_gbps / first.busbw_gbps,
@@ -80,9 +107,9 @@ def compare(base: Leg, other: Leg) -> Comparison | None:
 
 
 def largest(leg: Leg) -> SizeTiming | None:
-    """Return the largest message size that was timed often enough and has a busbw, or None."""
-    sizes = _judged_sizes(leg)
-    return sizes[max(sizes)] if sizes else None
+    """Return the largest message size, or None where its figures cannot be judged."""
+    size = max(leg.sizes, key=lambda size: size.size_bytes, default=None)
+    return size if size is not None and _is_judged(size) else None
 
 
 def wrong_elements(leg: Leg) -> int:
@@ -110,12 +137,77 @@ def _kind(leg: Leg) -> tuple[str, str, int]:
     return leg.collective, leg.backend, leg.ranks
 
 
-def _judged_sizes(leg: Leg) -> dict[int, SizeTiming]:
+def _is_judged(size: SizeTiming) -> bool:
     low, high = PLAUSIBLE_BUSBW_GBPS
-    return {
-        size.size_bytes: size
-        for size in leg.sizes
-        if size.iterations >= LEAST_ITERATIONS
+    return (
+        size.iterations >= LEAST_ITERATIONS
         and low <= size.busbw_gbps <= high
         and 0 <= size.spread <= MOST_SPREAD
-    }
+    )
+
+
+def planned_env(name: str) -> Mapping[str, str] | None:
+    """Return the variables that make a leg of this name what it is; None when none is planned."""
+    return next((plan.env for plan in LEGS if plan.name == name), None)
+
+
+def leg_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
+    """Return why a leg is not the measurement that it says it is, or an empty text.
+
+    ``planned_env`` is what ``planned_env`` gives for its name. A leg that was not done has to have
+    figures that agree as far as there are any; one that was done also has to have them.
+    """
+    return _kind_problem(leg, planned_env) or _figures_problem(leg)
+
+
+def _kind_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
+    if planned_env is None:
+        return "no leg of this name is planned"
+    if leg.exercise != (leg.backend == "gloo"):
+        called = "an exercise" if leg.exercise else "no exercise"
+        return f"{leg.backend} is called {called}: gloo is one, NCCL is none"
+    if leg.ranks < (2 if leg.exercise else 1):
+        return f"{count(leg.ranks, 'rank')} of {leg.backend} make no collective"
+    if dict(leg.env) != dict(planned_env):
+        return f"it ran with {_variables(leg.env)}, and its plan is {_variables(planned_env)}"
+    if leg.state == "done" and leg.backend == "nccl" and not leg.library.startswith("NCCL "):
+        return f"it ran with {line(leg.library, 60) or 'a library without a name'}, not with NCCL"
+    return ""
+
+
+def _figures_problem(leg: Leg) -> str:
+    sizes = [size.size_bytes for size in leg.sizes]
+    if any(after <= before for before, after in zip([0, *sizes], sizes, strict=False)):
+        return "its message sizes do not grow from one to the next"
+    for size in leg.sizes:
+        problem = _size_problem(leg, size)
+        if problem:
+            return f"{problem} at {binary_size(size.size_bytes)}"
+    if leg.state != "done":
+        return ""
+    if not leg.sizes:
+        return "it timed no message size"
+    if leg.sizes[-1].iterations < LEAST_ITERATIONS:
+        return f"its largest size was timed fewer than {LEAST_ITERATIONS} times"
+    return ""
+
+
+def _size_problem(leg: Leg, size: SizeTiming) -> str:
+    if not size.time_us > 0:
+        return f"a time of {size.time_us} us"
+    if not _agree(size.algbw_gbps, size.size_bytes / size.time_us / 1e3):
+        return "algbw is not size over time"
+    factor = BUSBW_FACTORS.get(leg.collective)
+    if factor is None:
+        return "a collective without a known formula of busbw"
+    if not _agree(size.busbw_gbps, size.algbw_gbps * factor(leg.ranks)):
+        return f"busbw is not algbw times {factor(leg.ranks):.4g}"
+    return ""
+
+
+def _agree(given: float, derived: float) -> bool:
+    return abs(given - derived) <= TOLERANCE * min(given, derived)
+
+
+def _variables(env: Mapping[str, str]) -> str:
+    return line(" ".join(f"{name}={env[name]}" for name in sorted(env)), 200) or "no variable"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwcheck.judge.legs import compare, is_clean
+from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
 from hwcheck.wire import Leg
 
@@ -17,7 +17,8 @@ SOURCE = (
 def judge_p2p(host: str, check: str, legs: Sequence[Leg]) -> list[Finding]:
     """Return a finding for each collective that has both legs clean on NCCL.
 
-    An exercise on the CPU, a hang and wrong data say nothing about which is faster.
+    An exercise on the CPU, a hang and wrong data say nothing about which is faster, nor do figures
+    that contradict each other, or those of sizes that are too small for a bandwidth.
     ``p2p_gain`` is busbw of ``default`` over busbw of ``p2p_off`` at the largest common size.
     """
     findings = []
@@ -26,9 +27,12 @@ def judge_p2p(host: str, check: str, legs: Sequence[Leg]) -> list[Finding]:
         default, p2p_off = by_name.get("default"), by_name.get("p2p_off")
         if default is None or p2p_off is None or default.exercise:
             continue
-        both = is_clean(default) and is_clean(p2p_off)
+        both = all(
+            is_clean(leg) and not leg_problem(leg, planned_env(leg.leg))
+            for leg in (default, p2p_off)
+        )
         compared = compare(default, p2p_off) if both else None
-        if compared is None:
+        if compared is None or compared.size_bytes < LEAST_BYTES:
             continue
         findings.append(
             Finding(

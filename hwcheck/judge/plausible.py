@@ -13,20 +13,23 @@ MANY = float(2**64)
 
 COUNTED = (
     *("CPUs", "GIDs", "GPUs", "banks", "bytes", "elements", "errors", "errors/h", "events"),
-    *("groups", "links", "nodes", "packets", "pages", "ports", "processes", "rows"),
+    *("groups", "links", "nodes", "packets", "pages", "ports", "processes", "products", "rows"),
 )
 
 RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(COUNTED, (0.0, MANY)),
     "%": (0.0, 1000.0),
     "C": (-150.0, 250.0),  # margins to a threshold are in C as well
+    "C/s": (-100.0, 100.0),
     "GB/s": (0.0, 1e6),
     "Gb/s": (0.0, 1e6),
     "GiB": (0.0, MANY / 2**30),
     "MHz": (0.0, 20_000.0),
     "MiB": (0.0, MANY / 2**20),
+    "TFLOP/s": (0.0, 1e5),
     "W": (0.0, 1e6),
     "lanes": (1.0, 32.0),
+    "s": (0.0, 1e7),
     "share": (0.0, 1e3),
     "x": (0.0, MANY),
 }

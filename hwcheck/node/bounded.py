@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Set
+from typing import Any, Callable, Set, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.side_by_side import Job, UnderWayError
@@ -21,6 +21,7 @@ class Bounded:
         self._name = name
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
+        self._thread = threading.local()
         self._under_way: Set[Job] = set()
         self.hung = ""
         """What is said of every call after one that hung; empty until then."""
@@ -28,12 +29,17 @@ class Bounded:
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return ``function(*args)`` or raise what it raises.
 
-        Raises CouldNotMeasure when it does not answer in time, and at once after such a call.
+        Raises CouldNotMeasure when it does not answer in time, and at once after such a call. A
+        call that is made by a call belongs to it, and so to its bound.
         """
+        if getattr(self._thread, "calling", False):
+            if self.hung:
+                raise CouldNotMeasure(self.hung)
+            return function(*args)
         with self._lock:
             if self.hung:
                 raise CouldNotMeasure(self.hung)
-            job = Job(function, *args)
+            job = Job(self._run, function, args)
             self._under_way.add(job)
         try:
             return job.result(self._timeout_s)
@@ -42,6 +48,13 @@ class Bounded:
         finally:
             with self._lock:
                 self._under_way.discard(job)
+
+    def _run(self, function: Callable[..., Any], args: Tuple[Any, ...]) -> Any:
+        self._thread.calling = True
+        try:
+            return function(*args)
+        finally:
+            self._thread.calling = False
 
     def _give_up(self) -> CouldNotMeasure:
         with self._lock:

@@ -9,6 +9,7 @@ from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Unio
 from hwcheck.limits import Limit
 from hwcheck.node.gpu_protocol import Gpu as Gpu
 from hwcheck.node.host_protocol import Host as Host
+from hwcheck.node.load.records import LoadRun
 from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request, Sample
 
@@ -25,13 +26,15 @@ class NotApplicable(Exception):  # noqa: N818
 class Metric:
     """One quantity of a check: its unit, what it means and what it is held against.
 
-    A metric with no limit is recorded, and may serve others as their reference.
+    A metric with no limit is recorded, and may serve others as their reference. An answer that
+    claims to be done has a ``required`` one, for every GPU where the check is ``per_gpu``.
     """
 
     name: str
     unit: str
     meaning: str
     limits: Tuple[Limit, ...] = ()
+    required: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,9 @@ def check(
     optional: str = "",
     after_load: bool = False,
 ) -> Callable[[Function], Check]:
-    """Register a function as a check (see ``Check``). Raises ValueError without a docstring."""
+    """Register a function as a check (see ``Check``)."""
 
     def register(function: Function) -> Check:
-        doc = inspect.getdoc(function)
-        if not doc:
-            raise ValueError("check %s has no docstring" % function.__name__)
         return Check(
             function.__name__,
             function,
@@ -100,7 +100,7 @@ def check(
             remedy,
             gpu,
             load,
-            doc,
+            inspect.getdoc(function) or "",  # python -OO leaves none
             per_gpu,
             tuple(legs),
             optional,
@@ -134,7 +134,13 @@ class Node(Protocol):
         """Newest CUDA version that the driver runs (``12.8``). Raises CouldNotMeasure."""
 
     def legs(self, collective: str) -> Iterator[Leg]:
-        """Time a collective under every leg; one comes as it ends. Raises CouldNotMeasure."""
+        """Time a collective under every leg; one comes as it ends.
+
+        Raises CouldNotMeasure, and NotApplicable where MIG splits a GPU.
+        """
+
+    def load(self) -> LoadRun:
+        """Return the load of this visit; the first to ask starts it. Raises CouldNotMeasure."""
 
     def reported_under_load(self) -> Optional[Reported]:
         """Return what the driver reported since this visit first loaded the GPUs.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Optional, Tuple
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 
-@dataclass(frozen=True)
-class Filesystem:
+class Filesystem(NamedTuple):
     """Size of a file system and what a user who is not root may still write."""
 
     size_bytes: int
@@ -15,8 +14,7 @@ class Filesystem:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """An environment variable that a job would find, and the file or process it comes from."""
 
     name: str
@@ -24,32 +22,28 @@ class Setting:
     origin: str
 
 
-@dataclass(frozen=True)
-class TorchStack:
+class TorchStack(NamedTuple):
     """The torch of an interpreter and the NCCL that came with it; an empty text means none."""
 
     torch: str
     nccl: str
 
 
-@dataclass(frozen=True)
-class KernelMessage:
+class KernelMessage(NamedTuple):
     """One message of the kernel and how many seconds ago it was written."""
 
     text: str
     age_s: float
 
 
-@dataclass(frozen=True)
-class KernelLog:
+class KernelLog(NamedTuple):
     """Messages since boot; ``complete``: the log still goes back to boot."""
 
     messages: Tuple[KernelMessage, ...]
     complete: bool
 
 
-@dataclass(frozen=True)
-class HugePages:
+class HugePages(NamedTuple):
     """Memory that is set aside as huge pages, and the mode of transparent ones."""
 
     reserved_bytes: int
@@ -58,7 +52,7 @@ class HugePages:
     transparent: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # a tuple has an index of its own
 class Gid:
     """One entry of a port's GID table: index, address and kind (``RoCE v2``)."""
 
@@ -67,8 +61,7 @@ class Gid:
     kind: str
 
 
-@dataclass(frozen=True)
-class RdmaPort:
+class RdmaPort(NamedTuple):
     """One port of an RDMA device. A rate that the kernel does not give is None.
 
     ``state`` and ``physical_state`` are the kernel's words (``ACTIVE``, ``LinkUp``), ``lanes`` is

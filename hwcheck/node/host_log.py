@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
@@ -111,6 +110,8 @@ class LogReader(Tree):
     def _journal(self) -> List[str]:
         if self._root != "/":
             return []  # the journal of this machine is not that of another root
+        import subprocess  # here: the buffer of the kernel mostly does
+
         try:
             done = subprocess.run(
                 JOURNAL,

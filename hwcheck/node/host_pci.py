@@ -15,6 +15,8 @@ RDMA = "sys/class/infiniband/"
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")
 """VGA compatible and 3D controllers (PCI Code and ID Assignment Specification, base class 03h)."""
+SWITCH_CLASSES = ("0x0680",)
+"""Other bridges (the same, base class 06h): of NVIDIA's devices that is an NVSwitch."""
 
 GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """PCIe generation by transfer rate (PCI Express Base Specification)."""
@@ -37,13 +39,20 @@ class PciReader(Tree):
 
     def pci_gpus(self) -> List[str]:
         """See ``check.Host``. Virtual functions of a GPU are not counted."""
+        return self._of_nvidia(GPU_CLASSES)
+
+    def nvswitches(self) -> List[str]:
+        """See ``check.Host``."""
+        return self._of_nvidia(SWITCH_CLASSES)
+
+    def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
         found = []
         for address in self._list(DEVICES):
             device = DEVICES + address
             if self._read(device + "/vendor").strip() != NVIDIA_VENDOR:
                 continue
-            is_gpu = self._read(device + "/class").startswith(GPU_CLASSES)
-            if is_gpu and not os.path.lexists(self._path(device + "/physfn")):
+            is_one = self._read(device + "/class").startswith(classes)
+            if is_one and not os.path.lexists(self._path(device + "/physfn")):
                 found.append(address)
         return found
 

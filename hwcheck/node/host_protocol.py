@@ -23,6 +23,9 @@ class Host(Protocol):
     def pci_gpus(self) -> List[str]:
         """PCI addresses of NVIDIA display and 3D controllers."""
 
+    def nvswitches(self) -> List[str]:
+        """PCI addresses of NVSwitches; those of Blackwell are not on the bus of the host."""
+
     def pci_answers(self, pci_address: str) -> bool:
         """Whether a device answers on the bus; one that fell off reads as all ones."""
 

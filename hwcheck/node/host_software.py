@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from typing import List, Optional
 
@@ -45,6 +44,8 @@ class SoftwareReader(Tree):
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         """See ``check.Host``. The interpreter runs as it is, whatever the root."""
+        import subprocess  # here: most visits ask for no torch
+
         python, limit_s = python or sys.executable, self.answer_limit_s
         command = [python, "-c", BOOT, PAYLOAD]
         try:

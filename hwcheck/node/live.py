@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from hwcheck.node.check import Gpu
-from hwcheck.node.collective.launch import run_legs
+from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.host import HostReader
-from hwcheck.node.load_watch import LoadWatch
+from hwcheck.node.load.records import LoadRun
 from hwcheck.node.nvml import Nvml
 from hwcheck.node.quantities import Reported
+from hwcheck.node.supported import mig_is_on
 from hwcheck.wire import Leg, Request
+
+if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
+    from hwcheck.node.load_watch import LoadWatch
 
 
 class LiveNode:
-    """Implements ``check.Node`` over NVML, ``/proc``, ``/sys`` and torch."""
+    """Implements ``check.Node`` over NVML, ``/proc``, ``/sys`` and torch.
 
-    def __init__(self, request: Request, payload: str, progress: Callable[[str], None]) -> None:
+    ``progress`` is told what goes on, ``recorded`` the load as soon as it is over.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        payload: str,
+        progress: Callable[[str], None],
+        recorded: Optional[Callable[[LoadRun], None]] = None,
+    ) -> None:
         self.request = request
         self.host = HostReader(request.host_root)
         self._payload = payload
         self._progress = progress
+        self._recorded = recorded
         self._nvml = Nvml()
         self._watch: Optional[LoadWatch] = None
         self._loaded = False
+        self._load: Optional[LoadRun] = None
+        self._load_problem = ""
 
     def gpus(self) -> Sequence[Gpu]:
         """See ``check.Node``."""
@@ -43,12 +58,9 @@ class LiveNode:
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """See ``check.Node``."""
-        gpus: Sequence[Gpu] = ()
-        if self.host.pci_gpus() or self.request.expect.get("gpus"):
-            gpus = self.gpus()
-        for gpu in gpus:
-            gpu.pci_address()  # a lost GPU raises here: the rest would not be this node
-        self._watch_load(gpus)
+        from hwcheck.node.collective.launch import run_legs
+
+        gpus = self._gpus_to_load()
         for leg in run_legs(
             self.request,
             self._payload,
@@ -60,10 +72,54 @@ class LiveNode:
             self._loaded = self._loaded or leg.state != "not_run"
             yield leg
 
-    def _watch_load(self, gpus: Sequence[Gpu]) -> None:
-        # Called before anything loads the GPUs; _loaded says that it did.
+    def load(self) -> LoadRun:
+        """See ``check.Node``."""
+        if self._load is None and not self._load_problem:
+            try:
+                self._load = self._run_load()
+            except CouldNotMeasure as error:
+                self._load_problem = str(error)
+            else:
+                if self._recorded:
+                    self._recorded(self._load)
+        if self._load is None:
+            raise CouldNotMeasure(self._load_problem)
+        return self._load
+
+    def _run_load(self) -> LoadRun:
+        from hwcheck.node.load.launch import Burn
+        from hwcheck.node.load.run import Load, orders, times
+        from hwcheck.node.load.sampler import Sampler
+
+        gpus = self._gpus_to_load()
+        spec = orders(self.request, gpus, self.host.memory_available_bytes())
+        burn = Burn(spec, self.request.torch_python, self._payload)
+        sampler = Sampler(self._nvml.sampled() if gpus else ())
+        duration = times(self.request, len(gpus))
+        try:
+            return Load(gpus, burn, sampler, duration, self._progress).run()
+        finally:
+            # It names its library once a GPU works: what the driver says since may be due to it.
+            self._loaded = self._loaded or bool(gpus and burn.library)
+
+    def _gpus_to_load(self) -> Sequence[Gpu]:
+        """Return all GPUs, and listen from now on to what the driver reports.
+
+        ``_loaded`` says whether they were loaded then.
+        """
+        gpus: Sequence[Gpu] = ()
+        if self.host.pci_gpus() or self.request.expect.get("gpus"):
+            gpus = self.gpus()
+        for gpu in gpus:
+            gpu.pci_address()  # a lost GPU raises here: the rest would not be this node
+        if any(mig_is_on(gpu) for gpu in gpus):
+            # NVIDIA MIG User Guide: a process is given one instance, and no peer access.
+            raise NotApplicable("MIG is on: an instance stands for neither the GPU nor the node")
         if gpus and self._watch is None:
+            from hwcheck.node.load_watch import LoadWatch
+
             self._watch = LoadWatch(self.host, self._nvml.watch_events())
+        return gpus
 
     def reported_under_load(self) -> Optional[Reported]:
         """See ``check.Node``."""

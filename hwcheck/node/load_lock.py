@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
 from contextlib import contextmanager
 from typing import Iterator
 
@@ -26,6 +25,8 @@ def held() -> Iterator[None]:
     started meanwhile does not hold it. Raises CouldNotMeasure where the kernel grants no socket:
     what cannot be known to be alone is not loaded.
     """
+    import socket  # here: most visits load nothing
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
         try:
             lock.bind(NAME)

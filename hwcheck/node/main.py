@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import threading
 import time
-import traceback
 from contextlib import nullcontext
 from typing import Any, Callable, List, Mapping
 
 from hwcheck.node import checks, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode
+from hwcheck.node.load.records import LoadRun
 from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
 
 
@@ -44,8 +43,13 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     wire = Wire(os.dup(1), request.token)
     os.dup2(2, 1)
     lifeline.start(0, request.lifeline_s, lambda: wire.send("alive"))
-    node = LiveNode(request, payload, lambda text: wire.send("progress", text=text))
-    registry = checks.load()
+    node = LiveNode(
+        request,
+        payload,
+        lambda text: wire.send("progress", text=text),
+        lambda load: _send_load(wire, load),
+    )
+    registry = checks.load(request.checks)
     results: List[CheckResult] = []
     for name in request.checks:
         wire.send("progress", text=name)
@@ -55,6 +59,12 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     report = Report(_facts(node), tuple(results), time.monotonic() - started)
     wire.send("report", report=to_dict(report))
     return 0
+
+
+def _send_load(wire: Wire, load: LoadRun) -> None:
+    from hwcheck.node.load.columnar import pack  # here: most visits load nothing
+
+    wire.send("series", series=pack(load))
 
 
 def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
@@ -87,6 +97,8 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     except CouldNotMeasure as error:
         state, reason = "could_not_measure", str(error)
     except Exception as error:
+        import traceback
+
         traceback.print_exc(file=sys.stderr)
         state, reason = "could_not_measure", "the check crashed: %r" % error
     took = time.monotonic() - started
@@ -105,12 +117,12 @@ def _refuse_at_work(busy: Callable[[], str]) -> None:
 
 
 def _facts(node: LiveNode) -> Mapping[str, Any]:
-    uname = platform.uname()
+    uname = os.uname()
     return {
-        "hostname": uname.node,
+        "hostname": uname.nodename,
         "kernel": uname.release,
         "machine": uname.machine,
-        "python": platform.python_version(),
+        "python": sys.version.split()[0],
         "uid": os.getuid(),
         "gpus": node.gpu_facts(),
     }

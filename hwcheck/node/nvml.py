@@ -6,11 +6,21 @@ those of the NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from hwcheck.node.bounded import Bounded
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml_events import EventWatch
 from hwcheck.node.nvml_gpu import NvmlGpu
 from hwcheck.node.nvml_reader import (
     CorruptedInforom,
@@ -21,6 +31,12 @@ from hwcheck.node.nvml_reader import (
     text,
 )
 from hwcheck.node.side_by_side import side_by_side
+
+if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
+    from hwcheck.node.nvml_events import EventWatch
+    from hwcheck.node.nvml_samples import SampleReader
+
+T = TypeVar("T")
 
 CALL_TIMEOUT_S = 10.0
 """NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
@@ -69,7 +85,18 @@ class Nvml:
 
     def watch_events(self) -> EventWatch:
         """Listen to every GPU's events from now on. Raises CouldNotMeasure."""
+        from hwcheck.node.nvml_events import EventWatch
+
         return EventWatch(self, self.gpus())
+
+    def sampled(self) -> List[SampleReader]:
+        """Return every GPU for whoever reads it often. Raises CouldNotMeasure.
+
+        Their calls are not bounded in time: a thread for each call would cost more than the call.
+        """
+        from hwcheck.node.nvml_samples import SampleReader
+
+        return [SampleReader.of(gpu, _Unbounded(self)) for gpu in self.gpus()]
 
     def facts(self) -> List[Dict[str, Any]]:
         """Return what identifies each GPU; a key is left out where the GPU does not say.
@@ -91,6 +118,14 @@ class Nvml:
         if status != "ok":
             raise CouldNotMeasure(status)
         return self._bounded.call(self._call, names, args)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns: what it asks is bounded in time as one.
+
+        For many quick questions: a thread for each takes longer than they do. Raises as ``work``.
+        """
+        answer: T = self._bounded.call(work)
+        return answer
 
     def constant(self, name: str) -> Any:
         """Return one of pynvml's constants or structures; call it after NVML has answered.
@@ -145,3 +180,19 @@ class Nvml:
             return NvmlGpu(self, index, self.ask(("nvmlDeviceGetHandleByIndex",), index))
         except CouldNotMeasure as error:
             return NvmlGpu(self, index, None, error)
+
+
+class _Unbounded:
+    """NVML, called at once in the thread that asks."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self.constant, self.error_text = nvml.constant, nvml.error_text
+        self._call = nvml._call
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        """See ``Nvml.ask``."""
+        return self._call(names, args)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """See ``Nvml.together``."""
+        return work()

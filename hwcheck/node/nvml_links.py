@@ -149,7 +149,7 @@ class LinkReader(NvmlReader):
         )
 
     def _nvlinks(self) -> List[NvLink]:
-        states = self._nvlink_states()
+        states = self._nvml.together(self._nvlink_states)
         speeds = self._nvlink_speeds([link for link, active in states if active])
         return [NvLink(link, active, speeds.get(link)) for link, active in states]
 

@@ -55,6 +55,9 @@ class Library(Protocol):
     def ask(self, names: Sequence[str], *args: Any) -> Any:
         """Call the first of these functions that is there. Raises CouldNotMeasure."""
 
+    def together(self, work: Callable[[], T]) -> T:
+        """Bound in time all that ``work`` asks as one; it may not use ``remembered``."""
+
     def constant(self, name: str) -> Any:
         """Return one of pynvml's constants or structures. Raises NotSupported."""
 

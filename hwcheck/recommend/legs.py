@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from hwcheck.judge.evidence import Known, gpus_of, known_of
+from hwcheck.judge.leg_gaps import Counted, counted
 from hwcheck.judge.legs import (
-    LEAST_ITERATIONS,
+    LEAST_BYTES,
     Comparison,
     compare,
     is_broken,
@@ -15,17 +18,24 @@ from hwcheck.judge.legs import (
     legs_of,
     wrong_elements,
 )
+from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec
 from hwcheck.results import HostRecord
-from hwcheck.text import line
+from hwcheck.text import binary_size, line, number
 from hwcheck.wire import Leg
 
-KINDS = ("neither", "defect", "off_mends", "unproven", "defaults", "off_faster")
+KINDS = ("neither", "defect", "net_faster", "off_mends", "unproven", "defaults", "off_faster")
 """What one collective on one host proves. The first of these that any collective of a host gives
 is the host's own: a setting must not harm one collective for another's sake.
 
-neither: both legs are bad, so P2P is not the cause. defect: P2P is bad on a host with NVLinks.
+neither: a leg without P2P is bad too, so P2P is not shown to be the cause. defect: P2P is bad on a
+host with NVLinks. net_faster: sockets beat the default, and P2P off does not make up for it.
 off_mends: bad by default, clean without P2P. unproven: the legs do not say. defaults: nothing
 beats them. off_faster: without P2P it is faster, beyond the spread and 10 %."""
+
+CONF_IN_THE_WAY = (
+    f"{SYSTEM_CONF} exists and NCCL reads it in every leg, so the default was none: move it away "
+    "and run again"
+)
 
 
 @dataclass(frozen=True)
@@ -46,83 +56,147 @@ class HostProof:
     """One host: its kind (see ``KINDS``; empty without a usable NCCL leg) and why.
 
     ``nvlinks`` counts the active NVLinks over all GPUs; None where that could not be read.
+    ``models`` are the GPU models that it names. ``cpu_only`` where it has no GPU and none is
+    declared: a setting of NCCL is nothing to it.
     """
 
     host: str
     kind: str
     nvlinks: int | None = None
     proofs: tuple[Proof, ...] = field(default_factory=tuple)
+    models: tuple[str, ...] = ()
+    cpu_only: bool = False
+
+    @property
+    def why(self) -> str:
+        """The detail that made the host's kind."""
+        return next((proof.detail for proof in self.proofs if proof.kind == self.kind), "")
 
 
-def prove(record: HostRecord) -> HostProof:
-    """Return what a host's NCCL legs prove. Exercise legs (gloo) prove nothing."""
-    legs = [leg for leg in legs_of(record) if leg.backend == "nccl" and not leg.exercise]
+def prove(
+    record: HostRecord, expect: Mapping[str, Any] | None = None, double: str = ""
+) -> HostProof:
+    """Return what a host's NCCL legs prove. Exercise legs (gloo) prove nothing.
+
+    ``expect`` is what the inventory declares of it, ``double`` why it may be the same machine as
+    another host. What ``judge.leg_gaps`` does not count proves nothing either.
+    """
+    known = known_of(expect or {}, record)
     nvlinks = active_nvlinks(record)
-    proofs = tuple(
-        _prove_collective([leg for leg in legs if leg.collective == name], nvlinks)
-        for name in dict.fromkeys(leg.collective for leg in legs)
+    proofs = tuple(_prove_collective(each, nvlinks) for each in counted(record, known, double))
+    return HostProof(
+        host=record.host,
+        kind=min((proof.kind for proof in proofs), key=KINDS.index, default=""),
+        nvlinks=nvlinks,
+        proofs=proofs,
+        models=tuple(sorted({line(model, 60) for model in known.models.values()})),
+        cpu_only=not proofs and _has_no_gpu(record, known),
     )
-    kind = min((proof.kind for proof in proofs), key=KINDS.index, default="")
-    return HostProof(record.host, kind, nvlinks, proofs)
 
 
 def active_nvlinks(record: HostRecord) -> int | None:
-    """Count active NVLinks over all GPUs; None when one GPU's count is missing or not a number."""
-    gpus = record.report.facts.get("gpus") if record.report else None
-    if not isinstance(gpus, list) or not gpus:
-        return None
-    counts = [gpu.get("nvlink_links") for gpu in gpus]
-    known = [count for count in counts if type(count) is int]
+    """Count active NVLinks over all GPUs; None when one GPU's count is missing or no count."""
+    counts = [gpu.get("nvlink_links") for gpu in gpus_of(record)]
+    known = [count for count in counts if type(count) is int and count >= 0]
     # One link is enough to forbid P2P off; only a full set of zeros allows it.
-    return sum(known) if len(known) == len(counts) or any(count > 0 for count in known) else None
+    whole = bool(counts) and len(known) == len(counts)
+    return sum(known) if whole or any(known) else None
 
 
-def _prove_collective(legs: Iterable[Leg], nvlinks: int | None) -> Proof:
-    by_name = {leg.leg: leg for leg in legs}
-    default, p2p_off = by_name.get("default"), by_name.get("p2p_off")
-    if default is None or p2p_off is None:
-        missing = "default" if default is None else "p2p_off"
-        name = line(next(iter(by_name.values())).collective, 60)
-        return Proof(name, "unproven", f"the leg {missing} was not measured")
-    if max(default.ranks, p2p_off.ranks) < 2:
+def _has_no_gpu(record: HostRecord, known: Known) -> bool:
+    """Whether a whole answer shows it. A node whose driver is dead names no GPU either."""
+    if record.state != "reported" or record.report is None or known.gpus:
+        return False
+    return any(leg.exercise for leg in legs_of(record)) or any(
+        result.check == "gpu_count" and result.state == "not_applicable"
+        for result in record.report.results
+    )
+
+
+def _prove_collective(found: Counted, nvlinks: int | None) -> Proof:
+    for name in ("default", "p2p_off"):
+        if name not in found.legs:
+            problem = found.problems.get(name)
+            why = f"does not count: {problem}" if problem else "was not measured"
+            return Proof(line(found.collective, 60), "unproven", f"the leg {name} {why}")
+    default, p2p_off, net = (found.legs.get(name) for name in ("default", "p2p_off", "net"))
+    assert default is not None
+    assert p2p_off is not None
+    if default.ranks < 2:
         detail = "one rank on the node: one GPU has no peer, so this proves nothing about P2P"
         return _proof(default, p2p_off, "unproven", detail)
-    if default.ranks != p2p_off.ranks:
-        detail = f"the default ran with {default.ranks} ranks and p2p_off with {p2p_off.ranks}"
-        return _proof(default, p2p_off, "unproven", detail)
+    if any(SYSTEM_CONF_NOTE in leg.notes for leg in found.legs.values()):
+        return _proof(default, p2p_off, "unproven", CONF_IN_THE_WAY)
     if is_clean(default):
-        return _prove_speed(default, p2p_off, nvlinks)
-    return _prove_broken(default, p2p_off, nvlinks)
+        return _prove_speed(default, p2p_off, net, nvlinks)
+    return _prove_broken(default, p2p_off, net, nvlinks)
 
 
-def _prove_speed(default: Leg, p2p_off: Leg, nvlinks: int | None) -> Proof:
+def _prove_speed(default: Leg, p2p_off: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
+    off, sockets = _speed(default, p2p_off), _speed(default, net)
+    if sockets is not None and sockets.other_wins and not _off_makes_up(off, p2p_off, net):
+        detail = (
+            f"the default is slower than net ({number(sockets.other_busbw_gbps)} GB/s at "
+            f"{binary_size(sockets.size_bytes)}): a defect in the transport, not a setting to keep"
+        )
+        return _proof(default, p2p_off, "net_faster", detail, off)
+    aside = "" if sockets is not None else "; net was not compared"
     if is_broken(p2p_off):
-        detail = f"the default is clean and p2p_off {_state(p2p_off)}"
+        detail = f"the default is clean and p2p_off {_state(p2p_off)}{aside}"
         return _proof(default, p2p_off, "defaults", detail)
     if not is_clean(p2p_off):
         return _proof(default, p2p_off, "unproven", f"p2p_off {_state(p2p_off)}")
-    compared = compare(default, p2p_off)
-    if compared is None:
-        return _proof(default, p2p_off, "unproven", "the two legs share no message size")
-    if not compared.other_wins:
-        return _proof(default, p2p_off, "defaults", _no_gain(compared), compared)
-    gain = f"p2p_off is {compared.ratio - 1:.0%} faster, spread {compared.spread:.1%}"
-    return _proof(default, p2p_off, *_off_helps("off_faster", gain, nvlinks), compared)
+    if off is None:
+        detail = f"the two legs share no size to compare from {binary_size(LEAST_BYTES)} on"
+        return _proof(default, p2p_off, "unproven", f"{detail}: what is smaller is latency")
+    if not off.other_wins:
+        return _proof(default, p2p_off, "defaults", _no_gain(off) + aside, off)
+    gain = f"p2p_off is {off.ratio - 1:.0%} faster, spread {off.spread:.1%}"
+    return _proof(default, p2p_off, *_off_helps("off_faster", gain, nvlinks), off)
 
 
-def _prove_broken(default: Leg, p2p_off: Leg, nvlinks: int | None) -> Proof:
+def _speed(base: Leg, other: Leg | None) -> Comparison | None:
+    """Compare two clean legs at the largest size of both, unless its time is mostly latency."""
+    if other is None or not (is_clean(base) and is_clean(other)):
+        return None
+    compared = compare(base, other)
+    return compared if compared is not None and compared.size_bytes >= LEAST_BYTES else None
+
+
+def _off_makes_up(off: Comparison | None, p2p_off: Leg, net: Leg | None) -> bool:
+    """Whether P2P off beats the default, and the sockets do not beat P2P off."""
+    if off is None or not off.other_wins:
+        return False
+    against = _speed(p2p_off, net)
+    return against is not None and not against.other_wins
+
+
+def _prove_broken(default: Leg, p2p_off: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
     detail = f"the default {_state(default)}, p2p_off {_state(p2p_off)}"
     if p2p_off.state == "not_run":
         return _proof(default, p2p_off, "unproven", detail)
     if not is_clean(p2p_off):
         return _proof(default, p2p_off, "neither", detail)
-    if largest(p2p_off) is None:
-        detail += f"; it timed no size {LEAST_ITERATIONS} times, so it is no proof of a mend"
-        return _proof(default, p2p_off, "unproven", detail)
     if not is_broken(default):
         detail += "; an error is no proof against P2P, its log says more"
         return _proof(default, p2p_off, "unproven", detail)
+    if net is not None and is_broken(net):
+        detail += f", and net {_state(net)} too, without P2P"
+        return _proof(default, p2p_off, "neither", detail)
+    if not _goes_as_far(p2p_off, default):
+        detail += " but ended before the size that is bad, so it is no proof of a mend"
+        return _proof(default, p2p_off, "unproven", detail)
     return _proof(default, p2p_off, *_off_helps("off_mends", detail, nvlinks))
+
+
+def _goes_as_far(clean: Leg, broken: Leg) -> bool:
+    """Whether a clean leg got through the size at which the other one gave wrong data or hung."""
+    reached = clean.sizes[-1].size_bytes
+    wrong = [size.size_bytes for size in broken.sizes if size.wrong]
+    if wrong:
+        return reached >= min(wrong)
+    finished = broken.sizes[-1].size_bytes if broken.sizes else 0
+    return reached > finished or reached >= Spec.max_bytes
 
 
 def _off_helps(kind: str, detail: str, nvlinks: int | None) -> tuple[str, str]:

@@ -6,9 +6,11 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hwcheck import __version__
 from hwcheck.fold import fold
+from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.legs import legs_of
 from hwcheck.recommend.legs import HostProof, Proof, prove
 from hwcheck.recommend.records import NcclAdvice, Setting
@@ -16,10 +18,22 @@ from hwcheck.results import Run
 from hwcheck.text import binary_size, count, line, number
 
 P2P_OFF = ("off_mends", "off_faster")
-RETEST = "A workaround: NVIDIA documents it for debugging only. Test again after each upgrade."
+AGAINST = ("defaults", "net_faster")
+RETEST = (
+    "A workaround: NVIDIA documents it for debugging only. Test again after each upgrade, with "
+    "/etc/nccl.conf moved away."
+)
 MEND_FIRST = "Mend the cause first: PCIe ACS or IOMMU, the driver, the BAR1 size."
 EVIDENCE_LINES = 40
-KINDS_SHOWN = ("off_mends", "off_faster", "defect", "neither", "defaults", "unproven")
+KINDS_SHOWN = (
+    "off_mends",
+    "off_faster",
+    "defect",
+    "net_faster",
+    "neither",
+    "defaults",
+    "unproven",
+)
 
 _NAME = re.compile(r"NCCL_[A-Z0-9_]+\Z")
 _VALUE = re.compile(r"[!-~]{1,1000}\Z")
@@ -29,22 +43,56 @@ def advise(run: Run) -> NcclAdvice:
     """Return the NCCL settings that the legs of this run prove; most often none.
 
     A setting is for the cluster, so it must be proven on at least half of the hosts that were
-    planned, and on none the contrary.
+    planned, on at least half of those of each GPU model, and on none the contrary. A host without
+    a GPU has no part in it.
     """
-    proofs = [prove(record) for record in run.records]
-    evidence = _evidence(proofs)
+    everyone = _proofs(run)
+    evidence = _evidence(everyone)
+    proofs = [proof for proof in everyone if not proof.cpu_only]
     off = [proof for proof in proofs if proof.kind in P2P_OFF]
     if not off:
         return NcclAdvice((), _leave(run, proofs), evidence)
-    against = [p for p in proofs if p not in off and (p.kind == "defaults" or p.nvlinks)]
+    against = [p for p in proofs if p not in off and (p.kind in AGAINST or p.nvlinks)]
     if against:
         return NcclAdvice((), _contradiction(off, against), evidence)
     share = f"{len(off)} of {count(len(proofs), 'host')}"
-    if 2 * len(off) < len(proofs):
-        return NcclAdvice((), _too_few(off, share), evidence)
+    short = _models_short_of_proof(proofs)
+    if 2 * len(off) < len(proofs) or short:
+        return NcclAdvice((), _too_few(off, share, short), evidence)
     setting = Setting("NCCL_P2P_DISABLE", "1", _reason(off))
-    summary = f"set NCCL_P2P_DISABLE=1: proven on {_hosts(off)} ({share})"
+    summary = f"set NCCL_P2P_DISABLE=1: proven on {_hosts(off)} ({share}){_rest(everyone)}"
     return NcclAdvice((setting,), summary, evidence)
+
+
+def _proofs(run: Run) -> list[HostProof]:
+    """Return what each host proves with the checks that were asked for."""
+    doubles = same_machine(run)
+    proofs = []
+    for plan, record in zip(run.meta.hosts, run.records, strict=True):
+        if record.report:
+            asked = tuple(r for r in record.report.results if r.check in run.meta.checks)
+            record = replace(record, report=replace(record.report, results=asked))
+        proofs.append(prove(record, plan.expect, doubles.get(plan.name, "")))
+    return proofs
+
+
+def _models_short_of_proof(proofs: Sequence[HostProof]) -> list[str]:
+    """Return the GPU models of which fewer than half of the hosts prove P2P off."""
+    kinds: dict[str, list[bool]] = {}
+    for proof in proofs:
+        if proof.models:
+            kinds.setdefault(" and ".join(proof.models), []).append(proof.kind in P2P_OFF)
+    return [name for name, proven in kinds.items() if 2 * sum(proven) < len(proven)]
+
+
+def _rest(proofs: Sequence[HostProof]) -> str:
+    """Say on which hosts the setting is not proven, and which were left out."""
+    unproven = [p for p in proofs if p.kind not in P2P_OFF and p.kind and not p.cpu_only]
+    unmeasured = [p for p in proofs if not p.kind and not p.cpu_only]
+    without = [p for p in proofs if p.cpu_only]
+    text = f"; not proven on {_hosts(unproven)} ({unproven[0].why})" if unproven else ""
+    text += f"; not measured on {_hosts(unmeasured)}" if unmeasured else ""
+    return text + (f"; without a GPU, so not counted: {_hosts(without)}" if without else "")
 
 
 def nccl_conf(advice: NcclAdvice) -> str:
@@ -82,9 +130,9 @@ def _leave(run: Run, proofs: Sequence[HostProof]) -> str:
             why = ""
         return f"leave unset: no NCCL leg was measured in this run{why}"
     parts = []
-    best, defect, neither, unproven = (
+    best, defect, sockets, neither, unproven = (
         [proof for proof in usable if proof.kind == kind]
-        for kind in ("defaults", "defect", "neither", "unproven")
+        for kind in ("defaults", "defect", "net_faster", "neither", "unproven")
     )
     if best:
         parts.append(f"the defaults measured best on {_hosts(best)}")
@@ -93,31 +141,48 @@ def _leave(run: Run, proofs: Sequence[HostProof]) -> str:
             f"P2P is bad in spite of active NVLinks on {_hosts(defect)}: a defect to mend or "
             "isolate, never a reason to disable NVLink"
         )
+    if sockets:
+        parts.append(
+            f"the default is slower than net on {_hosts(sockets)}: a defect in the transport, not "
+            "a setting to keep"
+        )
     if neither:
-        parts.append(f"on {_hosts(neither)} neither leg is clean, so no setting helps")
+        parts.append(
+            f"on {_hosts(neither)} a leg without P2P is bad too, so P2P is not shown to be the "
+            "cause"
+        )
     if unproven:
-        details = dict.fromkeys(proof.proofs[0].detail for proof in unproven)
+        details = dict.fromkeys(proof.why for proof in unproven)
         why = next(iter(details)) + (", and other reasons" if len(details) > 1 else "")
         parts.append(f"nothing is proven about P2P on {_hosts(unproven)} ({why})")
+    unmeasured = [proof for proof in proofs if not proof.kind]
+    if unmeasured:
+        parts.append(f"no NCCL leg was measured on {_hosts(unmeasured)}")
     return "leave unset: " + "; ".join(parts)
 
 
 def _contradiction(off: Sequence[HostProof], against: Sequence[HostProof]) -> str:
     parts = [f"NCCL_P2P_DISABLE=1 is best on {_hosts(off)}"]
-    best = [proof for proof in against if proof.kind == "defaults"]
-    linked = [proof for proof in against if proof.kind != "defaults"]
+    best, sockets = ([p for p in against if p.kind == kind] for kind in AGAINST)
+    linked = [proof for proof in against if proof.kind not in AGAINST]
     if best:
         parts.append(f"the defaults on {_hosts(best)}")
+    if sockets:
+        parts.append(f"sockets on {_hosts(sockets)}")
     text = ", ".join(parts)
     if linked:
         text += f"; it would turn off the NVLinks of {_hosts(linked)}"
     return f"no setting for the whole cluster, leave unset: {text}; mend or isolate {_hosts(off)}"
 
 
-def _too_few(off: Sequence[HostProof], share: str) -> str:
+def _too_few(off: Sequence[HostProof], share: str, short: Sequence[str]) -> str:
+    proven = f"leave unset: NCCL_P2P_DISABLE=1 is proven on {_hosts(off)} only ({share})"
+    if short:
+        more = f" and {len(short) - 4} more" if len(short) > 4 else ""
+        proven += f", and on fewer than half of the hosts with {', '.join(short[:4])}{more}"
     return (
-        f"leave unset: NCCL_P2P_DISABLE=1 is proven on {_hosts(off)} only ({share}); on the others "
-        "it was not measured, or the legs prove nothing. Mend that and run again"
+        f"{proven}; on the others it was not measured, or the legs prove nothing. Mend that and "
+        "run again"
     )
 
 

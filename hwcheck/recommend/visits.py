@@ -49,8 +49,9 @@ BY_PHASE: Mapping[str, Help] = {
     phases.HOST_KEY: Help(
         "the host's key is not the one in known_hosts, or is not there yet",
         "compare the fingerprint with the host's console; for a host that is really new add its "
-        "key or use --accept-new-host-keys; after a reinstall remove the old line (the command needs "
-        "-p PORT where the inventory has one, and must run on the jump host where there is one)",
+        "key or use --accept-new-host-keys; after a reinstall remove the old line (the command "
+        "needs -p PORT where the inventory has one, and must run on the jump host where there is "
+        "one)",
         local="ssh-keyscan {host} | ssh-keygen -lf -",
     ),
     phases.AUTHENTICATION: _no_way(

@@ -1,1 +1,5 @@
 """From a judged run to what people and machines read. Every renderer is a pure function."""
+
+from hwcheck.render import plot_folder
+
+plot_folder.ensure()  # here: before any module of the package imports matplotlib

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 import jinja2
 from markupsafe import Markup
@@ -13,8 +14,10 @@ from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
+from hwcheck.node.load.records import LoadRun
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
+from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
 from hwcheck.results import Run
@@ -78,8 +81,16 @@ class HostDetails:
     opened: bool
 
 
-def html(run: Run, judgement: Judgement, advice: Advice) -> str:
-    """Return the page as text; deterministic for the same run."""
+def html(
+    run: Run,
+    judgement: Judgement,
+    advice: Advice,
+    loads: Mapping[str, LoadRun] = MappingProxyType({}),
+) -> str:
+    """Return the page as text; deterministic for the same run.
+
+    ``loads`` are the loads to draw, by host (``series.drawn_hosts`` says which are wanted).
+    """
     views = list(host_views(run, judgement))
     brief = len(views) > DETAILED_HOSTS
     shown = [view for view in views if not brief or view.verdict.outcome != "pass"]
@@ -95,6 +106,10 @@ def html(run: Run, judgement: Judgement, advice: Advice) -> str:
             notes=words.notes(run),
             groups=words.outcome_groups(judgement),
             plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
+            loads=[
+                (item.caption, Markup(item.svg))  # noqa: S704
+                for item in series_plots(run, judgement, loads)
+            ],
             topology=topologies(run),
             hosts=views,
             details=_details(shown, brief=brief),

@@ -140,10 +140,8 @@ def _svg(curves: Mapping[str, Curve]) -> str:
             if name in curves:
                 _draw(axes, name, curves[name])
         _label(axes, {size for curve in curves.values() for size in curve})
-        out = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
-    return _inline(out.getvalue())
+        colors = {c: f"leg-{name.replace('_', '-')}" for name, (c, _, _) in LEG_LOOKS.items()}
+        return inline_svg(figure, colors)
 
 
 def _draw(axes: Axes, name: str, curve: Curve) -> None:
@@ -170,13 +168,21 @@ def _label(axes: Axes, sizes: Iterable[int]) -> None:
     axes.legend(loc="upper left", fontsize=10)
 
 
-def _inline(svg: str) -> str:
-    """Cut the document down to the element and hand its colors over to the page."""
+def inline_svg(figure: Figure, colors: Mapping[str, str]) -> str:
+    """Return a figure as the bare element, its colors handed over to the page.
+
+    ``colors`` maps the stand-ins to the names of the page's variables; ``INK`` becomes the color of
+    the text around. Draw and call under ``STYLE``.
+    """
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", transparent=True, metadata=nothing)
+    svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     # A style element inside an inline SVG would style the whole page.
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
-    for name, (color, _, _) in LEG_LOOKS.items():
-        svg = svg.replace(color, f"var(--leg-{name.replace('_', '-')})")
+    for color, name in colors.items():
+        svg = svg.replace(color, f"var(--{name})")
     svg = svg.replace(INK, "currentColor")
     svg = re.sub(r' height="[^"]*pt"| width="[^"]*pt"', "", svg, count=2)
     return svg.replace("<svg ", '<svg role="img" ', 1).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from fabric.connection import Connection
 from invoke import Argument, Exit
 
 from hwcheck.errors import UsageError
-from hwcheck.tasks.output import say
+from hwcheck.tasks.output import refuse_closed_stdout, say
+from hwcheck.tasks.program import INTERRUPTED
 
 SHORT_FLAGS = {"limit": "l", "forks": "f", "verbose": "v"}
 """As Ansible spells them. Invoke would give every flag a letter, ``-h`` for ``--hosts`` first."""
@@ -69,10 +71,15 @@ class Command(fabric.Task):  # type: ignore[misc]
                 "the inventory and the ssh configuration say how to connect"
             )
         try:
+            refuse_closed_stdout()
             return super().__call__(*args, **kwargs)
         except UsageError as error:
             say(f"hwcheck: {error}")
             raise Exit(code=2) from None
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on one more is no traceback
+            say("hwcheck: interrupted")
+            raise Exit(code=INTERRUPTED) from None
 
     def _instead_of_core_hosts(self, first: str) -> str:
         if "hosts" not in self.argspec(self.body).parameters:
@@ -93,6 +100,21 @@ def end(exit_code: int) -> None:
     """End a task: with 0 the next one of the command line follows, otherwise none does."""
     if exit_code:
         raise Exit(code=exit_code)
+
+
+UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def seconds(flag: str, text: str) -> float:
+    """Return the seconds of a duration: ``90``, ``90s``, ``45m``, ``8h``. Raises UsageError."""
+    number, unit = text.rstrip("smh"), text.lstrip("0123456789.")
+    try:
+        length_s = float(number) * UNITS_S[unit]
+    except (ValueError, KeyError):
+        length_s = 0.0
+    if not 1.0 <= length_s < float("inf"):
+        raise UsageError(f"{flag} {text}: it takes seconds, or 45m or 8h")
+    return length_s
 
 
 def whole(flag: str, text: str, least: int) -> int:

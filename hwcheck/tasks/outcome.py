@@ -11,9 +11,10 @@ from hwcheck.recommend.nccl import nccl_conf, nccl_env
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
+from hwcheck.render.series import drawn_hosts
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
-from hwcheck.results import read_run, write_rendered
+from hwcheck.results import read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered
 
 
@@ -25,10 +26,13 @@ def show(path: Path, *, as_json: bool) -> int:
     run = read_run(path)
     judgement = judge(run)
     advice = advise(run, judgement)
+    loads = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
     write_rendered(
         path,
         {
-            "report.html": html(run, judgement, advice),
+            "report.html": html(
+                run, judgement, advice, {host: load for host, load in loads.items() if load}
+            ),
             "report.md": markdown(run, judgement, advice),
             "junit.xml": junit(run, judgement, advice),
             "nccl.conf": nccl_conf(advice.nccl),

@@ -15,14 +15,22 @@ from hwcheck.errors import UsageError
 def emit(text: str, afterwards: str = "") -> None:
     """Write to stdout, to its end.
 
-    Raises UsageError, with ``afterwards`` as what to do, when stdout is a file on a full disk.
+    Raises UsageError, with ``afterwards`` as what to do, when stdout is a file on a full disk, or
+    closed.
     """
+    refuse_closed_stdout()
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
         unprinted(error, afterwards)
+
+
+def refuse_closed_stdout() -> None:
+    """Raise UsageError when the caller closed stdout: nobody would hear the verdict."""
+    if sys.stdout is None:
+        raise UsageError("stdout is closed (>&-); lead it to a file, or to /dev/null")
 
 
 def unprinted(error: OSError, afterwards: str = "") -> None:
@@ -34,6 +42,8 @@ def unprinted(error: OSError, afterwards: str = "") -> None:
 
 def say(text: str) -> None:
     """Write one line to stderr; when nobody can read it, there is nobody to tell."""
+    if sys.stderr is None:  # the caller closed it (2>&-)
+        return
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

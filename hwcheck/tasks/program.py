@@ -1,90 +1,33 @@
-"""The ``hwcheck`` command: the same tasks as ``fab``, with no fabfile."""
+"""The ``hwcheck`` command. What it imports comes later: a Ctrl-C may come while it does."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from fabric import Config
-from fabric.main import Fab
-from invoke import Exit
-from invoke.exceptions import ParseError
-
-from hwcheck import __version__
-from hwcheck.errors import UsageError
-from hwcheck.tasks import namespace
-from hwcheck.tasks.executor import Executor, refuse_core_flags
-from hwcheck.tasks.output import emit, say, unprinted
-
-
-class Program(Fab):  # type: ignore[misc]
-    """Fabric's program, with exit code 2 for a command line that cannot be parsed."""
-
-    def parse_core(self, argv: list[str] | None) -> None:
-        """Parse the flags before the first task."""
-        with _refusing():
-            super().parse_core(argv)
-
-    def parse_tasks(self) -> None:
-        """Parse what follows the core flags."""
-        with _refusing():
-            super().parse_tasks()
-
-    def parse_cleanup(self) -> None:
-        """Do what ends the program early, such as ``--help TASK``."""
-        with _refusing():
-            super().parse_cleanup()
-
-    def update_config(self) -> None:
-        """Load what the core flags name."""
-        with _refusing():
-            refuse_core_flags(self.args, self.core.remainder)
-            super().update_config()
-
-
-program = Program(
-    name="hwcheck",
-    binary="hwcheck",
-    version=__version__,
-    namespace=namespace,
-    executor_class=Executor,
-    config_class=Config,
-)
+INTERRUPTED = 130
+"""What a shell says of a command that SIGINT ended: 128 + 2."""
 
 
 def main() -> None:
     """Run the command line."""
-    program.run()
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """End with one line and exit code 2 what cannot be understood, or not be printed."""
+    _occupy_standard_streams()
     try:
-        with _printing():
-            yield
-    except (ParseError, UsageError) as error:
-        say(f"hwcheck: {error}")
-    except FileNotFoundError as error:  # -S nosuch
-        say(f"hwcheck: {error.filename}: {error.strerror}")
-    except ValueError as error:  # -t soon
-        say(f"hwcheck: a core flag wants a number: {error}")
-    else:
-        return
-    sys.exit(2)
+        from hwcheck.tasks.command_line import program
+
+        program.run()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on one more is no traceback
+        if sys.stderr is not None:
+            sys.stderr.write("hwcheck: interrupted\n")
+        sys.exit(INTERRUPTED)
 
 
-@contextmanager
-def _printing() -> Iterator[None]:
-    """See to it that what Invoke prints before it ends (--list, --help) is out, or cannot be."""
-    try:
-        yield
-    except Exit:
-        emit("")
-        raise
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        unprinted(error)
-        raise Exit from None
+def _occupy_standard_streams() -> None:
+    """Where a caller closed one (``2>&-``) the next file or socket would take its place."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free: this one

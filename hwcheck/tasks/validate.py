@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from invoke import Context
 
@@ -20,7 +16,8 @@ from hwcheck.phases import Deadlines
 from hwcheck.plan import PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
-from hwcheck.tasks.command import command, end, whole
+from hwcheck.tasks.command import command, end, seconds, whole
+from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
@@ -36,7 +33,8 @@ DEFAULT_INVENTORY = "inventory/local.yml"
         "limit": "Ansible pattern of hosts to visit (h100:!node03)",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
-        "profile": "quick (default; under a minute of load per node), standard or burn_in",
+        "profile": "quick (default; about a minute of load per node), standard or burn_in",
+        "duration": "how long burn_in loads the GPUs: 90m, 8h, or seconds (default: 1h)",
         "forks": "hosts visited at once (default 32)",
         "timeout": "seconds that one host's visit may take (default: as the profile says)",
         "out": "folder in which the run folder is made (default: runs)",
@@ -49,10 +47,11 @@ DEFAULT_INVENTORY = "inventory/local.yml"
 def validate(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = DEFAULT_INVENTORY,
-    limit: str = "",
+    limit: str | None = None,
     only: str | None = None,
     skip: str | None = None,
     profile: str = "quick",
+    duration: str = "",
     forks: str = "32",
     timeout: str = "0",
     out: str = "runs",
@@ -62,9 +61,12 @@ def validate(
     verbose: bool = False,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
+    if not out.strip():
+        raise UsageError("--out is empty; name a folder, or leave --out out for runs")
     if profile not in PROFILES:
         raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
     at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
+    duration_s = seconds("--duration", duration) if duration else None
     names = select(registry.load(), only, skip)
     cluster = inventory.read(hosts, limit)
     for warning in cluster.warnings:
@@ -74,39 +76,29 @@ def validate(
         cluster,
         names,
         profile,
-        limit=limit,
+        limit=limit or "",
         force=force,
         timeout_s=timeout_s or None,
+        duration_s=duration_s,
         payload_sha256=built.sha256,
     )
     stop = threading.Event()
-    deadlines = replace(Deadlines(), run_s=plan.timeout_s)
+    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
     connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
     connector.prepare(plan.hosts)
-    folder = RunFolder.create(Path(out), plan.meta)
-    with _stop_on_signal(stop), Progress(len(plan.hosts), verbose=verbose) as progress:
-        fan_out(
-            plan.hosts, plan.requests, built, folder, connector, forks=at_once, progress=progress
-        )
-    folder.finish(interrupted=stop.is_set())
-    end(show(folder.path, as_json=json))
-
-
-@contextmanager
-def _stop_on_signal(stop: threading.Event) -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and a closed terminal end the visits; a second Ctrl-C ends hwcheck."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            signal.default_int_handler(number, frame)
-        stop.set()
-
-    before = {
-        number: signal.signal(number, handle)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with Interrupts(stop) as interrupts:
+        folder = RunFolder.create(Path(out), plan.meta)
+        with Progress(len(plan.hosts), verbose=verbose) as progress:
+            fan_out(
+                plan.hosts,
+                plan.requests,
+                built,
+                folder,
+                connector,
+                forks=at_once,
+                progress=progress,
+            )
+        interrupts.visits_over()
+        folder.finish(interrupted=stop.is_set())
+        exit_code = show(folder.path, as_json=json)
+    end(exit_code)

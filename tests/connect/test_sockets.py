@@ -61,6 +61,18 @@ def test_a_name_that_does_not_resolve() -> None:
         tcp("a" * 300, 22, 5, no_stop)
 
 
+def test_a_name_server_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: silent.wait(30))
+    started = time.monotonic()
+    try:
+        with pytest.raises(VisitError, match=r"cannot resolve n1: no answer within 0\.3 s"):
+            tcp("n1", 22, 0.3, no_stop)
+    finally:
+        silent.set()
+    assert time.monotonic() - started < 3
+
+
 def test_a_proxy_command_gets_words_not_a_line() -> None:
     command = ("printf", "%%s|%s|%s|", "%h; reboot", "%p", "%r")
     proxy = Proxy(command, "n1", 2222, "ann")

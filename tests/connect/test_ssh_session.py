@@ -148,3 +148,18 @@ def test_a_proxy_command_says_why(tmp_path: Path) -> None:
 def test_a_proxy_command_that_is_not_there(tmp_path: Path) -> None:
     error = failure(session(tmp_path, proxy_command=("/no/such/command",)))
     assert str(error) == "connect: proxy command /no/such/command: No such file or directory"
+
+
+def test_the_end_of_the_visit_ends_the_phase_that_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visit = Deadlines(connect_s=30, banner_s=30, authentication_s=30, visit_s=0.5).begun()
+    started = time.monotonic()
+    with server(b"", then_close=False) as port:
+        opened = session(tmp_path, port)
+        monkeypatch.setattr(opened, "_deadlines", visit)
+        opened.connection.connect_kwargs["banner_timeout"] = visit.banner_s
+        error = failure(opened)
+    assert time.monotonic() - started < 5
+    assert (error.phase, error.state) == ("banner", "unreachable")
+    assert error.reason.startswith("not finished within 0.")

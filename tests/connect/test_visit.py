@@ -11,12 +11,17 @@ import pytest
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory import Host
+from hwcheck.node.load.columnar import pack
+from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.phases import Deadlines
 from hwcheck.results import HostRecord
 from hwcheck.wire import Request
 from tests.lab import stand_in
 
 HERE = Host("here", "127.0.0.1", connection="local")
+SERIES = pack(
+    LoadRun("cuda", "torch", (), Series((0.0, 0.2), {"gpu0": {"power_w": (70, 690)}}), 0.1, 0.2)
+)
 # A process of this machine, found by PATH: asks for a password, or does not, as sudo does.
 SUDO = """\
 #!/bin/sh
@@ -41,10 +46,11 @@ class Heard:
 
     records: list[HostRecord] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
+    series: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
 
     def listener(self) -> Listener:
-        return Listener(self.records.append, self._add, self.progress.append)
+        return Listener(self.records.append, self._add, self.progress.append, self.series.append)
 
     def _add(self, text: str) -> None:
         self.log += text
@@ -155,6 +161,52 @@ def test_two_results_of_one_check() -> None:
     assert record.report is None, "not even the first one is kept"
 
 
+def test_the_series_of_a_load_is_handed_over_at_the_end() -> None:
+    heard = Heard()
+    record = visit({"first": {"frame": {"kind": "series", "series": SERIES}}}, heard=heard)
+    assert (record.state, heard.series) == ("reported", [SERIES])
+    heard = Heard()
+    half = {"first": {"frame": {"kind": "series", "series": SERIES}}, "second": {"exit": 3}}
+    assert visit(half, heard=heard).state == "partial"
+    assert heard.series == [SERIES], "what came before the connection was lost is kept"
+
+
+def test_no_series_of_an_answer_that_cannot_be_trusted() -> None:
+    heard = Heard()
+    what = {
+        "first": {"frame": {"kind": "series", "series": SERIES}},
+        "second": {"frame": {"kind": "surprise"}},
+    }
+    assert visit(what, heard=heard).state == "invalid"
+    assert heard.series == []
+
+
+@pytest.mark.parametrize(
+    ("series", "reason"),
+    [
+        (None, "a series does not fit its schema: "),
+        ({**SERIES, "time_s": [1, 0]}, "a series does not fit its schema: time_s runs backwards"),
+        (
+            {**SERIES, "columns": {"gpu0": {"power_w": [[1, 10**12]]}}},
+            "a series does not fit its schema: power_w of gpu0 has 1e+12 rows of 2",
+        ),
+    ],
+)
+def test_a_series_that_cannot_be_trusted(series: Any, reason: str) -> None:
+    heard = Heard()
+    record = visit({"first": {"frame": {"kind": "series", "series": series}}}, heard=heard)
+    assert record.state == "invalid"
+    assert record.reason.startswith(reason)
+    assert heard.series == []
+
+
+def test_a_second_series_and_one_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = {"frame": {"kind": "series", "series": SERIES}}
+    assert visit({"first": frame, "second": frame}).reason == "two series"
+    monkeypatch.setattr("hwcheck.connect.visit.SERIES_LIMIT_BYTES", 100)
+    assert visit({"first": frame}).reason == "a series of more than 0 MiB"
+
+
 def test_too_much_output() -> None:
     record = visit({"first": {"write_bytes": 17 << 20}})
     assert (record.state, record.reason) == ("invalid", "cut off: it wrote more than 16 MiB")
@@ -187,6 +239,7 @@ def test_a_payload_that_ends_early(
     [
         ({"run_s": 0.5}, "no report within 0.5 s"),
         ({"silence_s": 0.5}, "no sign of life for 0.5 s"),
+        ({"visit_s": 3.0}, "no report within 3 s"),
     ],
 )
 def test_deadlines_of_the_run(deadlines: dict[str, float], reason: str) -> None:
@@ -194,6 +247,16 @@ def test_deadlines_of_the_run(deadlines: dict[str, float], reason: str) -> None:
     record = visit({"second": {"hang": 600}}, **deadlines)
     assert (record.state, record.reason) == ("partial", reason)
     assert time.monotonic() - started < 8
+
+
+def test_the_whole_visit_ends_a_start_that_says_nothing(tmp_path: Path) -> None:
+    silent = tmp_path / "python"
+    silent.write_text("#!/bin/sh\nexec sleep 600\n")
+    silent.chmod(0o755)
+    started = time.monotonic()
+    record = visit(host=replace(HERE, python=str(silent)), visit_s=0.5)
+    assert record.reason.startswith(f"nothing from {silent} within 0.")
+    assert time.monotonic() - started < 6
 
 
 def test_silence_counts_from_the_last_frame_and_alive_is_one() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Known, believe, gaps, known_of, miscounted
+from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of, miscounted
 from hwcheck.limits import AtMost, Equal, FromInventory
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.results import HostRecord
@@ -49,6 +49,20 @@ def lacks(check: Check, known: Known, *samples: Sample) -> list[str]:
 
 
 HOT = tuple(Sample("hot", 40, "C", f"gpu{index}") for index in range(2))
+
+
+def test_every_gpu_has_to_send_what_is_required() -> None:
+    check = replace(CHECK, per_gpu=True, metrics=(replace(METRICS[2], required=True),))
+    warm = Sample("warm", 1, "", "gpu0")
+    assert lacks(check, TWO, *HOT) == []
+    assert lacks(check, TWO, warm, HOT[1]) == ["gpu0"]
+
+
+def test_what_is_required_of_a_node_has_to_be_there() -> None:
+    check = replace(CHECK, metrics=(replace(METRICS[2], required=True),))
+    assert lacks(check, Known(), Sample("hot", 40, "C")) == []
+    assert lacks(check, Known(), Sample("warm", 1)) == ["node"]
+    assert lacks(CHECK, Known(), Sample("warm", 1)) == []
 
 
 def test_every_gpu_has_to_be_heard() -> None:
@@ -101,3 +115,38 @@ def test_another_number_of_gpus_than_declared() -> None:
     assert miscounted(replace(TWO, expect={"gpus": 8})) == (
         "the node names 2 GPUs and hwcheck_gpus says 8"
     )
+
+
+def named(*gpus: dict[str, Any], counted: int | None = None) -> list[str]:
+    """Return the contradictions of a report that names these GPUs."""
+    samples = () if counted is None else (Sample("nvml_gpus", counted, "GPUs"),)
+    answer = CheckResult("gpu_count", "done", samples=samples)
+    record = HostRecord("a", "reported", report=Report({"gpus": list(gpus)}, (answer,)))
+    return list(contradictions(record, known_of({}, record)))
+
+
+FIRST, SECOND = ({"index": i, "name": H200, "uuid": f"GPU-{i}"} for i in range(2))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "counted", "found"),
+    [
+        ((FIRST, SECOND), 2, []),
+        ((FIRST, SECOND), None, []),
+        ((FIRST,), 2, ["NVML counts 2 GPUs and the node names 1"]),
+        ((), 8, ["NVML counts 8 GPUs and the node names 0"]),
+        ((FIRST, SECOND | {"uuid": "GPU-0"}), 2, ["gpu0 and gpu1 have one identifier"]),
+        ((FIRST, {"index": 1, "error": "lost"}), 2, ["gpu1 has no identifier: lost"]),
+        ((FIRST, {"index": 1, "name": H200}), 2, ["gpu1 has no identifier: it tells none"]),
+    ],
+)
+def test_gpus_that_cannot_be_those_that_a_report_speaks_of(
+    gpus: tuple[dict[str, Any], ...], counted: int | None, found: list[str]
+) -> None:
+    assert named(*gpus, counted=counted) == found
+
+
+def test_the_device_of_each_gpu_is_known() -> None:
+    gpus = [{"index": 0, "name": "A", "pci_device_id": "0x233510DE"}, {"index": 1, "name": "A"}]
+    record = HostRecord("n", "reported", report=Report({"gpus": gpus}, ()))
+    assert known_of({}, record).devices == {"gpu0": "0x233510DE", "gpu1": ""}

@@ -18,17 +18,16 @@ from tests.factories import gpu_facts, record, run
 H200 = "NVIDIA H200"
 
 
-def versioned(host: str, version: str, model: str = H200, **facts: Any) -> HostRecord:
-    """A host whose only finding of interest is its driver."""
+def versioned(host: str, version: str, model: str = H200, uuid: str = "") -> HostRecord:
+    """A host whose only finding of interest is its driver; ``uuid`` is its first GPU's."""
     samples = (
         Sample("driver_loaded", True),
         Sample("nvml_status", "ok"),
         Sample("driver_version", version),
         Sample("nvml_driver_version", version),
     )
-    gpus = [
-        {**gpu, "uuid": f"{host}-{index}", **facts} for index, gpu in enumerate(gpu_facts(2, model))
-    ]
+    first, second = gpu_facts(2, model)
+    gpus = [first | {"uuid": uuid or f"{host}-0"}, second]
     return record(host, [CheckResult("driver", "done", samples=samples)], gpus=gpus)
 
 
@@ -98,7 +97,7 @@ def test_one_host_has_one_vote() -> None:
     assert warned(*hosts) == ["c"] * 8
 
 
-@pytest.mark.parametrize(("second", "alike"), [("GPU-1", True), ("GPU-2", False), ("", False)])
+@pytest.mark.parametrize(("second", "alike"), [("GPU-1", True), ("GPU-2", False)])
 def test_one_machine_under_two_names(second: str, alike: bool) -> None:
     first, other = versioned("a", "570", uuid="GPU-1"), versioned("b", "570", uuid=second)
     a_run: Run = run(first, other, versioned("c", "570"), checks=["driver"])
@@ -239,5 +238,7 @@ def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
         for limit in metric.limits
         if isinstance(limit.operand, FromFleet) and limit.operand.alike
     }
-    assert {check.id for check, _ in operands} == {"cpu_governor", "infiniband_ports"}
+    assert {check.id for check, _ in operands} == {
+        *("compute_errors", "cpu_governor", "infiniband_ports")
+    }
     assert all(check.metric(operand.alike) for check, operand in operands)

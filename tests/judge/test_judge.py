@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.judge import judge, judge_result
-from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample
+from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample
@@ -55,6 +55,31 @@ def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
         "inconclusive",
         "no watts_max to hold watts against",
     )
+
+
+OF_MODEL = replace(
+    CHECK, metrics=(Metric("copy", "GB/s", "", (AtLeast("s", 0.8, of=FromModel("memory_gbps")),)),)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "gbps", "outcome"),
+    [
+        ("NVIDIA H200", "", 3400.0, "pass"),
+        ("NVIDIA H200", "0x233510DE", 3300.0, "fail"),
+        ("NVIDIA H200", "0xFFFF10DE", 9000.0, "inconclusive"),
+        ("NVIDIA GeForce 9", "", 9000.0, "inconclusive"),
+        ("", "", 9000.0, "inconclusive"),
+    ],
+)
+def test_the_figure_of_the_model_of_the_subject(
+    name: str, device: str, gbps: float, outcome: str
+) -> None:
+    known = Known({}, {"gpu0": "NVIDIA B200", "gpu1": name}, devices={"gpu1": device})
+    result = done(Sample("copy", gbps, "GB/s", "gpu1"))
+    (finding,) = judge_result("n", OF_MODEL, result, known)
+    assert finding.outcome == outcome
+    assert (finding.reason != "") == (outcome == "inconclusive")
 
 
 def test_an_expectation_counts_only_where_the_inventory_declares_it() -> None:
@@ -118,7 +143,8 @@ def run(*records: HostRecord, asked: tuple[str, ...] = ("persistence_mode",)) ->
 
 
 def reported(host: str, *results: CheckResult, gpus: int = 1) -> HostRecord:
-    facts = {"gpus": [{"index": index, "name": "NVIDIA H200"} for index in range(gpus)]}
+    named = ({"index": i, "name": "NVIDIA H200", "uuid": f"{host}-{i}"} for i in range(gpus))
+    facts = {"gpus": list(named)}
     return HostRecord(host, "reported", report=Report(facts, results))
 
 
@@ -161,6 +187,12 @@ def test_coverage_counts_what_applies() -> None:
     assert (verdict.asked, verdict.measured, verdict.not_applicable) == (2, 1, 1)
     assert dict(verdict.skipped) == {"ecc_mode": "no ECC", "gpu_count": "no answer"}
     assert verdict.outcome == "inconclusive"
+
+
+def test_a_check_without_an_answer_is_no_pass() -> None:
+    record = HostRecord("a", "reported", report=None)
+    (verdict,) = judge(run(record)).hosts
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "1 checks gave no answer")
 
 
 def test_a_partial_answer_keeps_what_arrived() -> None:

@@ -1,12 +1,29 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hwcheck.judge.legs import compare, is_broken, is_clean, largest, wrong_elements
-from hwcheck.wire import Leg
-from tests.factories import MIB, hung, leg, wrong
+from hwcheck.judge.legs import (
+    BUSBW_FACTORS,
+    compare,
+    is_broken,
+    is_clean,
+    largest,
+    leg_problem,
+    planned_env,
+    wrong_elements,
+)
+from hwcheck.node.collective.spec import LEGS
+from hwcheck.node.collective.timing import summarize
+from hwcheck.wire import Leg, SizeTiming
+from tests.factories import MIB, gloo_legs, hung, leg, wrong
+
+CASES = sorted(Path(__file__).parent.parent.glob("cases/all_reduce/*.json"))
 
 
 def _peak(peak_gbps: float, spread: float = 0.02) -> Leg:
@@ -49,12 +66,12 @@ def test_the_largest_common_size_is_compared() -> None:
     assert compared.size_bytes == 64 * MIB
 
 
-def test_a_size_with_too_few_iterations_is_not_judged() -> None:
+def test_a_smaller_size_does_not_stand_in_for_one_with_too_few_iterations() -> None:
     full = leg(largest=4 * MIB)
     hasty = replace(full, sizes=(*full.sizes[:-1], replace(full.sizes[-1], iterations=19)))
-    compared = compare(full, hasty)
-    assert compared is not None
-    assert compared.size_bytes == 2 * MIB
+    assert compare(full, hasty) is None
+    assert largest(hasty) is None
+    assert compare(full, full) is not None
 
 
 @pytest.mark.parametrize(
@@ -91,3 +108,91 @@ def test_clean_and_broken() -> None:
     assert not is_clean(failed)
     assert not is_broken(failed)
     assert not is_clean(leg(sizes=()))
+
+
+def _problem(leg: Leg) -> str:
+    return leg_problem(leg, planned_env(leg.leg))
+
+
+def _each(**changes: Any) -> tuple[SizeTiming, ...]:
+    return tuple(replace(size, **changes) for size in leg().sizes)
+
+
+def _recorded() -> Sequence[Leg]:
+    legs = (json.loads(file.read_text("utf-8"))["node"].get("legs", ()) for file in CASES)
+    return [Leg.from_dict({"collective": "all_reduce", **each}) for some in legs for each in some]
+
+
+def test_recorded_legs_have_no_problem() -> None:
+    assert len(_recorded()) > 20
+    assert [_problem(leg) for leg in _recorded()] == [""] * len(_recorded())
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        *(leg(plan.name) for plan in LEGS),
+        *gloo_legs(2),
+        leg(ranks=1),
+        leg(largest=MIB),
+        leg(spread=12.0),
+        hung(library=""),
+        hung(sizes=leg(largest=4 * MIB).sizes),
+        wrong(),
+        leg(state="failed", sizes=(), library=""),
+        leg(state="not_run", sizes=()),
+    ],
+)
+def test_an_honest_leg_has_no_problem(honest: Leg) -> None:
+    assert _problem(honest) == ""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 63])
+def test_what_the_node_sums_up_has_no_problem(ranks: int) -> None:
+    factor = BUSBW_FACTORS["all_reduce"](ranks)
+    times = [[0.5 + 0.37 * i + 1e3 * rank for i in range(20)] for rank in range(ranks)]
+    sizes = tuple(summarize(MIB << n, times, factor, 0) for n in range(11))
+    assert _problem(leg(ranks=ranks, sizes=sizes)) == ""
+
+
+def test_the_formulas_of_busbw() -> None:
+    of_8 = {name: factor(8) for name, factor in BUSBW_FACTORS.items()}
+    assert of_8["all_reduce"] == 1.75
+    assert of_8["alltoall"] == of_8["all_gather"] == of_8["reduce_scatter"] == 0.875
+    assert of_8["broadcast"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("lying", "words"),
+    [
+        (leg(sizes=()), "no message size"),
+        (leg(sizes=leg().sizes[-1:] * 3), "do not grow"),
+        (leg(sizes=leg().sizes[::-1]), "do not grow"),
+        (leg(sizes=_each(size_bytes=0)[:1]), "do not grow"),
+        (leg(sizes=_each(time_us=0.0)), "a time of 0.0 us at 1 MiB"),
+        (leg(sizes=_each(time_us=float("nan"))), "a time of nan us"),
+        (leg(sizes=_each(time_us=float("inf"))), "algbw is not"),
+        (leg(sizes=_each(time_us=1e-308)), "algbw is not"),
+        (leg(sizes=tuple(replace(s, time_us=s.time_us * 1.02) for s in leg().sizes)), "algbw is"),
+        (leg(sizes=_each(busbw_gbps=999999.0)), "busbw is not algbw times 1.75"),
+        (leg(ranks=1, sizes=leg(ranks=2).sizes), "busbw is not algbw times 0"),
+        (leg(ranks=4, sizes=leg().sizes), "busbw is not algbw times 1.5"),
+        (leg(sizes=_each(iterations=19)), "fewer than 20 times"),
+        (leg(sizes=(*leg().sizes[:-1], _each(iterations=1)[-1])), "fewer than 20 times"),
+        (leg(exercise=True), "nccl is called an exercise"),
+        (leg(backend="gloo"), "gloo is called no exercise"),
+        (replace(leg(), ranks=0), "0 ranks of nccl"),
+        (replace(gloo_legs()[0], ranks=1), "1 rank of gloo"),
+        (leg("p2p_off", env={}), "it ran with no variable, and its plan is NCCL_P2P_DISABLE=1"),
+        (leg(env={"NCCL_ALGO": "Ring"}), "it ran with NCCL_ALGO=Ring"),
+        (leg("net", env={"NCCL_P2P_DISABLE": "1"}), "NCCL_SHM_DISABLE=1"),
+        (hung(env={"NCCL_P2P_DISABLE": "1"}), "it ran with NCCL_P2P_DISABLE=1"),
+        (leg(library=""), "without a name"),
+        (leg(library="gloo"), "it ran with gloo"),
+        (leg("nvlink_only"), "no leg of this name"),
+        (leg(collective="magic"), "without a known formula"),
+        (leg(collective="alltoall"), "busbw is not algbw times 0.875"),
+    ],
+)
+def test_what_is_no_measurement(lying: Leg, words: str) -> None:
+    assert words in _problem(lying)

@@ -3,12 +3,8 @@
 import pytest
 
 from hwcheck.judge.p2p import judge_p2p
-from hwcheck.wire import Leg, SizeTiming
-
-
-def leg(name: str, busbw: float, *, spread: float = 0.01, wrong: int = 0, **other: object) -> Leg:
-    size = SizeTiming(1 << 30, 20, 1.0, 1.0, spread, busbw, busbw, wrong)
-    return Leg("all_reduce", name, "nccl", 8, "done", sizes=(size,), **other)  # type: ignore[arg-type]
+from hwcheck.wire import Leg
+from tests.factories import MIB, leg, wrong
 
 
 @pytest.mark.parametrize(
@@ -23,14 +19,22 @@ def test_p2p_gain(p2p_off: float, spread: float, outcome: str) -> None:
     assert finding.value == pytest.approx(22.0 / p2p_off, abs=1e-3)
 
 
+def test_latency_is_no_bandwidth() -> None:
+    small = [leg(peak_gbps=1.0, largest=32 * MIB), leg("p2p_off", 9.0)]
+    assert judge_p2p("n", "all_reduce", small) == []
+    enough = [leg(peak_gbps=1.0, largest=64 * MIB), leg("p2p_off", 9.0)]
+    assert [finding.outcome for finding in judge_p2p("n", "all_reduce", enough)] == ["warn"]
+
+
 @pytest.mark.parametrize(
     "legs",
     [
         [leg("default", 1.0, exercise=True), leg("p2p_off", 9.0, exercise=True)],
-        [leg("default", 1.0, wrong=3), leg("p2p_off", 9.0)],
+        [wrong("default", peak_gbps=1.0), leg("p2p_off", 9.0)],
         [leg("default", 1.0)],
+        [leg("default", 1.0), leg("p2p_off", 9.0, env={})],
     ],
-    ids=["gloo", "wrong data", "one leg"],
+    ids=["gloo", "wrong data", "one leg", "P2P was not off"],
 )
 def test_no_verdict_without_two_clean_nccl_legs(legs: list[Leg]) -> None:
     assert judge_p2p("n", "all_reduce", legs) == []

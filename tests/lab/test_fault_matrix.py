@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from hwcheck import payload
+from hwcheck.expectations import expectations
+from hwcheck.host_vars import HostVars
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import worst
 from hwcheck.node import checks
@@ -54,6 +57,12 @@ def title(scenario: Scenario) -> str:
     return scenario.name + (f" {scenario.fault.name}" if scenario.fault else "")
 
 
+def declared(scenario: Scenario) -> dict[str, Any]:
+    """Return what an inventory with the scenario's variables comes down to."""
+    variables = {f"hwcheck_{name}": value for name, value in scenario.expect.items()}
+    return expectations(HostVars(title(scenario), variables, scenario.name))
+
+
 def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
     """Run the payload as the node would and return its report.
 
@@ -64,9 +73,9 @@ def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
     healthy = load(scenario.name)
     same = scenario.fault is not None and scenario.host == healthy.host
     environment, variables = scenario.install(own, folder / healthy.name / "root" if same else None)
-    root = variables.pop("hwcheck_host_root")
-    expect = {key.removeprefix("hwcheck_"): value for key, value in variables.items()}
-    request = Request(token=TOKEN, checks=tuple(IDLE), host_root=str(root), expect=expect)
+    root = str(variables["hwcheck_host_root"])
+    expect = declared(scenario)
+    request = Request(token=TOKEN, checks=tuple(IDLE), host_root=root, expect=expect)
     done = subprocess.run(
         [sys.executable, str(zipped)],
         input=json.dumps(to_dict(request)).encode(),
@@ -103,7 +112,7 @@ def _rows(folder: Path) -> dict[str, Row]:
 
 def _row(name: str, report: Report, scenario: Scenario) -> Row:
     """Judge one node by itself: in a run with others it would be compared with them."""
-    plan = HostPlan(name, "127.0.0.1", scenario.expect)
+    plan = HostPlan(name, "127.0.0.1", declared(scenario))
     meta = RunMeta(id="matrix", started="", checks=tuple(IDLE), hosts=(plan,))
     record = HostRecord(name, "reported", report=report)
     found: dict[str, list[str]] = {}

@@ -32,6 +32,7 @@ from hwcheck.node.host_facts import (
 ABSENT = {"error": "not there"}
 DEFAULTS: dict[str, Any] = {
     "pci_gpus": [],
+    "nvswitches": [],
     "driver_version": "",
     "driver_is_open": False,
     "container": False,
@@ -78,6 +79,9 @@ class FakeHost:
 
     def pci_gpus(self) -> list[str]:
         return list(self._say("pci_gpus"))
+
+    def nvswitches(self) -> list[str]:
+        return list(self._say("nvswitches"))
 
     def pci_answers(self, pci_address: str) -> bool:
         answer = self._says.get("pci_answers", {}).get(pci_address, True)

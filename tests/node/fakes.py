@@ -1,7 +1,8 @@
 """A node made from the JSON of a case: what its bus, its kernel, NVML and NCCL would say.
 
 ``node`` holds the keys of the host that ``tests/node/fake_host.py`` lists, ``nvml_status``,
-``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs`` and ``reported_under_load``
+``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``load``
+(``tests/node/fake_load.py``; absent: a load would be a mistake) and ``reported_under_load``
 (absent: nothing loaded the GPUs). Each of ``gpus`` overrides
 the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
 """
@@ -11,16 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.host_facts import KernelMessage
+from hwcheck.node.load.records import LoadRun
 from hwcheck.node.quantities import GpuEvent, Reported
+from hwcheck.node.supported import mig_is_on
 from hwcheck.wire import Leg, Request
 from tests.node.fake_gpu import FakeGpu
 from tests.node.fake_host import HOST_KEYS
 from tests.node.fake_host import FakeHost as FakeHost
+from tests.node.fake_load import fake_load
 
 NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
-NODE_KEYS = HOST_KEYS | NVML_KEYS | {"legs", "legs_error", "reported_under_load"}
+NODE_KEYS = HOST_KEYS | NVML_KEYS | {"legs", "legs_error", "load", "reported_under_load"}
 
 
 class FakeNode:
@@ -56,10 +60,18 @@ class FakeNode:
         return str(self._says["cuda_driver_version"])
 
     def legs(self, collective: str) -> Iterator[Leg]:
+        if any(map(mig_is_on, self.gpus() if "gpus" in self._says else ())):
+            raise NotApplicable("MIG is on")
         for leg in self._says.get("legs", []):
             yield Leg.from_dict({"collective": collective, **leg})
         if "legs_error" in self._says:
             raise CouldNotMeasure(self._says["legs_error"])
+
+    def load(self) -> LoadRun:
+        assert "load" in self._says, "nothing may load this node"
+        if "not_applicable" in self._says["load"]:
+            raise NotApplicable(self._says["load"]["not_applicable"])
+        return fake_load(self._says["load"])
 
     def reported_under_load(self) -> Reported | None:
         if "reported_under_load" not in self._says:

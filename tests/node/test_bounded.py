@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -47,6 +48,31 @@ def test_calls_of_several_threads_run_at_the_same_time() -> None:
     together = threading.Barrier(3)
     jobs = [Job(bounded.call, together.wait, 10) for _ in range(3)]
     assert sorted(job.result(20) for job in jobs) == [0, 1, 2]
+
+
+def test_what_a_call_calls_belongs_to_it(release: threading.Event) -> None:
+    bounded = Bounded("the library", 1.0)
+    threads = bounded.call(lambda: {threading.get_ident(), bounded.call(threading.get_ident)})
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    again = bounded.call(threading.get_ident)
+    assert again != threading.get_ident(), "the control: what follows is a call of its own"
+
+    after, ended = queue.SimpleQueue[Exception](), threading.Event()
+
+    def outer() -> None:
+        bounded.call(release.wait)
+        try:
+            bounded.call(threading.get_ident)
+        except CouldNotMeasure as error:
+            after.put(error)
+        ended.set()
+
+    with pytest.raises(CouldNotMeasure, match="did not answer within 1 s"):
+        bounded.call(outer)
+    release.set()
+    assert ended.wait(10)
+    assert "did not answer" in str(after.get(timeout=10)), "given up, it asks no more"
 
 
 def test_after_a_hang_nothing_is_called_again(release: threading.Event) -> None:

@@ -29,7 +29,9 @@ def test_only_nvidia_display_and_3d_controllers_are_gpus(root: Root) -> None:
     root.device("0000:2b:00.0", kind="0x068000")  # an NVSwitch
     root.device("0000:2c:00.0", kind="0x040300")  # a GPU's audio function
     root.device("0000:2d:00.0", vendor="0x1a03", kind="0x030000")  # a BMC's display
+    root.device("0000:2e:00.0", vendor="0x8086", kind="0x068000")  # a bridge of somebody else's
     assert root.host.pci_gpus() == [GPU, "0000:2a:00.0"]
+    assert root.host.nvswitches() == ["0000:2b:00.0"]
 
 
 def test_a_virtual_function_is_no_gpu_of_its_own(root: Root) -> None:

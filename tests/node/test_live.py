@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from hwcheck.node import live
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode
+from hwcheck.node.load import launch, run
+from hwcheck.node.load.records import GpuWork, LoadRun
+from hwcheck.node.load.run import Times
+from hwcheck.node.load.spec import BurnSpec
 from hwcheck.node.nvml_events import EventWatch
 from hwcheck.node.nvml_reader import NotSupported
 from hwcheck.wire import Leg, Request
@@ -23,6 +27,9 @@ ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 VERSION = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 22:50:36 UTC 2025\n"
 )
+
+
+T = TypeVar("T")
 
 
 class FakeNvml:
@@ -44,6 +51,9 @@ class NoNvml:
 
     def constant(self, name: str) -> Any:
         raise NotSupported(name)
+
+    def together(self, work: Callable[[], T]) -> T:
+        return work()
 
     def error_text(self, code: int) -> str:
         raise NotSupported(str(code))
@@ -109,12 +119,103 @@ def test_legs_get_the_gpus_of_a_node_that_has_or_should_have_some(
         asked.append(arguments)
         return iter(())
 
-    monkeypatch.setattr(live, "run_legs", run_legs)
-    node = _node(
-        tmp_path, {"gpus": [{"pci_address": address} for address in ADDRESSES]}, expect=expect
-    )
-    assert list(node.legs("all_reduce")) == []
+    monkeypatch.setattr(collective, "run_legs", run_legs)
+    says = [{"pci_address": address, "mig_mode": None} for address in ADDRESSES]
+    assert list(_node(tmp_path, {"gpus": says}, expect=expect).legs("all_reduce")) == []
     assert asked[0][1:5] == ("payload", "all_reduce", gpus, 4096)
+
+
+@pytest.mark.parametrize("on", [[True, True], [False, True]])
+def test_no_legs_over_instances_of_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: Sequence[bool]
+) -> None:
+    Root(tmp_path).device(ADDRESSES[0])
+    monkeypatch.setattr(collective, "run_legs", lambda *_: pytest.fail("ranks were started"))
+    modes = [{"current": each, "pending": each} for each in on]
+    says = [
+        {"pci_address": address, "mig_mode": mode}
+        for address, mode in zip(ADDRESSES, modes, strict=True)
+    ]
+    node = _node(tmp_path, {"gpus": says})
+    with pytest.raises(NotApplicable, match="MIG is on"):
+        list(node.legs("all_reduce"))
+    with pytest.raises(NotApplicable, match="MIG is on"):
+        node.load()
+
+
+class Burn:
+    """A burn that is at work at once, or cannot be started."""
+
+    backend = "cuda"
+    made: ClassVar[list[Burn]] = []
+
+    def __init__(self, spec: BurnSpec, python: str, payload: str) -> None:
+        self.spec, self.library = spec, ""
+        Burn.made.append(self)
+
+    def start(self) -> None:
+        if self.spec.gpus[0].uuid == "GPU-none":
+            raise CouldNotMeasure("no torch")
+        self.library = "torch 2.8.0"
+
+    def stop(self) -> tuple[GpuWork, ...]:
+        return (GpuWork("gpu0", "bf16", 8192, 1000),)
+
+    def problem(self) -> str:
+        return ""
+
+    def give_up(self, why: str) -> None:
+        raise AssertionError(why)
+
+
+@pytest.fixture
+def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], LiveNode]:
+    root = Root(tmp_path)
+    root.write("proc/meminfo", "MemAvailable: 4 kB\n")
+    root.device(ADDRESSES[0])
+    monkeypatch.setattr(Burn, "made", [])
+    monkeypatch.setattr(launch, "Burn", Burn)
+    monkeypatch.setattr(run, "times", lambda request, gpus: Times(0.0, 0.0, 0.0))
+
+    def node(uuid: str) -> LiveNode:
+        made = _node(
+            tmp_path, {"gpus": [{"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}]}
+        )
+        made._nvml.sampled = list  # type: ignore[method-assign]
+        return made
+
+    return node
+
+
+def test_the_load_runs_once_and_is_handed_on_once(loading: Callable[[str], LiveNode]) -> None:
+    node, recorded = loading("GPU-aaaa"), list[LoadRun]()
+    node._recorded = recorded.append
+    assert node.reported_under_load() is None
+    load = node.load()
+    assert node.load() is load
+    assert recorded == [load]
+    assert (len(Burn.made), load.work[0].products) == (1, 1000)
+    assert Burn.made[0].spec.gpus[0].uuid == "GPU-aaaa"
+    assert node.reported_under_load() is not None
+
+
+def test_a_load_that_cannot_be_run_is_not_tried_again(
+    loading: Callable[[str], LiveNode],
+) -> None:
+    node, recorded = loading("GPU-none"), list[LoadRun]()
+    node._recorded = recorded.append
+    for _ in range(2):
+        with pytest.raises(CouldNotMeasure, match="no torch"):
+            node.load()
+    assert (len(Burn.made), recorded) == (1, [])
+    assert node.reported_under_load() is None, "nothing was loaded"
+
+
+def test_no_load_on_the_rest_of_a_node_that_lost_a_gpu(tmp_path: Path) -> None:
+    Root(tmp_path).device(ADDRESSES[0])
+    node = _node(tmp_path, {"gpus": [{"pci_address": ADDRESSES[0]}, {"error": "GPU is lost"}]})
+    with pytest.raises(CouldNotMeasure, match="gpu1: GPU is lost"):
+        node.load()
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
 # What happens while the legs run: the scenario and the kernel log are replaced.
 DURING = """
 import os
-from hwcheck.node import live
+from hwcheck.node.collective import launch
 from hwcheck.wire import Leg
 
 def run_legs(*arguments):
@@ -83,7 +83,7 @@ def run_legs(*arguments):
     for state in %r:
         yield Leg("all_reduce", state, "nccl", 2, state)
 
-live.run_legs = run_legs
+launch.run_legs = run_legs
 """
 
 

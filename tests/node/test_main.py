@@ -13,6 +13,8 @@ from hwcheck.limits import Equal
 from hwcheck.node import load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.main import Wire, run_check
+from hwcheck.results import schema_problem
+from hwcheck.series import unpack
 from hwcheck.wire import Deframer, Leg, Sample, to_dict
 from tests.node.fakes import FakeNode
 from tests.node.payloads import run_payload
@@ -31,7 +33,7 @@ def loud(node):
     print('a library prints')
     yield Sample('m', 1)
     raise KeyError('unforeseen')
-checks.load = lambda: {'loud': loud}
+checks.load = lambda names: {'loud': loud}
 """.strip()
 
 
@@ -192,7 +194,7 @@ def heavy(node):
 def light(node):
     '''Load nothing.'''
     yield Sample('m', 1)
-checks.load = lambda: {'heavy': heavy, 'light': light}
+checks.load = lambda names: {'heavy': heavy, 'light': light}
 """.strip()
 
 
@@ -209,6 +211,44 @@ def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
     heavy = answer.results["heavy"]
     assert (heavy.state, heavy.reason) == ("busy", "another hwcheck is loading this node")
     assert heavy.samples == ()
+
+
+EXERCISE = """
+from hwcheck.node import checks, load_lock
+from hwcheck.node.check import Remedy, check
+from hwcheck.wire import Sample
+load_lock.NAME = chr(0) + 'OUR_NAME'
+def made(name):
+    def measure(node):
+        yield Sample('products', sum(work.products for work in node.load().work))
+    measure.__name__, measure.__doc__ = name, 'Load the node.'
+    return check(metrics=[], remedy=Remedy('c', 'f'), gpu=False, load=True)(measure)
+checks.load = lambda names: {name: made(name) for name in ('first', 'second')}
+""".strip()
+
+
+def test_one_load_serves_every_check_and_its_series_is_sent_once(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "root" / "proc").mkdir(parents=True)
+    (tmp_path / "root" / "proc" / "meminfo").write_text("MemAvailable: 2000000 kB\n")
+    name = f"hwcheck-test-load-{os.getpid()}"
+    before = f"exec({EXERCISE.replace('OUR_NAME', name)!r}); "
+    answer = run_payload(("first", "second"), tmp_path / "root", tmp_path, before=before)
+    first, second = answer.results["first"], answer.results["second"]
+    assert (first.state, second.state) == ("done", "done"), first.reason
+    assert first.samples == second.samples
+    assert first.samples[0].value > 0
+    spoken = [
+        frame["kind"] for frame in answer.frames if frame["kind"] not in ("alive", "progress")
+    ]
+    assert spoken == ["series", "result", "result", "report"]
+    (series,) = [frame["series"] for frame in answer.frames if frame["kind"] == "series"]
+    assert schema_problem(series, "series") == ""
+    load = unpack(series)
+    assert (load.backend, load.exercise, load.series.columns) == ("cpu", True, {})
+    assert 2.5 < load.load_end_s < 10
+    assert load.cool_end_s > load.load_end_s
+    assert any(frame.get("text", "").startswith("load: 0 of 3 s") for frame in answer.frames)
 
 
 @pytest.mark.parametrize("force", [False, True])

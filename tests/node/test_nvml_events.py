@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pynvml
 
@@ -16,6 +16,9 @@ from hwcheck.node.quantities import GpuEvent
 XID, DOUBLE_BIT = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
 CLOCK = pynvml.nvmlEventTypeClock
 SET = object()
+
+
+T = TypeVar("T")
 
 
 class Library:
@@ -35,6 +38,9 @@ class Library:
 
     def constant(self, name: str) -> Any:
         return getattr(pynvml, name)
+
+    def together(self, work: Callable[[], T]) -> T:
+        return work()
 
     def error_text(self, code: int) -> str:
         return str(code)

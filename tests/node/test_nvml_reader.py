@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml_reader import NvmlReader
 from hwcheck.node.side_by_side import side_by_side
+
+T = TypeVar("T")
 
 
 class Library:
@@ -30,6 +32,9 @@ class Library:
 
     def constant(self, name: str) -> Any:
         raise AssertionError(name)
+
+    def together(self, work: Callable[[], T]) -> T:
+        return work()
 
     def error_text(self, code: int) -> str:
         raise AssertionError(code)

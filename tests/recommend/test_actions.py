@@ -59,12 +59,13 @@ def test_many_different_values_become_a_range() -> None:
 
 
 def test_worst_first_then_by_number_of_hosts() -> None:
+    seven = [leg(name, ranks=7) for name in ("default", "p2p_off", "net")]
     found = _actions(
         run(
             gpu_host("a", persistence_mode=False),
             gpu_host("b", power_limit_w=(0, 300.0)),
             record("c", None, reason="down", phase="connect"),
-            gpu_host("d", nvml_gpus=7, power_limit_w=(0, 300.0)),
+            gpu_host("d", seven, nvml_gpus=7, power_limit_w=(0, 300.0)),
         )
     )
     assert [(action.check, len(action.hosts)) for action in found] == [

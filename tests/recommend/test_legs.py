@@ -5,9 +5,21 @@ from typing import Any
 
 import pytest
 
+from hwcheck.judge.legs import BUSBW_FACTORS
+from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.recommend.legs import active_nvlinks, prove
-from hwcheck.wire import Leg
-from tests.factories import cpu_results, gpu_facts, gpu_host, hung, leg, record, results, wrong
+from hwcheck.wire import CheckResult, Leg
+from tests.factories import (
+    MIB,
+    cpu_results,
+    gpu_facts,
+    gpu_host,
+    hung,
+    leg,
+    record,
+    results,
+    wrong,
+)
 
 OFF = leg("p2p_off", 21.0)
 SELDOM = replace(OFF, sizes=tuple(replace(size, iterations=19) for size in OFF.sizes))
@@ -28,6 +40,11 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
         ([hung(), OFF], None, "unproven"),
         ([hung(), hung("p2p_off")], 0, "neither"),
         ([hung(), wrong("p2p_off")], 0, "neither"),
+        ([hung(), OFF, hung("net")], 0, "neither"),
+        ([hung(), OFF, hung("net")], 18, "neither"),
+        ([wrong(), OFF, wrong("net")], 0, "neither"),
+        ([hung(), OFF, leg("net", 9.0)], 0, "off_mends"),
+        ([hung(), OFF, leg("net", state="failed", sizes=())], 0, "off_mends"),
         ([leg(), hung("p2p_off")], 0, "defaults"),
         ([FAILED, OFF], 0, "unproven"),
         ([leg(), leg("p2p_off", state="not_run", sizes=())], 0, "unproven"),
@@ -39,6 +56,8 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
         ([leg()], 0, "unproven"),
         ([OFF], 0, "unproven"),
         ([leg(ranks=1), leg("p2p_off", ranks=1)], 0, "unproven"),
+        ([leg(peak_gbps=14.0), leg("p2p_off", 21.0, env={})], 0, "unproven"),
+        ([leg(peak_gbps=14.0), OFF, OFF], 0, "unproven"),
         ([], 0, ""),
     ],
 )
@@ -57,15 +76,90 @@ def test_a_host_that_never_answered_proves_nothing() -> None:
     assert prove(record("down", None)).kind == ""
 
 
-def test_one_collective_is_not_harmed_for_another() -> None:
-    slow, fast = leg(peak_gbps=14.0), OFF
-    other = [leg(collective="alltoall"), leg("p2p_off", 40.0, collective="alltoall")]
-    assert prove(gpu_host("a", [slow, fast, *other], nvlink_links=0)).kind == "defaults"
-    agreeing = [
-        leg(peak_gbps=2.0, collective="alltoall"),
-        leg("p2p_off", 18.0, collective="alltoall"),
-    ]
-    assert prove(gpu_host("a", [slow, fast, *agreeing], nvlink_links=0)).kind == "off_faster"
+NET = leg("net", 30.0)
+LOW = 32 * MIB
+
+
+@pytest.mark.parametrize(
+    ("default", "p2p_off", "net", "kind"),
+    [
+        (14.0, 14.0, 30.0, "net_faster"),
+        (14.0, 21.0, 30.0, "net_faster"),
+        (14.0, 29.0, 30.0, "off_faster"),
+        (14.0, 40.0, 30.0, "off_faster"),
+        (28.0, 21.0, 30.0, "defaults"),
+    ],
+)
+def test_sockets_that_beat_the_default_are_a_defect(
+    default: float, p2p_off: float, net: float, kind: str
+) -> None:
+    legs = [leg(peak_gbps=default), leg("p2p_off", p2p_off), leg("net", net)]
+    assert prove(gpu_host("a", legs, nvlink_links=0)).kind == kind
+
+
+def test_sockets_beat_a_default_whose_p2p_off_hangs() -> None:
+    found = prove(gpu_host("a", [leg(peak_gbps=14.0), hung("p2p_off"), NET], nvlink_links=0))
+    assert found.kind == "net_faster"
+    assert "the default is slower than net" in found.why
+
+
+@pytest.mark.parametrize(
+    ("legs", "kind"),
+    [
+        ([leg(peak_gbps=14.0, largest=LOW), OFF], "unproven"),
+        ([leg(peak_gbps=14.0), leg("p2p_off", 21.0, largest=LOW)], "unproven"),
+        ([leg(largest=LOW), leg("p2p_off", 21.0, largest=LOW)], "unproven"),
+        ([leg(peak_gbps=14.0), leg("p2p_off", 21.0, largest=2 * LOW)], "off_faster"),
+        ([leg(peak_gbps=14.0), leg("p2p_off", 14.0), leg("net", 30.0, largest=LOW)], "defaults"),
+        ([leg(largest=LOW), hung("p2p_off")], "defaults"),
+        ([hung(), leg("p2p_off", 21.0, largest=LOW)], "off_mends"),
+    ],
+)
+def test_small_sizes_prove_the_data_and_no_speed(legs: list[Leg], kind: str) -> None:
+    assert prove(gpu_host("a", legs, nvlink_links=0)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("default", "reached", "kind"),
+    [
+        (hung(sizes=leg(largest=LOW).sizes), LOW, "unproven"),
+        (hung(sizes=leg(largest=LOW).sizes), 2 * LOW, "off_mends"),
+        (hung(sizes=leg().sizes), 1024 * MIB, "off_mends"),
+        (wrong(largest=2 * LOW), LOW, "unproven"),
+        (wrong(largest=2 * LOW), 2 * LOW, "off_mends"),
+    ],
+)
+def test_a_mend_gets_through_the_size_that_is_bad(default: Leg, reached: int, kind: str) -> None:
+    legs = [default, leg("p2p_off", 21.0, largest=reached)]
+    assert prove(gpu_host("a", legs, nvlink_links=0)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("default", "p2p_off"), [(30.0, 21.0), (14.0, 21.0), (None, 21.0), (21.0, 21.0)]
+)
+def test_a_conf_of_the_system_leaves_no_default(default: float | None, p2p_off: float) -> None:
+    notes = {"notes": (SYSTEM_CONF_NOTE,)}
+    first = hung(**notes) if default is None else leg(peak_gbps=default, **notes)
+    found = prove(gpu_host("a", [first, leg("p2p_off", p2p_off, **notes)], nvlink_links=0))
+    assert found.kind == "unproven"
+    assert "/etc/nccl.conf exists" in found.why
+    assert "move it away" in found.why
+
+
+def _alltoall(name: str, peak_gbps: float) -> Leg:
+    made = leg(name, peak_gbps, collective="alltoall")
+    factor = BUSBW_FACTORS["alltoall"](8)
+    sizes = (replace(size, busbw_gbps=size.algbw_gbps * factor) for size in made.sizes)
+    return replace(made, sizes=tuple(sizes))
+
+
+@pytest.mark.parametrize(
+    ("default", "p2p_off", "kind"), [(450.0, 40.0, "defaults"), (2.0, 18.0, "off_faster")]
+)
+def test_no_collective_is_harmed_for_another(default: float, p2p_off: float, kind: str) -> None:
+    other = (_alltoall("default", default), _alltoall("p2p_off", p2p_off))
+    answers = [*results([leg(peak_gbps=14.0), OFF]), CheckResult("alltoall", "done", legs=other)]
+    assert prove(record("a", answers, gpus=gpu_facts(nvlink_links=0))).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -77,6 +171,9 @@ def test_one_collective_is_not_harmed_for_another() -> None:
         ([0, None], None),
         ([2, None], 2),
         ([True, 0], None),
+        ([-1, 0], None),
+        ([-1, 1], 1),
+        ([0.0, 0], None),
         (["18", 0], None),
         ([], None),
     ],

@@ -1,18 +1,37 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.recommend.nccl import advise, nccl_conf, nccl_env
 from hwcheck.recommend.records import NcclAdvice, Setting
-from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, run
+from hwcheck.results import HostRecord, Run
+from tests.factories import (
+    CHECKS,
+    HOSTILE,
+    cpu_results,
+    gpu_facts,
+    gpu_host,
+    hung,
+    leg,
+    record,
+    results,
+    run,
+)
 
 OFF = leg("p2p_off", 21.0)
 
 
 def _pcie(host: str, *legs):
     return gpu_host(host, list(legs), nvlink_links=0)
+
+
+def _one_gpu(host: str) -> HostRecord:
+    legs = (leg(ranks=1), leg("p2p_off", ranks=1))
+    return record(host, results(legs, 1), gpus=gpu_facts(1, nvlink_links=0))
 
 
 def _read_conf(text: str, *, comments: bool) -> dict[str, str]:
@@ -48,7 +67,7 @@ def test_p2p_off_that_is_faster_gives_the_setting_with_figures() -> None:
 
 
 DOWN = [record(f"n{i:02d}", None, reason="down") for i in range(3, 100)]
-NOTHING = [_pcie(f"n{i:02d}", leg(ranks=1), leg("p2p_off", ranks=1)) for i in range(3, 100)]
+NOTHING = [_one_gpu(f"n{i:02d}") for i in range(3, 100)]
 
 
 @pytest.mark.parametrize("others", [DOWN, NOTHING, [_pcie("n03", hung(), hung("p2p_off"))] * 3])
@@ -68,6 +87,98 @@ def test_half_of_the_hosts_is_enough() -> None:
     assert advise(run(*proven, *DOWN[:3])).settings == ()
 
 
+def test_a_host_without_a_gpu_has_no_part_in_it() -> None:
+    without = [record(f"cpu{i}", cpu_results()) for i in range(4)]
+    advice = advise(run(_pcie("p1", hung(), OFF), *without))
+    assert len(advice.settings) == 1
+    assert "(1 of 1 host); without a GPU, so not counted: cpu[0-3]" in advice.summary
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        (record("c", cpu_results()[:1]), "without a GPU, so not counted: c"),
+        (record("c", cpu_results()[1:]), "without a GPU, so not counted: c"),
+        (record("c", ()), "(1 of 2 hosts); not measured on c"),
+        (record("c", cpu_results(), state="partial"), "(1 of 2 hosts); not measured on c"),
+    ],
+)
+def test_only_a_whole_answer_shows_that_a_host_has_no_gpu(host: HostRecord, words: str) -> None:
+    assert words in advise(run(_pcie("p1", hung(), OFF), host)).summary
+
+
+def test_a_host_that_should_have_gpus_counts_without_any() -> None:
+    a_run = run(_pcie("p1", hung(), OFF), *(record(f"cpu{i}", cpu_results()) for i in range(2)))
+    advice = advise(_declared(a_run, 8))
+    assert advice.settings == ()
+    assert "(1 of 3 hosts)" in advice.summary
+
+
+def test_what_is_not_proven_is_named_beside_the_setting() -> None:
+    failed = _pcie("p2", leg(state="failed", reason="error 205", sizes=()), OFF)
+    advice = advise(run(_pcie("p1", hung(), OFF), _pcie("p3", hung(), OFF), failed, DOWN[0]))
+    assert len(advice.settings) == 1
+    assert "(2 of 4 hosts); not proven on p2 (the default failed (error 205)" in advice.summary
+    assert "; not measured on n03" in advice.summary
+
+
+def test_each_gpu_model_needs_its_own_proof() -> None:
+    failed = [leg(state="failed", reason="error 205", sizes=()), OFF]
+    other = gpu_host("b", failed, gpu_name="A40", nvlink_links=0)
+    advice = advise(run(_pcie("a", hung(), OFF), other))
+    assert advice.settings == ()
+    assert "on fewer than half of the hosts with A40" in advice.summary
+    mended = gpu_host("b", [hung(), OFF], gpu_name="A40", nvlink_links=0)
+    assert len(advise(run(_pcie("a", hung(), OFF), mended)).settings) == 1
+
+
+def test_one_machine_under_two_names_proves_nothing() -> None:
+    first = _pcie("n1", hung(), OFF)
+    second = replace(_pcie("n2", hung(), OFF), report=first.report)
+    advice = advise(run(first, second))
+    assert advice.settings == ()
+    assert "one machine under several names" in advice.summary
+
+
+def test_a_miscounted_host_proves_nothing() -> None:
+    a_run = run(_pcie("n1", hung(), OFF))
+    assert len(advise(_declared(a_run, 8)).settings) == 1
+    advice = advise(_declared(a_run, 4))
+    assert advice.settings == ()
+    assert "the node names 8 GPUs and hwcheck_gpus says 4" in advice.summary
+
+
+def _declared(a_run: Run, gpus: int) -> Run:
+    plans = tuple(replace(plan, expect={"gpus": gpus}) for plan in a_run.meta.hosts)
+    return replace(a_run, meta=replace(a_run.meta, hosts=plans))
+
+
+def test_a_check_that_was_not_asked_for_proves_nothing() -> None:
+    others = [check for check in CHECKS if check != "all_reduce"]
+    advice = advise(run(_pcie("n1", hung(), OFF), checks=others))
+    assert advice.settings == ()
+    assert "no NCCL leg was measured" in advice.summary
+
+
+def test_sockets_that_win_are_told_and_set_nothing() -> None:
+    sockets = _pcie("s1", leg(peak_gbps=1.0), leg("p2p_off", 0.5), leg("net", 400.0))
+    advice = advise(run(sockets))
+    assert advice.settings == ()
+    assert "the default is slower than net on s1: a defect" in advice.summary
+    assert "measured best" not in advice.summary
+    both = advise(run(_pcie("p1", hung(), OFF), _pcie("p2", hung(), OFF), sockets))
+    assert both.settings == ()
+    assert "sockets on s1" in both.summary
+
+
+def test_a_copied_nccl_conf_is_not_taken_for_the_defaults() -> None:
+    notes = {"notes": (SYSTEM_CONF_NOTE,)}
+    legs = [leg(peak_gbps=21.0, **notes), leg("p2p_off", 21.0, **notes)]
+    summary = advise(run(_pcie("n1", *legs))).summary
+    assert "measured best" not in summary
+    assert "/etc/nccl.conf exists" in summary
+
+
 def test_never_with_nvlink() -> None:
     advice = advise(run(gpu_host("a", [hung(), OFF], nvlink_links=18)))
     assert advice.settings == ()
@@ -81,10 +192,15 @@ def test_a_healthy_cluster_leaves_everything_unset() -> None:
     assert any("default 446.5 GB/s" in text for text in advice.evidence)
 
 
+def test_hosts_without_a_leg_are_named() -> None:
+    summary = advise(run(gpu_host("n01"), DOWN[0], record("cpu", cpu_results()))).summary
+    assert summary.endswith("measured best on n01; no NCCL leg was measured on n03")
+
+
 def test_neither_clean_gives_no_setting() -> None:
     advice = advise(run(_pcie("a", hung(), hung("p2p_off"))))
     assert advice.settings == ()
-    assert "neither leg is clean" in advice.summary
+    assert "P2P is not shown to be the cause" in advice.summary
 
 
 def test_contradicting_hosts_are_never_averaged() -> None:
@@ -107,7 +223,7 @@ def test_nvlinks_anywhere_forbid_a_setting_for_the_cluster() -> None:
     [
         (run(record("cpu", cpu_results())), "gloo on the CPU exercises the path"),
         (run(record("down", None)), "no NCCL leg was measured"),
-        (run(_pcie("a", leg(ranks=1), leg("p2p_off", ranks=1))), "one rank on the node"),
+        (run(_one_gpu("a")), "one rank on the node"),
     ],
 )
 def test_no_evidence_no_setting(a_run, words: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.tasks.program import program
+from hwcheck.tasks.command_line import program
 
 BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).parents[2]
@@ -50,6 +50,11 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--hosts", "good.yml", "--profile", "fast"], "--profile fast: it is one of quick"),
         (["--hosts", "good.yml", "--forks", "0"], "--forks 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes a whole number"),
+        (["--hosts", "good.yml", "--duration", "long"], "--duration long: it takes seconds, or"),
+        (["--hosts", "good.yml", "--duration", "0.5"], "--duration 0.5: it takes seconds, or"),
+        (["--hosts", "good.yml", "--duration", "8h"], "--duration: it goes with --profile burn_"),
+        (["--hosts", "good.yml", "--limit", ""], "--limit '' names no host; leave --limit out"),
+        (["--hosts", "good.yml", "--out", ""], "--out is empty; name a folder, or leave --out"),
         (["--hosts", "good.yml", "--out", "good.yml"], "cannot create the run folder: good.yml"),
         (["--hosts", "key.yml"], "node01: cannot read private key /nonexistent/id: No such file"),
         (["--hosts", "args.yml"], "node01: ssh option StrictHostKeyChecking=no: it would accept a"),
@@ -116,6 +121,14 @@ def test_report_of_a_damaged_folder(capfd: pytest.CaptureFixture[str], content: 
     if content is not None:
         Path("run", "run.json").write_text(content)
     assert "run/run.json" in refuse(capfd, "report", "run")
+
+
+def test_a_configuration_file_that_cannot_be_read(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    Path(".fabric.yaml").mkdir()
+    assert refuse(capfd, "checks").endswith(".fabric.yaml: Is a directory")
 
 
 def test_fab_says_the_same(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.tasks.program import program
+from hwcheck.tasks.command_line import program
 from tests import factories
 from tests.factories import gpu_host, record
 

@@ -91,3 +91,26 @@ def test_a_character_that_stdout_cannot_hold_is_escaped(
     done = hwcheck("report", factories.saved(tmp_path, gpu_host("a", gpu_name=name)))
     assert "\\xc4 100" in done.stdout
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("argv", ["validate --hosts away,", "report", "checks", "--list"])
+def test_a_closed_stdout_is_one_line_before_anything_is_done(
+    tmp_path: Path, failed: Path, argv: str
+) -> None:
+    words = f"{HWCHECK} {argv} {failed if argv == 'report' else ''} >&-"
+    done = subprocess.run(["sh", "-c", words], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("hwcheck: stdout is closed (>&-)")
+    assert not (tmp_path / "runs").exists() or argv == "report"
+
+
+def test_a_closed_stderr_costs_the_messages_only(failed: Path) -> None:
+    words = f"{HWCHECK} report {failed} 2>&-"
+    done = subprocess.run(["sh", "-c", words], stdout=subprocess.PIPE, text=True)
+    assert (done.returncode, "power_limit" in done.stdout) == (1, True)
+
+
+def test_python_may_leave_docstrings_out(failed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    assert hwcheck("report", failed).returncode == 1
+    assert "power_limit_w" in hwcheck("checks").stdout

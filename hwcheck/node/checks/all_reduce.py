@@ -43,6 +43,7 @@ BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
     gpu=False,
     load=True,
     legs=[leg.name for leg in LEGS],
+    optional="GPUs without MIG",
 )
 def all_reduce(node: Node) -> Iterator[Union[Sample, Leg]]:
     """Sum data over all GPUs, with peer access as NCCL chooses it, without it, and over sockets.
@@ -55,7 +56,9 @@ def all_reduce(node: Node) -> Iterator[Union[Sample, Leg]]:
 
     Bandwidth is recorded and not judged here: there is no limit without an expectation for this
     hardware. A node with no GPU runs gloo on the CPU, which exercises the path and says nothing
-    about GPUs. Sources: NVIDIA/nccl-tests doc/PERFORMANCE.md (formulas) and README.md (#wrong).
+    about GPUs. With MIG on it does not apply: a process is given one instance of one GPU, and there
+    is no peer access (NVIDIA Multi-Instance GPU User Guide). Sources: NVIDIA/nccl-tests
+    doc/PERFORMANCE.md (formulas) and README.md (#wrong).
     """
     for leg in node.legs("all_reduce"):
         yield leg

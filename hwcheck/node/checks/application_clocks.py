@@ -28,8 +28,14 @@ SOURCE = (
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("application_clock_graphics_default_mhz", "MHz", "core clock that it comes with"),
+        Metric(
+            "application_clock_graphics_default_mhz",
+            "MHz",
+            "core clock that it comes with",
+            required=True,
+        ),
         Metric(
             "application_clock_memory_mhz",
             "MHz",
@@ -41,8 +47,14 @@ SOURCE = (
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("application_clock_memory_default_mhz", "MHz", "memory clock that it comes with"),
+        Metric(
+            "application_clock_memory_default_mhz",
+            "MHz",
+            "memory clock that it comes with",
+            required=True,
+        ),
     ],
     remedy=Remedy(
         cause="somebody set application clocks, and they stay until the driver is unloaded",

@@ -26,8 +26,9 @@ from hwcheck.wire import Sample
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
-        Metric("memory_total_bytes", "bytes", "memory of the GPU"),
+        Metric("memory_total_bytes", "bytes", "memory of the GPU", required=True),
     ],
     remedy=Remedy(
         cause="Resizable BAR or decoding above 4 GiB is off in the firmware, or the board is in "

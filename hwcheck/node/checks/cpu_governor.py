@@ -15,8 +15,8 @@ and amd-pstate, active mode)."""
 
 @check(
     metrics=[
-        Metric("cpu_governor", "CPUs", "CPUs with this driver and governor"),
-        Metric("frequency_driver", "", "frequency driver of most CPUs"),
+        Metric("cpu_governor", "CPUs", "CPUs with this driver and governor", required=True),
+        Metric("frequency_driver", "", "frequency driver of most CPUs", required=True),
         Metric(
             "governor",
             "",
@@ -28,6 +28,7 @@ and amd-pstate, active mode)."""
                     alike="frequency_driver",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "slow_cpus",
@@ -40,6 +41,7 @@ and amd-pstate, active mode)."""
                     warn=0,
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

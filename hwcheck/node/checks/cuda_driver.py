@@ -26,6 +26,7 @@ from hwcheck.wire import Sample
                     "so a job that starts here must start on the other nodes"
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

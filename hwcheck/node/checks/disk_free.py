@@ -27,8 +27,9 @@ GIB = float(1 << 30)
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
-        Metric("disk_size_gib", "GiB", "size of the file system"),
+        Metric("disk_size_gib", "GiB", "size of the file system", required=True),
     ],
     remedy=Remedy(
         cause="logs, core dumps, container images or files of dead jobs",

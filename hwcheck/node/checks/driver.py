@@ -18,8 +18,11 @@ INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver c
             "",
             "whether the NVIDIA kernel module is loaded",
             (Equal(True, source=INIT + " (NVML_ERROR_DRIVER_NOT_LOADED)"),),
+            required=True,
         ),
-        Metric("nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),)),
+        Metric(
+            "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
+        ),
         Metric(
             "driver_version",
             "",

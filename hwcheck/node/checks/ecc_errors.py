@@ -26,6 +26,7 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                     fail=0,
                 ),
             ),
+            required=True,
         ),
         Metric(
             "ecc_corrected_volatile",
@@ -38,15 +39,27 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                     confidence="published",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "ecc_corrected_per_hour",
             "errors/h",
             "corrected errors over the time since boot, an hour at least; more where the driver "
             "was loaded or the GPU reset later",
+            required=True,
         ),
-        Metric("ecc_uncorrected_aggregate", "errors", "uncorrectable errors in the board's life"),
-        Metric("ecc_corrected_aggregate", "errors", "corrected errors in the board's life"),
+        Metric(
+            "ecc_uncorrected_aggregate",
+            "errors",
+            "uncorrectable errors in the board's life",
+            required=True,
+        ),
+        Metric(
+            "ecc_corrected_aggregate",
+            "errors",
+            "corrected errors in the board's life",
+            required=True,
+        ),
         Metric(
             "sram_threshold_exceeded",
             "",

@@ -22,6 +22,7 @@ from hwcheck.wire import Sample
                     "bit cannot be told from others where one of its nodes does not look"
                 ),
             ),
+            required=True,
         ),
         Metric(
             "ecc_differs_from_default",
@@ -48,6 +49,7 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

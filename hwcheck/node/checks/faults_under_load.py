@@ -98,6 +98,7 @@ LOST = "NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST, NVML_ERR
             "",
             "ok, or NVML's words for a GPU that nothing can be asked of since",
             (Equal("ok", source=LOST),),
+            required=True,
         ),
     ],
     remedy=Remedy(

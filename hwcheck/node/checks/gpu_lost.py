@@ -24,6 +24,7 @@ from hwcheck.wire import Sample
                     "NVML_ERROR_RESET_REQUIRED",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "answers_on_the_bus",

@@ -39,9 +39,10 @@ class _Kind(NamedTuple):
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
         Metric("gpu_model_of_most", "", "model that most GPUs of this node are of"),
-        Metric("gpu_board_id", "", "PCI device and subsystem id of the board"),
+        Metric("gpu_board_id", "", "PCI device and subsystem id of the board", required=True),
         Metric(
             "memory_gib",
             "GiB",

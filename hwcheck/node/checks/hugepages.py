@@ -13,7 +13,7 @@ GIB = float(1 << 30)
 
 @check(
     metrics=[
-        Metric("huge_pages_gib", "GiB", "memory set aside as huge pages"),
+        Metric("huge_pages_gib", "GiB", "memory set aside as huge pages", required=True),
         Metric(
             "huge_pages_unused_percent",
             "%",
@@ -26,6 +26,7 @@ GIB = float(1 << 30)
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "transparent_huge_pages",
@@ -37,6 +38,7 @@ GIB = float(1 << 30)
                     "and copies on the host take, so one node with another becomes a straggler"
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -63,6 +63,7 @@ COUNTED = {
                     "active has a link too few, or one that nobody expects"
                 ),
             ),
+            required=True,
         ),
         Metric("port_state", "", "logical and physical state of a port without a link"),
         Metric(
@@ -115,6 +116,7 @@ COUNTED = {
             "",
             "InfiniBand or Ethernet",
             (like_most(ABI + "link_layer" + SAME_PORT, alike="board_id"),),
+            required=True,
         ),
         Metric("board_id", "", "design of the card by its maker (PSID)"),
         Metric(
@@ -130,8 +132,14 @@ COUNTED = {
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("firmware_of_most", "", "firmware that most ports of this design have here"),
+        Metric(
+            "firmware_of_most",
+            "",
+            "firmware that most ports of this design have here",
+            required=True,
+        ),
         Metric(
             "symbol_errors_per_hour",
             "errors/h",

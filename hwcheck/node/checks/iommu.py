@@ -15,9 +15,19 @@ PASSTHROUGH = ("", "identity")
 
 @check(
     metrics=[
-        Metric("iommu_groups", "groups", "groups of the IOMMU; 0 when it is off"),
-        Metric("iommu_options", "", "options of the kernel's command line that concern it"),
-        Metric("iommu_domain", "", "kind of the domain that the GPU is in; none without a group"),
+        Metric("iommu_groups", "groups", "groups of the IOMMU; 0 when it is off", required=True),
+        Metric(
+            "iommu_options",
+            "",
+            "options of the kernel's command line that concern it",
+            required=True,
+        ),
+        Metric(
+            "iommu_domain",
+            "",
+            "kind of the domain that the GPU is in; none without a group",
+            required=True,
+        ),
         Metric(
             "translated",
             "",
@@ -30,6 +40,7 @@ PASSTHROUGH = ("", "identity")
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

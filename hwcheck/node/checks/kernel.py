@@ -26,6 +26,7 @@ from hwcheck.wire import Sample
                     "was left out of an upgrade behaves unlike the others"
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -24,6 +24,7 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
         Metric("memlock_mib", "MiB", "the limit, where there is one"),
     ],

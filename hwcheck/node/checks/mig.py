@@ -22,6 +22,7 @@ from hwcheck.wire import Sample
                     "over several nodes cannot use a node that is split"
                 ),
             ),
+            required=True,
         ),
         Metric(
             "mig_change_pending",
@@ -35,6 +36,7 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -47,6 +47,7 @@ TEXT_LIMIT = 200
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -24,8 +24,9 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("numa_nodes", "nodes", "NUMA nodes"),
+        Metric("numa_nodes", "nodes", "NUMA nodes", required=True),
     ],
     remedy=Remedy(
         cause="the distribution's default on machines with several NUMA nodes",

@@ -1,10 +1,10 @@
-"""Every GPU has as many NVLinks up, and as fast, as the others of its model."""
+"""Every NVLink that a GPU is wired with is up, and as fast as those of its peers."""
 
 from __future__ import annotations
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from hwcheck.limits import AtLeast, Equal, FromSample
+from hwcheck.limits import AtLeast, Equal, FromModel, FromSample, like_most
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.quantities import NvLink
 from hwcheck.node.supported import Survey, mig_is_on
@@ -13,12 +13,22 @@ from hwcheck.wire import Sample
 STATE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkState"
 SPEED = "derived from NVML API Reference Guide, NVML_FI_DEV_NVLINK_GET_SPEED"
 PEERS = ": GPUs of one model in one node are wired alike, so the best of them shows what is meant"
+FABRIC = "NVIDIA Fabric Manager User Guide"
+WIRED = FABRIC + ", GPU Baseboard Topologies (all links of a GPU lead to NVSwitches) and High "
+WIRED += (
+    "Availability Modes: with a switch out of use an HGX A100 keeps 5/6 of its bandwidth until "
+)
+WIRED += "it is repaired, later boards have no such mode"
+
+WHOLE_BASEBOARD_GPUS = 8
+"""A guest with fewer shares the baseboard: its hypervisor may have turned links off (``FABRIC``,
+Full Passthrough)."""
 
 
 class _Links(NamedTuple):
     model: str
     links: List[NvLink]
-    to_switch: Optional[bool]
+    to_switch: bool
 
     @property
     def active(self) -> int:
@@ -43,10 +53,36 @@ class _Links(NamedTuple):
                     of=FromSample("nvlink_links_of_peers"),
                     confidence="derived",
                 ),
+                like_most(STATE + ": boards of one kind are wired alike in nodes of one kind"),
+            ),
+            required=True,
+        ),
+        Metric(
+            "nvlink_links_of_peers",
+            "links",
+            "the most that a GPU of this model has up here",
+            required=True,
+        ),
+        Metric(
+            "nvlink_links_inactive",
+            "links",
+            "NVLinks that the GPU has and that are not up",
+            required=True,
+        ),
+        Metric(
+            "switch_links_active",
+            "links",
+            "NVLinks that are up, of a GPU whose links all lead to NVSwitches",
+            (
+                AtLeast(WIRED, fail=1.0, of=FromSample("switch_links")),
+                AtLeast(
+                    WIRED,
+                    fail=1.0,
+                    of=FromModel("nvlink_links", known_only=True),
+                ),
             ),
         ),
-        Metric("nvlink_links_of_peers", "links", "the most that a GPU of this model has up here"),
-        Metric("nvlink_links_inactive", "links", "NVLinks that the GPU has and that are not up"),
+        Metric("switch_links", "links", "NVLinks that such a GPU has, up or not"),
         Metric(
             "nvlink_unbridged",
             "",
@@ -60,6 +96,7 @@ class _Links(NamedTuple):
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "nvlink_speed_gbps",
@@ -78,9 +115,9 @@ class _Links(NamedTuple):
     ],
     remedy=Remedy(
         cause="a link that failed to train: a bridge or board that is not seated, a damaged "
-        "connector, or a fault of GPU or NVSwitch",
-        fix="read the kernel log for Xid 74 and SXid; reset the GPUs (all of the baseboard at "
-        "once) or reboot; reseat bridge or board, then have it replaced",
+        "connector, a fault of GPU or NVSwitch, or a fabric manager that does not run",
+        fix="read the kernel log for Xid 74 and SXid, and the fabric manager's log; reset the GPUs "
+        "(all of the baseboard at once) or reboot; reseat bridge or board, then have it replaced",
         command="nvidia-smi nvlink --status && nvidia-smi topo -m",
     ),
     optional="NVLink",
@@ -89,37 +126,47 @@ def nvlink_state(node: Node) -> Iterator[Sample]:
     """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.
 
     With one link of eighteen down a GPU is the slowest of every collective, and nothing else
-    reports it. Links that are down on every GPU of a model alike are as the boards were built:
-    the H100 NVL for example leaves six of its eighteen unused. Boards with bridges may stand
-    beside boards without. With MIG on there is no peer access, and such GPUs are left out.
+    reports it. A GPU of a baseboard with NVSwitches has every link wired, so each of them must be
+    up; when a switch fails, all GPUs lose the same number of links. Of other boards, links that
+    are down on every GPU of a model alike are as the boards were built: the H100 NVL for example
+    leaves six of its eighteen unused, and boards with bridges may stand beside boards without.
+    With MIG on there is no peer access, and such GPUs are left out; so is a guest with a part of a
+    baseboard when it comes to links that are down on all GPUs.
     """
-    survey = Survey(node, _ask)
+    switches = bool(node.host.nvswitches())
+    survey = Survey(node, lambda gpu: _ask(gpu, switches))
     models: Dict[str, List[_Links]] = {}
     for _, answer in survey.found:
         models.setdefault(answer.model, []).append(answer)
+    guest = bool(node.host.hypervisor()) and len(node.gpus()) < WHOLE_BASEBOARD_GPUS
     for gpu, answer in survey.found:
-        yield from _samples(gpu.subject, answer, models[answer.model])
+        yield from _samples(gpu.subject, answer, models[answer.model], guest)
     survey.conclude("no GPU of this node has NVLink, or MIG is on, which rules it out")
-    if not any(answer.active for _, answer in survey.found):
+    if not any(answer.active or (answer.to_switch and not guest) for _, answer in survey.found):
         raise NotApplicable("no NVLink is up on any GPU: boards without bridges")
 
 
-def _ask(gpu: Gpu) -> Optional[_Links]:
+def _ask(gpu: Gpu, switches: bool) -> Optional[_Links]:
     if mig_is_on(gpu):
         return None
     links = gpu.nvlinks()
-    return _Links(gpu.name(), links, gpu.nvlink_to_switch()) if links else None
+    # A link that is down does not say what it leads to; the bus and the fabric do.
+    to_switch = switches or bool(links and (gpu.nvlink_to_switch() or gpu.fabric()))
+    return _Links(gpu.name(), links, to_switch) if links or to_switch else None
 
 
-def _samples(subject: str, own: _Links, peers: List[_Links]) -> Iterator[Sample]:
+def _samples(subject: str, own: _Links, peers: List[_Links], guest: bool) -> Iterator[Sample]:
     most = max(peer.active for peer in peers)
-    wired_alike = any(peer.to_switch for peer in peers)
-    unbridged = own.active == 0 and most > 0 and not wired_alike
+    to_switch = any(peer.to_switch for peer in peers)
+    unbridged = own.active == 0 and most > 0 and not to_switch
     yield Sample("nvlink_unbridged", unbridged, "", subject)
     yield Sample("nvlink_links_active", own.active, "links", subject)
     expected = own.active if unbridged else most
     yield Sample("nvlink_links_of_peers", expected, "links", subject)
     yield Sample("nvlink_links_inactive", len(own.links) - own.active, "links", subject)
+    if to_switch and not guest:
+        yield Sample("switch_links_active", own.active, "links", subject)
+        yield Sample("switch_links", len(own.links), "links", subject)
     if own.slowest_gbps is not None:
         fastest = max(peer.slowest_gbps or 0.0 for peer in peers)
         yield Sample("nvlink_speed_gbps", own.slowest_gbps, "GB/s", subject)

@@ -26,6 +26,7 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
                     "on a GPU whose fabric is not initialized",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "fabric_status",
@@ -38,6 +39,7 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
             "",
             "what is wrong with the GPU's way through the fabric",
             (Equal("nothing", source=HEALTH + "ROUTE_UNHEALTHY and INCORRECT_CONFIGURATION"),),
+            required=True,
         ),
         Metric(
             "fabric_degraded",
@@ -50,6 +52,7 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -16,7 +16,12 @@ Register (PCI Express Base Specification, Access Control Services capability).""
 
 @check(
     metrics=[
-        Metric("acs_control", "", "the bridge's ACS control register; none without the capability"),
+        Metric(
+            "acs_control",
+            "",
+            "the bridge's ACS control register; none without the capability",
+            required=True,
+        ),
         Metric(
             "acs_redirect",
             "",
@@ -29,6 +34,7 @@ Register (PCI Express Base Specification, Access Control Services capability).""
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -26,6 +26,7 @@ PCIE = "PCI Express Base Specification, "
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "aer_nonfatal",
@@ -38,8 +39,9 @@ PCIE = "PCI Express Base Specification, "
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
-        Metric("aer_correctable", "errors", "correctable errors since boot"),
+        Metric("aer_correctable", "errors", "correctable errors since boot", required=True),
         Metric(
             "aer_correctable_per_hour",
             "errors/h",
@@ -52,6 +54,7 @@ PCIE = "PCI Express Base Specification, "
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

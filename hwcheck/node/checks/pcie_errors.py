@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
-from typing import Iterator
+from typing import Iterator, List
 
 from hwcheck.limits import AtMost
 from hwcheck.node.check import Metric, Node, Remedy, check
@@ -16,7 +15,12 @@ NORMAL_REPLAYS = 100
 
 @check(
     metrics=[
-        Metric("pcie_replays", "packets", "PCIe packets sent again since the GPU was reset"),
+        Metric(
+            "pcie_replays",
+            "packets",
+            "PCIe packets sent again since the GPU was reset",
+            required=True,
+        ),
         Metric(
             "pcie_replays_over_peers",
             "x",
@@ -30,6 +34,7 @@ NORMAL_REPLAYS = 100
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(
@@ -55,6 +60,12 @@ def pcie_errors(node: Node) -> Iterator[Sample]:
     for subject, count in counts.items():
         yield Sample("pcie_replays", count, "packets", subject)
         peers = [other for name, other in counts.items() if name != subject]
-        usual = max(median(peers) if peers else 0, NORMAL_REPLAYS)
+        usual = max(_median(peers) if peers else 0, NORMAL_REPLAYS)
         yield Sample("pcie_replays_over_peers", round(count / usual, 2), "x", subject)
     replays.conclude("no GPU of this node counts PCIe replays")
+
+
+def _median(counts: List[int]) -> float:
+    # Not that of ``statistics``, which takes longer to import than this check takes to run.
+    ordered, middle = sorted(counts), len(counts) // 2
+    return (ordered[middle] + ordered[~middle]) / 2

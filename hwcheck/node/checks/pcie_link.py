@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Iterator
 
 from hwcheck.limits import AtLeast, FromSample
-from hwcheck.node.check import CouldNotMeasure, Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.pcie_ends import newest, widest
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
 
@@ -24,10 +25,23 @@ from hwcheck.wire import Sample
                     of=FromSample("pcie_link_width_max"),
                 ),
             ),
+            required=True,
         ),
-        Metric("pcie_link_width_max", "lanes", "lanes that both ends of the link have"),
-        Metric("pcie_link_generation", "", "PCIe generation now; drops when the GPU is idle"),
-        Metric("pcie_link_generation_max", "", "PCIe generation that both ends of the link reach"),
+        Metric(
+            "pcie_link_width_max", "lanes", "lanes that both ends of the link have", required=True
+        ),
+        Metric(
+            "pcie_link_generation",
+            "",
+            "PCIe generation now; drops when the GPU is idle",
+            required=True,
+        ),
+        Metric(
+            "pcie_link_generation_max",
+            "",
+            "PCIe generation that both ends of the link reach",
+            required=True,
+        ),
     ],
     remedy=Remedy(
         cause="a board or riser that is not seated, a dirty or damaged connector or cable, or a "
@@ -51,19 +65,9 @@ def pcie_link(node: Node) -> Iterator[Sample]:
 
 
 def _link(gpu: Gpu, host: Host) -> Iterator[Sample]:
-    address = gpu.pci_address()
-    width = gpu.pcie_link_width()
-    widest = _both_ends(gpu.pcie_link_width_max(), host.pcie_port_width_max, address)
-    yield Sample("pcie_link_width", width, "lanes", gpu.subject)
-    yield Sample("pcie_link_width_max", widest, "lanes", gpu.subject)
+    yield Sample("pcie_link_width", gpu.pcie_link_width(), "lanes", gpu.subject)
+    yield Sample("pcie_link_width_max", widest(gpu, host), "lanes", gpu.subject)
     generation = gpu.pcie_link_generation()
-    newest = _both_ends(gpu.pcie_link_generation_max(), host.pcie_port_generation_max, address)
+    reached = newest(gpu, host)
     yield Sample("pcie_link_generation", generation, "", gpu.subject)
-    yield Sample("pcie_link_generation_max", newest, "", gpu.subject)
-
-
-def _both_ends(by_nvml: int, port_max: Callable[[str], int], address: str) -> int:
-    try:
-        return min(by_nvml, port_max(address))
-    except CouldNotMeasure:
-        return by_nvml  # a virtual machine shows no port; NVML's figure covers the system too
+    yield Sample("pcie_link_generation_max", reached, "", gpu.subject)

@@ -16,8 +16,13 @@ DMA_BUF_KERNEL = (5, 12)
 
 @check(
     metrics=[
-        Metric("peermem_module", "", "whether the peer memory module is loaded"),
-        Metric("driver_is_open", "", "whether the GPU driver's kernel module is the open one"),
+        Metric("peermem_module", "", "whether the peer memory module is loaded", required=True),
+        Metric(
+            "driver_is_open",
+            "",
+            "whether the GPU driver's kernel module is the open one",
+            required=True,
+        ),
         Metric(
             "gpudirect_rdma",
             "",
@@ -30,6 +35,7 @@ DMA_BUF_KERNEL = (5, 12)
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

@@ -24,6 +24,7 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

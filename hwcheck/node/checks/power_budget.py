@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from typing import Iterator
 
-from hwcheck.limits import AtMost, FromInventory, FromSample
+from hwcheck.limits import AtMost, FromInventory
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.connectors import SOURCE, supply_w
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
+
+CONNECTORS = "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, "
+CONNECTORS += "2x4 150 W, 2x6 with 12 V up to 600 W, sustained (also in Intel's ATX 3.0 Power "
+CONNECTORS += "Supply Design Guide, 336521, table 3-5)"
 
 
 @check(
     metrics=[
-        Metric("power_limit_w", "W", "power limit that the driver enforces"),
         Metric(
-            "connector_supply_w",
+            "power_limit_w",
             "W",
-            "what the slot and the connectors in hwcheck_gpu_power_connectors supply together",
-        ),
-        Metric(
-            "connector_load_percent",
-            "%",
-            "enforced limit as a share of what slot and connectors supply; only with "
-            "hwcheck_gpu_power_connectors",
-            (AtMost(SOURCE, fail=100.0, confidence="published"),),
+            "power limit that the driver enforces; may not exceed what the slot and the declared "
+            "connectors supply together",
+            (
+                AtMost(
+                    CONNECTORS,
+                    fail=1.0,
+                    of=FromInventory("gpu_power_connectors"),
+                    confidence="published",
+                ),
+            ),
+            required=True,
         ),
         Metric(
             "power_planned_w",
@@ -38,14 +43,14 @@ from hwcheck.wire import Sample
                     confidence="inventory",
                 ),
                 AtMost(
-                    "the inventory's hwcheck_psu_watts x hwcheck_psu_derate",
+                    "the inventory's hwcheck_power_budget_w, or hwcheck_psu_watts x "
+                    "hwcheck_psu_derate",
                     warn=1.0,
-                    of=FromSample("power_budget_w"),
+                    of=FromInventory("power_budget_w"),
                     confidence="inventory",
                 ),
             ),
         ),
-        Metric("power_budget_w", "W", "hwcheck_psu_watts x hwcheck_psu_derate"),
     ],
     remedy=Remedy(
         cause="GPUs, limits or power supplies other than the node was planned with, or a power "
@@ -67,26 +72,15 @@ def power_budget(node: Node) -> Iterator[Sample]:
     milliseconds lie above the limits and are for the supplies to bear.
     """
     expect = node.request.expect
-    connectors = expect.get("gpu_power_connectors")
-    if connectors is None and "psu_watts" not in expect:
+    if "psu_watts" not in expect and "gpu_power_connectors" not in expect:
         raise NotApplicable("neither hwcheck_psu_watts nor hwcheck_gpu_power_connectors declared")
-    supply = None if connectors is None else supply_w(connectors)
-    limits_w = []
-    for sample in per_gpu(node, lambda gpu: _of_gpu(gpu, supply)):
+    planned_w = float(expect.get("host_power_w", 0.0))
+    for sample in per_gpu(node, _power_limit):
         yield sample
-        if sample.metric == "power_limit_w":
-            limits_w.append(float(sample.value))
+        planned_w += float(sample.value)
     if "psu_watts" in expect:
-        planned_w = sum(limits_w) + expect.get("host_power_w", 0.0)
         yield Sample("power_planned_w", round(planned_w, 1), "W")
-        budget_w = expect["psu_watts"] * expect.get("psu_derate", 1.0)
-        yield Sample("power_budget_w", round(budget_w, 1), "W")
 
 
-def _of_gpu(gpu: Gpu, supply: Optional[float]) -> Iterator[Sample]:
-    limit_w = gpu.power_limit_w()
-    yield Sample("power_limit_w", limit_w, "W", gpu.subject)
-    if supply is not None:
-        yield Sample("connector_supply_w", supply, "W", gpu.subject)
-        load = round(100.0 * limit_w / supply, 1)
-        yield Sample("connector_load_percent", load, "%", gpu.subject)
+def _power_limit(gpu: Gpu) -> Iterator[Sample]:
+    yield Sample("power_limit_w", gpu.power_limit_w(), "W", gpu.subject)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Optional
 
 from hwcheck.limits import AtLeast, AtMost, FromInventory, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
@@ -24,6 +24,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 AtLeast(DECLARED_SOURCE, fail=0.99, of=DECLARED, confidence="inventory"),
                 AtMost(DECLARED_SOURCE, fail=1.01, of=DECLARED, confidence="inventory"),
             ),
+            required=True,
         ),
         Metric(
             "power_limit_default_w",
@@ -35,12 +36,12 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                     "one model and PCI subsystem id boot with one limit; another VBIOS has another"
                 ),
             ),
+            required=True,
         ),
         Metric(
             "power_limit_percent",
             "%",
-            "enforced limit as a share of the board's default; not sent where the inventory says "
-            "what the limit should be",
+            "enforced limit as a share of the inventory's, or else of the board's default",
             (
                 AtLeast(
                     "warn: %s, against nvmlDeviceGetPowerManagementDefaultLimit. fail: below the "
@@ -50,6 +51,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                     fail=75.0,
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(
@@ -69,15 +71,14 @@ def power_cap(node: Node) -> Iterator[Sample]:
     ``hwcheck_power_limit_w``: it takes the place of the board's default, in both directions. A
     lower limit that nobody declared is a warning, and a failure when it takes more than a quarter.
     """
-    declared = "power_limit_w" in node.request.expect
+    declared = node.request.expect.get("power_limit_w")
     yield from per_gpu(node, lambda gpu: _limits(gpu, declared))
 
 
-def _limits(gpu: Gpu, declared: bool) -> Iterator[Sample]:
+def _limits(gpu: Gpu, declared: Optional[float]) -> Iterator[Sample]:
     enforced = gpu.power_limit_w()
     yield Sample("power_limit_w", enforced, "W", gpu.subject)
     default = gpu.power_limit_default_w()
     yield Sample("power_limit_default_w", default, "W", gpu.subject)
-    if not declared:
-        percent = round(100.0 * enforced / default, 1)
-        yield Sample("power_limit_percent", percent, "%", gpu.subject)
+    percent = round(100.0 * enforced / (declared or default), 1)
+    yield Sample("power_limit_percent", percent, "%", gpu.subject)

@@ -15,7 +15,12 @@ AT_WORK_PERCENT = 50
 
 @check(
     metrics=[
-        Metric("performance_state", "", "performance state now, 0 is the fastest; idle GPUs vary"),
+        Metric(
+            "performance_state",
+            "",
+            "performance state now, 0 is the fastest; idle GPUs vary",
+            required=True,
+        ),
         Metric(
             "performance_state_at_work",
             "",
@@ -29,6 +34,7 @@ AT_WORK_PERCENT = 50
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

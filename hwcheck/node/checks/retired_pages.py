@@ -23,6 +23,7 @@ from hwcheck.wire import Sample
                     "nvmlDeviceGetRetiredPagesPendingStatus",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "retired_pages",
@@ -37,9 +38,20 @@ from hwcheck.wire import Sample
                     confidence="published",
                 ),
             ),
+            required=True,
         ),
-        Metric("retired_pages_single_bit", "pages", "pages out of use for single bit errors"),
-        Metric("retired_pages_double_bit", "pages", "pages out of use for double bit errors"),
+        Metric(
+            "retired_pages_single_bit",
+            "pages",
+            "pages out of use for single bit errors",
+            required=True,
+        ),
+        Metric(
+            "retired_pages_double_bit",
+            "pages",
+            "pages out of use for double bit errors",
+            required=True,
+        ),
     ],
     remedy=Remedy(
         cause="memory cells that wear out; a few retired pages are normal",

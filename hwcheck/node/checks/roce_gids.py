@@ -26,9 +26,10 @@ LINK_LOCAL = "fe80:"
                     warn=1,
                 ),
             ),
+            required=True,
         ),
         Metric("gid_index", "", "index of the first of them"),
-        Metric("gid_kinds", "", "kinds of GIDs in the port's table"),
+        Metric("gid_kinds", "", "kinds of GIDs in the port's table", required=True),
     ],
     remedy=Remedy(
         cause="the network interface of the port has no IP address, or RoCE v2 is off",

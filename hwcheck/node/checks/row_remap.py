@@ -25,12 +25,14 @@ GUIDE = "NVIDIA GPU Memory Error Management"
                     "row_remap_pending, takes it for critical as well",
                 ),
             ),
+            required=True,
         ),
         Metric(
             "row_remap_failure",
             "",
             "whether a bad row could not be replaced",
             (Equal(False, source=GUIDE + ", RMA Policy: the row-remapping failure flag"),),
+            required=True,
         ),
         Metric(
             "row_remap_banks_exhausted",
@@ -46,8 +48,15 @@ GUIDE = "NVIDIA GPU Memory Error Management"
                 ),
             ),
         ),
-        Metric("row_remap_uncorrectable", "rows", "rows replaced for uncorrectable errors"),
-        Metric("row_remap_correctable", "rows", "rows replaced for correctable errors"),
+        Metric(
+            "row_remap_uncorrectable",
+            "rows",
+            "rows replaced for uncorrectable errors",
+            required=True,
+        ),
+        Metric(
+            "row_remap_correctable", "rows", "rows replaced for correctable errors", required=True
+        ),
     ],
     remedy=Remedy(
         cause="memory cells that wear out; a few replaced rows are normal",

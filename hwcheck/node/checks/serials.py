@@ -18,7 +18,7 @@ class _Identity(NamedTuple):
 
 @check(
     metrics=[
-        Metric("gpu_uuid", "", "identifier of the GPU"),
+        Metric("gpu_uuid", "", "identifier of the GPU", required=True),
         Metric(
             "gpus_of_this_uuid",
             "GPUs",
@@ -29,6 +29,7 @@ class _Identity(NamedTuple):
                     fail=1,
                 ),
             ),
+            required=True,
         ),
         Metric("board_serial", "", "serial number of the board; several GPUs may share a board"),
         Metric("board_part_number", "", "part number of the board"),

@@ -25,6 +25,7 @@ SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for contai
                     warn=1024,
                 ),
             ),
+            required=True,
         ),
         Metric(
             "shm_free_mib",
@@ -37,6 +38,7 @@ SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for contai
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
     ],
     remedy=Remedy(

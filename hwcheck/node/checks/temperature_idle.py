@@ -34,8 +34,14 @@ IDLE_UTILIZATION_PERCENT = 5
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
-        Metric("temperature_slowdown_c", "C", "temperature at which the board slows itself down"),
+        Metric(
+            "temperature_slowdown_c",
+            "C",
+            "temperature at which the board slows itself down",
+            required=True,
+        ),
     ],
     remedy=Remedy(
         cause="a failed fan or pump, a blocked air path, a cold plate or heat sink without "

@@ -26,18 +26,21 @@ INTERVAL_S = 0.05
             "",
             "whether hardware holds the core clocks at half or less, for any cause",
             (Equal(False, source=REASONS + "nvmlClocksThrottleReasonHwSlowdown"),),
+            required=True,
         ),
         Metric(
             "hw_thermal_slowdown",
             "",
             "whether hardware does so because the GPU is too hot",
             (Equal(False, source=REASONS + "nvmlClocksThrottleReasonHwThermalSlowdown"),),
+            required=True,
         ),
         Metric(
             "hw_power_brake",
             "",
             "whether the system, often its power supply, orders it from outside",
             (Equal(False, source=REASONS + "nvmlClocksThrottleReasonHwPowerBrakeSlowdown"),),
+            required=True,
         ),
         Metric(
             "sw_thermal_slowdown",
@@ -50,8 +53,11 @@ INTERVAL_S = 0.05
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("clock_event_reasons", "", "all that holds the clocks down now, or none"),
+        Metric(
+            "clock_event_reasons", "", "all that holds the clocks down now, or none", required=True
+        ),
     ],
     remedy=Remedy(
         cause="power brake: a power supply that failed or is overloaded, or a board management "

@@ -21,7 +21,7 @@ MOST_NICS = 32
 
 @check(
     metrics=[
-        Metric("pci_address", "", "PCI address of a GPU or an RDMA device"),
+        Metric("pci_address", "", "PCI address of a GPU or an RDMA device", required=True),
         Metric("cpu_affinity", "", "CPUs near the GPU"),
         Metric("numa_affinity", "", "NUMA nodes whose memory is near the GPU"),
         Metric("gpu_numa_id", "", "NUMA node that the GPU's own memory is"),
@@ -51,6 +51,7 @@ MOST_NICS = 32
                     confidence="derived",
                 ),
             ),
+            required=True,
         ),
         Metric("path", "", "way between two GPUs: NV# that many NVLinks, " + WAY),
         Metric(

@@ -34,8 +34,14 @@ from hwcheck.wire import Sample
                     otherwise="warn",
                 ),
             ),
+            required=True,
         ),
-        Metric("vbios_of_most", "", "VBIOS that most boards of this kind have in this node"),
+        Metric(
+            "vbios_of_most",
+            "",
+            "VBIOS that most boards of this kind have in this node",
+            required=True,
+        ),
     ],
     remedy=Remedy(
         cause="a board that was exchanged, or a firmware update that did not reach every GPU",

@@ -26,9 +26,12 @@ from hwcheck.wire import Sample
                     "hypervisor have other bandwidth, topology and counters"
                 ),
             ),
+            required=True,
         ),
-        Metric("product", "", "vendor and product of the machine by its firmware (DMI)"),
-        Metric("container", "", "whether this login is in a container"),
+        Metric(
+            "product", "", "vendor and product of the machine by its firmware (DMI)", required=True
+        ),
+        Metric("container", "", "whether this login is in a container", required=True),
     ],
     remedy=Remedy(
         cause="the address leads to another machine than was meant, or the instance type changed",

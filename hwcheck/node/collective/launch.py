@@ -11,18 +11,14 @@ import tempfile
 import time
 from typing import Any, Callable, Dict, Iterator
 
+from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.spec import Spec, plan
 from hwcheck.wire import Leg, Request
 
-BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from hwcheck.node.collective.launcher import main; main()"
-)
-IMPORT_LIMIT_S = 120.0  # torch from a cold network file system
+BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
 END_LIMIT_S = 40.0  # beyond a leg's wall clock: stacks, kill, ranks that do not die
-KILL_LIMIT_S = 5.0
 
 
 class Clock:
@@ -64,7 +60,7 @@ def drive(
     python: str,
     payload: str,
     progress: Callable[[str], None],
-    import_limit_s: float = IMPORT_LIMIT_S,
+    import_limit_s: float = torch_process.IMPORT_LIMIT_S,
 ) -> Iterator[Leg]:
     """Run the legs of ``spec`` under ``python``; see ``run_legs``."""
     with Log() as log:
@@ -72,9 +68,9 @@ def drive(
         try:
             yield from _legs(process, python, spec, progress, import_limit_s)
             if process.wait(END_LIMIT_S):
-                raise CouldNotMeasure(_death(process, python, log))
+                raise CouldNotMeasure(torch_process.death(process.returncode, python, log.tail()))
         finally:
-            _end(process)
+            torch_process.end(process)
             sys.stderr.write(log.read())
 
 
@@ -98,29 +94,11 @@ def _legs(
             yield Leg.from_dict(message["leg"])
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the launcher; its ranks die with it (parent_death)."""
-    process.kill()
-    assert process.stdout is not None
-    process.stdout.close()
-    try:
-        process.wait(KILL_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        sys.stderr.write("process %d does not die: it is stuck in the kernel\n" % process.pid)
-
-
 def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
-    command = [python, "-c", BOOT, payload, str(os.getpid())]
     with tempfile.TemporaryFile() as orders:
         orders.write(spec.to_json().encode("ascii"))
         orders.seek(0)
-        try:
-            return subprocess.Popen(command, stdin=orders, stdout=subprocess.PIPE, stderr=log.fd)
-        except OSError as error:
-            raise CouldNotMeasure(
-                "%s cannot be started (%s): set hwcheck_torch_python to an interpreter that has "
-                "torch" % (python, error.strerror)
-            ) from None
+        return torch_process.start(python, BOOT, payload, orders, log.fd)
 
 
 def _messages(
@@ -141,10 +119,3 @@ def _messages(
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield json.loads(line)
-
-
-def _death(process: subprocess.Popen[bytes], python: str, log: Log) -> str:
-    code = process.returncode
-    how = "was killed by signal %d" % -code if code < 0 else "exited with code %d" % code
-    last = log.tail().rsplit("\n", 1)[-1]
-    return "%s, started to import torch and fork the ranks, %s: %s" % (python, how, last[:200])

@@ -7,28 +7,19 @@ stdout that it was started with; whatever else prints goes to stderr.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
-from typing import Any, Callable, Dict
 
-from hwcheck.node import parent_death
+from hwcheck.node import parent_death, torch_process
 from hwcheck.node.collective.spec import Spec
+from hwcheck.node.torch_process import Send
 
 
 def main() -> None:
     """Serve one set of orders."""
     parent_death.die_with(int(sys.argv[2]))
     started = time.monotonic()
-    out = os.dup(1)
-    os.dup2(2, 1)
-
-    def send(message: Dict[str, Any]) -> None:
-        data = json.dumps(message, allow_nan=False).encode("ascii") + b"\n"
-        while data:
-            data = data[os.write(out, data) :]
-
+    send, out = torch_process.sender()
     spec = Spec.from_json(sys.stdin.read())
     problem = torch_problem(spec)
     if problem:
@@ -38,7 +29,7 @@ def main() -> None:
     run(spec, send, started, out)
 
 
-def run(spec: Spec, send: Callable[[Dict[str, Any]], None], started: float, out: int) -> None:
+def run(spec: Spec, send: Send, started: float, out: int) -> None:
     """Run the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operation, serve
 
@@ -52,13 +43,10 @@ def run(spec: Spec, send: Callable[[Dict[str, Any]], None], started: float, out:
 
 def torch_problem(spec: Spec) -> str:
     """Import torch; return why it cannot measure here, or an empty text."""
-    where = "under %s: set hwcheck_torch_python to an interpreter that has it" % sys.executable
-    try:
-        from hwcheck.node.collective import runtime
-    except ImportError as error:
-        if error.name in ("torch", "torch.distributed"):
-            return "no torch " + where
-        return "torch %s %s" % ("cannot be imported (%s)" % error, where)
-    if spec.gpus and runtime.missing_cuda():
-        return "%s %s" % (runtime.missing_cuda(), where)
-    return ""
+    return torch_process.torch_problem(lambda: _lack(spec))
+
+
+def _lack(spec: Spec) -> str:
+    from hwcheck.node.collective import runtime
+
+    return runtime.missing_cuda() if spec.gpus else ""

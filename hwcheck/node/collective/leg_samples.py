@@ -8,9 +8,13 @@ from hwcheck.wire import Leg, Sample
 
 
 def leg_samples(leg: Leg) -> Iterator[Sample]:
-    """Yield the samples of one leg. The judge derives them again: legs are the evidence."""
+    """Yield the samples of one leg. The judge derives them again: legs are the evidence.
+
+    A leg that was not run has no state to judge.
+    """
     subject = "leg " + leg.leg
-    yield Sample("leg_state", leg.state, "", subject)
+    if leg.state != "not_run":
+        yield Sample("leg_state", leg.state, "", subject)
     if not leg.sizes:
         return
     wrong = sum(size.wrong for size in leg.sizes)

@@ -48,13 +48,17 @@ class RankProcess:
         return self.status is not None
 
     def death(self) -> str:
-        """Say how the process ended; empty when it lives or ended well."""
+        """Say how the rank ended; empty when it lives or ended well."""
+        how = self.ending()
+        return "rank %d %s" % (self.rank, how) if how else ""
+
+    def ending(self) -> str:
+        """Say how the process ended (``was killed by SIGKILL``); empty as for ``death``."""
         if not self.status:
             return ""
         if os.WIFSIGNALED(self.status):
-            name = signal.Signals(os.WTERMSIG(self.status)).name
-            return "rank %d was killed by %s" % (self.rank, name)
-        return "rank %d exited with code %d" % (self.rank, os.WEXITSTATUS(self.status))
+            return "was killed by %s" % signal.Signals(os.WTERMSIG(self.status)).name
+        return "exited with code %d" % os.WEXITSTATUS(self.status)
 
 
 class RankGroup:

@@ -1,7 +1,4 @@
-"""The only file that imports torch: what differs between CUDA and the CPU.
-
-Importing it touches no device, so that a process may import it and fork ranks afterwards.
-"""
+"""What differs for a collective between CUDA and the CPU."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ import time
 from datetime import timedelta
 from typing import Any, Callable, List
 
-import torch
-import torch.distributed as dist
-
+from hwcheck.node import torch_runtime
 from hwcheck.node.collective.spec import Spec
+from hwcheck.node.torch_runtime import dist, torch
 
 __all__ = ["Cpu", "Cuda", "device", "dist", "join", "missing_cuda", "torch"]
 
@@ -30,7 +26,7 @@ class Cpu:
 
     def library(self) -> str:
         """Return the library's name and version."""
-        return "gloo (torch %s)" % torch.__version__.split("+")[0]
+        return "gloo (torch %s)" % torch_runtime.version()
 
     def time_us(self, run: Callable[[], None], warmups: int, iterations: int) -> List[float]:
         """Return the time of every iteration in microseconds; ``run`` returns when it is done."""
@@ -77,11 +73,10 @@ class Cuda:
 
 def missing_cuda() -> str:
     """Return why this torch cannot measure GPUs, or an empty text. Touches no device."""
-    if torch.version.cuda is None:
-        return "torch %s has no CUDA" % torch.__version__
-    if not dist.is_nccl_available():
+    problem = torch_runtime.missing_cuda()
+    if not problem and not dist.is_nccl_available():
         return "torch %s has no NCCL" % torch.__version__
-    return ""
+    return problem
 
 
 def device(spec: Spec, rank: int) -> Any:

@@ -15,11 +15,17 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.operation import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds
 from hwcheck.node.collective.ranks import RankGroup
-from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment, size_text
+from hwcheck.node.collective.spec import (
+    SYSTEM_CONF,
+    SYSTEM_CONF_NOTE,
+    LegPlan,
+    Spec,
+    rank_environment,
+    size_text,
+)
 from hwcheck.node.collective.watch import Watch
 from hwcheck.wire import Leg, SizeTiming, to_dict
 
-SYSTEM_CONF = "/etc/nccl.conf"
 LEAST_SHARE = 0.5  # of the budget is left for the legs, however long torch took to import
 
 Send = Callable[[Dict[str, Any]], None]
@@ -101,9 +107,20 @@ def notes(spec: Spec) -> Tuple[str, ...]:
         found.append("all ranks share GPU 0: this exercises the path and measures no link")
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
         found.append("CUDA_VISIBLE_DEVICES is set on this node and was ignored")
-    if spec.gpus and os.path.exists(SYSTEM_CONF):
-        found.append("%s exists: NCCL reads it in every leg" % SYSTEM_CONF)
+    if spec.gpus and _sets_something(SYSTEM_CONF):
+        found.append(SYSTEM_CONF_NOTE)
     return tuple(found)
+
+
+def _sets_something(conf: str) -> bool:
+    """Whether NCCL takes a variable from this file; of one that cannot be read it may."""
+    try:
+        with open(conf, encoding="utf-8", errors="replace") as stream:
+            return any("=" in line.partition("#")[0] for line in stream)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _stop_note(stop: str) -> Tuple[str, ...]:

@@ -10,6 +10,8 @@ from hwcheck.wire import Request
 
 MIB = 1024 * 1024
 CPU_RANKS = 2
+SYSTEM_CONF = "/etc/nccl.conf"
+SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
 
 # A leg starts from an environment without these: a value left in a profile or in an image would
 # make the leg something else than its name says. CUDA_VISIBLE_DEVICES goes because every GPU of
@@ -18,6 +20,8 @@ FOREIGN_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_DISTRIBUTED_", "CUDA
 
 # Set for every leg: what is recorded and where, not how data travels. PCI order makes rank n GPU n
 # of NVML; NCCL_CONF_FILE stands in for ~/.nccl.conf (NCCL user guide, "Environment variables").
+# Nothing stands in for SYSTEM_CONF, which sets what is not set yet (NVIDIA/nccl,
+# src/misc/param.cc).
 COMMON_ENV = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hwcheck import share
-from hwcheck.host_vars import VARIABLES
+from hwcheck.expectations import VARIABLES
 from hwcheck.judge.evidence import Known, believe
 from hwcheck.judge.judge import judge_result
 from hwcheck.judge.records import worst

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
+from hwcheck.node.collective import serve
+from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
 from hwcheck.wire import Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
@@ -149,3 +150,30 @@ def test_later_legs_stop_at_the_first_legs_largest_size(run_faulty: Run, small: 
     largest = found[0].sizes[-1].size_bytes
     assert found[1].sizes[-1].size_bytes == largest < 64 * MIB
     assert found[1].notes[-1].endswith("the largest size of leg first")
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("NCCL_P2P_DISABLE=1\n", True),
+        ("# a comment with a = in it\n", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_file_that_sets_something_for_every_leg_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, noted: bool
+) -> None:
+    conf = tmp_path / "nccl.conf"
+    if text is not None:
+        conf.write_text(text)
+    monkeypatch.setattr(serve, "SYSTEM_CONF", str(conf))
+    spec = Spec("all_reduce", 8, 8, 45.0, 1 << 34)
+    assert (SYSTEM_CONF_NOTE in serve.notes(spec)) == noted
+
+
+def test_a_file_that_cannot_be_read_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "SYSTEM_CONF", str(tmp_path))  # a folder: reading it fails
+    assert SYSTEM_CONF_NOTE in serve.notes(Spec("all_reduce", 8, 8, 45.0, 1 << 34))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator
+from collections.abc import Iterator
 
 SLOT_W = 75.0
-CONNECTORS_W: Dict[str, float] = {
+CONNECTORS_W: dict[str, float] = {
     "6-pin": 75.0,
     "8-pin": 150.0,
     "12-pin": 600.0,
@@ -13,11 +13,7 @@ CONNECTORS_W: Dict[str, float] = {
     "12vhpwr": 600.0,
     "12v-2x6": 600.0,
 }
-SOURCE = (
-    "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, 2x4 "
-    "150 W, 2x6 with 12 V up to 600 W, sustained (also in Intel's ATX 3.0 Power Supply Design "
-    "Guide, 336521, table 3-5)"
-)
+"""What each may supply, in W; the sources are with the limit of the check ``power_budget``."""
 
 
 def supply_w(connectors: str) -> float:
@@ -41,4 +37,4 @@ def _each_w(connectors: str) -> Iterator[float]:
             yield float(figure)
         else:
             known = ", ".join(CONNECTORS_W)
-            raise ValueError("%r is not none, %s or a figure such as 450 W" % (word.strip(), known))
+            raise ValueError(f"{word.strip()!r} is not none, {known} or a figure such as 450 W")

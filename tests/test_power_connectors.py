@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.node.connectors import supply_w
+from hwcheck.power_connectors import supply_w
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""The same slot over the hosts of a run: what its figure is in most of them. Pure.
+
+A host that is warmer than the others as a whole shows no spread within itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from hwcheck.judge.evidence import Known
+from hwcheck.limits import FromSlot
+from hwcheck.node.check import Check
+from hwcheck.results import HostRecord
+from hwcheck.wire import Sample
+
+LEAST_HOSTS = 5
+"""Of fewer hosts two that are wrong would make the middle."""
+MADS = 5.0
+"""So many median absolute deviations are scatter: 3.4 standard deviations of a normal one."""
+
+Slot = tuple[str, str, str, str]
+"""Check, metric, board and subject (``gpu3``)."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The figures of all hosts by slot."""
+
+    told: Mapping[Slot, list[float]] = field(default_factory=dict)
+
+    def highest(self, slot: Slot, margin: float) -> float | None:
+        """Return the highest figure that is usual, None where too few hosts tell one.
+
+        That is the median over the hosts plus ``margin``, or plus what scatters.
+        """
+        values = self.told.get(slot, [])
+        if len(values) < LEAST_HOSTS:
+            return None
+        middle = median(values)
+        scatter = median(abs(value - middle) for value in values)
+        return middle + max(margin, MADS * scatter)
+
+
+def slot_of(check: str, sample: Sample, known: Known) -> Slot:
+    """Return the slot of a sample. Hosts whose boards differ do not share it."""
+    return check, sample.metric, known.boards.get(sample.subject, ""), sample.subject
+
+
+def collect(
+    told: dict[Slot, list[float]], record: HostRecord, registry: Mapping[str, Check], known: Known
+) -> None:
+    """Add what a host tells of the metrics that are compared over slots."""
+    for check, sample in _compared(record, registry):
+        if type(sample.value) in (int, float) and sample.subject in known.boards:
+            told.setdefault(slot_of(check, sample, known), []).append(float(sample.value))
+
+
+def _compared(record: HostRecord, registry: Mapping[str, Check]) -> Iterator[tuple[str, Sample]]:
+    for result in record.report.results if record.report else ():
+        check = registry.get(result.check)
+        for sample in result.samples if check else ():
+            metric = check.metric(sample.metric) if check else None
+            if metric and any(isinstance(limit.operand, FromSlot) for limit in metric.limits):
+                yield result.check, sample

@@ -1,0 +1,105 @@
+"""Every GPU computes the same product from the same matrices, each time."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple
+
+from hwcheck.limits import AtMost, Equal, like_most
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.load.records import GpuWork
+from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
+from hwcheck.wire import Sample
+
+REPRODUCIBLE = (
+    "NVIDIA cuBLAS documentation, Results Reproducibility: a version gives bit for bit the same "
+    "result on GPUs of one architecture with as many SMs"
+)
+SILENT = (
+    "Dixit and others (Meta), Silent Data Corruptions at Scale, 2021, and Hochschild and others "
+    "(Google), Cores that don't count, 2021: chips that compute wrongly report nothing"
+)
+
+
+@check(
+    metrics=[
+        Metric(
+            "wrong_products",
+            "products",
+            "products that are not bit for bit the GPU's first one",
+            (AtMost(SILENT + "; " + REPRODUCIBLE, fail=0, confidence="published"),),
+            required=True,
+        ),
+        Metric(
+            "agrees_with_most",
+            "",
+            "whether its first product is that of more than half of the node's GPUs of its kind; "
+            "not sent where it is the only one",
+            (Equal(True, source=REPRODUCIBLE),),
+        ),
+        Metric("meaning", "", "who disagrees with whom"),
+        Metric("products", "products", "products that were compared", required=True),
+        Metric("product", "", "what was multiplied by what", required=True),
+        Metric(
+            "digest",
+            "",
+            "name of the first product",
+            (like_most(REPRODUCIBLE, alike="product"),),
+            required=True,
+        ),
+    ],
+    remedy=Remedy(
+        cause="a GPU that computes wrongly under load, or memory or voltage at fault that no ECC "
+        "covers",
+        fix="take the GPU out of service and repeat the load with it alone; when a product is "
+        "wrong again, return the board: what it computed since the last clean run is in doubt",
+        command="nvidia-smi -q -d ECC,ROW_REMAPPER; dcgmi diag -r 4",
+    ),
+    load=True,
+    per_gpu=True,
+    optional="GPUs without MIG",
+)
+def compute_errors(node: Node) -> Iterator[Sample]:
+    """Compare the results of all products bit for bit, over time and between GPUs.
+
+    A chip that computes wrongly says nothing: the job ends, with a worse model or a wrong answer.
+    The same product of the same matrices is done for as long as the load lasts. One that differs
+    from the GPU's first is wrong. GPUs that are alike must also agree on that first one; the GPU
+    that most disagree with is named, and where no result has a majority all are.
+    """
+    kind = kinds(node)
+    groups: Dict[str, List[str]] = {}
+    for work in load_of(node).work:
+        groups.setdefault(_group(kind.get(work.subject, ""), work), []).append(work.digest)
+    yield from per_loaded_gpu(
+        node, lambda loaded: _of_gpu(loaded, _Peers(groups, kind[loaded.subject]))
+    )
+
+
+class _Peers(NamedTuple):
+    groups: Dict[str, List[str]]
+    kind: str
+
+    def digests(self, work: GpuWork) -> List[str]:
+        return [digest for digest in self.groups[_group(self.kind, work)] if digest]
+
+
+def _group(kind: str, work: GpuWork) -> str:
+    return "%s %s %d" % (kind, work.dtype, work.size)
+
+
+def _of_gpu(loaded: Loaded, peers: _Peers) -> Iterator[Sample]:
+    work, subject = loaded.work(), loaded.subject
+    if not work.products or not work.digest:
+        raise CouldNotMeasure("%s: no product: %s" % (subject, work.reason or "none was done"))
+    yield Sample("wrong_products", work.wrong_products, "products", subject)
+    yield Sample("products", work.products, "products", subject)
+    product = "%s cube of %d, %s" % (work.dtype, work.size, loaded.run.library)
+    yield Sample("product", product, "", subject)
+    yield Sample("digest", work.digest, "", subject)
+    digests = peers.digests(work)
+    if len(digests) > 1:
+        same = digests.count(work.digest)
+        yield Sample("agrees_with_most", 2 * same > len(digests), "", subject)
+        if same < len(digests):
+            text = "%d of %d GPUs of its kind have its first product" % (same, len(digests))
+            yield Sample("meaning", text, "", subject)

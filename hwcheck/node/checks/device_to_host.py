@@ -1,0 +1,28 @@
+"""Every GPU gives data to the host as fast as its PCIe link allows."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.node.check import Node, check
+from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
+from hwcheck.wire import Sample
+
+
+@check(
+    metrics=metrics("from_device_gbps", "from the GPU to the host"),
+    remedy=REMEDY,
+    load=True,
+    per_gpu=True,
+    optional="GPUs without MIG",
+)
+def device_to_host(node: Node) -> Iterator[Sample]:
+    """Hold the copy from each GPU to pinned memory against what its PCIe link can carry.
+
+    Checkpoints and offloaded optimizer states go this way. It is often the slower one, where an
+    IOMMU or a far memory node stands in it. The link as it is now is the measure, as in
+    ``host_to_device``.
+    """
+    yield from copies(
+        node, "from_device_gbps", lambda work: work.from_device_gbps, "from the GPU to the host"
+    )

@@ -1,0 +1,75 @@
+"""Every GPU's PCIe link runs as fast and as wide as both its ends can while it works."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Iterator
+
+from hwcheck.limits import AtLeast, FromSample
+from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.load.summary import Loaded, per_loaded_gpu
+from hwcheck.node.pcie_ends import newest, widest
+from hwcheck.wire import Sample
+
+CAN = (
+    "NVML API Reference Guide, nvmlDeviceGetMaxPcieLink%s (possible with this device and system), "
+    "and the upstream port's max_link_%s in sysfs; power saving lowers the generation at idle only"
+)
+
+
+@check(
+    metrics=[
+        Metric(
+            "pcie_generation",
+            "",
+            "PCIe generation under load, median",
+            (
+                AtLeast(
+                    CAN % ("Generation", "speed"), fail=1.0, of=FromSample("pcie_generation_max")
+                ),
+            ),
+            required=True,
+        ),
+        Metric(
+            "pcie_generation_max",
+            "",
+            "PCIe generation that both ends of the link reach",
+            required=True,
+        ),
+        Metric(
+            "pcie_width",
+            "lanes",
+            "fewest PCIe lanes in use under load",
+            (AtLeast(CAN % ("Width", "width"), fail=1.0, of=FromSample("pcie_width_max")),),
+            required=True,
+        ),
+        Metric("pcie_width_max", "lanes", "lanes that both ends of the link have", required=True),
+    ],
+    remedy=Remedy(
+        cause="a board, riser or cable with a bad contact, on which the link falls back to a lower "
+        "speed or to fewer lanes, or a speed that firmware limits",
+        fix="look for a limit of the slot's speed in the firmware's settings; power off, reseat "
+        "board, riser and cables; swap slots to see whether it follows the board or the slot",
+        command="sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:|LnkCtl2:'",
+    ),
+    load=True,
+    per_gpu=True,
+    optional="GPUs without MIG",
+)
+def pcie_link_under_load(node: Node) -> Iterator[Sample]:
+    """Compare speed and width of each GPU's PCIe link at work with what both ends support.
+
+    At idle the link saves power, so its speed says nothing then, and a link that trained down to
+    an older generation halves the bandwidth without any error. Heat and vibration of the load also
+    bring out contacts that hold at idle.
+    """
+    yield from per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, node.host))
+
+
+def _of_gpu(loaded: Loaded, host: Host) -> Iterator[Sample]:
+    subject = loaded.subject
+    generation = int(median(loaded.under_load("pcie_generation")))
+    yield Sample("pcie_generation", generation, "", subject)
+    yield Sample("pcie_generation_max", newest(loaded.gpu, host), "", subject)
+    yield Sample("pcie_width", int(min(loaded.under_load("pcie_width"))), "lanes", subject)
+    yield Sample("pcie_width_max", widest(loaded.gpu, host), "lanes", subject)

@@ -1,0 +1,104 @@
+"""Every GPU gets the power that its work asks for."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Iterator
+
+from hwcheck.limits import AtLeast, AtMost
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL
+from hwcheck.node.load.summary import Loaded, peers_metric, percent, share_percent, with_peers
+from hwcheck.wire import Sample
+
+LOW_SHARE = 0.75
+
+BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBrakeSlowdown"
+
+
+@check(
+    metrics=[
+        Metric("power_w", "W", "median in the steady part of the load", required=True),
+        Metric("power_limit_w", "W", "power limit that the driver enforces", required=True),
+        Metric(
+            "power_percent",
+            "%",
+            "the median as a share of the enforced limit",
+            (
+                AtLeast(
+                    "derived: DCGM's targeted_power demands 75 % (target_power_min_ratio) of a "
+                    "work that it tunes until the power is drawn; a plain product draws less on "
+                    "boards that share their limit with a CPU or are short of arithmetic",
+                    warn=60,
+                    fail=40,
+                    confidence="derived",
+                ),
+            ),
+            required=True,
+        ),
+        peers_metric(
+            "power_percent_of_peers",
+            "power in the steady part",
+            "derived: the same work on like boards draws the same power to a few %, and at the "
+            "limit exactly the limit; a quarter less is another work or another supply",
+            warn=85,
+            fail=75,
+        ),
+        Metric(
+            "power_delivery_percent",
+            "%",
+            "share of the steady part in which hardware halves the clocks, and not for heat, while "
+            "less than 75 % of the limit is drawn",
+            (
+                AtMost(
+                    BITS
+                    + ": the GPU is asked for full clocks and hardware refuses, at a power that "
+                    "the limit allows. DCGM (field identifiers): also shown while a clock "
+                    "changes, so 5 % of the samples may",
+                    fail=5,
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="power delivery: one cable that feeds two connectors, a power supply or a rail that "
+        "is overloaded or has failed, or a connector that is not home or burned",
+        fix="feed each connector of the board by a cable of its own, spread the boards over the "
+        "rails and supplies, see that all supplies run, and look at the pins of the connectors; "
+        "then load again",
+        command="nvidia-smi -q -d POWER,PERFORMANCE; sudo ipmitool sdr type 'Power Supply'; sudo "
+        "ipmitool sel elist",
+    ),
+    load=True,
+    per_gpu=True,
+    optional="GPUs without MIG",
+)
+def power_under_load(node: Node) -> Iterator[Sample]:
+    """Compare the power that each GPU draws at work with its limit and with its neighbors.
+
+    A board whose supply gives way is told to brake: its clocks are halved, it stays cool, nothing
+    reports an error and it looks well at idle. So low power with hardware's brake on is a finding
+    of its own. A GPU at its limit is as it should be, and the driver's power cap is no fault.
+    """
+    yield from with_peers(node, _of_gpu, "power_w", percent("power_percent_of_peers"))
+
+
+def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
+    quantity = "power_w" if loaded.has("power_w") else "power_average_w"
+    power_w, subject = median(loaded.steady(quantity)), loaded.subject
+    yield Sample("power_w", round(power_w, 1), "W", subject)
+    if loaded.has("clock_events"):
+        yield _delivery(loaded, quantity)
+    limit_w = loaded.gpu.power_limit_w()
+    yield Sample("power_limit_w", limit_w, "W", subject)
+    yield Sample("power_percent", round(100.0 * power_w / limit_w, 1), "%", subject)
+
+
+def _delivery(loaded: Loaded, quantity: str) -> Sample:
+    low = median(loaded.steady(quantity)) < LOW_SHARE * loaded.gpu.power_limit_w()
+    held = share_percent(loaded.steady("clock_events"), _braked) if low else 0.0
+    return Sample("power_delivery_percent", held, "%", loaded.subject)
+
+
+def _braked(bits: int) -> bool:
+    return bool(bits & HW_POWER_BRAKE) or bool(bits & HW_SLOWDOWN and not bits & HW_THERMAL)

@@ -1,0 +1,81 @@
+"""Every GPU computes as fast as its model does, and as its neighbors."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.limits import AtLeast, FromModel
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
+from hwcheck.wire import Sample
+
+DTYPES = ("bf16", "fp16", "tf32", "fp32")
+
+OF_MODEL = (
+    "hwcheck/models, each with its source: what a healthy GPU of the model sustains in a long "
+    "large product. derived: GPUs of one node differ by 5 % and more (ml-engineering, Not all "
+    "accelerators are created equal), and matrices, library and room temperature add to it"
+)
+
+
+def _of_model(dtype: str) -> Metric:
+    name = dtype + "_tflops"
+    limit = AtLeast(OF_MODEL, fail=0.8, warn=0.9, of=FromModel(name), confidence="derived")
+    return Metric(
+        name, "TFLOP/s", "median over the load, products of %s matrices" % dtype, (limit,)
+    )
+
+
+@check(
+    metrics=[
+        *map(_of_model, DTYPES),
+        Metric("tflops", "TFLOP/s", "the same, whatever the matrices are of", required=True),
+        Metric("tflops_low", "TFLOP/s", "5th percentile over windows of a second"),
+        peers_metric(
+            "tflops_percent_of_peers",
+            "the same figure",
+            "derived: GPUs of one node differ by 5 % and more when all is well (ml-engineering, "
+            "Not all accelerators are created equal); 8 % is more than that, 15 % three times as "
+            "much",
+            warn=92,
+            fail=85,
+        ),
+    ],
+    remedy=Remedy(
+        cause="clocks that heat, power or a setting hold down, or a chip with a fault",
+        fix="look at the other findings of this GPU first: temperature, power, clocks and throttle "
+        "reasons under load say why; with none of them, swap the board to see whether it follows",
+        command="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER,TEMPERATURE",
+    ),
+    load=True,
+    per_gpu=True,
+    optional="GPUs without MIG",
+)
+def sustained_tflops(node: Node) -> Iterator[Sample]:
+    """Hold the floating-point rate of each GPU against its model and against its neighbors.
+
+    A job that spreads over GPUs goes as fast as the slowest of them. All GPUs of the node are
+    loaded at once, as a job does: alone, a GPU has the air and the power of all. A GPU whose power
+    limit was lowered is held against its neighbors only: the model's figure is that of the board's
+    own limit, and the lowered limit has a check of its own.
+    """
+    yield from with_peers(node, _of_gpu, "tflops", percent("tflops_percent_of_peers"))
+
+
+def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
+    work, subject = loaded.work(), loaded.subject
+    tflops = loaded.told(work.tflops, "TFLOP/s")
+    if work.dtype not in DTYPES:
+        raise CouldNotMeasure("%s: matrices of %s are not known" % (subject, work.dtype[:20]))
+    if not _capped(loaded):
+        yield Sample(work.dtype + "_tflops", tflops, "TFLOP/s", subject)
+    yield Sample("tflops", tflops, "TFLOP/s", subject)
+    if work.tflops_low is not None:
+        yield Sample("tflops_low", work.tflops_low, "TFLOP/s", subject)
+
+
+def _capped(loaded: Loaded) -> bool:
+    try:
+        return loaded.gpu.power_limit_w() < 0.99 * loaded.gpu.power_limit_default_w()
+    except CouldNotMeasure:
+        return False  # it has no power limit to lower

@@ -1,0 +1,103 @@
+"""Nothing but the driver's power cap holds the clocks down while the GPUs work."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from hwcheck.limits import AtMost
+from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.load.clock_bits import (
+    HW_POWER_BRAKE,
+    HW_SLOWDOWN,
+    HW_THERMAL,
+    SW_POWER_CAP,
+    SW_THERMAL,
+)
+from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu, share_percent
+from hwcheck.wire import Sample
+
+REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
+MOMENT = (
+    ". derived: DCGM's field identifiers say that a clock change shows it too, for a moment: 1 %"
+)
+
+BITS = {
+    "hw_thermal_slowdown_percent": HW_THERMAL,
+    "hw_power_brake_percent": HW_POWER_BRAKE,
+    "hw_slowdown_percent": HW_SLOWDOWN,
+    "sw_thermal_slowdown_percent": SW_THERMAL,
+    "sw_power_cap_percent": SW_POWER_CAP,
+}
+
+
+def _judged(name: str, meaning: str, reason: str, fail: float) -> Metric:
+    limit = AtMost(REASONS + reason + MOMENT, warn=1, fail=fail, confidence="derived")
+    return Metric(name, "%", "share of the load in which " + meaning, (limit,), required=True)
+
+
+@check(
+    metrics=[
+        _judged(
+            "hw_thermal_slowdown_percent",
+            "hardware halved the clocks or worse because the GPU was too hot",
+            "nvmlClocksThrottleReasonHwThermalSlowdown",
+            5,
+        ),
+        _judged(
+            "hw_power_brake_percent",
+            "the system, often its power supply, ordered that from outside",
+            "nvmlClocksThrottleReasonHwPowerBrakeSlowdown",
+            5,
+        ),
+        _judged(
+            "hw_slowdown_percent",
+            "hardware did so for any cause",
+            "nvmlClocksThrottleReasonHwSlowdown",
+            5,
+        ),
+        _judged(
+            "sw_thermal_slowdown_percent",
+            "the driver lowered the clocks because the GPU or its memory was too hot",
+            "nvmlClocksEventReasonSwThermalSlowdown",
+            10,
+        ),
+        Metric(
+            "sw_power_cap_percent",
+            "%",
+            "share of the load in which the driver kept to the power limit, as it is meant to",
+            required=True,
+        ),
+    ],
+    remedy=Remedy(
+        cause="thermal: a failed fan or pump, a blocked air path, a heat sink without contact, or "
+        "warm air. power brake: a power supply that failed or is overloaded, or a management "
+        "controller that asserts it",
+        fix="thermal: look at fans, coolant, inlet temperature and the board's mounting. power "
+        "brake: look at supplies, cables and the event log of the management controller",
+        command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER && ipmitool sel elist",
+    ),
+    load=True,
+    per_gpu=True,
+    optional="GPUs that tell what holds their clocks down",
+)
+def throttle_under_load(node: Node) -> Iterator[Sample]:
+    """Read for how much of the load each reason held the clocks down.
+
+    A GPU that throttles for a tenth of a second every second looks well in a glance and costs the
+    whole job a tenth of its speed. Heat and the power brake are faults. The driver's own power cap
+    is how boards hold their limit: it is recorded and never judged.
+    """
+    columns = load_of(node).series.columns
+    if not any("clock_events" in own for own in columns.values()):
+        raise NotApplicable("no GPU of this node says what holds its clocks down")
+    yield from per_loaded_gpu(node, _of_gpu)
+
+
+def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
+    events = loaded.under_load("clock_events")
+    for metric, bit in BITS.items():
+        yield Sample(metric, share_percent(events, _holds(bit)), "%", loaded.subject)
+
+
+def _holds(bit: int) -> Callable[[int], bool]:
+    return lambda bits: bool(bits & bit)

@@ -1,0 +1,99 @@
+"""What differs for the burn between a GPU and the CPU that stands in for one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Tuple
+
+from hwcheck.node.load.spec import MIB, BurnSpec
+from hwcheck.node.torch_runtime import torch, version
+
+BF16_CAPABILITY = (8, 0)  # CUDA C++ Programming Guide, "Compute Capabilities": bf16 and tf32
+TENSOR_CAPABILITY = (7, 0)  # the first tensor cores; fp16 only
+
+
+class Cpu:
+    """The exercise: the same code at a small size, on one thread.
+
+    One thread, because with several the order of summing, and so the bits, may depend on what else
+    the machine does.
+    """
+
+    name = "cpu"
+    dtype = "fp32"
+    size_limit = 512
+    copy_bytes = 64 * MIB
+    link_bytes = 16 * MIB
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self.processors = 128
+        self.free_bytes = 512 * MIB
+        self.library = "torch %s on the CPU" % version()
+
+    def mark(self) -> Any:
+        """Return a point in time that work queued so far has reached."""
+        return time.perf_counter()
+
+    def wait(self, mark: Any) -> None:
+        """Wait until ``mark`` is reached."""
+
+    def span_s(self, start: Any, end: Any) -> float:
+        """Return the seconds between two marks that were reached."""
+        return float(end - start)
+
+    def host_buffer(self, size_bytes: int) -> Any:
+        """Return host memory that the device can be handed."""
+        return torch.empty(size_bytes, dtype=torch.uint8)
+
+
+class Cuda:
+    """The one GPU that this process sees. Raises RuntimeError where CUDA does not start."""
+
+    name = "cuda:0"
+    size_limit = 16384
+
+    def __init__(self, spec: BurnSpec) -> None:
+        torch.cuda.set_device(0)
+        facts = torch.cuda.get_device_properties(0)
+        self.dtype = arithmetic(spec.dtype, (facts.major, facts.minor))
+        torch.set_float32_matmul_precision("high" if self.dtype == "tf32" else "highest")
+        self.processors = int(facts.multi_processor_count)
+        self.free_bytes = int(torch.cuda.mem_get_info()[0])
+        self.copy_bytes = min(4096 * MIB, self.free_bytes // 4)
+        # Pinned memory cannot be swapped out: an eighth of what the host has, over all workers.
+        pinned_bytes = spec.memory_available_bytes // 8 // len(spec.subjects)
+        self.link_bytes = max(MIB, min(256 * MIB, self.free_bytes // 8, pinned_bytes))
+        self.library = "torch %s, CUDA %s" % (version(), torch.version.cuda)
+
+    def mark(self) -> Any:
+        """See ``Cpu``. Waiting for it blocks: a spinning wait would take a core for each GPU."""
+        event = torch.cuda.Event(enable_timing=True, blocking=True)
+        event.record()
+        return event
+
+    def wait(self, mark: Any) -> None:
+        """See ``Cpu``."""
+        mark.synchronize()
+
+    def span_s(self, start: Any, end: Any) -> float:
+        """See ``Cpu``."""
+        return float(start.elapsed_time(end)) / 1e3
+
+    def host_buffer(self, size_bytes: int) -> Any:
+        """See ``Cpu``; pinned, so that a copy runs at the speed of the link."""
+        return torch.empty(size_bytes, dtype=torch.uint8, pin_memory=True)
+
+
+def open_device(spec: BurnSpec) -> Any:
+    """Return this worker's ``Cuda``, or the ``Cpu`` of an exercise."""
+    return Cuda(spec) if spec.gpus else Cpu()
+
+
+def arithmetic(wanted: str, capability: Tuple[int, int]) -> str:
+    """Return bf16, fp16, tf32 or fp32: what was asked for, or what this GPU has in its place."""
+    if wanted == "auto":
+        wanted = "bf16" if capability >= TENSOR_CAPABILITY else "fp32"
+    if capability >= BF16_CAPABILITY:
+        return wanted
+    return {"bf16": "fp16", "tf32": "fp32"}.get(wanted, wanted)

@@ -1,0 +1,69 @@
+"""When a load must end at once: heat, memory errors, GPUs that are gone or say nothing."""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping, Protocol, Sequence
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.load.sampler import Told
+from hwcheck.node.side_by_side import side_by_side
+
+MARGIN_C = 2.0
+SLOWDOWN_C = 88.0
+"""For a board that gives no threshold: NVIDIA's boards slow down from 87-92 C on."""
+SILENCE_LIMIT_S = 5.0
+
+
+class Limited(Protocol):
+    """What is needed of a GPU: ``check.Gpu`` has it."""
+
+    @property
+    def subject(self) -> str:
+        """``gpu3``."""
+
+    def temperature_slowdown_c(self) -> int:
+        """See ``check.Gpu``."""
+
+
+class Guard:
+    """Knows each GPU's threshold, and the error counts from before the load."""
+
+    def __init__(self, gpus: Sequence[Limited]) -> None:
+        self._slowdown_c: Dict[str, float] = dict(side_by_side(_threshold, gpus))
+        self._errors: Dict[str, float] = {}
+
+    def danger(self, told: Mapping[str, Told], now_s: float) -> str:
+        """Return why the load must end, naming GPU and figure; empty while it may go on.
+
+        A GPU that tells no temperature is watched by nobody else: silence is a danger too.
+        """
+        for subject, own in told.items():
+            why = self._of_one(subject, own, now_s)
+            if why:
+                return why
+        return ""
+
+    def _of_one(self, subject: str, told: Told, now_s: float) -> str:
+        if told.lost:
+            return told.problem
+        silent_s = now_s - told.at_s
+        if silent_s > SILENCE_LIMIT_S:
+            why = " (%s)" % told.problem if told.problem else ""
+            return "%s told NVML nothing for %.0f s%s" % (subject, silent_s, why)
+        errors = told.values.get("ecc_uncorrected")
+        if errors is not None and errors > self._errors.setdefault(subject, errors):
+            return "%s has uncorrectable memory errors (%d more than before the load)" % (
+                subject,
+                errors - self._errors[subject],
+            )
+        heat, slowdown_c = told.values.get("temperature_c"), self._slowdown_c[subject]
+        if heat is not None and heat >= slowdown_c - MARGIN_C:
+            return "%s reached %.0f C, and slows down at %.0f C" % (subject, heat, slowdown_c)
+        return ""
+
+
+def _threshold(gpu: Limited) -> "tuple[str, float]":
+    try:
+        return gpu.subject, float(gpu.temperature_slowdown_c())
+    except CouldNotMeasure:
+        return gpu.subject, SLOWDOWN_C

@@ -1,0 +1,185 @@
+"""What the checks of a load have in common: its steady part, and each GPU against its like."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from hwcheck.limits import AtLeast
+from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
+from hwcheck.node.load.records import Column, GpuWork, LoadRun
+from hwcheck.node.per_gpu import per_gpu
+from hwcheck.wire import Sample
+
+LEAST_SAMPLES = 5
+
+Points = List[Tuple[float, float]]
+"""Times in seconds, as in the series, and the values that were told then."""
+
+
+class Loaded:
+    """One GPU of a load."""
+
+    def __init__(self, gpu: Gpu, run: LoadRun) -> None:
+        self.gpu = gpu
+        self.run = run
+        self.subject = gpu.subject
+
+    def work(self) -> GpuWork:
+        """Return what the GPU did. Raises CouldNotMeasure where the load did not reach it."""
+        for work in self.run.work:
+            if work.subject == self.subject:
+                return work
+        raise CouldNotMeasure("%s: the load did not reach it" % self.subject)
+
+    def told(self, figure: Optional[float], name: str) -> float:
+        """Return a figure of the work. Raises CouldNotMeasure, with the reason, for None."""
+        if figure is None:
+            why = self.work().reason or self.run.stopped or "it was not measured"
+            raise CouldNotMeasure("%s: no %s: %s" % (self.subject, name, why))
+        return figure
+
+    def has(self, quantity: str) -> bool:
+        """Whether this GPU tells the quantity at all."""
+        return quantity in self._columns()
+
+    def points(self, quantity: str, begin_s: float, end_s: float) -> Points:
+        """Return what was told from ``begin_s`` to ``end_s``; may be empty."""
+        column: Column = self._columns().get(quantity, ())
+        times = self.run.series.time_s
+        told = [(times[row], value) for row, value in enumerate(column[: len(times)])]
+        return [(at_s, v) for at_s, v in told if v is not None and begin_s <= at_s <= end_s]
+
+    def under_load(self, quantity: str) -> List[float]:
+        """Return what was told from the begin of the load to its end. Raises CouldNotMeasure."""
+        return self._enough(quantity, 0.0)
+
+    def steady(self, quantity: str) -> List[float]:
+        """Return what was told in the steady part. Raises CouldNotMeasure where that is little.
+
+        It begins where the temperatures had settled, and in the middle of the load at the latest.
+        """
+        middle = self.run.load_end_s / 2
+        settled = self.run.settled_s
+        return self._enough(quantity, middle if settled is None else min(settled, middle))
+
+    def _enough(self, quantity: str, begin_s: float) -> List[float]:
+        if not self.has(quantity):
+            raise CouldNotMeasure("%s: %s: NVML does not tell it" % (self.subject, quantity))
+        values = [value for _, value in self.points(quantity, begin_s, self.run.load_end_s)]
+        if len(values) < LEAST_SAMPLES:
+            told = "%s: %s: told %d times under load" % (self.subject, quantity, len(values))
+            raise CouldNotMeasure("%s, %d are needed" % (told, LEAST_SAMPLES))
+        return values
+
+    def _columns(self) -> Mapping[str, Column]:
+        return self.run.series.columns.get(self.subject, {})
+
+
+def load_of(node: Node) -> LoadRun:
+    """Return the load of this visit. Raises CouldNotMeasure, also where it was no GPU's."""
+    run = node.load()
+    if run.exercise:
+        raise CouldNotMeasure("the load ran on %s, which says nothing about GPUs" % run.backend)
+    return run
+
+
+def per_loaded_gpu(node: Node, read: Callable[[Loaded], Iterator[Sample]]) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each GPU of the node; see ``per_gpu``."""
+    run = load_of(node)
+    yield from per_gpu(node, lambda gpu: read(Loaded(gpu, run)))
+
+
+class OfKind(NamedTuple):
+    """A figure of one GPU; GPUs of one ``kind`` (model and PCI ids) are alike."""
+
+    subject: str
+    kind: str
+    value: float
+
+
+def kinds(node: Node) -> Dict[str, str]:
+    """Return the kind of each GPU by its subject; one that does not say is the only one of its."""
+    found = {}
+    for gpu in node.gpus():
+        try:
+            found[gpu.subject] = "%s %s" % (gpu.name(), gpu.board_id())
+        except CouldNotMeasure:
+            found[gpu.subject] = gpu.subject
+    return found
+
+
+def usual(own: OfKind, figures: Sequence[OfKind]) -> Optional[float]:
+    """Return the median of the other GPUs of its kind, None where there are none."""
+    others = [one.value for one in figures if one.kind == own.kind and one.subject != own.subject]
+    return median(others) if others else None
+
+
+def with_peers(
+    node: Node,
+    read: Callable[[Loaded], Iterator[Sample]],
+    metric: str,
+    compare: Callable[[OfKind, float], Sample],
+) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each GPU of the node, then ``metric`` against its peers.
+
+    ``compare`` makes the sample of a GPU's figure and of the median of the node's other GPUs of
+    its kind; a GPU that has no such peer gives none. Raises what ``per_gpu`` raises.
+    """
+    kind, figures, problem = kinds(node), [], None
+    try:
+        for sample in per_loaded_gpu(node, read):
+            yield sample
+            if sample.metric == metric:
+                own = OfKind(sample.subject, kind[sample.subject], float(sample.value))
+                figures.append(own)
+    except CouldNotMeasure as error:
+        problem = error
+    for own in figures:
+        median_of_others = usual(own, figures)
+        if median_of_others is not None:
+            yield compare(own, median_of_others)
+    if problem is not None:
+        raise problem
+
+
+def among_peers(
+    node: Node,
+    read: Callable[[Loaded], Iterator[Sample]],
+    metric: str,
+    compare: Callable[[OfKind, float], Sample],
+) -> Iterator[Sample]:
+    """Yield what ``with_peers`` does. Raises NotApplicable where no GPU has a peer."""
+    compared = set()
+
+    def counted(own: OfKind, of_peers: float) -> Sample:
+        compared.add(own.subject)
+        return compare(own, of_peers)
+
+    yield from with_peers(node, read, metric, counted)
+    if not compared:
+        raise NotApplicable("no two GPUs of this node are of one kind")
+
+
+def percent(metric: str) -> Callable[[OfKind, float], Sample]:
+    """Return the comparison that says how many % of its peers' figure a GPU has."""
+
+    def compare(own: OfKind, of_peers: float) -> Sample:
+        share = 100.0 * own.value / of_peers if of_peers else 100.0
+        return Sample(metric, round(share, 1), "%", own.subject)
+
+    return compare
+
+
+def peers_metric(
+    name: str, meaning: str, source: str, warn: float, fail: Optional[float] = None
+) -> Metric:
+    """Return the metric that ``percent`` makes, with its limits in %."""
+    of = "%s, in %% of the median of the node's other GPUs of its kind" % meaning
+    limit = AtLeast(source, fail=fail, warn=warn, confidence="derived")
+    return Metric(name, "%", of, (limit,))
+
+
+def share_percent(values: List[float], wanted: Callable[[int], bool]) -> float:
+    """Return in how many % of the samples (not empty) ``wanted`` holds of the bits."""
+    return round(100.0 * sum(wanted(int(value)) for value in values) / len(values), 1)

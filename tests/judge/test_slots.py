@@ -1,0 +1,70 @@
+"""The same slot over the hosts of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwcheck.judge.judge import judge
+from hwcheck.judge.slots import LEAST_HOSTS, Slots
+from hwcheck.results import HostRecord
+from hwcheck.wire import CheckResult, Report, Sample
+from tests import factories
+
+NAME = "NVIDIA H100 80GB HBM3"
+
+
+def host(name: str, *temperatures: float, board: str = NAME) -> HostRecord:
+    """Return a host whose GPUs had these temperatures under load."""
+    samples = tuple(
+        Sample("temperature_c", heat, "C", f"gpu{index}") for index, heat in enumerate(temperatures)
+    )
+    samples += tuple(
+        Sample("temperature_over_peers_c", 0.0, "C", f"gpu{index}")
+        for index in range(len(temperatures))
+    )
+    gpus = [
+        {"index": index, "name": board, "uuid": f"GPU-{name}-{index}"}
+        for index in range(len(temperatures))
+    ]
+    results = (CheckResult("thermal_spread", "done", samples=samples),)
+    return HostRecord(name, "reported", report=Report({"gpus": gpus}, results))
+
+
+def warned(*hosts: HostRecord) -> list[tuple[str, str]]:
+    run = factories.run(*hosts, checks=("thermal_spread",))
+    return [
+        (finding.host, finding.subject)
+        for finding in judge(run).findings
+        if finding.outcome != "pass"
+    ]
+
+
+def test_a_host_that_is_warm_as_a_whole() -> None:
+    fleet = [host(f"n{index}", 60.0 + index, 66.0) for index in range(5)]
+    assert warned(*fleet, host("warm", 75.0, 81.0)) == [("warm", "gpu0"), ("warm", "gpu1")]
+
+
+def test_a_slot_that_is_hot_on_every_host_is_usual_there() -> None:
+    assert warned(*(host(f"n{index}", 60.0, 66.0 + index) for index in range(6))) == []
+
+
+def test_too_few_hosts_and_other_boards_are_no_measure() -> None:
+    fleet = [host(f"n{index}", 60.0) for index in range(LEAST_HOSTS - 2)]
+    assert warned(*fleet, host("warm", 90.0)) == []
+    fleet += [host(f"m{index}", 60.0) for index in range(2)]
+    assert warned(*fleet, host("other", 90.0, board="NVIDIA A40")) == []
+    assert warned(*fleet, host("warm", 90.0)) == [("warm", "gpu0")]
+
+
+@pytest.mark.parametrize(
+    ("values", "highest"),
+    [
+        ([60, 60, 60, 60, 90], 70),
+        ([50, 55, 60, 65, 70], 85),
+        ([60, 60, 60, 60], None),
+        ([], None),
+    ],
+)
+def test_margin_or_scatter(values: list[float], highest: float | None) -> None:
+    slot = ("check", "metric", "board", "gpu0")
+    assert Slots({slot: values}).highest(slot, 10) == highest

@@ -1,0 +1,71 @@
+"""A LoadRun made from the JSON of a case.
+
+``load`` has the fields of the record. ``time_s`` is ``{"from": -2, "to": 30, "every": 0.5}``. Each
+of ``gpus`` overrides, key by key, ``work`` and ``series`` in ``each``; one that is ``null`` was not
+reached. A column is one value for all times, ``{"line": [[time, value], ...]}``, between whose
+points the value moves evenly, ``{"steps": [[time, value], ...]}``, where it holds until the next,
+or the list of its values; ``null`` takes the column away. ``{"error": text}`` could not be run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.load.records import Column, GpuWork, LoadRun, Series
+
+WORK = {"dtype": "bf16", "size": 8192, "products": 1000, "digest": "5f1c"}
+KEYS = {"backend", "library", "load_end_s", "cool_end_s", "settled_s", "stopped"}
+
+
+def fake_load(says: Mapping[str, Any]) -> LoadRun:
+    """Return the record. Raises CouldNotMeasure where the case says that it cannot be run."""
+    if "error" in says:
+        raise CouldNotMeasure(says["error"])
+    unknown = set(says) - KEYS - {"time_s", "each", "gpus"}
+    assert not unknown, f"unknown in a case's load: {sorted(unknown)}"
+    times = _times(says.get("time_s", {"from": -2, "to": 30, "every": 0.5}))
+    works, columns = [], {}
+    for index, gpu in enumerate(says.get("gpus", [{}])):
+        if gpu is None:
+            continue
+        own = {
+            key: {**says.get("each", {}).get(key, {}), **gpu.get(key, {})}
+            for key in ("work", "series")
+        }
+        works.append(GpuWork(f"gpu{index}", **{**WORK, **own["work"]}))
+        columns[f"gpu{index}"] = {
+            name: _column(column, times)
+            for name, column in own["series"].items()
+            if column is not None
+        }
+    rest = {"backend": "cuda", "library": "torch 2.8.0", "load_end_s": 20.0, "cool_end_s": 30.0}
+    rest |= {key: says[key] for key in KEYS & set(says)}
+    return LoadRun(work=tuple(works), series=Series(times, columns), **rest)
+
+
+def _times(says: Mapping[str, float]) -> tuple[float, ...]:
+    count = round((says["to"] - says["from"]) / says["every"]) + 1
+    return tuple(says["from"] + says["every"] * index for index in range(count))
+
+
+def _column(says: Any, times: Sequence[float]) -> Column:
+    if isinstance(says, list):
+        assert len(says) == len(times), "a column has a value for each time"
+        return tuple(says)
+    if isinstance(says, dict):
+        (kind, points), *none = says.items()
+        assert not none
+        return tuple(_at(kind, points, time_s) for time_s in times)
+    return (says,) * len(times)
+
+
+def _at(kind: str, points: Sequence[Sequence[float]], time_s: float) -> float:
+    before = [point for point in points if point[0] <= time_s] or [points[0]]
+    after = [point for point in points if point[0] > time_s] or [points[-1]]
+    (begin, low), (end, high) = before[-1], after[0]
+    if kind == "steps" or end <= begin or time_s <= begin:
+        return low
+    assert kind == "line", f"no such kind of column: {kind}"
+    return low + (high - low) * (time_s - begin) / (end - begin)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import hwcheck
+from hwcheck.node import torch_runtime
+from hwcheck.node.torch_runtime import torch
+
+NODE = Path(hwcheck.__file__).parent / "node"
+
+
+def imports_torch(source: str) -> bool:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import) and any(
+            name.name.split(".")[0] == "torch" for name in node.names
+        ):
+            return True
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            return True
+    return False
+
+
+def test_torch_is_imported_at_one_place() -> None:
+    files = [path for path in NODE.rglob("*.py") if imports_torch(path.read_text("utf-8"))]
+    assert [path.name for path in files] == ["torch_runtime.py"]
+
+
+@pytest.mark.parametrize("line", ["import torch.cuda", "def f():\n    from torch import nn"])
+def test_an_import_is_seen_wherever_it_stands(line: str) -> None:
+    assert imports_torch(line)
+    assert not imports_torch("from hwcheck.node.torch_runtime import torch")
+
+
+def test_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert torch_runtime.missing_cuda() == f"torch {torch.__version__} has no CUDA"
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert torch_runtime.missing_cuda() == ""
+
+
+def test_the_version_is_without_what_was_built_in() -> None:
+    assert "+" not in torch_runtime.version()
+    assert torch.__version__.startswith(torch_runtime.version())

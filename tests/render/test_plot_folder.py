@@ -1,0 +1,28 @@
+"""matplotlib says nothing and leaves nothing behind where HOME cannot be written to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHOW = "import os, hwcheck.render.plot; print(os.environ.get('MPLCONFIGDIR', 'its own'))"
+
+
+@pytest.mark.parametrize("name", ["HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME"])
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
+    done = show({"HOME": str(tmp_path), "TMPDIR": str(tmp_path), name: "/proc/nowhere"})
+    assert done.stdout.startswith(f"{tmp_path}/hwcheck-")
+    assert done.stderr == ""
+    assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_folder_of_its_own_is_left_to_matplotlib(tmp_path: Path) -> None:
+    assert show({"HOME": str(tmp_path)}).stdout == "its own\n"
+
+
+def show(settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if name[:3] not in ("XDG", "MPL")}
+    argv = [sys.executable, "-c", SHOW]
+    return subprocess.run(argv, env=kept | settings, capture_output=True, text=True, check=False)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from hwcheck.judge.records import Finding, Judgement
+from hwcheck.node.load.records import LoadRun
+from hwcheck.render.html import html
+from hwcheck.render.series import (
+    FEW_HOSTS,
+    MOST_GPUS,
+    MOST_HOSTS,
+    MOST_POINTS,
+    bounds_of,
+    drawn_hosts,
+    series_plot,
+    series_plots,
+)
+from hwcheck.results import Run
+from hwcheck.wire import CheckResult, Sample
+from tests import factories
+from tests.factories import HOSTILE, gpu_host
+from tests.node.fake_load import fake_load
+from tests.render.example import judged
+
+POWER = {"line": [[-3, 90], [0, 90], [1, 690], [20, 690], [21, 95], [30, 95]]}
+EACH = {"power_w": POWER, "temperature_c": 61, "sm_clock_mhz": 1500}
+
+
+def load(gpus: int = 2, **changes: Any) -> LoadRun:
+    made = fake_load(
+        {
+            "time_s": {"from": -3, "to": 30, "every": 0.2},
+            "each": {"series": EACH},
+            "gpus": [{}] * gpus,
+        }
+    )
+    return replace(made, **changes)
+
+
+def texts(svg: str) -> list[str]:
+    root = ET.fromstring(svg)
+    return ["".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")]
+
+
+def judgement(*findings: tuple[str, str, str, str]) -> Judgement:
+    made = tuple(
+        Finding(host, check, outcome, "m", subject) for host, check, outcome, subject in findings
+    )
+    return Judgement("fail", 1, (), made)
+
+
+def hosts(count: int) -> Run:
+    return factories.run(*(gpu_host(f"n{index:02}") for index in range(count)))
+
+
+def test_a_strip_for_each_quantity_and_every_gpu_by_name() -> None:
+    shown = texts(series_plot(load(), {}, {}))
+    assert {"power, W", "temperature, C", "SM clock, MHz", "gpu0", "gpu1"} <= set(shown)
+
+
+def test_a_quantity_that_no_gpu_tells_has_no_strip() -> None:
+    made = load()
+    columns = {"gpu0": {"power_w": made.series.columns["gpu0"]["power_w"]}}
+    shown = texts(series_plot(replace(made, series=replace(made.series, columns=columns)), {}, {}))
+    assert "power, W" in shown
+    assert "SM clock, MHz" not in shown
+
+
+def test_what_failed_is_marked_by_color_and_by_sign() -> None:
+    plain = series_plot(load(), {}, {})
+    assert "var(--fail)" not in plain + series_plot(load(), {}, {"gpu1": "pass"})
+    marked = series_plot(load(), {}, {"gpu1": "fail", "gpu0": "warn"})
+    assert "var(--fail)" in marked
+    assert "var(--warn)" in marked
+    assert {"gpu0 !", "gpu1 \u2715"} <= set(texts(marked))
+
+
+def test_bounds_are_lines() -> None:
+    bound = {("power_limit_w", "gpu0"): 700.0}
+    dashed = "stroke-dasharray"
+    assert dashed not in series_plot(load(), {}, {})
+    assert series_plot(load(), bound, {}).count(dashed) == 1
+
+
+def test_bounds_come_from_the_hosts_own_samples() -> None:
+    host = gpu_host("a")
+    assert host.report is not None
+    told = (
+        Sample("power_limit_w", 500.0, "W", "gpu1"),
+        Sample("temperature_slowdown_c", 1e300, "C", "gpu1"),
+        Sample("application_sm_clock_mhz", "fast", "MHz", "gpu1"),
+    )
+    results = (CheckResult("power_under_load", "done", samples=told),)
+    host = replace(host, report=replace(host.report, results=results))
+    assert bounds_of(host) == {("power_limit_w", "gpu1"): 500.0}
+
+
+def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -> None:
+    none = judgement()
+    assert drawn_hosts(hosts(FEW_HOSTS), none) == ("n00", "n01")
+    assert drawn_hosts(hosts(FEW_HOSTS + 1), none) == ()
+    found = judgement(
+        ("n01", "thermal_spread", "warn", "gpu3"),
+        ("n02", "power_under_load", "fail", "gpu1"),
+        ("n00", "power_under_load", "pass", "gpu1"),
+        ("n03", "power_cap", "fail", "gpu1"),
+        ("n04", "all_reduce", "fail", "leg net"),
+        ("n05", "power_under_load", "inconclusive", "node"),
+    )
+    assert drawn_hosts(hosts(9), found) == ("n02", "n01")
+
+
+def test_a_fleet_that_fails_is_bounded() -> None:
+    run = hosts(MOST_HOSTS + 3)
+    all_fail = judgement(*((r.host, "cool_down", "fail", "gpu0") for r in run.records))
+    assert len(drawn_hosts(run, all_fail)) == MOST_HOSTS
+
+
+def test_a_picture_is_bounded_in_size() -> None:
+    series = load(8).series
+    hours = replace(series, time_s=tuple(100.0 * time_s for time_s in series.time_s))
+    noisy = {
+        subject: {
+            name: tuple(v + 10 * math.sin(9 * i) for i, v in enumerate(c) if v is not None)
+            for name, c in own.items()
+        }
+        for subject, own in hours.columns.items()
+    }
+    svg = series_plot(load(8, series=replace(hours, columns=noisy)), {}, {})
+    longest = max(path.count("L ") for path in svg.split("<path"))
+    assert MOST_POINTS / 2 < longest <= MOST_POINTS
+    assert len(svg) < 120_000
+
+
+def test_a_spike_and_a_dip_are_kept_where_points_become_fewer() -> None:
+    made = load(1)
+    columns = {name: list(column) for name, column in made.series.columns["gpu0"].items()}
+    columns["temperature_c"][100], columns["sm_clock_mhz"][100] = 99.0, 300.0
+    spiked = {"gpu0": {name: tuple(column) for name, column in columns.items()}}
+    svg = series_plot(replace(made, series=replace(made.series, columns=spiked)), {}, {})
+    assert any(text in texts(svg) for text in ("90", "100"))
+    assert svg != series_plot(made, {}, {})
+
+
+def test_more_gpus_than_fit_are_counted() -> None:
+    run = hosts(1)
+    (plot,) = series_plots(run, judgement(), {"n00": load(MOST_GPUS + 2)})
+    assert "2 more GPUs not drawn" in plot.caption
+    assert f"gpu{MOST_GPUS}" not in texts(plot.svg)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
+    made = load(1)
+    columns: Mapping[str, Any] = {**made.series.columns, text: {text: (1.0,), "power_w": (1.0,)}}
+    bad = replace(made, stopped=text, library=text, series=replace(made.series, columns=columns))
+    (plot,) = series_plots(hosts(1), judgement(), {"n00": bad})
+    assert text not in plot.svg + plot.caption
+    assert "ended for safety" in plot.caption
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan")])
+def test_figures_that_cannot_be_are_left_out(value: float) -> None:
+    made = load(1)
+    count = len(made.series.time_s)
+    columns = {"gpu0": dict.fromkeys(EACH, (value,) * count)}
+    assert series_plot(replace(made, series=replace(made.series, columns=columns)), {}, {}) == ""
+    times = (value,) * count
+    assert series_plot(replace(made, series=replace(made.series, time_s=times)), {}, {}) == ""
+
+
+@pytest.mark.parametrize("end_s", [1e300, -1e300, float("inf"), float("nan")])
+def test_an_end_that_cannot_be_is_left_out(end_s: float) -> None:
+    svg = series_plot(load(1, load_end_s=end_s), {}, {})
+    assert svg == series_plot(load(1, load_end_s=-100.0), {}, {})
+    assert svg != series_plot(load(1), {}, {})
+
+
+def test_an_exercise_is_not_drawn() -> None:
+    assert series_plots(hosts(1), judgement(), {"n00": load(backend="cpu")}) == ()
+    assert series_plots(hosts(1), judgement(), {"other": load()}) == ()
+
+
+def test_the_page_shows_loads_where_there_are_any() -> None:
+    result = judged(hosts(1))
+    page = html(*result, {"n00": load()})
+    assert "<h2>Under load</h2>" in page
+    assert "n00: the GPUs side by side, each over 33 s" in page
+    assert "Under load" not in html(*result)
+    assert page == html(*result, {"n00": load()})

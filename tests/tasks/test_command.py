@@ -1,0 +1,30 @@
+"""Values of flags; what they refuse is in test_bad_input.py as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.tasks.command import seconds, whole
+
+
+@pytest.mark.parametrize(
+    ("text", "length_s"),
+    [("90", 90), ("90s", 90), ("45m", 2700), ("1.5h", 5400), ("8h", 28800)],
+)
+def test_a_duration(text: str, length_s: float) -> None:
+    assert seconds("--duration", text) == length_s
+
+
+@pytest.mark.parametrize(
+    "text", ["", "h", "8hh", "8 h", "-8h", "1h30m", "0", "inf", "nan", "1e400"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UsageError, match="it takes seconds, or 45m or 8h"):
+        seconds("--duration", text)
+
+
+def test_a_whole_number_has_a_least() -> None:
+    assert whole("--forks", "1", 1) == 1
+    with pytest.raises(UsageError, match="--forks 0: it takes a whole number from 1"):
+        whole("--forks", "0", 1)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.node.load.columnar import pack
+from hwcheck.results import RunFolder
+from hwcheck.tasks.outcome import show
+from tests import factories
+from tests.factories import gpu_host
+from tests.node.fake_load import fake_load
+
+
+def test_the_report_has_the_picture_of_a_load_that_was_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = gpu_host("node01")
+    path = factories.saved(tmp_path, host)
+    show(path, as_json=False)
+    assert "Under load" not in (path / "report.html").read_text("utf-8")
+    load = fake_load({"each": {"series": {"power_w": 650}}, "gpus": [{}, {}]})
+    RunFolder(path, factories.run(host).meta).write_series("node01", pack(load))
+    show(path, as_json=False)
+    page = (path / "report.html").read_text("utf-8")
+    assert "<h2>Under load</h2>" in page
+    assert "node01: the GPUs side by side" in page
+
+
+def test_a_damaged_series_is_named(tmp_path: Path) -> None:
+    path = factories.saved(tmp_path, gpu_host("node01"))
+    (path / "series").mkdir(exist_ok=True)
+    (path / "series" / "node01.json").write_text("{", "utf-8")
+    with pytest.raises(UsageError, match=r"series/node01\.json"):
+        show(path, as_json=False)

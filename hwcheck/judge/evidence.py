@@ -74,9 +74,8 @@ def contradictions(record: HostRecord, known: Known) -> Iterator[str]:
     if miscounted(known):
         yield miscounted(known)
     for result in record.report.results if record.report else ():
-        for sample in result.samples if result.check == "gpu_count" else ():
-            if sample.metric in NVML_COUNTS and sample.value != len(known.models):
-                yield f"NVML counts {sample.value} GPUs and the node names {len(known.models)}"
+        if result.check == "gpu_count":
+            yield from _miscounts(result, known)
     owners: dict[str, str] = {}
     for number, gpu in enumerate(gpus_of(record)):
         subject, uuid = f"gpu{gpu.get('index', number)}", gpu.get("uuid")
@@ -84,6 +83,19 @@ def contradictions(record: HostRecord, known: Known) -> Iterator[str]:
             yield f"{subject} has no identifier: {gpu.get('error', 'it tells none')}"
         elif owners.setdefault(uuid, subject) != subject:
             yield f"{owners[uuid]} and {subject} have one identifier"
+
+
+def _miscounts(result: CheckResult, known: Known) -> Iterator[str]:
+    counts = {sample.metric: sample.value for sample in result.samples}
+    by_nvml = [counts[name] for name in NVML_COUNTS if name in counts]
+    for count in by_nvml:
+        if count != len(known.models):
+            yield f"NVML counts {count} GPUs and the node names {len(known.models)}"
+    if result.state == "done" and not by_nvml:
+        yield "gpu_count is done and holds no count of NVML"
+    looked_at = sum(sample.metric == "seen_by_nvml" for sample in result.samples)
+    if counts.get("pci_gpus", looked_at) != looked_at:
+        yield f"{counts['pci_gpus']} GPUs are on the bus and NVML was asked for {looked_at}"
 
 
 def believe(check: Check, result: CheckResult, known: Known) -> CheckResult:

@@ -41,7 +41,8 @@ def implausible(metric: Metric, sample: Sample) -> str:
     if sample.unit != metric.unit:
         return f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
     if not metric.unit:
-        return ""
+        # What is held against a limit has been read; an empty text has not.
+        return f"{metric.name} is empty" if metric.limits and sample.value == "" else ""
     value = sample.value
     if isinstance(value, (bool, str)):
         return f"{metric.name}: {str(value)[:60]!r} is no number of {metric.unit}"

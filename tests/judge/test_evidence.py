@@ -117,19 +117,36 @@ def test_another_number_of_gpus_than_declared() -> None:
     )
 
 
-def named(*gpus: dict[str, Any], counted: int | None = None) -> list[str]:
+def named(*gpus: dict[str, Any], count: int | None = None) -> list[str]:
     """Return the contradictions of a report that names these GPUs."""
-    samples = () if counted is None else (Sample("nvml_gpus", counted, "GPUs"),)
-    answer = CheckResult("gpu_count", "done", samples=samples)
-    record = HostRecord("a", "reported", report=Report({"gpus": list(gpus)}, (answer,)))
+    samples = () if count is None else (Sample("nvml_gpus", count, "GPUs"),)
+    answers = (CheckResult("gpu_count", "done", samples=samples),) if samples else ()
+    record = HostRecord("a", "reported", report=Report({"gpus": list(gpus)}, answers))
     return list(contradictions(record, known_of({}, record)))
+
+
+def counted(*samples: Sample) -> list[str]:
+    """Return the contradictions of a gpu_count that is done with these samples."""
+    answer = CheckResult("gpu_count", "done", samples=samples)
+    report = Report({"gpus": [FIRST, SECOND]}, (answer,))
+    record = HostRecord("a", "reported", report=report)
+    return list(contradictions(record, known_of({}, record)))
+
+
+def test_a_count_that_leaves_something_out() -> None:
+    buses = tuple(Sample("seen_by_nvml", True, "", f"pci 0000:{n}8:00.0") for n in (1, 2))
+    both = (Sample("pci_gpus", 2, "GPUs"), Sample("nvml_gpus", 2, "GPUs"))
+    assert counted(*both, *buses) == []
+    assert counted(Sample("container_gpus", 2, "GPUs")) == []
+    assert counted(both[0], *buses) == ["gpu_count is done and holds no count of NVML"]
+    assert counted(*both, buses[0]) == ["2 GPUs are on the bus and NVML was asked for 1"]
 
 
 FIRST, SECOND = ({"index": i, "name": H200, "uuid": f"GPU-{i}"} for i in range(2))
 
 
 @pytest.mark.parametrize(
-    ("gpus", "counted", "found"),
+    ("gpus", "count", "found"),
     [
         ((FIRST, SECOND), 2, []),
         ((FIRST, SECOND), None, []),
@@ -141,9 +158,9 @@ FIRST, SECOND = ({"index": i, "name": H200, "uuid": f"GPU-{i}"} for i in range(2
     ],
 )
 def test_gpus_that_cannot_be_those_that_a_report_speaks_of(
-    gpus: tuple[dict[str, Any], ...], counted: int | None, found: list[str]
+    gpus: tuple[dict[str, Any], ...], count: int | None, found: list[str]
 ) -> None:
-    assert named(*gpus, counted=counted) == found
+    assert named(*gpus, count=count) == found
 
 
 def test_the_device_of_each_gpu_is_known() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from hwcheck.judge.plausible import RANGES, implausible
+from hwcheck.limits import Equal
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
 from hwcheck.wire import Sample, Value
@@ -30,6 +31,13 @@ from hwcheck.wire import Sample, Value
 def test_what_fits_a_unit(unit: str, value: Value, fits: bool) -> None:
     metric = Metric("m", unit, "")
     assert (implausible(metric, Sample("m", value, unit)) == "") == fits
+
+
+def test_an_empty_text_is_no_reading_of_what_is_judged() -> None:
+    judged = Metric("m", "", "", (Equal("ok", "s"),))
+    assert implausible(judged, Sample("m", "")) == "m is empty"
+    assert implausible(judged, Sample("m", "x")) == ""
+    assert implausible(Metric("m", "", ""), Sample("m", "")) == ""
 
 
 def test_another_unit_is_another_metric() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -14,11 +16,14 @@ from importlib import metadata
 from pathlib import Path
 
 from hwcheck.errors import UsageError
+from hwcheck.node.checks import BUNDLE
 from hwcheck.shake import shake
 from hwcheck.strip import strip
 
 PACKAGE = Path(__file__).parent
 SHARED = ("__init__.py", "limits.py", "wire.py")
+
+CHECK = re.compile(r"hwcheck/node/checks/(?!__init__)\w+\.py")
 
 # The oldest date that a zip entry can carry: the same input gives the same bytes on any day.
 ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
@@ -124,8 +129,12 @@ def _files() -> Iterator[tuple[str, bytes]]:
         for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]
     }
     sources["pynvml.py"] = shake(_pynvml().read_text("utf-8"), list(sources.values()))
-    for name, source in sources.items():
-        yield name, strip(source).encode("utf-8")
+    stripped = {name: strip(source) for name, source in sources.items()}
+    alone = {Path(name).stem: name for name in stripped if CHECK.fullmatch(name)}
+    bundle = {check: stripped.pop(name) for check, name in sorted(alone.items())}
+    yield f"hwcheck/node/checks/{BUNDLE}", json.dumps(bundle).encode("ascii")
+    for name, source in stripped.items():
+        yield name, source.encode("utf-8")
 
 
 def _pynvml() -> Path:

@@ -18,7 +18,7 @@ from hwcheck.errors import UsageError
 from hwcheck.node import checks
 from tests.interpreters import interpreter
 
-SIZE_LIMIT_BYTES = 135_000
+SIZE_LIMIT_BYTES = 120_000
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh", "fish")
 

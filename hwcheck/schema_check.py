@@ -53,20 +53,33 @@ def _repeated(data: Mapping[str, Any], schema: str) -> str:
 
 
 def _twice(what: str, names: Iterable[object]) -> str:
-    seen: set[object] = set()
-    for name in names:
-        if name in seen:
-            return f"{what} {name!r} is there twice"[:200]
-        seen.add(name)
-    return ""
+    listed = list(names)
+    if len(set(listed)) == len(listed):
+        return ""
+    name = next(name for place, name in enumerate(listed) if name in listed[:place])
+    return f"{what} {name!r} is there twice"[:200]
 
 
 @cache
 def _compiled(schema: str) -> Callable[[Any], Any]:
     # fastjsonschema ends at draft 7; the schema uses nothing that came later but "$defs" as a name.
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(draft | _document(schema))
+    document = _document(schema)
+    inlined = _inlined(document, document["$defs"])
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(draft | inlined)
     return compiled
+
+
+def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
+    """Put simple definitions where they are referred to: each reference costs a call a value."""
+    if isinstance(part, list):
+        return [_inlined(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    wanted = definitions.get(str(part.get("$ref", "")).removeprefix("#/$defs/"), {})
+    if part.keys() == {"$ref"} and wanted.get("type") not in (None, "object", "array"):
+        return wanted
+    return {key: _inlined(value, definitions) for key, value in part.items()}
 
 
 @cache

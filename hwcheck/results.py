@@ -22,7 +22,7 @@ from hwcheck import __version__, series
 from hwcheck.errors import UsageError
 from hwcheck.files import replace_text, writing_to
 from hwcheck.node.load.records import LoadRun
-from hwcheck.schema_check import schema_problem as schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import Report, to_dict, to_json
 
 FORMAT = 1

@@ -39,6 +39,8 @@ def test_hollow(limit: str, text: str) -> None:
 )
 def test_what_names_hosts(limit: str) -> None:
     refuse_hollow(limit)
+    with pytest.raises(UsageError, match=UNCLOSED):
+        refuse_hollow(f"{limit},[")
 
 
 @pytest.mark.parametrize(("content", "hollow"), [("", True), ("\n \n", True), ("a\nb\n", False)])

@@ -20,9 +20,9 @@ from hwcheck.results import (
     RunMeta,
     read_run,
     read_series,
-    schema_problem,
     write_rendered,
 )
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from tests.small_disk import fill
 

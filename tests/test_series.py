@@ -9,7 +9,7 @@ import pytest
 
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import GpuWork, LoadRun, Series
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.series import problem, unpack
 
 COLUMNS = {

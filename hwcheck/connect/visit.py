@@ -16,7 +16,8 @@ from hwcheck.connect.links import LinkLostError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload, bootstrap_arguments
 from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
-from hwcheck.results import UNDER_WAY, HostRecord, schema_problem, utc_now
+from hwcheck.results import UNDER_WAY, HostRecord, utc_now
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import SERIES_LIMIT_BYTES, CheckResult, Report, Request, to_dict, to_json
 
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status

@@ -35,8 +35,11 @@ def judge(path: Path, name: str, key: paramiko.PKey, *, accept_new: bool = False
 )
 def test_a_known_key_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey], names: str) -> None:
     path = tmp_path / "known_hosts"
-    path.write_text("# comment\n\nbroken\n" + line(names, keys["one"]))
+    path.write_text(text := "# comment\n\nbroken\n" + line(names, keys["one"]))
     judge(path, "h1", keys["one"])
+    assert path.read_text() == text
+    with pytest.raises(VisitError):
+        judge(path, "h1", keys["two"])
 
 
 def test_a_hashed_name_is_found(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
@@ -87,9 +90,10 @@ def test_a_changed_key_is_always_refused(
 
 def test_either_of_two_keys_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
     path = tmp_path / "known_hosts"
-    path.write_text(line("h1", keys["one"]) + line("h1", keys["two"]))
+    path.write_text(text := line("h1", keys["one"]) + line("h1", keys["two"]))
     judge(path, "h1", keys["one"])
     judge(path, "h1", keys["two"])
+    assert path.read_text() == text
 
 
 def test_a_revoked_key_is_refused(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:

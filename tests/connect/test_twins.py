@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,8 @@ def test_two_nodes(
 ) -> None:
     hosts = [Host(n, address, **f) for n, (address, f) in (("one", one), ("two", two))]  # type: ignore[arg-type]
     connector.prepare(hosts)
+    with pytest.raises(UsageError, match="one and again are two names"):
+        connector.prepare([hosts[0], replace(hosts[0], name="again")])
 
 
 def test_a_bad_port_of_the_configuration(tmp_path: Path) -> None:

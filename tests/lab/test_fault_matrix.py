@@ -20,7 +20,8 @@ from hwcheck.host_vars import HostVars
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import worst
 from hwcheck.node import checks
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta, schema_problem
+from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import Deframer, Report, Request, to_dict
 from tests.lab.scenario import Scenario, load, names
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pynvml
 
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import CheckResult, Deframer, Report, Request, to_dict
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from hwcheck.limits import Equal
 from hwcheck.node import load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.main import Wire, run_check
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.series import unpack
 from hwcheck.wire import Deframer, Leg, Sample, to_dict
 from tests.node.fakes import FakeNode

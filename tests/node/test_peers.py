@@ -21,6 +21,8 @@ TWO = {"pci_gpus": ["0000:18:00.0", "0000:2a:00.0"]}
 )
 def test_traffic_between_devices(says: dict[str, Any]) -> None:
     need_peers(FakeHost(says))
+    with pytest.raises(NotApplicable):  # the same node as a guest
+        need_peers(FakeHost({**says, "hypervisor": "kvm"}))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,9 @@ def test_a_survey_asks_all_at_the_same_time() -> None:
 
 
 def test_a_survey_that_all_answered_ends_well() -> None:
-    Survey(node({"uuid": "GPU-a"}), lambda gpu: gpu.uuid()).conclude("none")
+    survey = Survey(node({"uuid": "GPU-a"}), lambda gpu: gpu.uuid())
+    survey.conclude("none")
+    assert [(gpu.subject, answer) for gpu, answer in survey.found] == [("gpu0", "GPU-a")]
 
 
 def test_a_survey_of_what_no_gpu_has_does_not_apply() -> None:

@@ -19,7 +19,7 @@ from hwcheck.limits import Equal, FromInventory
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import Sample, to_dict
 from tests.node.fakes import FakeNode
 

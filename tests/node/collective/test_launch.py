@@ -17,7 +17,7 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 from hwcheck.wire import CheckResult, Leg, Request, to_dict
 from tests.node.collective import faulty
 

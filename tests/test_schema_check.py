@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hwcheck.results import schema_problem
+from hwcheck.schema_check import schema_problem
 
 DEFINITIONS: dict[str, Any] = json.loads(
     resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 from hwcheck.judge.legs import leg_problem, planned_env
 from hwcheck.limits import FromInventory
-from hwcheck.node.check import Check
+from hwcheck.node.check import WITHOUT_MIG, Check
 from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult, Leg
 
@@ -27,7 +27,7 @@ class Known:
     ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
     GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
     tell boards of one model apart, ``devices`` the PCI device id alone, as the GPU says it. Without
-    ``whole`` the visit ended before the node named any.
+    ``whole`` the visit ended before the node named any. With ``mig`` a GPU is split.
     """
 
     expect: Mapping[str, Any] = field(default_factory=dict)
@@ -35,6 +35,7 @@ class Known:
     boards: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
     devices: Mapping[str, str] = field(default_factory=dict)
+    mig: bool = False
 
     @property
     def gpus(self) -> int:
@@ -52,7 +53,8 @@ def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
             ids = (str(gpu.get(key, "")) for key in ("pci_device_id", "pci_subsystem_id"))
             boards[subject] = " ".join((models[subject], *ids))
             devices[subject] = str(gpu.get("pci_device_id", ""))
-    return Known(expect, models, boards, record.state == "reported", devices)
+    mig = any(gpu.get("mig") is True for gpu in gpus_of(record))
+    return Known(expect, models, boards, record.state == "reported", devices, mig)
 
 
 def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
@@ -113,7 +115,7 @@ def _doubt(check: Check, known: Known) -> str:
     declared = [name for name in _declared(check, known.expect) if known.expect[name]]
     if declared:
         return f"hwcheck_{declared[0]} is declared"
-    if check.optional:
+    if check.optional and (check.optional != WITHOUT_MIG or known.mig):
         return ""
     if not check.gpu:
         return "it applies to every node"

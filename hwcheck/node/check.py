@@ -13,6 +13,9 @@ from hwcheck.node.load.records import LoadRun
 from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request, Sample
 
+WITHOUT_MIG = "GPUs without MIG"
+"""What a check of whole GPUs names as optional; believed only of a node that names one with MIG."""
+
 
 class CouldNotMeasure(Exception):  # noqa: N818 - an answer, not an error
     """A quantity cannot be read here; the reason is for the operator. Never a pass or a fail."""

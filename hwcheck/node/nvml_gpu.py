@@ -220,6 +220,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
             "memory_total_bytes": self.memory_total_bytes,
             "power_limit_default_w": self.power_limit_default_w,
             "nvlink_links": self._active_nvlinks,
+            "mig": self._split,
         }
         for key, reader in readers.items():
             try:
@@ -229,6 +230,10 @@ class NvmlGpu(MemoryReader, TopologyReader):
             if value is not None:
                 facts[key] = value
         return facts
+
+    def _split(self) -> Optional[bool]:
+        mode = self.mig_mode()
+        return None if mode is None else mode.current
 
     def _active_nvlinks(self) -> Optional[int]:
         links = self.nvlinks()

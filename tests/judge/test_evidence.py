@@ -7,7 +7,7 @@ import pytest
 
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of, miscounted
 from hwcheck.limits import AtMost, Equal, FromInventory
-from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult, Report, Sample
 
@@ -31,6 +31,9 @@ ABSENT = CheckResult("demo", "not_applicable", "no such thing")
         (CHECK, Known({"gpus": 8}), False),
         (CHECK, TWO, False),
         (replace(CHECK, optional="ECC"), TWO, True),
+        (replace(CHECK, optional=WITHOUT_MIG), TWO, False),
+        (replace(CHECK, optional=WITHOUT_MIG), replace(TWO, mig=True), True),
+        (replace(CHECK, optional=WITHOUT_MIG), Known(), True),
         (replace(CHECK, gpu=False), Known(), False),
         (replace(CHECK, gpu=False, optional="RDMA devices"), Known(), True),
         (replace(COUNTING, optional="ports"), Known({"gpus": 8}), False),

@@ -62,8 +62,9 @@ def test_facts_leave_out_what_a_gpu_does_not_say(ask: Ask) -> None:
         "memory_total_bytes": 80 << 30,
         "power_limit_default_w": 700.0,
         "nvlink_links": 3,
+        "mig": False,
     }
-    assert set(first) - set(second) == {"serial", "nvlink_links"}
+    assert set(first) - set(second) == {"serial", "nvlink_links", "mig"}
 
 
 def test_a_quantity_that_is_not_supported_names_gpu_and_quantity(ask: Ask) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Union
 
 from hwcheck.limits import Equal
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.node.collective.spec import LEGS
 from hwcheck.wire import Leg, Sample
@@ -43,7 +43,7 @@ BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
     gpu=False,
     load=True,
     legs=[leg.name for leg in LEGS],
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def all_reduce(node: Node) -> Iterator[Union[Sample, Leg]]:
     """Sum data over all GPUs, with peer access as NCCL chooses it, without it, and over sockets.

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Iterator, List, Optional
 
 from hwcheck.limits import AtLeast, FromSample
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.clock_bits import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
 from hwcheck.node.quantities import Clocks
@@ -73,7 +73,7 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def clocks_under_load(node: Node) -> Iterator[Sample]:
     """Compare the clocks of each GPU at work with what it was set to and with its neighbors.

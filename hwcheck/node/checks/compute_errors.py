@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple
 
 from hwcheck.limits import AtMost, Equal, like_most
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
 from hwcheck.wire import Sample
@@ -56,7 +56,7 @@ SILENT = (
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def compute_errors(node: Node) -> Iterator[Sample]:
     """Compare the results of all products bit for bit, over time and between GPUs.

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Iterator, List
 
 from hwcheck.limits import AtLeast, FromSample
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, per_loaded_gpu
 from hwcheck.wire import Sample
 
@@ -48,7 +48,7 @@ LEAST_COOLING_S = 5.0
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def cool_down(node: Node) -> Iterator[Sample]:
     """Watch whether the temperature of each GPU falls once the load has ended.

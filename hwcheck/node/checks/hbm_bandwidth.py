@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import AtLeast, FromModel
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.wire import Sample
 
@@ -46,7 +46,7 @@ from hwcheck.wire import Sample
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def hbm_bandwidth(node: Node) -> Iterator[Sample]:
     """Hold the bandwidth of a copy within each GPU's memory against model and neighbors.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Node, check
+from hwcheck.node.check import WITHOUT_MIG, Node, check
 from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
 from hwcheck.wire import Sample
 
@@ -14,7 +14,7 @@ from hwcheck.wire import Sample
     remedy=REMEDY,
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def host_to_device(node: Node) -> Iterator[Sample]:
     """Hold the copy of pinned memory to each GPU against what its PCIe link can carry.

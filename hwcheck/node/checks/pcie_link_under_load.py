@@ -6,7 +6,7 @@ from statistics import median
 from typing import Iterator
 
 from hwcheck.limits import AtLeast, FromSample
-from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, Host, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, per_loaded_gpu
 from hwcheck.node.pcie_ends import newest, widest
 from hwcheck.wire import Sample
@@ -54,7 +54,7 @@ CAN = (
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     """Compare speed and width of each GPU's PCIe link at work with what both ends support.

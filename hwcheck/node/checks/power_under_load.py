@@ -6,7 +6,7 @@ from statistics import median
 from typing import Iterator
 
 from hwcheck.limits import AtLeast, AtMost
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
 from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, share_percent, with_peers
 from hwcheck.wire import Sample
@@ -71,7 +71,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def power_under_load(node: Node) -> Iterator[Sample]:
     """Compare the power that each GPU draws at work with its limit and with its neighbors.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import AtLeast, FromModel
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.wire import Sample
 
@@ -49,7 +49,7 @@ def _of_model(dtype: str) -> Metric:
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def sustained_tflops(node: Node) -> Iterator[Sample]:
     """Hold the floating-point rate of each GPU against its model and against its neighbors.

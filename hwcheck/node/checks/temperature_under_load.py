@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import AtLeast, AtMost, Equal
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu
 from hwcheck.wire import Sample
 
@@ -83,7 +83,7 @@ from hwcheck.wire import Sample
     ),
     load=True,
     per_gpu=True,
-    optional="GPUs without MIG",
+    optional=WITHOUT_MIG,
 )
 def temperature_under_load(node: Node) -> Iterator[Sample]:
     """Read how hot each GPU and its memory become, and how far that is from the board's thresholds.

@@ -49,10 +49,16 @@ def prove(check: Check, case: Mapping[str, Any]) -> None:
     assert case["result"].get("reason_contains", "") in result.reason
     if "samples" in case["result"]:
         assert list(result.samples) == [Sample(**sample) for sample in case["result"]["samples"]]
-    known = Known(case["expect_inventory"], models(case["node"]))
+    known = Known(case["expect_inventory"], models(case["node"]), mig=split(case["node"]))
     # What an honest node answers must never be doubted.
     assert believe(check, result, known) == result
     assert outcomes(check, result, known) == case["outcomes"]
+
+
+def split(says: Mapping[str, Any]) -> bool:
+    """Return whether the node's facts would name a GPU with MIG on."""
+    modes = [(says.get("gpu", {}) | gpu).get("mig_mode") for gpu in says.get("gpus", [])]
+    return any(mode["current"] for mode in modes if mode and "current" in mode)
 
 
 def models(says: Mapping[str, Any]) -> dict[str, str]:

@@ -19,7 +19,7 @@ def replace_text(path: Path, text: str) -> None:
     """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError."""
     temporary = path.with_name(path.name + ".new")
     try:
-        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

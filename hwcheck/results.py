@@ -75,8 +75,25 @@ class RunMeta:
 
 
 @dataclass(frozen=True)
+class HostAnswer:
+    """What one host answered, on its way to the disk.
+
+    ``report`` holds the results that arrived, whole or not: the JSON objects of a wire.Report, each
+    checked against its schema. Records are built of them where they are read back.
+    """
+
+    host: str
+    state: str
+    reason: str = ""
+    phase: str = ""
+    started: str = ""
+    duration_s: float = 0.0
+    report: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class HostRecord:
-    """What one host answered. ``report`` holds the results that arrived, whole or not."""
+    """A HostAnswer as read back."""
 
     host: str
     state: str
@@ -145,10 +162,10 @@ class RunFolder:
             ) from None
         return folder
 
-    def write_host(self, record: HostRecord) -> None:
+    def write_host(self, answer: HostAnswer | HostRecord) -> None:
         """Write ``nodes/<host>.json``. Raises DiskError."""
         with writing_to(self.path):
-            replace_text(self.path / "nodes" / f"{record.host}.json", to_json(record) + "\n")
+            replace_text(self.path / "nodes" / f"{answer.host}.json", to_json(answer) + "\n")
 
     def write_series(self, host: str, load: Mapping[str, Any]) -> None:
         """Write ``series/<host>.json``, as the node sent it. Raises DiskError."""

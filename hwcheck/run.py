@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import threading
 import time
@@ -16,11 +17,12 @@ from hwcheck.connect.visit import Listener, Visit
 from hwcheck.files import DiskError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload
-from hwcheck.results import UNDER_WAY, HostRecord, RunFolder, utc_now
+from hwcheck.results import UNDER_WAY, HostAnswer, RunFolder, utc_now
 from hwcheck.wire import Request
 
 STOP_S = 5.0
 LOOK_S = 0.2
+WRITE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class _FanOut:
         self._progress = progress
         self._lock = threading.Lock()
         self._running: dict[str, float] = {}
-        self._last: dict[str, HostRecord] = {}
+        self._last: dict[str, HostAnswer] = {}
         self._unwritten: set[str] = set()
         self._due: set[str] = set()
         self._failure: Exception | None = None
@@ -88,23 +90,28 @@ class _FanOut:
             threading.Thread(target=self._work, args=(waiting,), daemon=True)
             for _ in range(min(forks, len(hosts)))
         ]
+        # What is loaded by now stays: the collector need not look through it host by host.
+        gc.freeze()
         for thread in threads:
             waiting.put(None)
             thread.start()
         try:
             self._wait(threads)
         finally:
+            gc.unfreeze()
             self._connector.close()
         if self._failure is not None:
             raise self._failure
 
     def _wait(self, threads: Sequence[threading.Thread]) -> None:
         stopped_at = 0.0
+        written_at = time.monotonic()
         for thread in threads:
             while thread.is_alive():
                 thread.join(LOOK_S)
-                if self._failure is None:
+                if self._failure is None and time.monotonic() - written_at > WRITE_S:
                     self._guarded(self._write_unwritten)
+                    written_at = time.monotonic()
                 if self._stop.is_set():
                     stopped_at = stopped_at or time.monotonic()
                     if time.monotonic() - stopped_at > STOP_S:
@@ -151,7 +158,7 @@ class _FanOut:
         with self._lock:
             self._running[host.name] = time.monotonic()
             # Written soon: if hwcheck is killed, this host is known to have been under way.
-            self._last[host.name] = HostRecord(host.name, "lost", UNDER_WAY, "", utc_now())
+            self._last[host.name] = HostAnswer(host.name, "lost", UNDER_WAY, "", utc_now())
             self._unwritten.add(host.name)
             self._progress(Event(host.name, "started"))
         try:
@@ -167,14 +174,14 @@ class _FanOut:
         except Exception as error:
             # Ours, not the host's: it must still cost this host only.
             self._folder.append_log(host.name, traceback.format_exc())
-            record = HostRecord(host.name, "lost", f"unforeseen: {error!r}"[:1000], "run")
+            record = HostAnswer(host.name, "lost", f"unforeseen: {error!r}"[:1000], "run")
         with self._lock:
             if self._running.pop(host.name, None) is not None:
                 self._finish(record)
                 self._last.pop(host.name, None)
 
     def _listener(self, name: str) -> Listener:
-        def record(so_far: HostRecord) -> None:
+        def record(so_far: HostAnswer) -> None:
             with self._lock:
                 if name in self._running:
                     self._last[name] = so_far
@@ -192,7 +199,7 @@ class _FanOut:
 
         return Listener(record, lambda text: self._folder.append_log(name, text), say, keep)
 
-    def _finish(self, record: HostRecord) -> None:
+    def _finish(self, record: HostAnswer) -> None:
         self._folder.write_host(record)
         text = f"{record.phase}: {record.reason}" if record.phase else record.reason
         self._progress(Event(record.host, "finished", text, record.state))

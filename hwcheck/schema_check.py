@@ -13,15 +13,17 @@ import jsonschema
 
 from hwcheck import series
 
+SCHEMAS = ("run", "host", "report", "result", "series")
+
 
 def schema_problem(data: Any, schema: str) -> str:
-    """Return what breaks ``schema`` (run, host, report, result, series) in one line, or nothing.
+    """Return what breaks ``schema``, one of SCHEMAS, in one line, or nothing.
 
     A thing that is there twice breaks it too: one would go unseen. fastjsonschema decides, because
     jsonschema takes 20 ms for one host; jsonschema explains.
     """
     try:
-        _compiled(schema)(data)
+        _compiled()({schema: data})
     except fastjsonschema.JsonSchemaValueException as refusal:
         error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
         if error is None:
@@ -61,33 +63,40 @@ def _twice(what: str, names: Iterable[object]) -> str:
 
 
 @cache
-def _compiled(schema: str) -> Callable[[Any], Any]:
+def _compiled() -> Callable[[Any], Any]:
+    """Compile all schemas into one function of ``{schema: data}``: what they share, once."""
     # fastjsonschema ends at draft 7; the schema uses nothing that came later but "$defs" as a name.
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    document = _document(schema)
-    inlined = _inlined(document, document["$defs"])
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(draft | inlined)
+    definitions = _definitions()
+    document = {"properties": {name: {"$ref": f"#/$defs/{name}"} for name in SCHEMAS}}
+    inlined = _inlined(document | {"$defs": definitions}, definitions)
+    # Without details (jsonschema gives them) this takes half as long.
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(
+        draft | inlined, detailed_exceptions=False
+    )
     return compiled
 
 
 def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
-    """Put simple definitions where they are referred to: each reference costs a call a value."""
+    """Put all definitions but SCHEMAS where they are referred to: a reference costs a call."""
     if isinstance(part, list):
         return [_inlined(item, definitions) for item in part]
     if not isinstance(part, dict):
         return part
-    wanted = definitions.get(str(part.get("$ref", "")).removeprefix("#/$defs/"), {})
-    if part.keys() == {"$ref"} and wanted.get("type") not in (None, "object", "array"):
-        return wanted
+    name = str(part.get("$ref", "")).removeprefix("#/$defs/")
+    if part.keys() == {"$ref"} and name not in SCHEMAS:
+        return _inlined(definitions[name], definitions)
     return {key: _inlined(value, definitions) for key, value in part.items()}
 
 
 @cache
 def _validator(schema: str) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(_document(schema))
+    document = {"$ref": f"#/$defs/{schema}", "$defs": _definitions()}
+    return jsonschema.Draft202012Validator(document)
 
 
 @cache
-def _document(schema: str) -> dict[str, Any]:
+def _definitions() -> dict[str, Any]:
     text = resources.files("hwcheck").joinpath("schema/results.schema.json").read_text("utf-8")
-    return {"$ref": f"#/$defs/{schema}", "$defs": json.loads(text)["$defs"]}
+    definitions: dict[str, Any] = json.loads(text)["$defs"]
+    return definitions

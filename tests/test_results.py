@@ -92,7 +92,7 @@ def test_files_on_disk_match_the_schema(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"protocol": 2}, "protocol: 1 was expected"),
+        ({"protocol": 2}, "protocol: 2 is not one of [1]"),
         ({"results": {}}, "results: {} is not of type 'array'"),
         ({"extra": 1}, "top level: Additional properties are not allowed"),
         ({"facts": {"a": {"nested": 1}}}, "facts/a: "),

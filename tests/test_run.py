@@ -14,7 +14,7 @@ from hwcheck.files import DiskError
 from hwcheck.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
-from hwcheck.results import UNDER_WAY, HostRecord, read_series
+from hwcheck.results import UNDER_WAY, HostAnswer, read_series
 from hwcheck.run import Event
 from tests.lab.visits import log_of, visit_all
 from tests.small_disk import fill
@@ -67,7 +67,7 @@ def test_one_bad_host_spoils_nothing(out: Path) -> None:
 def test_an_unforeseen_error_costs_one_host(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = Visit.run
 
-    def broken(self: Visit) -> HostRecord:
+    def broken(self: Visit) -> HostAnswer:
         if self._host.name == "n1":
             raise RuntimeError("a fault\nof ours")
         return genuine(self)
@@ -105,12 +105,12 @@ def test_a_host_that_is_under_way_is_on_record_before_it_answers(
 ) -> None:
     seen: list[str] = []
 
-    def silent(self: Visit) -> HostRecord:
+    def silent(self: Visit) -> HostAnswer:
         end = time.monotonic() + 20
         while not seen and time.monotonic() < end:
             seen.extend(path.read_text() for path in out.glob("*/nodes/n0.json"))
             time.sleep(0.02)
-        return HostRecord(self._host.name, "unreachable")
+        return HostAnswer(self._host.name, "unreachable")
 
     monkeypatch.setattr(Visit, "run", silent)
     visit_all(HOSTS[:1], out)
@@ -121,14 +121,14 @@ def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyP
     lock, now, most = threading.Lock(), [0], [0]
     meet = threading.Barrier(2)
 
-    def counted(self: Visit) -> HostRecord:
+    def counted(self: Visit) -> HostAnswer:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
         meet.wait(10)  # two are inside at once
         with lock:
             now[0] -= 1
-        return HostRecord(self._host.name, "unreachable")
+        return HostAnswer(self._host.name, "unreachable")
 
     monkeypatch.setattr(Visit, "run", counted)
     hosts = [Host(f"n{number}", "127.0.0.1", connection="local") for number in range(8)]
@@ -156,10 +156,10 @@ def test_stop_does_not_wait_for_a_visit_that_hangs(
 ) -> None:
     release, stop = threading.Event(), threading.Event()
 
-    def stuck(self: Visit) -> HostRecord:
+    def stuck(self: Visit) -> HostAnswer:
         stop.set()
         release.wait(60)
-        return HostRecord(self._host.name, "reported")
+        return HostAnswer(self._host.name, "reported")
 
     monkeypatch.setattr(Visit, "run", stuck)
     monkeypatch.setattr(run, "STOP_S", 0.3)

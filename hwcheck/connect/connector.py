@@ -47,10 +47,8 @@ class Connector:
     ) -> None:
         self.deadlines = deadlines
         self.supervisor = Supervisor(stop)
-        # Merged once and shared: that is most of what a Fabric connection costs. Its constructor
-        # writes to it, hence the lock.
+        # Merged once and shared: that is most of what a Fabric connection costs.
         self._config = ssh_files.load(ssh_config)
-        self._build_lock = threading.Lock()
         self._resolver = Resolver(self._config, accept_new=accept_new_host_keys)
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
@@ -111,8 +109,7 @@ class Connector:
     ) -> SshSession:
         """Open a connection behind these hops."""
         gateway = self._gateway(hops, deadlines).connection if hops else None
-        with self._build_lock:
-            session = SshSession(endpoint, self._config, gateway, deadlines, shared=shared)
+        session = SshSession(endpoint, self._config, gateway, deadlines, shared=shared)
         session.open(self.supervisor)
         return session
 

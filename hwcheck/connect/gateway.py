@@ -12,7 +12,14 @@ CHANNEL_MESSAGES = range(93, 99)
 CHANNEL_CLOSE = 97
 
 
-class GatewayTransport(paramiko.Transport):
+class QuietTransport(paramiko.Transport):
+    """A transport without a debug log: OpenSSH says a line at each login, written out bytewise."""
+
+    def _parse_debug(self, m: paramiko.Message) -> None:
+        """Take a debug message (RFC 4253, section 11.3), which may always be ignored."""
+
+
+class GatewayTransport(QuietTransport):
     """A transport that sends nothing on a channel after its close.
 
     paramiko decides that a channel is open and sends in two steps, so one thread's data can follow

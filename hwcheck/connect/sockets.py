@@ -18,6 +18,22 @@ from typing import Any
 from hwcheck.phases import CONNECT, VisitError
 
 POLL_S = 0.2
+AHEAD_BYTES = 16384
+
+
+class ReadAhead(socket.socket):
+    """A socket for one reader, and fewer reads: paramiko asks for each packet in parts."""
+
+    def __init__(self, family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._ahead = b""
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Return up to ``size`` bytes."""
+        if not self._ahead:
+            self._ahead = super().recv(max(size, AHEAD_BYTES), flags)
+        data, self._ahead = self._ahead[:size], self._ahead[size:]
+        return data
 
 
 def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -> socket.socket:
@@ -31,7 +47,7 @@ def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -
     late = VisitError(CONNECT, f"no answer from {where} within {seconds:.3g} s")
     last: VisitError = late
     for family, _, _, _, target in found:
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = ReadAhead(family)
         sock.setblocking(False)
         code = sock.connect_ex(target)
         if code == errno.EINPROGRESS:

@@ -27,6 +27,19 @@ Criteria = tuple[str, ...]
 """The words after ``Match`` that a line stands under; empty: it holds for every host."""
 
 
+class _Remembered(paramiko.SSHConfig):
+    """One that looks a host up once: Fabric asks again for each connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: dict[str, paramiko.SSHConfigDict] = {}
+
+    def lookup(self, hostname: str) -> paramiko.SSHConfigDict:
+        if hostname not in self._answers:
+            self._answers[hostname] = super().lookup(hostname)
+        return self._answers[hostname].copy()
+
+
 def load(path: Path | None = None) -> fabric.Config:
     """Return Fabric's configuration with the user's and the system's ssh files in it.
 
@@ -34,7 +47,7 @@ def load(path: Path | None = None) -> fabric.Config:
     or understood.
     """
     # An empty object: otherwise Fabric reads the files by itself, without what they include.
-    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    config = fabric.Config(ssh_config=_Remembered())
     only = path or config.ssh_config_path
     if only:
         _parse(config.base_ssh_config, Path(only).expanduser(), USER_FOLDER)

@@ -13,7 +13,7 @@ import fabric
 import paramiko
 
 from hwcheck.connect.endpoint import Endpoint
-from hwcheck.connect.gateway import GatewaySocket, GatewayTransport
+from hwcheck.connect.gateway import GatewaySocket, GatewayTransport, QuietTransport
 from hwcheck.connect.host_keys import HostKeyPolicy
 from hwcheck.connect.links import ChannelLink, run_over
 from hwcheck.connect.sockets import Proxy, tcp
@@ -35,16 +35,22 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 KEY_EXCHANGES_FIRST = ("curve25519-sha256@libssh.org",)
 CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
+LOOK_S = 0.5
+"""How often an idle connection looks at its deadlines: paramiko's 0.1 s is a load with 50 hosts."""
+
 
 class _Connection(fabric.Connection):  # type: ignore[misc]
-    """A connection that reads the shared configuration in its constructor only.
+    """A connection that leaves the shared configuration as it is.
 
-    These two are keys of the configuration in Fabric: setting one rebuilds the whole
-    configuration, which is empty for a moment, and ``open`` reads the other, from any thread.
+    An attribute that Fabric does not know is a key of that configuration: setting one rebuilds all
+    of it, which is empty for a moment, and looking for one costs as much as a key exchange does.
     """
 
-    inline_ssh_env = None
-    authentication = SimpleNamespace(strategy_class=None)
+    authentication = SimpleNamespace(strategy_class=None)  # ``open`` reads it, from any thread
+    __setattr__ = object.__setattr__
+
+    def resolve_connect_kwargs(self, connect_kwargs: dict[str, Any]) -> dict[str, Any]:
+        return connect_kwargs  # the endpoint has merged them with the configuration's
 
     def open_gateway(self) -> GatewaySocket:
         return GatewaySocket(super().open_gateway())
@@ -62,11 +68,8 @@ class SshSession:
         *,
         shared: bool = False,
     ) -> None:
-        """Build it; nothing is sent. ``config`` is written to, so build under a lock.
-
-        ``shared``: this one is the gateway of others.
-        """
-        self._transport = GatewayTransport if shared else paramiko.Transport
+        """Build it; nothing is sent. ``shared``: this one is the gateway of others."""
+        self._transport = GatewayTransport if shared else QuietTransport
         self._endpoint = endpoint
         self._deadlines = deadlines
         self._sock: socket.socket | None = None
@@ -79,7 +82,9 @@ class SshSession:
             config=config,
             # Never None: Fabric would build gateways of its own, which accept any host key.
             gateway=gateway or False,
-            connect_kwargs={"compress": False},  # an empty one would stand for the config's own
+            forward_agent=False,
+            connect_timeout=0,
+            inline_ssh_env=False,
         )
         self.connection.connect_timeout = None  # whole seconds; "timeout" takes its place
         self._policy = self._verify_host_key()
@@ -219,6 +224,7 @@ def _transport_factory(
 ) -> Callable[..., paramiko.Transport]:
     def make(sock: Any, **arguments: Any) -> paramiko.Transport:
         transport = kind(sock, **arguments)
+        sock.settimeout(LOOK_S)
         options = transport.get_security_options()
         options.kex = _first(KEY_EXCHANGES_FIRST, options.kex)
         options.ciphers = _first(CIPHERS_FIRST, options.ciphers)

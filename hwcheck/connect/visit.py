@@ -16,9 +16,9 @@ from hwcheck.connect.links import LinkLostError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload, bootstrap_arguments
 from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
-from hwcheck.results import UNDER_WAY, HostRecord, utc_now
+from hwcheck.results import UNDER_WAY, HostAnswer, utc_now
 from hwcheck.schema_check import schema_problem
-from hwcheck.wire import SERIES_LIMIT_BYTES, CheckResult, Report, Request, to_dict, to_json
+from hwcheck.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
 
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
 PROGRESS_CHARACTERS = 200
@@ -34,7 +34,7 @@ class Listener:
     end of a visit whose answer can be trusted.
     """
 
-    record: Callable[[HostRecord], None]
+    record: Callable[[HostAnswer], None]
     log: Callable[[str], None]
     progress: Callable[[str], None]
     series: Callable[[dict[str, Any]], None]
@@ -59,12 +59,11 @@ class Visit:
         self._deadlines = connector.deadlines.begun()
         self._started = time.monotonic()
         self._started_utc = utc_now()
-        self._raw: list[dict[str, Any]] = []
-        self._results: list[CheckResult] = []
-        self._report: Report | None = None
+        self._results: list[dict[str, Any]] = []
+        self._report: dict[str, Any] | None = None
         self._series: dict[str, Any] | None = None
 
-    def run(self) -> HostRecord:
+    def run(self) -> HostAnswer:
         """Return what became of the host. Raises nothing that a host can cause."""
         try:
             self._converse()
@@ -179,23 +178,22 @@ class Visit:
             raise _invalid(f"a result does not fit its schema: {problem}")
         if result["check"] not in self._request.checks:
             raise _invalid(f"a result of {result['check'][:50]!r}, which nobody asked for")
-        if any(result["check"] == earlier.check for earlier in self._results):
+        if any(result["check"] == earlier["check"] for earlier in self._results):
             raise _invalid(f"two results of {result['check']}")
-        self._raw.append(result)
-        self._results.append(CheckResult.from_dict(result))
+        self._results.append(result)
         self._listener.record(self._record("partial", RUN, UNDER_WAY))
 
     def _take_report(self, report: Any) -> None:
         # The results were checked one by one as they came: only the rest is new.
-        if not isinstance(report, dict) or report.get("results") != self._raw:
+        if not isinstance(report, dict) or report.get("results") != self._results:
             raise _invalid("the report does not repeat the results that came before it")
         problem = schema_problem({**report, "results": []}, "report")
         if problem:
             raise _invalid(f"the report does not fit its schema: {problem}")
-        missing = set(self._request.checks) - {result.check for result in self._results}
+        missing = set(self._request.checks) - {result["check"] for result in self._results}
         if missing:
             raise _invalid(f"the report lacks {', '.join(sorted(missing))}")
-        self._report = Report.from_dict({**report, "results": []})
+        self._report = report
 
     def _refuse_error(self, frame: dict[str, Any]) -> None:
         if frame.get("kind") != "error":
@@ -205,19 +203,20 @@ class Visit:
             raise _invalid("an error frame without a phase or a reason")
         raise VisitError(phase, reason)
 
-    def _ended(self, error: VisitError) -> HostRecord:
+    def _ended(self, error: VisitError) -> HostAnswer:
         if error.state == "lost" and self._results:
             return self._record("partial", error.phase, error.reason)
         if error.state == "invalid":
             self._results = []
         return self._record(error.state, error.phase, error.reason)
 
-    def _record(self, state: str, phase: str, reason: str) -> HostRecord:
+    def _record(self, state: str, phase: str, reason: str) -> HostAnswer:
         took = time.monotonic() - self._started
-        report = self._report or (Report({}, (), took) if self._results else None)
-        if report is not None:
-            report = replace(report, results=tuple(self._results))
-        return HostRecord(self._host.name, state, reason, phase, self._started_utc, took, report)
+        report = self._report
+        if report is None and self._results:
+            results = tuple(self._results)
+            report = {"facts": {}, "results": results, "duration_s": took, "protocol": PROTOCOL}
+        return HostAnswer(self._host.name, state, reason, phase, self._started_utc, took, report)
 
 
 def _invalid(reason: str) -> VisitError:

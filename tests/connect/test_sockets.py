@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hwcheck.connect.sockets import Proxy, tcp
+from hwcheck.connect.sockets import AHEAD_BYTES, Proxy, tcp
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.phases import StoppedError, VisitError
 
@@ -21,6 +21,22 @@ def test_connects_without_delay() -> None:
         tcp("127.0.0.1", listener.getsockname()[1], 5, no_stop) as sock,
     ):
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_reading_ahead_loses_nothing() -> None:
+    sent = bytes(range(256)) * (3 * AHEAD_BYTES // 256)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        tcp("127.0.0.1", listener.getsockname()[1], 5, no_stop) as sock,
+    ):
+        sock.settimeout(5)
+        peer, _ = listener.accept()
+        threading.Thread(target=lambda: (peer.sendall(sent), peer.close())).start()
+        got, sizes = b"", iter([16, 4, 5000, 1, AHEAD_BYTES + 1])
+        while data := sock.recv(next(sizes, 777)):
+            got += data
+        assert sock.recv(1) == b"", "the end stays the end"
+    assert got == sent
 
 
 @pytest.fixture

@@ -145,3 +145,12 @@ def test_fabrics_own_setting_of_the_path_is_honored(home: Path) -> None:
     assert port_of("n1") == "5"
     (home / ".fabric.yaml").write_text("load_ssh_configs: false\n")
     assert port_of("n1") == "none"
+
+
+def test_an_answer_is_the_askers_own(home: Path) -> None:
+    write(home, config="Host node1\n HostName 127.0.0.9\n")
+    config = ssh_config.load().base_ssh_config
+    first = config.lookup("node1")
+    first["hostname"] = "changed"
+    assert config.lookup("node1")["hostname"] == "127.0.0.9"
+    assert config.lookup("node2")["hostname"] == "node2"

@@ -14,8 +14,8 @@ from hwcheck.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.phases import Deadlines
-from hwcheck.results import HostRecord
-from hwcheck.wire import Request
+from hwcheck.results import HostAnswer, HostRecord
+from hwcheck.wire import Request, to_dict
 from tests.lab import stand_in
 
 HERE = Host("here", "127.0.0.1", connection="local")
@@ -44,7 +44,7 @@ exec "$@"
 class Heard:
     """What a listener was told."""
 
-    records: list[HostRecord] = field(default_factory=list)
+    records: list[HostAnswer] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     series: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
@@ -75,7 +75,8 @@ def visit(
     connector.prepare([host])
     request = Request("", checks, expect=expect or {})
     listener = (heard or Heard()).listener()
-    return Visit(host, request, stand_in.payload(), connector, listener).run()
+    answer = Visit(host, request, stand_in.payload(), connector, listener).run()
+    return HostRecord.from_dict(to_dict(answer))
 
 
 def test_a_whole_visit() -> None:
@@ -91,8 +92,8 @@ def test_a_whole_visit() -> None:
 def test_each_result_is_handed_over_at_once() -> None:
     heard = Heard()
     visit(heard=heard)
-    assert [len(record.report.results) for record in heard.records] == [1, 2]
-    assert {record.state for record in heard.records} == {"partial"}
+    assert [len(answer.report["results"]) for answer in heard.records] == [1, 2]
+    assert {answer.state for answer in heard.records} == {"partial"}
 
 
 def test_a_new_token_for_each_visit() -> None:

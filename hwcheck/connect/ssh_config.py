@@ -37,7 +37,7 @@ class _Remembered(paramiko.SSHConfig):
     def lookup(self, hostname: str) -> paramiko.SSHConfigDict:
         if hostname not in self._answers:
             self._answers[hostname] = super().lookup(hostname)
-        return self._answers[hostname].copy()
+        return paramiko.SSHConfigDict(self._answers[hostname])
 
 
 def load(path: Path | None = None) -> fabric.Config:

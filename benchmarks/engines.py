@@ -56,7 +56,7 @@ class Target:
 
 def payload(ballast_bytes: int) -> Payload:
     """Return a payload whose zip holds this many bytes that do not compress."""
-    names = ("__init__.py", "node/__init__.py")
+    names = ("__init__.py", "node/__init__.py", "node/importer.py")
     files = {f"hwcheck/{name}": (PACKAGE / name).read_bytes() for name in names}
     ballast = random.Random(ballast_bytes).randbytes(ballast_bytes)
     return Payload.of(

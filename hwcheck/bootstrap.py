@@ -85,7 +85,7 @@ def tidy(folder):
         return
     for name in names:
         path = os.path.join(folder, name)
-        if len(name) != 68 or name[64:] != ".pyz" or name[:64].strip("0123456789abcdef"):
+        if len(name[:64].strip("0123456789abcdef")) or name[64:] not in (".pyz", ".code"):
             continue
         try:
             found = os.lstat(path)
@@ -144,9 +144,16 @@ def receive():
 def run(path, request):
     sys.path.insert(0, path)
     sys.argv = [path]
+    from hwcheck.node import importer
+
+    compiled = path[:-4] + ".code"
+    modules = importer.install(path)
+    modules.read(compiled)
     from hwcheck.node.main import main
 
-    return main(request, path)
+    code = main(request, path)
+    modules.keep(compiled)
+    return code
 
 
 TOKEN, SHA256 = sys.argv[1:3]

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import io
 import json
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,14 +15,17 @@ from importlib import metadata
 from pathlib import Path
 
 from hwcheck.errors import UsageError
-from hwcheck.node.checks import BUNDLE
+from hwcheck.node.importer import PYNVML, SOURCES
 from hwcheck.shake import shake
 from hwcheck.strip import strip
 
 PACKAGE = Path(__file__).parent
 SHARED = ("__init__.py", "limits.py", "wire.py")
 
-CHECK = re.compile(r"hwcheck/node/checks/(?!__init__)\w+\.py")
+# What is imported before there is an importer, beginning with the one that installs it.
+INIT = "hwcheck/__init__.py"
+FIRST = (INIT, "hwcheck/node/__init__.py", "hwcheck/node/importer.py")
+INSTALL = "\nfrom hwcheck.node.importer import install\n\ninstall(__path__[0].rpartition('/')[0])\n"
 
 # The oldest date that a zip entry can carry: the same input gives the same bytes on any day.
 ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
@@ -128,13 +130,12 @@ def _files() -> Iterator[tuple[str, bytes]]:
         path.relative_to(PACKAGE.parent).as_posix(): path.read_text("utf-8")
         for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]
     }
-    sources["pynvml.py"] = shake(_pynvml().read_text("utf-8"), list(sources.values()))
+    sources[PYNVML] = shake(_pynvml().read_text("utf-8"), list(sources.values()))
     stripped = {name: strip(source) for name, source in sources.items()}
-    alone = {Path(name).stem: name for name in stripped if CHECK.fullmatch(name)}
-    bundle = {check: stripped.pop(name) for check, name in sorted(alone.items())}
-    yield f"hwcheck/node/checks/{BUNDLE}", json.dumps(bundle).encode("ascii")
-    for name, source in stripped.items():
-        yield name, source.encode("utf-8")
+    stripped[INIT] += INSTALL
+    for name in (*FIRST, PYNVML):
+        yield name, stripped.pop(name).encode("utf-8")
+    yield SOURCES, json.dumps(stripped, sort_keys=True).encode("ascii")
 
 
 def _pynvml() -> Path:

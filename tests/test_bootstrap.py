@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.payload import Payload, bootstrap_arguments, zip_files
+from hwcheck.payload import PACKAGE, Payload, bootstrap_arguments, build, zip_files
 from tests.interpreters import interpreter
 
 TOKEN = "t0k3n"
@@ -27,7 +27,12 @@ def main(request, payload):
 """
 PAYLOAD = Payload.of(
     zip_files(
-        {"hwcheck/__init__.py": b"", "hwcheck/node/__init__.py": b"", "hwcheck/node/main.py": MAIN}
+        {
+            "hwcheck/__init__.py": b"",
+            "hwcheck/node/__init__.py": b"",
+            "hwcheck/node/importer.py": (PACKAGE / "node/importer.py").read_bytes(),
+            "hwcheck/node/main.py": MAIN,
+        }
     )
 )
 
@@ -80,6 +85,46 @@ def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
     assert (len(lines), status) == (1, 7)
 
 
+def visit(home: Path) -> None:
+    """Run the real payload once."""
+    built = build()
+    request = json.dumps({"token": TOKEN, "checks": ["driver"]}).encode()
+    process = subprocess.Popen(
+        [sys.executable, *bootstrap_arguments(built.sha256, TOKEN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"HOME": str(home)},
+    )
+    with process:
+        assert process.stdin
+        assert process.stdout
+        hello = json.loads(process.stdout.readline().partition(b" ")[2])
+        push = b"" if hello["cached"] else built.data
+        head = f"hwcheck {TOKEN} {len(push)} {len(request)}\n".encode()
+        process.stdin.write(head + push + request)
+        process.stdin.flush()
+        *_, last = process.stdout  # stdin stays open until then: it is the lifeline
+    assert json.loads(last.partition(b" ")[2])["kind"] == "report"
+
+
+def test_compiled_code_is_kept_beside_the_payload(tmp_path: Path) -> None:
+    visit(tmp_path)
+    folder = tmp_path / ".cache" / "hwcheck"
+    code = folder / f"{build().sha256}.code"
+    assert {path.name for path in folder.iterdir()} == {code.name, f"{build().sha256}.pyz"}
+    assert stat.S_IMODE(code.stat().st_mode) == 0o600
+    first = code.read_bytes()
+    visit(tmp_path)
+    assert code.read_bytes() == first, "nothing was compiled"
+    code.write_bytes(first[:-1])
+    visit(tmp_path)
+    mended = code.read_bytes()
+    assert mended != first[:-1], "damaged, so compiled and kept again"
+    visit(tmp_path)
+    assert code.read_bytes() == mended
+
+
 def age(path: Path, days: float) -> None:
     then = time.time() - days * 86400
     os.utime(path, (then, then))
@@ -91,6 +136,8 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
     names = {
         "a" * 64 + ".pyz": 31,
         "b" * 64 + ".pyz": 29,
+        "a" * 64 + ".code": 31,
+        "b" * 64 + ".code": 29,
         "A" * 64 + ".pyz": 31,
         "a" * 63 + ".pyz": 31,
         "c" * 64 + ".pyz.1.token": 31,
@@ -105,7 +152,10 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
     _, lines, status = talk(tmp_path)
     assert (len(lines), status) == (1, 7)
     left = {path.name for path in folder.iterdir()}
-    assert left == {*names, "d" * 64 + ".pyz", cached(tmp_path).name} - {"a" * 64 + ".pyz"}
+    assert left == {*names, "d" * 64 + ".pyz", cached(tmp_path).name} - {
+        "a" * 64 + ".pyz",
+        "a" * 64 + ".code",
+    }
 
 
 def test_a_payload_in_use_stays_young(tmp_path: Path) -> None:

@@ -60,12 +60,14 @@ def test_same_bytes_in_another_process(seed: str) -> None:
 
 
 def test_holds_what_a_node_needs_and_nothing_else() -> None:
-    names = zipfile.ZipFile(io.BytesIO(payload.build().data)).namelist()
+    archive = zipfile.ZipFile(io.BytesIO(payload.build().data))
+    names = archive.namelist()
     assert names == sorted(names)
-    assert {"__main__.py", "pynvml.py", "hwcheck/wire.py", "hwcheck/node/main.py"} <= set(names)
+    assert set(names) == {"__main__.py", "pynvml.py", "sources.json", *payload.FIRST}
+    modules = {*json.loads(archive.read("sources.json")), *payload.FIRST}
+    assert {"hwcheck/wire.py", "hwcheck/node/main.py"} <= modules
     allowed = ("hwcheck/node/", "hwcheck/wire.py", "hwcheck/limits.py", "hwcheck/__init__.py")
-    rest = [name for name in names if not name.startswith(allowed)]
-    assert rest == ["__main__.py", "pynvml.py"]
+    assert [name for name in modules if not name.startswith(allowed)] == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)

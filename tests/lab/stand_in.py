@@ -61,7 +61,13 @@ def payload(main: str = MAIN) -> Payload:
     """Return the stand-in, with the real lifeline and wire."""
     files = {
         f"hwcheck/{name}": (PACKAGE / name).read_bytes()
-        for name in ("__init__.py", "wire.py", "node/__init__.py", "node/lifeline.py")
+        for name in (
+            "__init__.py",
+            "wire.py",
+            "node/__init__.py",
+            "node/importer.py",
+            "node/lifeline.py",
+        )
     }
     return Payload.of(zip_files({**files, "hwcheck/node/main.py": main.encode()}))
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hwcheck import __version__, series
 from hwcheck.errors import UsageError
@@ -74,13 +74,12 @@ class RunMeta:
         return cls(**rest)
 
 
-@dataclass(frozen=True)
-class HostAnswer:
-    """What one host answered, on its way to the disk.
+R = TypeVar("R")
 
-    ``report`` holds the results that arrived, whole or not: the JSON objects of a wire.Report, each
-    checked against its schema. Records are built of them where they are read back.
-    """
+
+@dataclass(frozen=True)
+class _Host(Generic[R]):
+    """What became of one host. ``report`` holds the results that arrived, whole or not."""
 
     host: str
     state: str
@@ -88,20 +87,15 @@ class HostAnswer:
     phase: str = ""
     started: str = ""
     duration_s: float = 0.0
-    report: Mapping[str, Any] | None = None
+    report: R | None = None
 
 
-@dataclass(frozen=True)
-class HostRecord:
-    """A HostAnswer as read back."""
+class HostAnswer(_Host[Mapping[str, Any]]):
+    """A host on its way to the disk: its report is JSON that has been checked, and no more."""
 
-    host: str
-    state: str
-    reason: str = ""
-    phase: str = ""
-    started: str = ""
-    duration_s: float = 0.0
-    report: Report | None = None
+
+class HostRecord(_Host[Report]):
+    """A host as read back."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> HostRecord:

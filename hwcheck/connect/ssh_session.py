@@ -43,7 +43,7 @@ class _Connection(fabric.Connection):  # type: ignore[misc]
     """A connection that leaves the shared configuration as it is.
 
     An attribute that Fabric does not know is a key of that configuration: setting one rebuilds all
-    of it, which is empty for a moment, and looking for one costs as much as a key exchange does.
+    of it, which is empty for a moment.
     """
 
     authentication = SimpleNamespace(strategy_class=None)  # ``open`` reads it, from any thread

@@ -207,7 +207,7 @@ class Visit:
         if error.state == "lost" and self._results:
             return self._record("partial", error.phase, error.reason)
         if error.state == "invalid":
-            self._results = []
+            self._results, self._report = [], None
         return self._record(error.state, error.phase, error.reason)
 
     def _record(self, state: str, phase: str, reason: str) -> HostAnswer:

@@ -208,9 +208,11 @@ def test_a_second_series_and_one_that_is_too_large(monkeypatch: pytest.MonkeyPat
     assert visit({"first": frame}).reason == "a series of more than 0 MiB"
 
 
-def test_too_much_output() -> None:
-    record = visit({"first": {"write_bytes": 17 << 20}})
+@pytest.mark.parametrize("when", ["first", "after"])
+def test_too_much_output(when: str) -> None:
+    record = visit({when: {"write_bytes": 17 << 20}})
     assert (record.state, record.reason) == ("invalid", "cut off: it wrote more than 16 MiB")
+    assert record.report is None
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def main(data, payload):
         results.append(CheckResult(name, "done", "", (Sample("pid", os.getpid()),)))
         send("result", result=to_dict(results[-1]))
     send("report", report=to_dict(Report({"hostname": os.uname().nodename}, tuple(results))))
+    act(request.expect.get("after", {}), send, out)
     return 0
 
 

@@ -1,0 +1,1 @@
+"""Readers of other tools' output: nccl-tests, ``nvidia-smi topo``, NCCL's own log."""

@@ -1,0 +1,99 @@
+"""From a table of nccl-tests to what it means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hwcheck.explain import benchmark_notes as notes
+from hwcheck.explain.records import BenchmarkRun
+from hwcheck.node.nccl_tests.ranks import collective_of, ranks_of
+from hwcheck.node.nccl_tests.records import Half, Row, Table
+
+TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}
+"""What nccl-tests took for right before 2.13.0, by type (src/common.cu, DeltaMaxValue)."""
+
+
+def run_of(table: Table) -> BenchmarkRun:
+    """Return what one table says."""
+    collective = collective_of(table)
+    ranks = ranks_of(table, collective)
+    state = _state(table, ranks)
+    size, busbw = _peak(table)
+    run = BenchmarkRun(
+        collective=collective or None,
+        ranks=ranks,
+        peak_busbw_gbps=None if state == "single-rank" else busbw,
+        peak_bytes=size,
+        wrong=_wrong(table),
+        state=state,
+        notes=(),
+        table=table,
+    )
+    return replace(run, notes=tuple(notes.of_run(run)))
+
+
+def runs_of(tables: Sequence[Table]) -> tuple[BenchmarkRun, ...]:
+    """Return the runs of a log.
+
+    Processes that each ran by themselves, told apart by the launcher's prefix, become one.
+    """
+    runs = [run_of(table) for table in tables]
+    alone = [run for run in runs if run.state == "single-rank" and run.table.stream]
+    if len({run.table.stream for run in alone}) < 2:
+        return tuple(runs)
+    first, dropped = alone[0], {id(run) for run in alone[1:]}
+    merged = replace(first, notes=(notes.each_alone(len(alone)), *first.notes))
+    return tuple(merged if run is first else run for run in runs if id(run) not in dropped)
+
+
+def _state(table: Table, ranks: int | None) -> str:
+    if not table.rows:
+        has_table = bool(table.columns or table.announced)
+        return "hang" if has_table and not table.failures else "launch-failed"
+    if _is_corrupt(table):
+        return "corrupt"
+    if ranks == 1:
+        return "single-rank"
+    return "done" if _is_checked(table) else "unchecked"
+
+
+def _is_corrupt(table: Table) -> bool:
+    if table.bounds_failed or _wrong(table):
+        return True
+    return any(
+        half.delta is not None and half.delta > TOLERANCES.get(row.dtype, 0.0)
+        for row, half in _halves(table)
+    )
+
+
+def _is_checked(table: Table) -> bool:
+    if table.validation == 0:
+        return False
+    return any(half.wrong is not None or half.delta is not None for _, half in _halves(table))
+
+
+def _wrong(table: Table) -> int | None:
+    counts = [half.wrong for _, half in _halves(table) if half.wrong is not None]
+    if not counts or (table.bounds_failed and not any(counts)):
+        return None
+    return sum(counts)
+
+
+def _peak(table: Table) -> tuple[int | None, float | None]:
+    """Return the largest size and the best busbw of its rows."""
+    if not table.timed:
+        return None, None
+    size = max(row.size_bytes for row in table.timed)
+    rates = [
+        half.busbw_gbps
+        for row, half in _halves(table)
+        if row.size_bytes == size and half.busbw_gbps is not None
+    ]
+    return size, max(rates, default=None)
+
+
+def _halves(table: Table) -> Iterator[tuple[Row, Half]]:
+    for row in table.rows:
+        for half in row.halves:
+            yield row, half

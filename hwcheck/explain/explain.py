@@ -1,0 +1,60 @@
+"""What a file is and what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hwcheck.explain import matrix, nccl_log
+from hwcheck.explain.benchmark import runs_of
+from hwcheck.explain.records import Benchmarks, Entry, Unknown
+from hwcheck.explain.sources import Source
+from hwcheck.node.collective import nccl_info
+from hwcheck.node.nccl_tests import json_form, text
+from hwcheck.node.nccl_tests.records import Table
+
+_LATE_SETTING = re.compile(r"_perf\b[^\n|;&]{0,500}? (NCCL_[A-Z0-9_]{1,60}=\S{0,60})")
+
+
+def explain(source: Source) -> list[Entry]:
+    """Return what a file says: one entry for each kind of thing in it, or one of kind unknown."""
+    if source.problem:
+        return [Unknown(source.name, (source.problem,))]
+    found = list(_entries(source))
+    if not found:
+        kinds = "a log of nccl-tests or NCCL, nor a matrix of nvidia-smi topo -m or -p2p"
+        return [Unknown(source.name, (*source.notes, f"this is not {kinds}"))]
+    return [replace(entry, notes=(*entry.notes, *source.notes)) for entry in found]
+
+
+def _entries(source: Source) -> Iterator[Entry]:
+    yield from matrix.read(source.name, source.text)
+    tables = _tables(source.text)
+    if tables:
+        info = nccl_info.read(source.text)
+        notes = (*nccl_log.info_notes(info), *_command_notes(source.text))
+        yield Benchmarks(source.name, runs_of(tables), info, notes)
+        return
+    log = nccl_log.read(source.name, source.text)
+    if log:
+        yield log
+
+
+def _tables(content: str) -> list[Table]:
+    if content.lstrip()[:1] == "{":
+        table = json_form.read(content)
+        if table is not None:
+            return [table]
+    found = text.read(content)
+    # A failure without a table is only one of nccl-tests where one of its programs is named.
+    return [each for each in found if each.columns or each.announced or each.rows or each.program]
+
+
+def _command_notes(content: str) -> Iterator[str]:
+    late = _LATE_SETTING.search(content)
+    if late:
+        yield (
+            f"{late.group(1)} stands after the program's name, where it is an argument and not a "
+            "setting: NCCL did not see it"
+        )

@@ -1,0 +1,118 @@
+"""Runs of nccl-tests as the legs of a node, so that they can be compared as ours are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+
+from hwcheck.explain.records import BenchmarkRun, Benchmarks
+from hwcheck.judge.legs import planned_env
+from hwcheck.node.collective import proof
+from hwcheck.node.collective.nccl_info import NcclInfo
+from hwcheck.node.collective.spec import LegPlan
+from hwcheck.node.nccl_tests.outcome import timing
+from hwcheck.node.nccl_tests.ranks import busbw_factor
+from hwcheck.wire import Leg, SizeTiming
+
+STATES = {
+    "done": "done",
+    "unchecked": "done",
+    "corrupt": "done",
+    "single-rank": "done",
+    "hang": "hang",
+    "launch-failed": "failed",
+}
+WORST = ("hang", "failed", "not_engaged", "done")
+USUAL_ITERATIONS = 20
+"""nccl-tests' own (README.md, -n), where a log does not say it."""
+
+UNCHECKED = "nobody compared its data (-c 0), so it is taken for right"
+
+
+def legs_of(name: str, logs: Sequence[Benchmarks], reference: Sequence[Leg] = ()) -> Iterator[Leg]:
+    """Yield one leg of this name for each collective that the logs have.
+
+    Several runs of one collective are turns of one leg. What a run that broke off does not say
+    (its collective, its ranks) is taken from ``reference``, the legs it is to be compared with.
+    """
+    found: dict[tuple[str, int], list[Leg]] = {}
+    for log in logs:
+        for run in log.runs:
+            collective, ranks = run.collective or "", run.ranks or 0
+            alike = [leg for leg in reference if collective in ("", leg.collective)]
+            if len(alike) == 1 and not (run.collective and run.ranks):
+                collective, ranks = alike[0].collective, ranks or alike[0].ranks
+            if collective:
+                leg = _leg(name, collective, ranks, run, log.info)
+                found.setdefault((collective, ranks), []).append(leg)
+    yield from (_merged(legs) for legs in found.values())
+
+
+def _leg(name: str, collective: str, ranks: int, run: BenchmarkRun, info: NcclInfo) -> Leg:
+    plan = LegPlan(name, planned_env(name) or {})
+    state, reason = STATES[run.state], "" if run.state == "done" else run.notes[0]
+    if state == "done" and ranks > 1 and info.transports:
+        problem = proof.problem(plan, info, read_env=bool(info.env_set))
+        state, reason = ("not_engaged", problem) if problem else (state, reason)
+    version = info.version or run.table.library or "of a version not named"
+    return Leg(
+        collective=collective,
+        leg=name,
+        backend="nccl",
+        ranks=ranks,
+        state=state,
+        reason="" if state == "done" else reason,
+        library=f"NCCL {version}",
+        env=plan.env,
+        sizes=tuple(_sizes(collective, ranks, run)) if ranks else (),
+        notes=(UNCHECKED,) if run.state == "unchecked" else (),
+        transport=proof.facts(info),
+    )
+
+
+def _sizes(collective: str, ranks: int, run: BenchmarkRun) -> Iterator[SizeTiming]:
+    factor = busbw_factor(collective, ranks)
+    iterations = run.table.iterations or USUAL_ITERATIONS
+    by_size: dict[int, SizeTiming] = {}
+    for row in run.table.timed:
+        timed = timing(row, factor, iterations, unchecked=0)
+        if timed is not None:
+            by_size[row.size_bytes] = timed
+    sizes = [by_size[size] for size in sorted(by_size)]
+    if run.state == "corrupt" and sizes and not any(size.all_wrong for size in sizes):
+        # Where no row counts wrong elements, the largest size stands for the check that failed.
+        sizes[-1] = replace(sizes[-1], wrong=1)
+    yield from sizes
+
+
+def _merged(legs: Sequence[Leg]) -> Leg:
+    """Return several turns of one leg as one; a turn that broke stands for all."""
+    worst = min(legs, key=lambda leg: (WORST.index(leg.state), not _wrong(leg)))
+    if worst.state != "done" or _wrong(worst) or len(legs) == 1:
+        return worst
+    turns = [{size.size_bytes: size for size in leg.sizes} for leg in legs]
+    common = sorted(set.intersection(*(set(turn) for turn in turns)))
+    return replace(worst, sizes=tuple(_middle([turn[size] for turn in turns]) for size in common))
+
+
+def _wrong(leg: Leg) -> int:
+    return sum(size.all_wrong for size in leg.sizes)
+
+
+def _middle(turns: Sequence[SizeTiming]) -> SizeTiming:
+    times = [turn.time_us for turn in turns]
+    middle = median(times)
+    algbw = turns[0].size_bytes / middle / 1e3
+    return replace(
+        turns[0],
+        iterations=sum(turn.iterations for turn in turns),
+        time_us=middle,
+        time_p95_us=max(times),
+        spread=max(turn.spread for turn in turns),
+        algbw_gbps=algbw,
+        busbw_gbps=algbw * turns[0].busbw_gbps / turns[0].algbw_gbps,
+        passes=len(turns),
+        pass_spread=(max(times) - min(times)) / middle,
+        in_place=None,
+    )

@@ -1,0 +1,146 @@
+"""From how a program ended and what it printed to the state and the figures of a leg."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+from typing import Optional, Tuple
+
+from hwcheck.node.collective.spec import Spec, size_text
+from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
+from hwcheck.node.nccl_tests.ranks import busbw_factor, computed_ranks, listed_ranks
+from hwcheck.node.nccl_tests.records import Half, Row, Table
+from hwcheck.wire import SizeTiming
+
+# NVIDIA/nccl-tests, README.md, "Exit codes" (2.17.6 on); wrong data was 6 in 2.17.6 and 1 before.
+CODES = {
+    1: "an internal error",
+    2: "a CUDA error",
+    3: "an NCCL error",
+    4: "its own timeout",
+    5: "too few GPUs, or not implemented",
+    6: "invalid usage",
+    7: "wrong data",
+    127: "the program could not be started",
+    255: "bad arguments",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The leg's state (done, hang, failed), the reason, its sizes and notes."""
+
+    state: str
+    reason: str = ""
+    sizes: Tuple[SizeTiming, ...] = ()
+    notes: Tuple[str, ...] = ()
+
+
+def outcome(collective: str, spec: Spec, ended: Ended, table: Table, limit_s: float) -> Outcome:
+    """Return what became of a leg. A leg with wrong data is done: its wrong elements say it."""
+    sizes, problem = _sizes(collective, spec, table)
+    notes = _notes(ended, table, sizes)
+    where = _where(sizes)
+    if ended.why == "time":
+        return Outcome("hang", "killed after %.0f s, %s" % (limit_s, where), sizes, notes)
+    if ended.why == "output":
+        reason = "ended: it wrote more than %d MiB" % (MOST_BYTES >> 20)
+        return Outcome("failed", reason, sizes, notes)
+    if problem:
+        return Outcome("failed", problem, (), notes)
+    wrong = any(size.all_wrong for size in sizes)
+    if table.bounds_failed and sizes and not wrong:
+        wrong, sizes = True, (*sizes[:-1], replace(sizes[-1], wrong=1))
+        words = (
+            "the footer counts %d failed checks and no row says where: noted at the largest size"
+        )
+        notes = (*notes, words % table.bounds_failed)
+    if ended.code and not ended.why and not wrong:
+        reason = "%s, %s%s" % (_ending(ended.code), where, _said(table))
+        return Outcome("failed", reason, sizes, notes)
+    if not sizes:
+        how = "a table without a row" if table.columns else "no table"
+        return Outcome("failed", "it ended with code 0 and %s%s" % (how, _said(table)), (), notes)
+    return Outcome("done", "", sizes, notes)
+
+
+def _notes(ended: Ended, table: Table, sizes: Tuple[SizeTiming, ...]) -> Tuple[str, ...]:
+    notes = []
+    if ended.why == "told" and sizes:
+        size = size_text(sizes[-1].size_bytes)
+        notes.append("stopped at %s: the next size does not fit in the time" % size)
+    elif ended.why == "" and table.rows and not table.ended:
+        notes.append("no footer follows the table")
+    if table.damaged:
+        notes.append("rows left out: %d (other output runs into them)" % table.damaged)
+    if ended.stuck:
+        notes.append("the program does not die: it is stuck in the kernel")
+    return tuple(notes)
+
+
+def _where(sizes: Tuple[SizeTiming, ...]) -> str:
+    if not sizes:
+        return "before the first size was finished"
+    return "after %s was finished" % size_text(sizes[-1].size_bytes)
+
+
+def _said(table: Table) -> str:
+    return ": " + table.failures[0] if table.failures else ""
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        known = {each.value for each in signal.Signals}
+        name = signal.Signals(-code).name if -code in known else "signal %d" % -code
+        return "it was killed by %s" % name
+    return "it ended with code %d (%s)" % (code, CODES.get(code, "not documented"))
+
+
+def _sizes(collective: str, spec: Spec, table: Table) -> Tuple[Tuple[SizeTiming, ...], str]:
+    """Return the sizes and why they are not of this leg, or an empty text."""
+    computed, listed = computed_ranks(table, collective), listed_ranks(table)
+    if computed and not computed[0] <= spec.ranks <= computed[1]:
+        return (), "it measured %d ranks, not %d" % (computed[0], spec.ranks)
+    if not computed and listed is not None and listed != spec.ranks:
+        return (), "it lists %d ranks, not %d" % (listed, spec.ranks)
+    sizes = {}
+    factor, iterations = busbw_factor(collective, spec.ranks), table.iterations or spec.iterations
+    for row in table.timed:
+        timed = timing(row, factor, iterations)
+        if timed is None:
+            return (), "its figures at %s are not checked, or are none" % size_text(row.size_bytes)
+        sizes[row.size_bytes] = timed
+    return tuple(sizes[size] for size in sorted(sizes)), ""
+
+
+def timing(
+    row: Row, factor: float, iterations: int, unchecked: Optional[int] = None
+) -> Optional[SizeTiming]:
+    """Return a row out of place, with its in-place half where that was checked.
+
+    ``factor`` is busbw over algbw, ``unchecked`` what counts as wrong elements where nobody
+    compared the data; with None such a half is none. nccl-tests gives the mean of its iterations
+    and no spread; how far the two halves are apart stands for it, since they move the same data.
+    Rates are worked out from the time: in print they have two decimals.
+    """
+    times = [half.time_us for half in row.halves if half.time_us]
+    spread = max(times) / min(times) - 1 if times else 0.0
+
+    def of(half: Optional[Half]) -> Optional[SizeTiming]:
+        wrong = half.wrong if half and half.wrong is not None else unchecked
+        if half is None or not half.time_us or wrong is None:
+            return None
+        algbw = row.size_bytes / half.time_us / 1e3
+        return SizeTiming(
+            size_bytes=row.size_bytes,
+            iterations=iterations,
+            time_us=half.time_us,
+            time_p95_us=half.time_us,
+            spread=spread,
+            algbw_gbps=algbw,
+            busbw_gbps=algbw * factor,
+            wrong=wrong,
+        )
+
+    main = of(row.out_of_place)
+    return replace(main, in_place=of(row.in_place)) if main else None

@@ -1,0 +1,108 @@
+"""Run a program with a wall clock; nothing of it is left when it is over."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Callable, List, Mapping, Optional
+
+from hwcheck.node import torch_process
+from hwcheck.node.collective.ranks import wait_until
+
+BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.child"
+MOST_BYTES = 16 * 1024 * 1024
+EXIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: ``code`` as subprocess has it, what it wrote, and who ended it.
+
+    ``why`` is empty where it ended by itself; ``time`` by its wall clock, ``told`` by whoever
+    watched its lines, ``output`` because it wrote too much. ``stuck``: it did not even die.
+    """
+
+    code: int
+    output: str
+    why: str
+    stuck: bool
+    duration_s: float
+
+
+def run(
+    command: List[str],
+    env: Mapping[str, str],
+    payload: str,
+    limit_s: float,
+    goes_on: Optional[Callable[[str], bool]] = None,
+) -> Ended:
+    """Run ``command`` in a process group of its own; stdout and stderr come as one text.
+
+    ``goes_on`` is shown each line and says whether the program may go on.
+    """
+    start = time.monotonic()
+    boot = [sys.executable, "-c", BOOT, payload, str(os.getpid()), *command]
+    process = subprocess.Popen(
+        boot,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(env),
+        start_new_session=True,
+    )
+    taken: List[bytes] = []
+    try:
+        why = _read(process, start + limit_s, taken, goes_on)
+    finally:
+        stuck = not _end(process)
+    output = b"".join(taken).decode("utf-8", "replace")
+    code = -signal.SIGKILL if process.returncode is None else process.returncode
+    return Ended(code, output, why, stuck, time.monotonic() - start)
+
+
+def _read(
+    process: subprocess.Popen[bytes],
+    deadline: float,
+    taken: List[bytes],
+    goes_on: Optional[Callable[[str], bool]],
+) -> str:
+    """Read until the end of the output; return why it is not read any further."""
+    assert process.stdout is not None
+    fd, rest, size = process.stdout.fileno(), b"", 0
+    while True:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([fd], [], [], left_s)[0]:
+            return "time"
+        data = os.read(fd, 65536)
+        if not data:
+            over = wait_until(lambda: _has_ended(process), max(0.0, deadline - time.monotonic()))
+            return "" if over else "time"
+        size += len(data)
+        if size > MOST_BYTES:
+            return "output"
+        taken.append(data)
+        *lines, rest = (rest[-65536:] + data).split(b"\n")
+        if goes_on and not all(goes_on(line.decode("utf-8", "replace")) for line in lines):
+            return "told"
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has; it is not waited for yet, so its group's number cannot be anyone else's."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> bool:
+    """Kill what is left of the group; return whether the program is gone."""
+    assert process.stdout is not None
+    process.stdout.close()
+    os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(EXIT_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,256 @@
+"""nccl-tests' text output, old and new, as launchers and terminals leave it.
+
+Formats: NVIDIA/nccl-tests, src/util.cu (2.17 on) and src/common.cu with one header per collective
+(before). Columns are taken from the header line by name. Launchers put prefixes before a line
+(``[1,0]<stdout>:``, ``0: ``), logs of NCCL and of the launcher stand between the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Dict, List, Optional
+
+from hwcheck.node.nccl_tests.records import Device, Half, Row, Table, version_text
+
+LINE_CHARACTERS = 4000
+MOST_ROWS = 20000
+MOST_TABLES = 1000
+MOST_RANKS = 100000
+MOST_MESSAGES = 20
+HALF = ("time", "algbw", "busbw", "")
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_STREAM = re.compile(r"\s*(?:\[(\d{1,9},\d{1,9})\]<std\w{3}>:|(\d{1,7}): )")
+_COLUMNS = re.compile(r"\bsize[ \t]+count[ \t]+type\b(.*)")
+_TYPES = r"u?int(?:8|16|32|64)?|u?char|half|float|double|bfloat16|(?:fp8_|f8)e[45]m[23]"
+_ROW = re.compile(r"(?:^|[^\w.])(\d{1,19})\s+(\d{1,19})\s+(%s)\s+(\S.*)" % _TYPES)
+_NUMBER = re.compile(r"[-+]?\d{1,20}(?:\.(\d{1,12}))?(?:e([-+]?\d{1,3}))?\Z")
+_RANK = re.compile(
+    r"#\s+Rank\s+(\d{1,7})\b.{0,80}? on\s+(\S{1,255})\s+device\s+(\d{1,5})\s+\[([^\]]{1,40})\]"
+    r"[ \t]*([^\r\n]{0,80})"
+)
+_ANNOUNCED = re.compile(r"\bnThreads? \d+ nGpus \d+ minBytes (\d{1,19}) maxBytes (\d{1,19})\b(.*)")
+_ITERATIONS = re.compile(r"(?<!warmup )(?<!agg )\biters: (\d{1,9})")
+_VALIDATION = re.compile(r"\bvalidation: (\d{1,9})")
+_STARTING = re.compile(r"Collective test starting: (\w{1,60})")
+_PROGRAM = re.compile(r"\b([a-z][a-z0-9_]{1,40}_perf)(?:_mpi)?\b")
+_VERSION = re.compile(r"# nccl-tests version (\S{1,40}).*?nccl-library=(\d{4,6})\b")
+_LIBRARY = re.compile(r"\b[NR]CCL version :? ?(\d{1,3}\.\d{1,5}(?:\.\d{1,5})?)")
+_BOUNDS = re.compile(r"# Out of bounds values\s+: (\d{1,18}) (OK|FAILED)")
+_AVERAGE = re.compile(r"# Avg bus bandwidth\s+: \S+\s*(OK|FAILED)?")
+_FAILURE = re.compile(
+    r"Test (?:CUDA|NCCL) failure|Test failure \w+\.cu|Invalid number of GPUs|unhandled \w+ error|"
+    r"There are not enough slots|mpi(?:run|exec) (?:was unable|noticed|has exited|could not)|"
+    r"srun: error|error while loading shared libraries|command not found|Segmentation fault|"
+    r"No such file or directory|CANCELLED AT|DUE TO TIME LIMIT|# error: \S|Bus error"
+)
+
+
+def read(text: str) -> List[Table]:
+    """Return the tables of a log in their order. Any text is accepted.
+
+    A log with messages of failure and no table gives one without columns. Each launcher's stream
+    is read by itself, since processes print at the same time.
+    """
+    tables: List[Table] = []
+    streams: Dict[str, _Stream] = {}
+    for line in _LINE_END.split(text):
+        line = line[:LINE_CHARACTERS]
+        if not line.strip():
+            continue
+        found = _STREAM.match(line)
+        key = (found.group(1) or found.group(2)) if found else ""
+        if key not in streams and len(streams) < MOST_TABLES:
+            streams[key] = _Stream(key, tables)
+        if key in streams:
+            streams[key].feed(line[found.end() :] if found else line)
+    for stream in streams.values():
+        _merge_copies(stream.own, tables)
+    told = [table for table in tables if table.columns or table.announced or table.rows]
+    return told or [table for table in tables if table.failures][:1]
+
+
+def row_size(line: str) -> int:
+    """Return the message size in bytes of a line that is a row, or 0."""
+    found = _ROW.search(line[:LINE_CHARACTERS])
+    return int(found.group(1)) if found else 0
+
+
+class _Stream:
+    """The lines of one process, or of all where the launcher told them not apart."""
+
+    def __init__(self, key: str, tables: List[Table]) -> None:
+        self._key = key
+        self._tables = tables
+        self.own: List[Table] = []
+        self._begin()
+
+    def _begin(self) -> Table:
+        last = self.own[-1] if self.own else None
+        if last and not (last.columns or last.announced or last.rows or last.devices):
+            return last
+        self.now = Table(stream=self._key)
+        if last:
+            self.now.library, self.now.tests_version = last.library, last.tests_version
+        if len(self._tables) < MOST_TABLES:
+            self.own.append(self.now)
+            self._tables.append(self.now)
+        return self.now
+
+    def feed(self, line: str) -> None:
+        """Take one line."""
+        row = _ROW.search(line)
+        if row and not (row.start() and "NCCL" in line[: row.start()]):
+            self._row(row)
+        elif "#" in line:
+            self._comment(line)
+        else:
+            self._message(line)
+
+    def _row(self, found: re.Match[str]) -> None:
+        size, count, dtype, rest = found.groups()
+        fields = rest.split()
+        row = _row(int(size), int(count), dtype, fields, self.now.columns or _usual(fields))
+        if row is None:
+            self.now.damaged += 1
+        elif len(self.now.rows) < MOST_ROWS:
+            self.now.rows.append(row)
+
+    def _comment(self, line: str) -> None:
+        columns, announced = _COLUMNS.search(line), _ANNOUNCED.search(line)
+        if columns and "busbw" in columns.group(1):
+            table = self._begin() if self.now.columns or self.now.rows else self.now
+            table.columns = columns.group(1).split()
+        elif announced:
+            table = self._begin() if self.now.announced or self.now.columns else self.now
+            table.announced = True
+            table.min_bytes, table.max_bytes = int(announced.group(1)), int(announced.group(2))
+            table.iterations = _integer(_ITERATIONS, announced.group(3))
+            table.validation = _integer(_VALIDATION, announced.group(3))
+        elif not self._device(line) and not self._footer(line):
+            self._message(line)
+
+    def _device(self, line: str) -> bool:
+        found = _RANK.search(line)
+        if not found:
+            return False
+        rank, host, index, bus, name = found.groups()
+        table = self._begin() if self.now.columns or self.now.rows else self.now
+        if int(rank) < MOST_RANKS:
+            table.devices[int(rank)] = Device(int(rank), host, int(index), bus, name.strip())
+        return True
+
+    def _footer(self, line: str) -> bool:
+        bounds, average = _BOUNDS.search(line), _AVERAGE.search(line)
+        if bounds:
+            self.now.bounds_failed = int(bounds.group(1))
+            if bounds.group(2) == "FAILED":
+                self.now.bounds_failed = max(1, self.now.bounds_failed)
+        elif average:
+            self.now.average_failed = average.group(1) == "FAILED"
+        concluded = "Collective test concluded" in line
+        self.now.ended = self.now.ended or bool(bounds or average) or concluded
+        return bool(bounds or average) or concluded
+
+    def _message(self, line: str) -> None:
+        version, library = _VERSION.search(line), _LIBRARY.search(line)
+        starting, program = _STARTING.search(line), _PROGRAM.search(line)
+        if starting or version:
+            table = self._begin() if self.now.columns or self.now.announced else self.now
+            if starting:
+                table.program = starting.group(1)
+        if version:
+            self.now.tests_version = version.group(1)
+            self.now.library = version_text(int(version.group(2)))
+        elif library:
+            self.now.library = library.group(1)
+        elif program and not starting:
+            table = self._begin() if self.now.rows else self.now
+            table.program = table.program or program.group(1)
+        if _FAILURE.search(line) and len(self.now.failures) < MOST_MESSAGES:
+            self.now.failures.append(" ".join(line.split())[:200])
+
+
+def _row(size: int, count: int, dtype: str, fields: List[str], columns: List[str]) -> Optional[Row]:
+    """Return the row, or None where its fields are not those of the columns."""
+    if "time" not in columns and "cputime" not in columns:
+        return None
+    names = ["time" if name == "cputime" else name for name in columns]
+    first = names.index("time")
+    second = names.index("time", first + 1) if names.count("time") > 1 else len(names)
+    lead = dict(zip(names[:first], fields))  # noqa: B905 (Python 3.8)
+    try:
+        halves = [
+            _half(names[start:], fields[start:]) if len(fields) >= start + len(HALF) else None
+            for start in (first, second)
+        ]
+        root = int(lead["root"]) if "root" in lead else None
+    except (ValueError, OverflowError):
+        return None
+    if halves[0] is None:
+        return None
+    return Row(size, count, dtype, lead.get("redop"), root, halves[0], halves[1])
+
+
+def _usual(fields: List[str]) -> List[str]:
+    """Return the columns of a row without a header: those of every version since 2.13.0."""
+    return ["redop", "root"] + 2 * ["time", "algbw", "busbw", "#wrong"] if len(fields) == 10 else []
+
+
+def _half(names: List[str], fields: List[str]) -> Half:
+    """Return one half; raises ValueError for a field that is no number."""
+    if names[1:3] != ["algbw", "busbw"] or len(names) < len(HALF):
+        raise ValueError("no half starts here")
+    time_us, algbw, busbw = (_number(field) for field in fields[:3])
+    checked = _number(fields[3])
+    ratio = None
+    if algbw and busbw is not None and algbw > _rounding(fields[1]):
+        one, other = _rounding(fields[1]), _rounding(fields[2])
+        ratio = (max(0.0, busbw - other) / (algbw + one), (busbw + other) / (algbw - one))
+    if names[3] == "error":
+        return Half(time_us, algbw, busbw, None, checked, ratio)
+    wrong = None if checked is None else int(checked)
+    return Half(time_us, algbw, busbw, wrong, None, ratio)
+
+
+def _number(field: str) -> Optional[float]:
+    if field in ("N/A", "nan", "-nan", "inf"):
+        return None
+    if not _NUMBER.match(field):
+        raise ValueError(field[:40])
+    return float(field)
+
+
+def _rounding(field: str) -> float:
+    """Return half of the last digit of a number as it was printed."""
+    found = _NUMBER.match(field)
+    decimals, exponent = found.groups() if found else (None, None)
+    return 0.5 * 10.0 ** (int(exponent or 0) - len(decimals or ""))
+
+
+def _integer(pattern: re.Pattern[str], text: str) -> Optional[int]:
+    found = pattern.search(text)
+    return int(found.group(1)) if found else None
+
+
+def _merge_copies(own: List[Table], tables: List[Table]) -> None:
+    """Make one of the tables that several processes printed into one stream at once.
+
+    Their headers come one after the other without a row between them, and then every size comes
+    as often as there were headers.
+    """
+    empty: List[Table] = []
+    for table in own:
+        if not table.columns:
+            continue
+        if not table.rows:
+            empty.append(table)
+            continue
+        copies = len(empty) + 1
+        if set(Counter(row.size_bytes for row in table.timed).values()) == {copies}:
+            table.copies = copies
+            for each in empty:
+                table.devices.update(each.devices)
+                tables.remove(each)
+        empty = []

@@ -1,0 +1,69 @@
+"""``fab explain``: what logs of other tools say, and what they prove together."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from pathlib import Path
+
+from invoke import Context
+
+from hwcheck.errors import UsageError
+from hwcheck.explain.explain import explain as read
+from hwcheck.explain.recommendation import recommend
+from hwcheck.explain.sources import files, source
+from hwcheck.render.explained import explained
+from hwcheck.tasks.command import command
+from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.selection import split
+from hwcheck.wire import LEGS
+
+OTHER_LEGS = tuple(name for name in LEGS if name != "default")
+
+
+@command(
+    positional=["path"],
+    iterable=["leg"],
+    help={
+        "path": "a log of nccl-tests or NCCL, output of nvidia-smi topo, or a folder of these",
+        "leg": "the log of another leg of the same node, p2p_off=FILE; may stand several times. "
+        f"PATH is the leg default; the others are {', '.join(OTHER_LEGS)}",
+        "topology": "output of nvidia-smi topo -m of that node, for the recommendation",
+        "json": "print it as JSON on stdout",
+    },
+)
+def explain(
+    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
+    path: str,
+    leg: Sequence[str] | None = None,
+    topology: str = "",
+    json: bool = False,
+) -> None:
+    """Say what logs of nccl-tests, nvidia-smi topo and NCCL show; with --leg, what to set."""
+    legs = _legs(leg or ())
+    default = [entry for each in files(Path(path)) for entry in read(each)]
+    others = {name: read(source(file)) for name, file in legs.items()}
+    matrices = read(source(Path(topology))) if topology else []
+    told = recommend(default, others, [*matrices, *default]) if others else None
+    entries = [*default, *(entry for entries in others.values() for entry in entries), *matrices]
+    if json:
+        listed = [entry.to_dict() for entry in entries]
+        listed += [{"recommendation": told.to_dict()}] if told else []
+        text = json_format.dumps(listed, indent=1, allow_nan=False) + "\n"
+    else:
+        text = rendered(explained(entries, told))
+    emit(text)
+
+
+def _legs(given: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each leg. Raises UsageError."""
+    found: dict[str, Path] = {}
+    for each in given:
+        name, equals, file = each.partition("=")
+        if not equals or not file:
+            raise UsageError(f"--leg {each}: it takes a leg and its log, such as p2p_off=off.txt")
+        split("--leg", name, OTHER_LEGS, "leg", "compare nothing")
+        if name in found:
+            raise UsageError(f"--leg {name} is given twice; a folder of logs can be PATH only")
+        found[name] = Path(file)
+    return found

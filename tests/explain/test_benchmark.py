@@ -1,0 +1,169 @@
+"""What a table of nccl-tests comes to: state, figure, wrong elements, notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwcheck.explain.benchmark import runs_of
+from hwcheck.explain.records import BenchmarkRun
+from hwcheck.node.nccl_tests.text import read
+from tests.node.nccl_tests import logs
+from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row, started
+
+
+def one(*lines: str) -> BenchmarkRun:
+    (run,) = runs_of(read("\n".join(lines)))
+    return run
+
+
+def said(run: BenchmarkRun, part: str) -> bool:
+    return any(part in note for note in run.notes)
+
+
+def test_a_clean_run() -> None:
+    run = one(logs.log())
+    assert (run.collective, run.ranks, run.state) == ("all_reduce", 4, "done")
+    assert (run.peak_busbw_gbps, run.peak_bytes, run.wrong) == (16.0, 64 * MIB, 0)
+    assert list(run.to_dict()) == [
+        "collective",
+        "ranks",
+        "peak_busbw_gbps",
+        "peak_bytes",
+        "wrong",
+        "state",
+        "notes",
+    ]
+
+
+def test_the_peak_is_the_better_half_of_the_largest_size() -> None:
+    rows = (row(MIB, busbw=30.0), row(2 * MIB, busbw=20.0, inside=22.0))
+    run = one(started(), header(), *rows, FOOTER)
+    assert (run.peak_busbw_gbps, run.peak_bytes) == (22.0, 2 * MIB)
+    assert said(run, "higher before: 30 GB/s at 1 MiB")
+    assert said(run, "busbw at 2 MiB: out of place 20, in place 22 GB/s")
+
+
+def test_a_curve_that_still_rises() -> None:
+    rows = (row(MIB, busbw=10.0), row(2 * MIB, busbw=11.0))
+    assert said(one(header(), *rows), "still rises at 2 MiB")
+    flat = (row(MIB, busbw=10.0), row(2 * MIB, busbw=10.1))
+    assert not said(one(header(), *flat), "still rises")
+
+
+def test_a_spread_at_a_large_size_is_named() -> None:
+    rows = (row(64 * MIB, busbw=200.0, inside=140.0), row(128 * MIB, busbw=202.0))
+    assert said(one(header(), *rows), "in place only 140 GB/s at 64 MiB, beside 200")
+    small = (row(MIB, busbw=200.0, inside=140.0), row(128 * MIB, busbw=202.0))
+    assert not said(one(header(), *small), "spread")
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ([header(), row(MIB, checks=("3", "4")), "# Out of bounds values : 2 FAILED"], 7),
+        ([header(), row(MIB, checks=("3", "N/A"))], 3),
+        ([header(), row(MIB), "# Out of bounds values : 2 FAILED"], None),
+        ([header(check="error"), row(MIB, checks=("5e-07", "1e-03"))], None),
+    ],
+)
+def test_wrong_data_in_each_form(lines: list[str], wrong: int | None) -> None:
+    run = one(*lines)
+    assert (run.state, run.wrong) == ("corrupt", wrong)
+    assert "wrong data" in run.notes[0]
+
+
+def test_a_small_deviation_is_no_wrong_element() -> None:
+    run = one(header(check="error"), row(MIB, checks=("5e-07", "1e-06")), FOOTER)
+    assert (run.state, run.wrong) == ("done", None)
+    assert said(run, "not a count of wrong elements")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [header(), row(MIB, checks=("N/A", "N/A")), FOOTER],
+        [started(validation=0), header(), row(MIB), FOOTER],
+    ],
+)
+def test_unchecked_data_is_said(lines: list[str]) -> None:
+    run = one(*lines)
+    assert run.state == "unchecked"
+
+
+def test_unchecked_in_place_only_is_checked() -> None:
+    assert one(header(), row(MIB, checks=("0", "N/A"))).state == "done"
+
+
+def test_a_table_without_a_row_is_a_hang_and_no_zero() -> None:
+    run = one(started(), header())
+    assert (run.state, run.peak_busbw_gbps, run.wrong, run.ranks) == ("hang", None, None, 4)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["mpirun was unable to launch the specified application", "  ./build/all_reduce_perf"],
+        [started(), header(), "node7: Test NCCL failure common.cu:958 'unhandled system error'"],
+    ],
+)
+def test_a_failure_is_told_from_a_hang(lines: list[str]) -> None:
+    run = one(*lines)
+    assert (run.state, run.peak_busbw_gbps) == ("launch-failed", None)
+    assert said(run, "it said: ")
+
+
+def test_one_rank_has_no_bus_bandwidth() -> None:
+    run = one(started(ranks=1), header(), row(MIB, busbw=0.0, factor=0.0), FOOTER)
+    assert (run.state, run.ranks, run.peak_busbw_gbps) == ("single-rank", 1, None)
+
+
+def test_processes_that_each_measured_alone_are_one_run() -> None:
+    lines = [started(ranks=1), header(), row(MIB, busbw=0.0, factor=0.0), FOOTER]
+    text = "\n".join(lines)
+    marked = (f"[1,{rank}]<stdout>:{line}" for line in text.splitlines() for rank in range(3))
+    run = one(*marked)
+    assert run.state == "single-rank"
+    assert "3 processes each measured alone" in run.notes[0]
+    mixed = one(started(ranks=1), header(), started(ranks=1), header(), lines[2], lines[2])
+    assert said(mixed, "2 processes each measured alone")
+
+
+def test_ranks_that_do_not_fit_the_figures() -> None:
+    run = one(device(3), header(), row(64 * MIB, busbw=300.0, factor=1.75))
+    assert run.ranks == 8
+    assert said(run, "means 8 ranks, and the device list ends at 4")
+
+
+def test_ranks_on_one_gpu_are_no_bandwidth_test() -> None:
+    twins = (device(0, index=0, bus="0000:09:00"), device(1, index=0, bus="0000:09:00"))
+    assert said(one(*twins, header(), row(MIB, factor=1.0)), "ranks 0 and 1 share one GPU")
+    apart = (device(0, "a", 0, "0000:09:00"), device(1, "b", 0, "0000:09:00"))
+    assert not said(one(*apart, header(), row(MIB, factor=1.0)), "share one GPU")
+
+
+@pytest.mark.parametrize(
+    ("high", "end", "note"),
+    [
+        (64 * MIB, FOOTER, ""),
+        (64 * MIB, "", "no footer: its counts"),
+        (512 * MIB, "", "end at 64 MiB of 512 MiB and no footer follows"),
+        (MIB, FOOTER, "announced up to 1 MiB, and the rows go to 64 MiB"),
+    ],
+)
+def test_what_the_end_of_a_log_tells(high: int, end: str, note: str) -> None:
+    run = one(started(high=high), header(), row(64 * MIB), end)
+    assert run.state == "done"
+    assert said(run, note) if note else not said(run, "footer")
+
+
+def test_an_average_is_no_verdict() -> None:
+    run = one(header(), row(MIB), "# Avg bus bandwidth    : 3 FAILED")
+    assert run.state == "done"
+    assert said(run, "NCCL_TESTS_MIN_BW")
+
+
+def test_a_collective_that_its_columns_tell_is_said_to_be_told_by_them() -> None:
+    run = one(header(), row(MIB))
+    assert run.collective == "all_reduce"
+    assert said(run, "the log names no program")
+    assert one(header(), row(MIB, lead=("none", "-1"))).collective is None

@@ -1,0 +1,256 @@
+"""The engine, with a program that stands in for nccl-tests, through the payload."""
+
+import contextlib
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.collective import launch
+from hwcheck.node.collective.ranks import wait_until
+from hwcheck.node.collective.spec import LEGS, MIB, Spec
+from hwcheck.node.nccl_tests import engine
+from hwcheck.wire import Request
+from tests.node.nccl_tests.stand_in import install
+
+PAYLOAD = str(Path(__file__).parents[3])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "nccl-tests"
+
+
+def spec(**changes):
+    base = {
+        "collectives": ("all_reduce",),
+        "ranks": 4,
+        "gpus": 4,
+        "budget_s": 60.0,
+        "memory_available_bytes": 1 << 34,
+        "max_bytes": 64 * MIB,
+        "grace_s": 10.0,
+    }
+    return Spec(**{**base, **changes})
+
+
+def run(folder, **changes):
+    said = []
+    legs = list(engine.run_legs(spec(**changes), str(folder), PAYLOAD, said.append))
+    return legs, said
+
+
+def calls(folder):
+    return [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+
+
+def only(folder, **changes):
+    legs, _ = run(folder, legs=LEGS[:1], **changes)
+    (leg,) = legs
+    return leg
+
+
+def living(group):
+    """Return the processes of a group that are more than an entry that nobody has collected."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, pgid = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(pgid) == group and state != "Z":
+                found.append(stat.parent.name)
+    return found
+
+
+def test_three_legs_give_the_records_of_our_own_engine(folder):
+    legs, said = run(install(folder))
+    assert [leg.leg for leg in legs] == ["default", "p2p_off", "net"]
+    assert {leg.state for leg in legs} == {"done"}, [leg.reason for leg in legs]
+    for leg, busbw in zip(legs, (41.0, 29.5, 3.4), strict=True):
+        assert (leg.collective, leg.backend, leg.ranks) == ("all_reduce", "nccl", 4)
+        assert leg.library == "NCCL 2.30.7"
+        assert leg.log_tail == ""
+        assert [size.size_bytes for size in leg.sizes] == [MIB << n for n in range(7)]
+        last = leg.sizes[-1]
+        assert last.busbw_gbps == pytest.approx(busbw, rel=0.03)
+        assert last.busbw_gbps == pytest.approx(last.algbw_gbps * 1.5)
+        assert last.algbw_gbps == pytest.approx(last.size_bytes / last.time_us / 1e3)
+        assert (last.iterations, last.wrong, last.in_place.wrong) == (20, 0, 0)
+        assert last.in_place.busbw_gbps < last.busbw_gbps
+    assert legs[0].transport["P2P/CUMEM"] == 4
+    assert legs[1].transport["SHM"] == 4
+    assert legs[2].transport["NET/Socket"] == 4
+    assert "all_reduce p2p_off 64 MiB" in said
+
+
+def test_the_flags_are_those_of_nccl_tests(folder):
+    run(install(folder), iterations=30, warmups=3)
+    for call in calls(folder):
+        options = dict(zip(call["argv"][::2], call["argv"][1::2], strict=True))
+        assert options.pop("-J").endswith(".json")
+        assert options == {
+            "-b": str(MIB),
+            "-e": str(64 * MIB),
+            "-f": "2",
+            "-g": "4",
+            "-c": "1",
+            "-n": "30",
+            "-w": "3",
+            "-d": "float",
+        }
+
+
+def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
+    monkeypatch.setenv("NCCL_P2P_LEVEL", "LOC")
+    monkeypatch.setenv("NCCL_TESTS_DEVICE", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    run(install(folder))
+    for call, plan in zip(calls(folder), LEGS, strict=True):
+        env = call["env"]
+        assert not {"NCCL_P2P_LEVEL", "NCCL_TESTS_DEVICE", "CUDA_VISIBLE_DEVICES"} & env.keys()
+        assert env["NCCL_DEBUG"] == "INFO"
+        assert {key: env[key] for key in plan.env} == plan.env
+        assert call["pgid"] == call["pid"]
+
+
+def test_without_a_json_report_the_text_is_read(folder):
+    leg = only(install(folder, json_report=False))
+    assert leg.state == "done"
+    assert "-J" not in calls(folder)[0]["argv"]
+    assert leg.sizes[-1].busbw_gbps == pytest.approx(41.0, rel=0.03)
+
+
+def test_a_report_that_was_cut_short_gives_way_to_the_text(folder):
+    leg = only(install(folder, default={"half_json": True}))
+    assert (leg.state, len(leg.sizes)) == ("done", 7)
+
+
+def test_wrong_elements_are_counted_where_they_were(folder):
+    leg = only(install(folder, default={"wrong": {str(8 * MIB): 5}}))
+    assert leg.state == "done"
+    assert [size.all_wrong for size in leg.sizes] == [0, 0, 0, 10, 0, 0, 0]
+
+
+def test_a_footer_that_counts_what_no_row_shows_is_no_clean_leg(folder):
+    leg = only(install(folder, default={"bounds": 2}))
+    assert leg.state == "done"
+    assert [size.all_wrong for size in leg.sizes] == [0, 0, 0, 0, 0, 0, 1]
+    assert "the footer counts 2 failed checks" in leg.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("at", "said", "sizes"),
+    [
+        ("start", "before the first size was finished", 0),
+        (16 * MIB, "after 16 MiB was finished", 5),
+        ("end", "after 64 MiB was finished", 7),
+    ],
+)
+def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(folder, at, said, sizes):
+    leg = only(install(folder, default={"hang_at": at, "deaf": True}), budget_s=1.0, grace_s=1.0)
+    assert leg.state == "hang"
+    assert said in leg.reason
+    assert len(leg.sizes) == sizes
+    group = calls(folder)[0]["pgid"]
+    assert wait_until(lambda: not living(group), 5)
+
+
+def test_the_other_legs_still_run_after_a_hang(folder):
+    legs, _ = run(install(folder, default={"hang_at": "start"}), budget_s=3.0, grace_s=0.5)
+    assert [leg.state for leg in legs] == ["hang", "done", "done"]
+    assert "NCCL INFO" in legs[0].log_tail
+
+
+def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):
+    legs, _ = run(install(folder, default={"slow_s": 0.4}), budget_s=3.0)
+    assert legs[0].state == "done"
+    assert 2 <= len(legs[0].sizes) < 7
+    assert any("does not fit in the time" in note for note in legs[0].notes)
+    largest = legs[0].sizes[-1].size_bytes
+    assert [leg.sizes[-1].size_bytes for leg in legs[1:]] == [largest] * 2
+    assert "the largest size of leg default" in legs[1].notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"exit_before": 3}, "it ended with code 3 (an NCCL error), before the first size"),
+        ({"exit_before": 3}, "Test NCCL failure common.cu:958"),
+        ({"exit": 4}, "it ended with code 4 (its own timeout), after 64 MiB"),
+        ({"die_at": 2 * MIB}, "it was killed by SIGSEGV, after 2 MiB was finished"),
+        ({"ranks": 1}, "it measured 1 ranks, not 4"),
+        ({"unchecked": True}, "are not checked"),
+    ],
+)
+def test_a_failure_says_how_it_ended(folder, fault, reason):
+    leg = only(install(folder, default=fault))
+    assert leg.state == "failed"
+    assert reason in leg.reason
+
+
+def test_a_program_that_ends_with_0_and_measures_nothing_is_no_measurement(folder):
+    install(folder)
+    (folder / "all_reduce_perf").write_text("#!/bin/sh\necho unknown option\n")
+    leg = only(folder)
+    assert (leg.state, leg.reason) == ("failed", "it ended with code 0 and no table")
+
+
+def test_a_leg_that_took_another_way_has_no_figure(folder):
+    legs, _ = run(install(folder, p2p_off={"via": "P2P/IPC"}, net={"ignores_env": True}))
+    assert [leg.state for leg in legs] == ["done", "not_engaged", "not_engaged"]
+    assert legs[1].reason == "NCCL used P2P"
+    assert "does not say that it took it" in legs[2].reason
+
+
+def test_a_table_without_a_footer_is_kept_and_noted(folder):
+    leg = only(install(folder, json_report=False, default={"no_footer": True}))
+    assert leg.state == "done"
+    assert "no footer follows the table" in leg.notes
+
+
+def test_alltoall_is_not_checked_in_place(folder):
+    leg = only(install(folder), collectives=("alltoall",))
+    assert leg.state == "done", leg.reason
+    assert leg.sizes[-1].in_place is None
+    assert leg.sizes[-1].busbw_gbps == pytest.approx(leg.sizes[-1].algbw_gbps * 0.75)
+
+
+def test_a_missing_program_is_named_for_each_leg(folder):
+    install(folder)
+    (folder / "alltoall_perf").unlink()
+    legs, _ = run(folder, collectives=("all_reduce", "alltoall"))
+    assert [leg.state for leg in legs] == ["done"] * 3 + ["not_run"] * 3
+    assert f"{folder}/alltoall_perf is no program on this node" in legs[-1].reason
+
+
+def test_no_gpu_is_nothing_to_measure(folder):
+    with pytest.raises(CouldNotMeasure, match="--engine torch"):
+        run(install(folder), gpus=0)
+
+
+def test_a_program_that_floods_is_ended(folder, monkeypatch):
+    install(folder)
+    (folder / "all_reduce_perf").write_text("#!/bin/sh\nyes 0123456789012345678901234567890\n")
+    monkeypatch.setattr(engine.process, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(engine, "HELP_S", 1.0)
+    start = time.monotonic()
+    leg = only(folder)
+    assert leg.state == "failed"
+    assert "wrote more than" in leg.reason
+    assert time.monotonic() - start < 10
+
+
+def test_a_leg_that_cannot_differ_here_is_not_run(folder):
+    plan = replace(LEGS[1], absent="there are no two GPUs to tell it by")
+    legs, _ = run(install(folder), legs=(LEGS[0], plan))
+    assert [leg.state for leg in legs] == ["done", "not_run"]
+    assert legs[1].reason == "there are no two GPUs to tell it by"
+
+
+def test_the_node_hands_its_request_to_the_engine(folder):
+    request = Request("t", ("all_reduce",), nccl_tests_dir=str(install(folder)))
+    legs = list(launch.run_legs(request, PAYLOAD, 2, 1 << 34, lambda text: None, LEGS[:1]))
+    assert [(leg.state, leg.ranks) for leg in legs] == [("done", 2)]
+    assert "nccl-tests 2.19.6" in legs[0].notes[0]

@@ -1,0 +1,74 @@
+"""A program with a wall clock."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hwcheck.node.collective.ranks import wait_until
+from hwcheck.node.nccl_tests import process
+from hwcheck.node.nccl_tests.process import run
+
+PAYLOAD = str(Path(__file__).parents[3])
+
+
+def shell(script, limit_s=20.0, goes_on=None):
+    return run(["/bin/sh", "-c", script], dict(os.environ), PAYLOAD, limit_s, goes_on)
+
+
+def test_output_and_code_of_a_program_that_ends():
+    ended = shell("echo out; echo err >&2; exit 3")
+    assert (ended.code, ended.why, ended.stuck) == (3, "", False)
+    assert ended.output == "out\nerr\n"
+
+
+def test_a_signal_is_a_negative_code():
+    assert shell("kill -SEGV $$").code == -signal.SIGSEGV
+
+
+def test_a_program_that_cannot_be_started_says_why():
+    ended = run(["/nonexistent/x"], {}, PAYLOAD, 20.0)
+    assert ended.code == 1
+    assert "/nonexistent/x cannot be started: No such file" in ended.output
+
+
+def test_the_clock_ends_a_program_that_does_not():
+    ended = shell("echo before; exec tail -f /dev/null", limit_s=1.0)
+    assert (ended.why, ended.output) == ("time", "before\n")
+    assert 1.0 <= ended.duration_s < 10
+
+
+def test_the_clock_ends_one_that_closed_its_output():
+    ended = shell("exec >/dev/null 2>&1; exec tail -f /dev/null", limit_s=1.0)
+    assert ended.why == "time"
+
+
+def test_what_a_program_leaves_running_is_ended_with_it(tmp_path):
+    note = tmp_path / "pid"
+    ended = shell(f"tail -f /dev/null >/dev/null 2>&1 & echo $! > {note}")
+    assert (ended.code, ended.why) == (0, "")
+    stat = Path("/proc", note.read_text().strip(), "stat")
+    assert wait_until(lambda: not stat.exists() or ") Z " in stat.read_text(), 5)
+
+
+def test_whoever_watches_the_lines_can_end_it():
+    seen = []
+
+    def goes_on(line):
+        seen.append(line)
+        return len(seen) < 2
+
+    ended = shell("echo 1; echo 2; exec tail -f /dev/null", goes_on=goes_on)
+    assert (ended.why, seen) == ("told", ["1", "2"])
+
+
+def test_a_flood_is_cut_off(monkeypatch):
+    monkeypatch.setattr(process, "MOST_BYTES", 1 << 20)
+    ended = shell("yes")
+    assert ended.why == "output"
+    assert len(ended.output) <= 1 << 20
+
+
+def test_bytes_that_are_no_text_do_not_stop_it():
+    ended = run([sys.executable, "-c", "import os; os.write(1, b'\\xff\\0\\n')"], {}, PAYLOAD, 20.0)
+    assert ended.output == "\ufffd\0\n"

@@ -35,7 +35,10 @@ GPU = re.compile(r"gpu(\d{1,3})\Z")
 LOOKS = {"": "#000021", "pass": "#000021", "warn": "#000022", "fail": "#000023"}
 COLORS = {"#000021": "leg-default", "#000022": "warn", "#000023": "fail"}
 _DIGITS = re.compile(r"(\d\.\d)\d+")
-SIGNS = {"warn": " !", "fail": " \u2715"}
+SIGNS = {"warn": "!", "fail": "\u2715"}
+NO_BREAK = "\u00a0"
+MOST_NAMED = 3
+"""GPUs whose checks a caption names."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ STRIPS = (
 )
 
 Points = list[tuple[float, float]]
+Marks = Mapping[str, Mapping[str, str]]
+"""The worst outcome of each check of the load by the subject that it is about."""
 Bounds = Mapping[tuple[str, str], float]
 """The value of a bound by its metric and the GPU's subject."""
 
@@ -70,7 +75,7 @@ def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
     """
     if len(run.records) <= FEW_HOSTS:
         return tuple(record.host for record in run.records)
-    outcomes = {host: worst(own.values()) for host, own in _outcomes(judgement).items()}
+    outcomes = {host: worst(_of_gpus(own).values()) for host, own in _marks(judgement).items()}
     bad = [record.host for record in run.records if outcomes.get(record.host) in SIGNS]
     return tuple(sorted(bad, key=lambda host: outcomes[host] != "fail")[:MOST_HOSTS])
 
@@ -81,13 +86,14 @@ def series_plots(run: Run, judgement: Judgement, loads: Mapping[str, LoadRun]) -
     An exercise on the CPU and a load without a plausible sample are left out.
     """
     records = {record.host: record for record in run.records}
-    outcomes = _outcomes(judgement)
+    marks = _marks(judgement)
     plots = []
     for host in drawn_hosts(run, judgement):
         if host in loads and not loads[host].exercise:
-            svg = series_plot(loads[host], bounds_of(records[host]), outcomes.get(host, {}))
+            own = marks.get(host, {})
+            svg = series_plot(loads[host], bounds_of(records[host]), _of_gpus(own))
             if svg:
-                plots.append(Plot(_caption(host, loads[host]), svg))
+                plots.append(Plot(_caption(host, loads[host], own), svg))
     return tuple(plots)
 
 
@@ -118,8 +124,8 @@ def series_plot(load: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> s
                 _draw(axes, points[strip.column, subject], shift, outcomes.get(subject, ""))
                 _bound(axes, bounds.get((strip.bound, subject)), (shift + begin, length))
                 if begin <= load.load_end_s <= begin + length:
-                    end = shift + load.load_end_s
-                    axes.axvline(end, color=INK, alpha=0.3, linewidth=0.6)
+                    at_work = (max(begin, 0.0) + shift, load.load_end_s + shift)
+                    axes.axvspan(*at_work, color=INK, alpha=0.08, linewidth=0)
             _label(axes, strip)
         _name(panels[-1], subjects, length, outcomes)
         svg = inline_svg(figure, COLORS)
@@ -139,16 +145,20 @@ def bounds_of(record: HostRecord) -> Bounds:
     }
 
 
-def _outcomes(judgement: Judgement) -> dict[str, dict[str, str]]:
-    """Return the worst outcome of the checks of the load by host and subject."""
+def _marks(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the marks of each host."""
     registry = checks.load()
     of_load = {name for name, check in registry.items() if check.load and not check.legs}
-    found: dict[str, dict[str, str]] = {}
-    for finding in judgement.findings:
-        if finding.check in of_load:
-            own = found.setdefault(finding.host, {})
-            own[finding.subject] = worst((finding.outcome, own.get(finding.subject, "pass")))
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for each in judgement.findings:
+        if each.check in of_load:
+            own = found.setdefault(each.host, {}).setdefault(each.subject, {})
+            own[each.check] = worst((each.outcome, own.get(each.check, "pass")))
     return found
+
+
+def _of_gpus(marks: Marks) -> dict[str, str]:
+    return {subject: worst(own.values()) for subject, own in marks.items()}
 
 
 def _plausible(value: float, unit: str) -> bool:
@@ -191,16 +201,31 @@ def _label(axes: Axes, strip: Strip) -> None:
 
 def _name(axes: Axes, subjects: Sequence[str], length: float, outcomes: Mapping[str, str]) -> None:
     middles = [place * length * (1 + GAP) + length / 2 for place in range(len(subjects))]
-    names = [subject + SIGNS.get(outcomes.get(subject, ""), "") for subject in subjects]
+    names = [_marked(subject, outcomes.get(subject, "")) for subject in subjects]
     axes.set_xticks(middles, names, fontsize=9 if len(subjects) <= 8 else 7)
 
 
-def _caption(host: str, load: LoadRun) -> str:
+def _marked(name: str, outcome: str, space: str = " ") -> str:
+    return f"{name}{space}{SIGNS[outcome]}" if outcome in SIGNS else name
+
+
+def _caption(host: str, load: LoadRun, marks: Marks) -> str:
     times = load.series.time_s
-    span = f"each over {number(times[-1] - times[0])} s, the upright line is the end of the load"
+    ended = ", which was ended for safety" if load.stopped else ""
     more = len([subject for subject in load.series.columns if GPU.match(subject)]) - MOST_GPUS
     left = f". {count(more, 'more GPU')} not drawn" if more > 0 else ""
-    ended = ", which was ended for safety" if load.stopped else ""
-    bounds = "power limit, slowdown threshold and application clock are dashed where known"
-    marks = "! and \u2715 mark a GPU that warned or failed"
-    return f"{host}: the GPUs side by side, {span}{ended}; {bounds}; {marks}{left}"
+    span = f"each over {number(times[-1] - times[0])} s"
+    return f"{host}: the GPUs side by side, {span}, the band is the load{ended}{left}{_why(marks)}"
+
+
+def _why(marks: Marks) -> str:
+    """Say which checks complain of which GPU."""
+    bad = {
+        subject: [_marked(each, out, NO_BREAK) for each, out in sorted(own.items()) if out in SIGNS]
+        for subject, own in marks.items()
+        if GPU.match(subject)
+    }
+    named = [f"{gpu}: {', '.join(said)}" for gpu, said in sorted(bad.items()) if said]
+    more = len(named) - MOST_NAMED
+    rest = [f"and {count(more, 'more GPU')}"] if more > 0 else []
+    return ". " + "; ".join([*named[:MOST_NAMED], *rest]) if named else ""

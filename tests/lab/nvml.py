@@ -58,10 +58,15 @@ Load: with ``under_load`` a GPU that works gets hot (see ``tests/lab/nvml/load.c
     under_load: {power_w: 690, ambient_c: 25, resistance_c_per_w: 0.06, time_constant_s: 20,
                  sm_mhz: 1980, utilization_percent: 100, memory_utilization_percent: 40,
                  performance_state: 0}                  the first four are required
+                                    more of it: cooling_time_constant_s where it cools down
+                                    otherwise; pcie_link_width, pcie_link_generation; the
+                                    clock_event_reasons beside those that power and heat give;
+                                    new_errors: {after_s: 4, pcie_replays: 30, ecc_errors: {...}}
+                                    is what counters gain so long after the begin
     load: true                      at work for so long that nothing changes any more
     load: {since_s: 1.7e9, until_s: 1.7e9}              epoch; ``until_s`` may be left out
     Every GPU is at work while the file that ``HWLAB_NVML_LOAD`` names is there (``begin_load``,
-    ``end_load``).
+    ``end_load``); without it GPU 3 while that file with ``.3`` after its name is.
 
 Memory and errors::
 

@@ -94,6 +94,11 @@ def ecc_errors(key: str, value: object) -> to.Lines:
     return to.group({**counts, "locations": to.group(places)})(key, value)
 
 
+def new_errors(key: str, value: object) -> to.Lines:
+    known = {"after_s": to.number, "pcie_replays": to.count, "ecc_errors": ecc_errors}
+    return to.group(known)(key, value)
+
+
 def process(key: str, value: object) -> to.Lines:
     if not isinstance(value, Mapping) or value.get("kind") not in ("compute", "graphics", "mps"):
         raise to.refuse(key, value, "a process with a kind: compute, graphics, mps")
@@ -205,7 +210,9 @@ GPU: dict[str, to.Reader] = {
     "clocks": to.group(dict.fromkeys(CLOCKS, to.number)),
     "under_load": to.group(
         kinds(to.number, " ".join(LOAD_REQUIRED) + " sm_mhz utilization_percent")
-        | kinds(to.number, "memory_utilization_percent performance_state"),
+        | kinds(to.number, "memory_utilization_percent performance_state cooling_time_constant_s")
+        | kinds(to.count, "pcie_link_width pcie_link_generation")
+        | {"clock_event_reasons": to.clock_events, "new_errors": new_errors},
         LOAD_REQUIRED,
     ),
     "load": load,

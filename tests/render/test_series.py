@@ -194,3 +194,24 @@ def test_the_page_shows_loads_where_there_are_any() -> None:
     assert "n00: the GPUs side by side, each over 33 s" in page
     assert "Under load" not in html(*result)
     assert page == html(*result, {"n00": load()})
+
+
+def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
+    run = hosts(1)
+    found = judgement(
+        ("n00", "thermal_spread", "warn", "gpu1"),
+        ("n00", "throttle_under_load", "warn", "gpu1"),
+        ("n00", "throttle_under_load", "fail", "gpu1"),
+        ("n00", "cool_down", "pass", "gpu0"),
+        ("n00", "power_cap", "fail", "gpu0"),
+        ("n00", "temperature_under_load", "fail", "node"),
+    )
+    (plot,) = series_plots(run, found, {"n00": load()})
+    assert plot.caption.endswith(
+        "the band is the load. gpu1: thermal_spread\u00a0!, throttle_under_load\u00a0\u2715"
+    )
+    everywhere = judgement(*(("n00", "cool_down", "fail", f"gpu{i}") for i in range(8)))
+    (plot,) = series_plots(run, everywhere, {"n00": load(8)})
+    assert plot.caption.endswith("gpu2: cool_down\u00a0\u2715; and 5 more GPUs")
+    (plot,) = series_plots(run, judgement(), {"n00": load()})
+    assert plot.caption.endswith("the band is the load")

@@ -39,7 +39,7 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
         Metric(
             "memory_clock_mhz",
             "MHz",
-            "median in the steady part of the load",
+            "median over the load",
         ),
         Metric(
             "memory_clock_percent",
@@ -102,7 +102,7 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
 
 
 def _memory(loaded: Loaded, application: Optional[Clocks]) -> Iterator[Sample]:
-    clock = median(loaded.steady("memory_clock_mhz"))
+    clock = median(loaded.under_load("memory_clock_mhz"))  # it is there from the first moment
     yield Sample("memory_clock_mhz", round(clock), "MHz", loaded.subject)
     if application:
         share = round(100.0 * clock / application.memory_mhz, 1)

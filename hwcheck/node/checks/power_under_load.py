@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Iterator
+from typing import Iterator, List
 
 from hwcheck.limits import AtLeast, AtMost
-from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
-from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL
-from hwcheck.node.load.summary import Loaded, peers_metric, percent, share_percent, with_peers
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
+from hwcheck.node.load.summary import (
+    LEAST_SAMPLES,
+    Loaded,
+    peers_metric,
+    percent,
+    share_percent,
+    with_peers,
+)
 from hwcheck.wire import Sample
 
 LOW_SHARE = 0.75
@@ -18,7 +25,12 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
 
 @check(
     metrics=[
-        Metric("power_w", "W", "median in the steady part of the load", required=True),
+        Metric(
+            "power_w",
+            "W",
+            "median in the steady part of the load, as far as heat did not hold the clocks down",
+            required=True,
+        ),
         Metric("power_limit_w", "W", "power limit that the driver enforces", required=True),
         Metric(
             "power_percent",
@@ -78,26 +90,39 @@ def power_under_load(node: Node) -> Iterator[Sample]:
 
     A board whose supply gives way is told to brake: its clocks are halved, it stays cool, nothing
     reports an error and it looks well at idle. So low power with hardware's brake on is a finding
-    of its own. A GPU at its limit is as it should be, and the driver's power cap is no fault.
+    of its own. A GPU at its limit is as it should be, and the driver's power cap is no fault. One
+    that is slowed down for heat draws less, which says nothing about its supply: it is judged by
+    what it drew before.
     """
     yield from with_peers(node, _of_gpu, "power_w", percent("power_percent_of_peers"))
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     quantity = "power_w" if loaded.has("power_w") else "power_average_w"
-    power_w, subject = median(loaded.steady(quantity)), loaded.subject
+    power_w, subject = median(_drawn(loaded, quantity)), loaded.subject
     yield Sample("power_w", round(power_w, 1), "W", subject)
-    if loaded.has("clock_events"):
-        yield _delivery(loaded, quantity)
     limit_w = loaded.gpu.power_limit_w()
+    if loaded.has("clock_events"):
+        low = power_w < LOW_SHARE * limit_w
+        held = share_percent(loaded.steady("clock_events"), _braked) if low else 0.0
+        yield Sample("power_delivery_percent", held, "%", subject)
     yield Sample("power_limit_w", limit_w, "W", subject)
     yield Sample("power_percent", round(100.0 * power_w / limit_w, 1), "%", subject)
 
 
-def _delivery(loaded: Loaded, quantity: str) -> Sample:
-    low = median(loaded.steady(quantity)) < LOW_SHARE * loaded.gpu.power_limit_w()
-    held = share_percent(loaded.steady("clock_events"), _braked) if low else 0.0
-    return Sample("power_delivery_percent", held, "%", loaded.subject)
+def _drawn(loaded: Loaded, quantity: str) -> List[float]:
+    """Return the power of the steady part, or of all the load, without what heat held down."""
+    steady = loaded.steady(quantity)
+    end_s = loaded.run.load_end_s
+    bits = dict(loaded.points("clock_events", 0.0, end_s))
+    hot = {at_s for at_s in bits if int(bits[at_s]) & (HW_THERMAL | SW_THERMAL)}
+    if not hot:
+        return steady
+    cool = [watts for at_s, watts in loaded.points(quantity, 0.0, end_s) if at_s not in hot]
+    if len(cool) < LEAST_SAMPLES:
+        text = "%s: %s: heat held it down all the time; see throttle_under_load"
+        raise CouldNotMeasure(text % (loaded.subject, quantity))
+    return cool[-len(steady) :]
 
 
 def _braked(bits: int) -> bool:

@@ -109,7 +109,7 @@ nvmlReturn_t ask_count(const char *function, nvmlDevice_t device, const char *ke
   nvmlReturn_t result = enter_gpu(function, device, key, &gpu);
   if (result != NVML_SUCCESS) return result;
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
-  return scenario_count(gpu, key, out) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+  return live_count(gpu, key, out) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t ask_unsigned(const char *function, nvmlDevice_t device, const char *key, double scale,

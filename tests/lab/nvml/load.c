@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "scenario.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include <time.h>
 
 typedef struct {
-  double ambient_c, resistance_c_per_w, time_constant_s; /* of the GPU and its cooling */
+  double ambient_c, resistance_c_per_w, time_constant_s; /* of the GPU and its cooling ... */
+  double cooling_time_constant_s;                        /* ... after the load, if it differs */
   double idle_w, idle_c, demand_w;
   double worked_s, cooled_s; /* cooled_s: since the load ended; negative while it goes on */
   double power_w, temperature_c, energy_j; /* energy: above idle */
@@ -43,12 +45,17 @@ static double seconds(clockid_t clock) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* When all GPUs began to work: the file that HWLAB_NVML_LOAD names holds "since until", or one,
- * or nothing: then its own time counts. */
-static bool working_file(double *since, double *until) {
+/* When the GPU began to work: the file that HWLAB_NVML_LOAD names, for all GPUs, or the one of that
+ * name and ".<index>" holds "since until", or one, or nothing: then its own time counts. */
+static bool working_file(int gpu, double *since, double *until) {
   const char *path = getenv("HWLAB_NVML_LOAD");
   FILE *file = path ? fopen(path, "re") : NULL;
+  char own[PATH_MAX];
   struct stat about;
+  if (path && !file) {
+    snprintf(own, sizeof own, "%s.%d", path, gpu);
+    file = fopen(own, "re");
+  }
   if (!file) return false;
   if (fstat(fileno(file), &about) == 0)
     *since = (double)about.st_mtim.tv_sec + (double)about.st_mtim.tv_nsec / 1e9;
@@ -67,7 +74,7 @@ static bool work_time(int gpu, load_t *load) {
   }
   if (scenario_number(gpu, "load.since_s", &since)) {
     scenario_number(gpu, "load.until_s", &until);
-  } else if (!working_file(&since, &until)) {
+  } else if (!working_file(gpu, &since, &until)) {
     return false;
   }
   load->worked_s = fmin(now, until) - since;
@@ -120,12 +127,14 @@ static bool loaded(int gpu, load_t *load) {
   scenario_number(gpu, "under_load.ambient_c", &load->ambient_c);
   scenario_number(gpu, "under_load.resistance_c_per_w", &load->resistance_c_per_w);
   scenario_number(gpu, "under_load.time_constant_s", &load->time_constant_s);
+  load->cooling_time_constant_s = load->time_constant_s;
+  scenario_number(gpu, "under_load.cooling_time_constant_s", &load->cooling_time_constant_s);
   load->idle_c = load->ambient_c;
   scenario_number(gpu, "power_w", &load->idle_w);
   scenario_number(gpu, "temperature_c", &load->idle_c);
   work(gpu, load);
   if (load->cooled_s >= 0) {
-    double rest = exp(-load->cooled_s / load->time_constant_s);
+    double rest = exp(-load->cooled_s / load->cooling_time_constant_s);
     load->temperature_c = load->idle_c + (load->temperature_c - load->idle_c) * rest;
     load->power_w = load->idle_w;
     load->reasons = 0;
@@ -149,12 +158,25 @@ static void worked(int gpu, const load_t *load, const char *key, double *value) 
   if (strcmp(key, "power_w") != 0) scenario_number(gpu, own, value);
 }
 
+/* What a counter gained under load; it keeps it afterwards. */
+static double gained(int gpu, const load_t *load, const char *key) {
+  char own[KEY_SIZE];
+  double after_s = 0, errors = 0;
+  scenario_number(gpu, "under_load.new_errors.after_s", &after_s);
+  snprintf(own, sizeof own, "under_load.new_errors.%s", key);
+  if (load->worked_s >= after_s) scenario_number(gpu, own, &errors);
+  return errors;
+}
+
 bool live_number(int gpu, const char *key, double *out) {
   load_t load;
   double idle_w;
   if (!scenario_number(gpu, key, out)) return false;
   bool works = loaded(gpu, &load);
-  if (works) worked(gpu, &load, key, out);
+  if (works) {
+    worked(gpu, &load, key, out);
+    *out += gained(gpu, &load, key);
+  }
   if (strcmp(key, "total_energy_j") == 0 && scenario_number(gpu, "power_w", &idle_w)) {
     double usual_w = works && isinf(load.worked_s) ? load.power_w : idle_w;
     *out += usual_w * seconds(CLOCK_BOOTTIME) + load.energy_j;
@@ -162,10 +184,18 @@ bool live_number(int gpu, const char *key, double *out) {
   return true;
 }
 
+bool live_count(int gpu, const char *key, count_t *out) {
+  load_t load;
+  if (!scenario_count(gpu, key, out)) return false;
+  if (loaded(gpu, &load)) *out += (count_t)gained(gpu, &load, key);
+  return true;
+}
+
 bool live_reasons(int gpu, count_t *bits) {
   load_t load;
   if (!scenario_count(gpu, "clock_event_reasons", bits)) return false;
-  if (loaded(gpu, &load) && load.cooled_s < 0)
-    *bits = (*bits & ~(count_t)nvmlClocksEventReasonGpuIdle) | load.reasons;
+  if (!loaded(gpu, &load) || load.cooled_s >= 0) return true;
+  count_t own = scenario_count_or(gpu, "under_load.clock_event_reasons", 0);
+  *bits = (*bits & ~(count_t)nvmlClocksEventReasonGpuIdle) | load.reasons | own;
   return true;
 }

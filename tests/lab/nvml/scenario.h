@@ -48,6 +48,7 @@ nvmlReturn_t put_text(const char *text, char *out, unsigned size);
 
 /* A number after the load model (load.c): what changes while the GPU works. */
 bool live_number(int gpu, const char *key, double *out);
+bool live_count(int gpu, const char *key, count_t *out);
 bool live_reasons(int gpu, count_t *bits);
 
 /* Handles, and NVML's initialization. */

@@ -27,7 +27,8 @@ ALIKE = {"name": "A", "board_id": "1"}
 def node(*figures: Any, gpus: list[dict[str, Any]] | None = None, **load: Any) -> FakeNode:
     """Return a node whose GPUs told these columns of power."""
     told = [None if figure is None else {"series": {"power_w": figure}} for figure in figures]
-    return FakeNode({"gpus": gpus or [ALIKE] * len(figures), "load": {"gpus": told, **load}})
+    says = {"gpu": {"compute_processes": []}, "load": {"gpus": told, **load}}
+    return FakeNode({"gpus": gpus or [ALIKE] * len(figures), **says})
 
 
 def loaded(power: Any, **load: Any) -> Loaded:

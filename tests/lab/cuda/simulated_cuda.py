@@ -1,0 +1,180 @@
+"""The part of ``torch.cuda`` that the load uses, over a simulated GPU.
+
+A tensor on ``cuda:0`` has the shape it was asked for, and holds a corner of its elements only: what
+is computed is computed for real there, in the real format, so products have bits that can differ.
+How long it takes is what the whole of it would take the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import simulated_gpu
+
+CUDA_VERSION = "12.8"
+EDGE = 8
+INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+class Tensor:
+    """Memory of the GPU, or pinned memory of the host."""
+
+    def __init__(self, corner: Any, shape: Sequence[int], pinned: bool = False) -> None:
+        self.corner = corner
+        self.shape = tuple(shape)
+        self.pinned = pinned
+        self.product_of: tuple[Tensor, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * self.element_size()
+
+    def element_size(self) -> int:
+        return int(self.corner.element_size())
+
+    def like(self, corner: Any) -> Tensor:
+        return Tensor(corner, self.shape, self.pinned)
+
+    def copy_(self, other: Tensor, non_blocking: bool = False) -> Tensor:
+        gpu = simulated_gpu.gpu()
+        if self.pinned:
+            gpu.transfer(self.size_bytes, "from_device_share")
+        elif other.pinned:
+            gpu.transfer(self.size_bytes, "to_device_share")
+        else:
+            gpu.copy(self.size_bytes)
+        self.corner.copy_(other.corner)
+        return self
+
+    def zero_(self) -> Tensor:
+        self.corner.zero_()
+        return self
+
+    def view(self, dtype: Any) -> Tensor:
+        return self.like(self.corner.view(dtype))
+
+    def __ne__(self, other: object) -> Any:
+        assert isinstance(other, Tensor)
+        simulated_gpu.gpu().copy(self.size_bytes)
+        return self.like(self.corner != other.corner)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iadd__(self, other: Tensor) -> Tensor:
+        self.corner += other.corner
+        return self
+
+    def any(self) -> Tensor:
+        return Tensor(self.corner.any(), ())
+
+    def sum(self, dim: int, dtype: Any) -> Tensor:
+        rest = [edge for place, edge in enumerate(self.shape) if place != dim]
+        return Tensor(self.corner.sum(dim=dim, dtype=dtype), rest)
+
+    def item(self) -> Any:
+        _wait()
+        return self.corner.item()
+
+    def tolist(self) -> Any:
+        _wait()
+        return self.corner.tolist()
+
+    def flip(self, torch: ModuleType) -> None:
+        """Flip the lowest bit of one element."""
+        self.corner.view(getattr(torch, INTEGERS[self.element_size()]))[3, 5] ^= 1
+
+
+class Event:
+    """A point in the queue of work."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
+        self._at_s = 0.0
+
+    def record(self) -> None:
+        self._at_s = simulated_gpu.gpu().clock.done_s
+
+    def synchronize(self) -> None:
+        simulated_gpu.gpu().clock.wait(self._at_s)
+
+    def elapsed_time(self, end: Event) -> float:
+        return (end._at_s - self._at_s) * 1e3
+
+
+def install(torch: ModuleType) -> None:
+    """Let this torch have CUDA."""
+    torch.version.cuda = CUDA_VERSION
+    for name in ("empty", "zeros", "randn"):
+        setattr(torch, name, _maker(getattr(torch, name)))
+    torch.empty_like = _empty_like(torch.empty_like)
+    torch.mm = _mm(torch, torch.mm)
+    torch.Generator = _generator(torch.Generator)
+    torch.cuda.is_available = lambda: bool(simulated_gpu.visible())
+    torch.cuda.device_count = lambda: len(simulated_gpu.visible())
+    torch.cuda.set_device = lambda device: simulated_gpu.gpu()
+    torch.cuda.get_device_properties = _properties
+    torch.cuda.mem_get_info = lambda device=None: simulated_gpu.gpu().memory_bytes()
+    torch.cuda.synchronize = lambda device=None: _wait()
+    torch.cuda.Event = Event
+
+
+def _wait() -> None:
+    clock = simulated_gpu.gpu().clock
+    clock.wait(clock.done_s)
+
+
+def _properties(device: object) -> SimpleNamespace:
+    gpu = simulated_gpu.gpu()
+    major, minor = gpu.capability
+    processors = gpu.says["processors"]
+    return SimpleNamespace(major=major, minor=minor, multi_processor_count=processors)
+
+
+def _on_gpu(device: object) -> bool:
+    return str(device).startswith("cuda")
+
+
+def _maker(real: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*size: Any, **how: Any) -> Any:
+        pinned = how.pop("pin_memory", False)
+        if not pinned and not _on_gpu(how.get("device")):
+            return real(*size, **how)
+        how.pop("device", None)
+        shape = size[0] if isinstance(size[0], Sequence) else size
+        corner = real([min(edge, EDGE) for edge in shape], **how)
+        return Tensor(corner, shape, pinned)
+
+    return make
+
+
+def _empty_like(real: Callable[..., Any]) -> Callable[..., Any]:
+    def make(other: Any, **how: Any) -> Any:
+        return other.like(real(other.corner)) if isinstance(other, Tensor) else real(other, **how)
+
+    return make
+
+
+def _mm(torch: ModuleType, real: Callable[..., Any]) -> Callable[..., Any]:
+    def multiply(left: Any, right: Any, *, out: Any = None) -> Any:
+        if not isinstance(out, Tensor):
+            return real(left, right, out=out)
+        wrong = simulated_gpu.gpu().multiply(2.0 * math.prod(left.shape) * right.shape[1])
+        # The same product is the same again: it is worked out once, and after a wrong one.
+        if [*map(id, out.product_of)] != [id(left), id(right)]:
+            real(left.corner, right.corner, out=out.corner)
+        out.product_of = () if wrong else (left, right)
+        if wrong:
+            out.flip(torch)
+        return out
+
+    return multiply
+
+
+def _generator(real: type) -> type:
+    class Generator(real):  # type: ignore[misc]
+        def __new__(cls, device: object = "cpu") -> Any:
+            return real("cpu" if _on_gpu(device) else device)
+
+    return Generator

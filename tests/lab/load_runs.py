@@ -1,0 +1,124 @@
+"""The checks of the load on a simulated node, run by the payload itself and judged."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hwcheck.expectations import expectations
+from hwcheck.host_vars import HostVars
+from hwcheck.judge.judge import judge
+from hwcheck.judge.records import Finding, worst
+from hwcheck.node import checks
+from hwcheck.node.load.records import LoadRun
+from hwcheck.recommend.actions import advise
+from hwcheck.recommend.records import Action
+from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.schema_check import schema_problem
+from hwcheck.series import unpack
+from hwcheck.wire import Deframer, Report, Request, to_dict
+from tests.lab.loads import LoadedNode
+
+CHECKS = tuple(
+    sorted(name for name, check in checks.load().items() if check.load and not check.legs)
+)
+LOAD_S = 14.0
+"""What is read once a second is wanted five times in the second half of the load."""
+TIME_LIMIT_S = 300
+TOKEN = "0123abcd"
+
+# As `python payload.pyz < request.json`, with a load lock of its own: the nodes share a machine.
+START = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+from hwcheck.node import load_lock
+load_lock.NAME = chr(0) + sys.argv[2]
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of one node."""
+
+    report: Report
+    load: LoadRun
+    findings: tuple[Finding, ...]
+    actions: tuple[Action, ...]
+
+    def complaints(self) -> dict[str, str]:
+        """Return all that is no pass: the worst outcome by check and subject."""
+        found: dict[str, list[str]] = {}
+        for each in self.findings:
+            found.setdefault(f"{each.check} {each.subject}", []).append(each.outcome)
+        return {of: worst(said) for of, said in found.items() if worst(said) != "pass"}
+
+    def outcome(self, check: str) -> str:
+        """Return the worst outcome of a check; empty where it does not apply."""
+        said = [each.outcome for each in self.findings if each.check == check]
+        return worst(said) if said else ""
+
+
+def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) -> Loaded:
+    """Load a node that is written to a new folder, and judge it by itself.
+
+    ``root`` is the tree of a node like it that was installed before.
+    """
+    environment, variables = node.install(folder, root)
+    request = Request(
+        token=TOKEN,
+        checks=CHECKS,
+        load_s=LOAD_S,
+        host_root=str(variables["hwcheck_host_root"]),
+        expect=_declared(node),
+        torch_python=str(variables["hwcheck_torch_python"]),
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(zipped), str(folder)],
+        input=json.dumps(to_dict(request)).encode(),
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        timeout=TIME_LIMIT_S,
+    )
+    assert done.returncode == 0, f"{node.name}: {done.stderr.decode()}"
+    frames, _ = Deframer(TOKEN).feed(done.stdout)
+    assert schema_problem(frames[-1]["report"], "report") == ""
+    report = Report.from_dict(frames[-1]["report"])
+    series = [frame["series"] for frame in frames if frame["kind"] == "series"]
+    assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
+    assert schema_problem(series[0], "series") == ""
+    return _judged(node, report, unpack(series[0]))
+
+
+def _declared(node: LoadedNode) -> dict[str, Any]:
+    variables = {f"hwcheck_{name}": value for name, value in node.scenario.expect.items()}
+    return expectations(HostVars(node.name, variables, node.scenario.name))
+
+
+def _judged(node: LoadedNode, report: Report, load: LoadRun) -> Loaded:
+    plan = HostPlan(node.name, "127.0.0.1", _declared(node))
+    meta = RunMeta(id="load", started="", checks=CHECKS, hosts=(plan,))
+    run = Run(Path(), meta, (HostRecord(node.name, "reported", report=report),))
+    judgement = judge(run)
+    return Loaded(report, load, tuple(judgement.findings), advise(run, judgement).actions)
+
+
+def largest_gap_s(load: LoadRun) -> float:
+    """Return the longest time without a sample while the GPUs worked."""
+    inside = [at_s for at_s in load.series.time_s if 0 < at_s < load.load_end_s]
+    return max(late - early for early, late in pairwise([0.0, *inside, load.load_end_s]))
+
+
+def told(
+    load: LoadRun, quantity: str, subject: str, begin_s: float, end_s: float = math.inf
+) -> list[float]:
+    """Return what a GPU told of a quantity from a time on, and until another."""
+    pairs = zip(load.series.time_s, load.series.columns[subject][quantity], strict=True)
+    return [value for at_s, value in pairs if value is not None and begin_s <= at_s <= end_s]

@@ -1,0 +1,155 @@
+"""What LiveNode loads: once, alone, and not while somebody works on the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from hwcheck.node import load_lock
+from hwcheck.node.check import CouldNotMeasure, Node, Remedy, check
+from hwcheck.node.collective import launch as collective
+from hwcheck.node.live import LiveNode
+from hwcheck.node.load import launch, run
+from hwcheck.node.load.records import GpuWork, LoadRun
+from hwcheck.node.load.run import Times
+from hwcheck.node.load.spec import BurnSpec
+from hwcheck.node.main import run_check
+from hwcheck.wire import Leg, Sample
+from tests.node.live_nodes import ADDRESSES, live_node
+from tests.node.roots import Root
+
+
+class Burn:
+    """A burn that is at work at once, or cannot be started."""
+
+    backend = "cuda"
+    made: ClassVar[list[Burn]] = []
+
+    def __init__(self, spec: BurnSpec, python: str, payload: str) -> None:
+        self.spec, self.library = spec, ""
+        Burn.made.append(self)
+
+    def start(self) -> None:
+        with pytest.raises(load_lock.BusyError), load_lock.held():
+            raise AssertionError("the load does not hold the lock")
+        if self.spec.gpus[0].uuid == "GPU-none":
+            raise CouldNotMeasure("no torch")
+        self.library = "torch 2.8.0"
+
+    def stop(self) -> tuple[GpuWork, ...]:
+        return (GpuWork("gpu0", "bf16", 8192, 1000),)
+
+    def problem(self) -> str:
+        return ""
+
+    def give_up(self, why: str) -> None:
+        raise AssertionError(why)
+
+
+Loading = Callable[..., LiveNode]
+
+
+@pytest.fixture
+def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
+    root = Root(tmp_path)
+    root.write("proc/meminfo", "MemAvailable: 4 kB\n")
+    root.device(ADDRESSES[0])
+    monkeypatch.setattr(Burn, "made", [])
+    monkeypatch.setattr(launch, "Burn", Burn)
+    monkeypatch.setattr(run, "times", lambda request, gpus: Times(0.0, 0.0, 0.0))
+
+    def node(uuid: str, pids: Sequence[int] = (), **request: Any) -> LiveNode:
+        gpu = {"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}
+        made = live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": list(pids)}]}, **request)
+        made._nvml.sampled = list  # type: ignore[method-assign]
+        return made
+
+    return node
+
+
+def test_the_load_runs_once_and_is_handed_on_once(loading: Loading) -> None:
+    node, recorded = loading("GPU-aaaa"), list[LoadRun]()
+    node._recorded = recorded.append
+    assert node.reported_under_load() is None
+    load = node.load()
+    assert node.load() is load
+    assert recorded == [load]
+    assert (len(Burn.made), load.work[0].products) == (1, 1000)
+    assert Burn.made[0].spec.gpus[0].uuid == "GPU-aaaa"
+    assert node.reported_under_load() is not None
+
+
+def test_a_load_that_cannot_be_run_is_not_tried_again(
+    loading: Loading,
+) -> None:
+    node, recorded = loading("GPU-none"), list[LoadRun]()
+    node._recorded = recorded.append
+    for _ in range(2):
+        with pytest.raises(CouldNotMeasure, match="no torch"):
+            node.load()
+    assert (len(Burn.made), recorded) == (1, [])
+    assert node.reported_under_load() is None, "nothing was loaded"
+
+
+def test_what_begins_after_the_load_takes_nothing_from_what_it_showed(loading: Loading) -> None:
+    node = loading("GPU-aaaa")
+    asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(products)
+    first = run_check(asked, node)
+    node._nvml = loading("GPU-aaaa", [7])._nvml
+    assert node.busy() == "gpu0 is in use by process 7"
+    with load_lock.held():
+        second = run_check(asked, node)
+    assert (first.state, second.state) == ("done", "done")
+    assert first.samples == second.samples == (Sample("products", 1000),)
+
+
+def products(node: Node) -> Iterator[Sample]:
+    """Say what the load did."""
+    yield Sample("products", sum(work.products for work in node.load().work))
+
+
+def legs(node: Node) -> Iterator[Leg]:
+    """Time a collective."""
+    yield from node.legs("all_reduce")
+
+
+@pytest.mark.parametrize("function", [products, legs])
+@pytest.mark.parametrize("force", [False, True])
+def test_only_force_loads_a_node_at_work(
+    loading: Loading,
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[[Node], Iterator[Sample | Leg]],
+    force: bool,
+) -> None:
+    monkeypatch.setattr(collective, "run_legs", held_legs)
+    node = loading("GPU-aaaa", [7], force=force)
+    asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(function)
+    result = run_check(asked, node)
+    assert result.state == ("done" if force else "busy")
+    assert result.reason == ("" if force else "gpu0 is in use by process 7")
+    assert bool(result.samples or result.legs) == force
+    assert (node.reported_under_load() is not None) == force
+    with load_lock.held():  # it is free again
+        result = run_check(asked, loading("GPU-aaaa", force=force))
+    assert (result.state, result.samples, result.legs) == ("busy", (), ())
+    assert result.reason == "another hwcheck is loading this node"
+
+
+def held_legs(*_: object) -> Iterator[Leg]:
+    with pytest.raises(load_lock.BusyError), load_lock.held():
+        raise AssertionError("the legs do not hold the lock")
+    yield Leg("all_reduce", "default", "nccl", 2, "done")
+
+
+def test_a_refused_load_is_refused_to_every_check(loading: Loading) -> None:
+    node = loading("GPU-aaaa", [7])
+    with pytest.raises(load_lock.BusyError, match="process 7"):
+        node.load()
+    node._nvml = loading("GPU-aaaa")._nvml
+    assert node.busy() == ""
+    with pytest.raises(load_lock.BusyError, match="process 7"):
+        node.load()
+    assert node.reported_under_load() is None

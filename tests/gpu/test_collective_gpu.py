@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
-from hwcheck.wire import Leg, Request
+from hwcheck.wire import COLLECTIVES, DTYPES, Leg, Request
 from tests.node.collective import faulty
 
 torch = pytest.importorskip("torch")
@@ -22,29 +23,28 @@ pytestmark = [
 ROOT = str(Path(launch.__file__).parents[3])
 
 
-def two_ranks(*legs: LegPlan, **changes: float) -> Spec:
+def two_ranks(*legs: LegPlan, **changes: Any) -> Spec:
     """Two ranks on one card, over sockets: each all_reduce takes milliseconds at any size."""
-    orders: dict[str, float] = {"budget_s": 90.0, "grace_s": 60.0, **changes}
+    orders = {"budget_s": 90.0, "grace_s": 60.0, "collectives": ("all_reduce",), **changes}
     return Spec(
-        collective="all_reduce",
         ranks=2,
         gpus=1,
         one_gpu=True,
         memory_available_bytes=0,
         legs=legs,
         max_bytes=4 * MIB,
-        **orders,  # type: ignore[arg-type]
+        **orders,
     )
 
 
 def drive(spec: Spec) -> dict[str, Leg]:
     legs = launch.drive(spec, sys.executable, ROOT, lambda text: None)
-    return {leg.leg: leg for leg in legs}
+    return {leg.leg if len(spec.legs) > 1 else leg.collective: leg for leg in legs}
 
 
 def test_one_rank() -> None:
     request = Request("t", ("all_reduce",), budget_s=45.0)
-    found = list(launch.run_legs(request, ROOT, "all_reduce", 1, 0, lambda text: None))
+    found = list(launch.run_legs(request, ROOT, 1, 0, lambda text: None, LEGS))
     assert [(leg.leg, leg.state, leg.reason) for leg in found] == [
         (plan.name, "done", "") for plan in LEGS
     ]
@@ -57,7 +57,7 @@ def test_one_rank() -> None:
 
 
 def test_two_ranks_on_one_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    leg = drive(two_ranks(LegPlan("net", {"NCCL_SHM_DISABLE": "1"})))["net"]
+    leg = drive(two_ranks(LEGS[2]))["all_reduce"]
     assert (leg.state, leg.reason) == ("done", "")
     assert [size.size_bytes for size in leg.sizes] == [MIB, 2 * MIB, 4 * MIB]
     for size in leg.sizes:
@@ -67,6 +67,24 @@ def test_two_ranks_on_one_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     log = capsys.readouterr().err
     assert "-- log of leg net" in log
     assert "via NET/Socket" in log
+    assert leg.transport["NET/Socket"] > 0
+    assert "AllReduce" in str(leg.transport["algorithms"])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_collective_is_verified_on_the_gpu(dtype: str) -> None:
+    found = drive(two_ranks(LEGS[2], collectives=COLLECTIVES, dtype=dtype, turns=2))
+    assert list(found) == list(COLLECTIVES)
+    for leg in found.values():
+        assert (leg.state, leg.reason) == ("done", "")
+        assert all(size.all_wrong == 0 for size in leg.sizes)
+        assert leg.sizes[-1].passes == 2
+
+
+def test_a_leg_that_went_another_way_is_not_engaged() -> None:
+    leg = drive(two_ranks(LegPlan("p2p_sys", {"NCCL_P2P_LEVEL": "SYS"})))["all_reduce"]
+    assert leg.state == "not_engaged"
+    assert leg.reason == "NCCL used NET, not P2P"
 
 
 def test_a_hang_is_killed_and_the_gpu_is_usable_afterwards(
@@ -82,12 +100,12 @@ def test_a_hang_is_killed_and_the_gpu_is_usable_afterwards(
 
 def test_corruption_on_the_gpu_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "BOOT", faulty.boot())
-    leg = drive(two_ranks(LegPlan("corrupt", {"FAULT": "corrupt"})))["corrupt"]
+    leg = drive(two_ranks(LegPlan("corrupt", {"FAULT": "corrupt"})))["all_reduce"]
     assert leg.state == "done"
     assert [size.wrong for size in leg.sizes] == [0, 2, 2]
 
 
 def test_a_rank_that_dies_fails_the_leg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "BOOT", faulty.boot())
-    leg = drive(two_ranks(LegPlan("leave", {"FAULT": "leave"})))["leave"]
+    leg = drive(two_ranks(LegPlan("leave", {"FAULT": "leave"})))["all_reduce"]
     assert (leg.state, leg.reason) == ("failed", "rank 1 exited with code 7")

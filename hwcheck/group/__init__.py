@@ -1,0 +1,1 @@
+"""Collectives over several hosts: pairs, the whole set, rails; who is to blame."""

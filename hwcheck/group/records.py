@@ -1,0 +1,155 @@
+"""``group.json`` of a run folder: what was run over several hosts, and who is suspected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from hwcheck.errors import UsageError
+from hwcheck.files import replace_text, writing_to
+from hwcheck.group.outcome import Outcome, Suspect
+from hwcheck.wire import to_json
+
+FORMAT = 1
+FILE = "group.json"
+SCOPES = ("pairs", "all", "rails")
+
+
+@dataclass(frozen=True)
+class Size:
+    """One message size over all hosts of a run: times in us, bandwidths in 1e9 B/s.
+
+    Each iteration's time is that of the slowest rank; ``best_gbps`` is the fastest iteration's
+    busbw, the other figures are the median's. ``wrong`` counts elements over all ranks.
+    """
+
+    size_bytes: int
+    iterations: int
+    time_us: float
+    spread: float
+    algbw_gbps: float
+    busbw_gbps: float
+    best_gbps: float
+    wrong: int
+
+
+@dataclass(frozen=True)
+class GroupRun:
+    """One collective over some hosts. ``state`` is done, hang or failed.
+
+    ``why`` is what the run is for: a scope, or ``split`` and ``again`` of a search. Those of one
+    ``round`` ran at the same time. ``blamed`` are suspects that the run itself shows; ``logs`` the
+    last lines and stacks by host, where it did not end well.
+    """
+
+    why: str
+    round: int
+    hosts: tuple[str, ...]
+    collective: str
+    ranks: int
+    state: str
+    reason: str = ""
+    library: str = ""
+    sizes: tuple[Size, ...] = ()
+    blamed: tuple[Suspect, ...] = ()
+    left_over: tuple[str, ...] = ()
+    logs: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the search for a culprit goes by: the largest size."""
+        if self.state != "done":
+            return Outcome(self.state)
+        if any(size.wrong for size in self.sizes):
+            return Outcome("wrong")
+        if not self.sizes:
+            return Outcome("failed")
+        return Outcome("ok", self.sizes[-1].busbw_gbps, self.sizes[-1].best_gbps)
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """Everything that was run over several hosts.
+
+    ``absent`` are hosts that took no part, or not to the end, each with the reason;
+    ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
+    must know. ``finished`` is false while it goes on, and where it was cut short.
+    """
+
+    scopes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    backend: str = ""
+    runs: tuple[GroupRun, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    finished: bool = False
+    format: int = FORMAT
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GroupRecord:
+        """Rebuild from the (schema-checked) content of ``group.json``."""
+        rest = dict(data)
+        rest["runs"] = tuple(_run(run) for run in rest["runs"])
+        rest["suspects"] = _suspects(rest["suspects"])
+        for name in ("scopes", "hosts", "unresolved", "notes"):
+            rest[name] = tuple(rest[name])
+        return cls(**rest)
+
+
+def write_group(folder: Path, record: GroupRecord) -> None:
+    """Write ``group.json`` into a run folder. Raises DiskError."""
+    with writing_to(folder):
+        replace_text(folder / FILE, to_json(record) + "\n")
+
+
+def read_group(folder: Path) -> GroupRecord | None:
+    """Read ``group.json``; None where the run was over single hosts only. Raises UsageError."""
+    file = folder / FILE
+    if not file.exists():
+        return None
+    try:
+        data = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"damaged run folder: {file}: not JSON ({error})") from None
+    problem = schema_problem(data, "group")
+    if problem:
+        raise UsageError(f"damaged run folder: {file}: {problem}")
+    return GroupRecord.from_dict(data)
+
+
+def schema_problem(data: Any, name: str) -> str:
+    """Return what breaks a definition of ``schema/group.schema.json`` in one line, or nothing."""
+    error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
+    if error is None:
+        return ""
+    where = "/".join(str(part) for part in error.absolute_path) or "top level"
+    return f"{where}: {error.message[:200]}"
+
+
+def _run(data: Mapping[str, Any]) -> GroupRun:
+    rest = dict(data)
+    rest["sizes"] = tuple(Size(**size) for size in rest["sizes"])
+    rest["blamed"] = _suspects(rest["blamed"])
+    rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), tuple(rest["left_over"])
+    return GroupRun(**rest)
+
+
+def _suspects(data: Any) -> tuple[Suspect, ...]:
+    return tuple(Suspect(tuple(s["hosts"]), s["kind"], tuple(s["evidence"])) for s in data)
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    text = resources.files("hwcheck").joinpath("schema/group.schema.json").read_text("utf-8")
+    definitions = json.loads(text)["$defs"]
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})

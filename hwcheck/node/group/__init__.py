@@ -1,0 +1,1 @@
+"""One host's part in collectives over several hosts."""

@@ -1,0 +1,48 @@
+"""Which interface of this host leads to the other hosts, and its address."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from typing import Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure
+
+SIOCGIFADDR = 0x8915  # linux/sockios.h
+ANY_PORT = 9
+ADVICE = "set hwcheck_interface to the one that leads to the other hosts"
+
+
+def own_place(interface: str, toward: str) -> Tuple[str, str]:
+    """Return the interface and its IPv4 address: ``interface``, or that of the route to a host.
+
+    ``toward`` is a name or an address. Nothing is sent to it. Raises CouldNotMeasure.
+    """
+    if interface:
+        address = _address_of(interface)
+        if address is None:
+            raise CouldNotMeasure("hwcheck_interface: %s has no IPv4 address here" % interface)
+        return interface, address
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((toward, ANY_PORT))
+            address = probe.getsockname()[0]
+    except OSError as error:
+        words = (toward[:100], error.strerror or error, ADVICE)
+        raise CouldNotMeasure("no route to %s (%s): %s" % words) from None
+    for _, name in socket.if_nameindex():
+        if _address_of(name) == address:
+            return name, str(address)
+    raise CouldNotMeasure("no interface has %s as its first address: %s" % (address, ADVICE))
+
+
+def _address_of(interface: str) -> Optional[str]:
+    """Return the first IPv4 address of an interface; None where it has none (netdevice(7))."""
+    request = struct.pack("256s", interface.encode("utf-8")[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            answer = fcntl.ioctl(any_socket.fileno(), SIOCGIFADDR, request)
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])

@@ -1,0 +1,110 @@
+"""What one rank of an order does: meet the others, measure and verify every size."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Tuple
+
+from hwcheck.node.collective import operation, pattern, runtime
+from hwcheck.node.collective.runtime import dist, torch
+from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.work import Work
+from hwcheck.node.group import store as stores
+from hwcheck.node.group.calls import Calls
+from hwcheck.node.group.order import Order
+
+BEYOND_S = 60.0  # the launcher sees a hang before torch does
+EXCHANGE_BYTES = 1024 * 1024
+EXCHANGE_RANKS = 64  # every two of them set up a connection
+DTYPE = "float"
+
+Send = Callable[[Dict[str, Any]], None]
+
+
+class Large(pattern.Pattern):
+    """Data that can be verified for 1365 ranks: their summands weigh 1 or 2, not their number."""
+
+    MAX_RANKS = 1365  # 8191 x 1.5 x ranks must stay below 2^24, where fp32 holds every integer
+
+    def summand(self, rank: int, chunk: int, round_: int) -> Any:
+        """See Pattern."""
+        return super().summand(rank % 2, chunk, round_)
+
+    def total(self, chunk: int, round_: int) -> Any:
+        """See Pattern."""
+        return super().summand(0, chunk, round_) * (self.ranks + self.ranks // 2)
+
+
+def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> None:
+    """Run one rank and send what came of each size; the controller puts the hosts together."""
+    rank, world = order.rank0 + index, order.world
+    device = runtime.device(spec, order.devices[index])
+    calls.begin(index)  # to meet is the first step: a rank that never does it is behind the others
+    timeout_s = order.deadline_s + BEYOND_S
+    store = stores.connect(*order.store, "order/%d" % order.id, timeout_s)
+    dist.init_process_group(
+        spec.backend,
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=timeout_s),
+    )
+    send({"kind": "joined", "library": device.library()})
+    wrong = 0
+    for place, size in enumerate(order.sizes):
+        times_us, found = measure(order, device, rank, size, 2 * place, lambda: calls.begin(index))
+        send({"kind": "size", "size_bytes": size, "times_us": times_us, "wrong": found})
+        wrong += found
+    if stores.together(store, "wrong", world, wrong) and world <= EXCHANGE_RANKS:
+        send({"kind": "exchange", "rank": rank, "wrong_from": exchange(device.name, rank, world)})
+    send({"kind": "done", "stop": ""})
+    stores.together(store, "left", world)
+
+
+def measure(
+    order: Order, device: Any, rank: int, size_bytes: int, round_: int, begun: Callable[[], None]
+) -> Tuple[List[float], int]:
+    """Return the times of one size (us) and the wrong elements of two runs around them.
+
+    ``begun`` is called as each collective begins. Raises ValueError where so many ranks cannot be
+    verified.
+    """
+    chosen = operation.load(order.collective)
+    many = order.world > chosen.max_ranks and order.collective == "all_reduce"
+    most = Large.MAX_RANKS if many else chosen.max_ranks
+    if order.world > most:
+        raise ValueError("%s verifies up to %d ranks" % (order.collective, most))
+    data = (Large if many else pattern.Pattern)(DTYPE, order.world, device.name)
+    work = Work(chosen, size_bytes, rank, data, device.name)
+
+    def timed() -> None:
+        begun()
+        work.run()
+
+    begun()
+    wrong = work.verified(round_)
+    times_us = device.time_us(timed, order.warmups, order.iterations)
+    begun()
+    return times_us, wrong + work.verified(round_ + 1)
+
+
+def exchange(device: str, rank: int, world: int) -> Dict[str, int]:
+    """Send data to every other rank directly; return the wrong elements by who sent them.
+
+    A collective mixes what all ranks send, so its outcome does not say whose data was wrong.
+    """
+    data = pattern.Pattern(DTYPE, world, device)
+    elements = EXCHANGE_BYTES // data.dtype.itemsize
+    mine, theirs = (torch.empty(elements, dtype=data.dtype, device=device) for _ in range(2))
+    wrong = {}
+    for step in range(1, world):
+        to, source = (rank + step) % world, (rank - step) % world
+        pattern.fill(mine, data.copied(rank, step))
+        theirs.zero_()
+        moves = [dist.P2POp(dist.isend, mine, to), dist.P2POp(dist.irecv, theirs, source)]
+        for move in dist.batch_isend_irecv(moves):
+            move.wait()
+        found = pattern.count_wrong(theirs, data.copied(source, step))
+        if found:
+            wrong[str(source)] = found
+    return wrong

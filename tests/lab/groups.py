@@ -1,0 +1,63 @@
+"""A group over the hosts of a lab, as ``validate --scope`` makes it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hwcheck import payload
+from hwcheck.connect.connector import Connector
+from hwcheck.group.members import Members
+from hwcheck.group.orders import GLOO, Sizing
+from hwcheck.group.records import GroupRecord
+from hwcheck.group.session import Session
+from hwcheck.inventory import Host
+from hwcheck.phases import Deadlines
+from hwcheck.wire import Request
+
+RATE, FIFTH = "200mbit", "40mbit"
+QUICK = replace(GLOO, start_s=10.0, floor_gbps=0.001)
+SILENCE_S = 8.0
+
+
+def python_with_torch(hosts: Sequence[Host]) -> list[Host]:
+    """Let every host use the interpreter that runs the tests."""
+    return [replace(host, python=sys.executable) for host in hosts]
+
+
+def opened(
+    hosts: Sequence[Host], folder: Path, torch_python: Mapping[str, str] | None = None
+) -> Members:
+    """Return a group of these hosts, to be entered; their logs go to the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    connector = Connector(replace(Deadlines(), silence_s=SILENCE_S), threading.Event())
+    connector.prepare(hosts)
+    requests = {
+        host.name: Request("", (), torch_python=(torch_python or {}).get(host.name, ""))
+        for host in hosts
+    }
+
+    def log(name: str, text: str) -> None:
+        with (folder / f"{name}.log").open("a") as stream:
+            stream.write(text)
+
+    return Members(hosts, requests, payload.build(), connector, log)
+
+
+def run_group(
+    hosts: Sequence[Host],
+    folder: Path,
+    scopes: Sequence[str],
+    *,
+    sizing: Sizing = QUICK,
+    torch_python: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    entered: Callable[[Members], None] = lambda members: None,
+) -> GroupRecord:
+    """Run the scopes; ``entered`` is called when every host is ready or lost."""
+    with opened(hosts, folder, torch_python) as members:
+        entered(members)
+        return Session(members, scopes, folder, say, sizing).run()

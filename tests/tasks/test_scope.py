@@ -1,0 +1,92 @@
+"""``--scope``, as its user gives it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.group.records import GroupRecord, read_group, write_group
+from hwcheck.tasks.scope import scopes
+from tests.tasks.test_validate import hwcheck, the_run
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        (None, ("node",)),
+        ("node", ("node",)),
+        ("all, pairs", ("pairs", "all")),
+        ("rails,node", ("node", "rails")),
+    ],
+)
+def test_scopes(text: str | None, chosen: tuple[str, ...]) -> None:
+    assert scopes(text) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("pair", "--scope pair: no such scope; did you mean pairs?"),
+        (" , ", "--scope ' , ' names no scope; leave --scope out to measure each node"),
+    ],
+)
+def test_a_scope_that_is_none(text: str, problem: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        scopes(text)
+    assert str(refusal.value) == problem
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """An inventory of one host, which is no group."""
+    file = tmp_path / "cluster.yml"
+    file.write_text(
+        "all:\n  hosts:\n    node01:\n      ansible_connection: local\n"
+        '      ansible_python_interpreter: "{{ ansible_playbook_python }}"\n'
+    )
+    return file
+
+
+def test_one_host_is_not_proven_by_a_scope_over_several(alone: Path) -> None:
+    folder = alone.parent
+    done = hwcheck(folder, "validate", "--hosts", str(alone), "--scope", "pairs", "--json")
+    assert done.returncode == 3, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["group"]["scopes"] == ["pairs"]
+    assert "fewer than two hosts took part" in summary["host_results"][0]["reason"]
+    record = read_group(the_run(folder))
+    assert record is not None
+    assert (record.runs, record.finished) == ((), True)
+
+
+def test_without_a_scope_there_is_no_group(alone: Path) -> None:
+    folder = alone.parent
+    done = hwcheck(folder, "validate", "--hosts", str(alone), "--only", "kernel", "--json")
+    assert "group" not in json.loads(done.stdout)
+    assert read_group(the_run(folder)) is None
+
+
+def test_a_damaged_group_ends_a_report_with_one_line(alone: Path) -> None:
+    folder = alone.parent
+    hwcheck(folder, "validate", "--hosts", str(alone), "--only", "kernel")
+    run = the_run(folder)
+    write_group(run, GroupRecord(("all",), ("node01",)))
+    assert hwcheck(folder, "report", str(run)).returncode == 3, "cut short, so not proven"
+    (run / "group.json").write_text("{}")
+    done = hwcheck(folder, "report", str(run))
+    assert done.returncode == 2
+    assert done.stderr.startswith("hwcheck: damaged run folder: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_the_flag_is_in_the_help() -> None:
+    program = Path(sys.executable).parent / "hwcheck"
+    done = subprocess.run(
+        [program, "--help", "validate"], capture_output=True, text=True, check=True
+    )
+    assert "--scope" in done.stdout

@@ -10,10 +10,13 @@ from typing import Any
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster, Host
 from hwcheck.results import HostPlan, RunMeta
-from hwcheck.wire import Request
+from hwcheck.wire import Request, Timing
 
-NODE_SETTINGS = {"torch_python", "host_root"}
+NODE_SETTINGS = {"torch_python", "nccl_tests_dir", "host_root", "interface"}
 """``hwcheck_`` variables that say how to measure; the others say what to expect."""
+
+ENGINES = ("torch", "nccl-tests")
+"""What times the collectives."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,15 @@ def make_plan(
     force: bool = False,
     timeout_s: float | None = None,
     duration_s: float | None = None,
+    timing: Timing | None = None,
+    engine: str = ENGINES[0],
     payload_sha256: str = "",
 ) -> Plan:
     """Plan a run of these checks on every host of the cluster.
 
-    ``duration_s`` is how long the load lasts, of the profile that lets itself be told. Raises
-    UsageError where that does not go with the profile or with ``timeout_s``.
+    ``timing`` is how collectives are timed, ``duration_s`` how long the load lasts, of the profile
+    that lets itself be told. Raises UsageError where that does not go with the profile or with
+    ``timeout_s``.
     """
     budget = PROFILES[profile]
     if duration_s is not None:
@@ -77,6 +83,7 @@ def make_plan(
             f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
             "give --duration less"
         )
+    timing = timing or Timing()
     hosts = tuple(HostPlan(host.name, host.address, _expected(host)) for host in cluster.hosts)
     meta = RunMeta(
         id="",
@@ -86,6 +93,7 @@ def make_plan(
         profile=profile,
         inventory=cluster.source,
         limit=limit,
+        timing=timing,
         payload_sha256=payload_sha256,
     )
     requests = {
@@ -99,10 +107,22 @@ def make_plan(
             torch_python=host.expect.get("torch_python", ""),
             host_root=host.expect.get("host_root", "/"),
             force=force,
+            timing=timing,
+            nccl_tests_dir=_nccl_tests_dir(host) if engine == "nccl-tests" else "",
         )
         for host in cluster.hosts
     }
     return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s)
+
+
+def _nccl_tests_dir(host: Host) -> str:
+    folder: str = host.expect.get("nccl_tests_dir", "")
+    if not folder:
+        raise UsageError(
+            f"--engine nccl-tests: {host.name} has no hwcheck_nccl_tests_dir; name the folder on "
+            "the node that has all_reduce_perf, or leave --engine out"
+        )
+    return folder
 
 
 def _lasting(profile: str, duration_s: float) -> Profile:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 PROTOCOL = 1
@@ -24,8 +25,14 @@ Value = Union[int, float, str, bool]
 # What became of one check on one node. Samples are judged in any state: a check that stops half
 # way ("could_not_measure") keeps what it had.
 RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
-# What became of one leg.
-LEG_STATES = ("done", "hang", "failed", "not_run")
+# What became of one leg. not_engaged: it did not use what it is to measure: its figures are none.
+LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")
+
+COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
+"""What can be timed; each is a check of that name. P2P is decided by the first two at least."""
+LEGS = ("default", "p2p_off", "net", "nvlink_only", "p2p_sys", "site")
+DTYPES = ("float", "bfloat16")
+"""By nccl-tests' names: fp32 and bf16."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,15 @@ class Sample:
     unit: str = ""
     subject: str = "node"
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Sample:
+        """Rebuild a sample from its (schema-checked) JSON object.
+
+        A run of a thousand hosts has millions, with few different names: each is kept once.
+        """
+        unit, subject = data.get("unit", ""), data.get("subject", "node")
+        return cls(intern(data["metric"]), data["value"], intern(unit), intern(subject))
+
 
 @dataclass(frozen=True)
 class SizeTiming:
@@ -46,6 +62,11 @@ class SizeTiming:
     rank's; ``time_us`` is the median, ``time_p95_us`` the 95th percentile, ``spread`` the
     inter-quartile range over the median. ``algbw_gbps`` and ``busbw_gbps`` are 1e9 bytes/s.
     ``wrong`` counts wrong elements over all ranks.
+
+    Timed in several ``passes``, between which other legs had their turn, ``time_us`` is the median
+    of their medians and ``pass_spread`` the largest less the smallest of these over it. Where a
+    collective runs out of place and in place, these are its figures out of place, and ``in_place``
+    has the others.
     """
 
     size_bytes: int
@@ -56,11 +77,31 @@ class SizeTiming:
     algbw_gbps: float
     busbw_gbps: float
     wrong: int
+    passes: int = 1
+    pass_spread: float = 0.0
+    in_place: Optional[SizeTiming] = None
+
+    @property
+    def all_wrong(self) -> int:
+        """Wrong elements out of place and in place."""
+        return self.wrong + (self.in_place.wrong if self.in_place else 0)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SizeTiming:
+        """Rebuild from its (schema-checked) JSON object."""
+        rest = dict(data)
+        if rest.get("in_place"):
+            rest["in_place"] = cls.from_dict(rest["in_place"])
+        return cls(**rest)
 
 
 @dataclass(frozen=True)
 class Leg:
-    """A collective timed under one environment; ``exercise`` marks gloo on the CPU."""
+    """A collective timed under one environment; ``exercise`` marks gloo on the CPU.
+
+    ``transport`` is what NCCL said of the way that the data went: connections by kind (``SHM``,
+    ``P2P/CUMEM``, ``NET/IB``), ``gdrdma``, ``nvls``, ``channels``, ``algorithms``, ``network``.
+    """
 
     collective: str
     leg: str
@@ -75,12 +116,14 @@ class Leg:
     notes: Tuple[str, ...] = ()
     log_tail: str = ""
     duration_s: float = 0.0
+    dtype: str = "float"
+    transport: Mapping[str, Value] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Leg:
         """Rebuild a leg from its (schema-checked) JSON object."""
         rest = dict(data)
-        rest["sizes"] = tuple(SizeTiming(**size) for size in rest.get("sizes", ()))
+        rest["sizes"] = tuple(SizeTiming.from_dict(size) for size in rest.get("sizes", ()))
         rest["notes"] = tuple(rest.get("notes", ()))
         return cls(**rest)
 
@@ -100,8 +143,31 @@ class CheckResult:
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
         """Rebuild a result from its (schema-checked) JSON object."""
         rest = dict(data)
-        rest["samples"] = tuple(Sample(**sample) for sample in rest.get("samples", ()))
+        rest["samples"] = tuple(map(Sample.from_dict, rest.get("samples", ())))
         rest["legs"] = tuple(Leg.from_dict(leg) for leg in rest.get("legs", ()))
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How collectives are timed: nccl-tests' -b -e -f -n -w -d, and under which legs.
+
+    No ``legs``: all that can differ on the node. Sizes are bytes.
+    """
+
+    legs: Tuple[str, ...] = ()
+    min_bytes: int = 1 << 20
+    max_bytes: int = 1 << 30
+    step_factor: int = 2
+    iterations: int = 20
+    warmups: int = 5
+    dtype: str = "float"
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Timing:
+        """Rebuild from its JSON object; raises TypeError when a key is unknown."""
+        rest = dict(data)
+        rest["legs"] = tuple(rest.get("legs", ()))
         return cls(**rest)
 
 
@@ -112,7 +178,7 @@ class Request:
     ``expect`` holds the inventory's expectations with the ``hwcheck_`` prefix removed
     (``{"gpus": 8}``); ``budget_s`` bounds the collectives of this visit together, ``load_s`` the
     load that heats the GPUs; without a sign of life on stdin for ``lifeline_s`` the payload ends
-    itself.
+    itself. With ``nccl_tests_dir`` the programs of nccl-tests in that folder time the collectives.
     """
 
     token: str
@@ -125,6 +191,8 @@ class Request:
     host_root: str = "/"
     force: bool = False
     lifeline_s: float = 30.0
+    timing: Timing = field(default_factory=Timing)
+    nccl_tests_dir: str = ""
     protocol: int = PROTOCOL
 
     @classmethod
@@ -132,6 +200,7 @@ class Request:
         """Rebuild a request; raises TypeError when a key is unknown or missing."""
         rest = dict(data)
         rest["checks"] = tuple(rest.get("checks", ()))
+        rest["timing"] = Timing.from_dict(rest.get("timing", {}))
         return cls(**rest)
 
 

@@ -69,4 +69,6 @@ def _leg_doubt(result: CheckResult, leg: Leg, known: Known) -> str:
     if leg.ranks != len(known.models):
         gpus = count(len(known.models), "GPU")
         return f"it ran on {count(leg.ranks, 'rank')}, and the node names {gpus}"
+    if leg.state == "not_engaged":
+        return f"it did not use what it is to measure: {line(leg.reason, 120)}"
     return leg_problem(leg, planned_env(leg.leg))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hwcheck.node.collective.spec import LEGS, MIB
+from hwcheck.node.collective.spec import LEGS, MIB, SITE, SOME_LEGS
 from hwcheck.results import HostRecord
 from hwcheck.text import binary_size, count, line
 from hwcheck.wire import Leg, SizeTiming
@@ -16,8 +16,10 @@ LEAST_DIFFERENCE = 0.10
 LEAST_ITERATIONS = 20
 """A size that was timed less often has no spread worth the name."""
 
-LEAST_BYTES = 64 * MIB
+LEAST_BYTES = 64 * MIB - 1024
 """Below this a figure is latency rather than bandwidth: it proves the data and no speed.
+
+64 MiB less what is lost where each of up to 63 ranks has a chunk of whole 16 bytes.
 
 A time is overhead + size / bandwidth (NVIDIA/nccl-tests, doc/PERFORMANCE.md). NCCL reckons 5.7 us
 for each of the 14 steps of a ring of 8 over PCIe (NVIDIA/nccl, src/graph/tuning.cc): 80 us, as long
@@ -50,8 +52,9 @@ class Comparison:
     """Two legs at one message size (bytes); busbw in 1e9 bytes/s.
 
     ``ratio`` is the other leg's busbw over the base leg's. ``spread`` is the sum of both relative
-    spreads (inter-quartile range over median): the middle halves of the two legs' times overlap
-    when the legs are nearer to each other than that.
+    spreads: the inter-quartile range over the median, or what the medians of a leg's turns differ
+    by where that is more. The middle halves of the two legs' times overlap when the legs are nearer
+    to each other than that.
     """
 
     size_bytes: int
@@ -84,9 +87,9 @@ class Comparison:
 def compare(base: Leg, other: Leg) -> Comparison | None:
     """Compare two legs at the largest message size that both timed.
 
-    Returns None when there is nothing to compare: another collective, backend or number of ranks,
-    no common size, or at the largest of them too few iterations or a busbw that cannot be (one
-    rank moves no data). A smaller size never stands in for it.
+    Returns None when there is nothing to compare: another collective, backend, type or number of
+    ranks, no common size, or at the largest of them too few iterations or a busbw that cannot be
+    (one rank moves no data). A smaller size never stands in for it.
     """
     if _kind(base) != _kind(other):
         return None
@@ -102,7 +105,7 @@ def compare(base: Leg, other: Leg) -> Comparison | None:
         base_busbw_gbps=first.busbw_gbps,
         other_busbw_gbps=second.busbw_gbps,
         ratio=second.busbw_gbps / first.busbw_gbps,
-        spread=first.spread + second.spread,
+        spread=sum(max(size.spread, size.pass_spread) for size in (first, second)),
     )
 
 
@@ -114,7 +117,7 @@ def largest(leg: Leg) -> SizeTiming | None:
 
 def wrong_elements(leg: Leg) -> int:
     """Return how many elements came out wrong, over all sizes and ranks."""
-    return sum(size.wrong for size in leg.sizes)
+    return sum(size.all_wrong for size in leg.sizes)
 
 
 def is_clean(leg: Leg) -> bool:
@@ -133,8 +136,8 @@ def legs_of(record: HostRecord) -> Iterator[Leg]:
         yield from result.legs
 
 
-def _kind(leg: Leg) -> tuple[str, str, int]:
-    return leg.collective, leg.backend, leg.ranks
+def _kind(leg: Leg) -> tuple[str, str, str, int]:
+    return leg.collective, leg.backend, leg.dtype, leg.ranks
 
 
 def _is_judged(size: SizeTiming) -> bool:
@@ -147,8 +150,13 @@ def _is_judged(size: SizeTiming) -> bool:
 
 
 def planned_env(name: str) -> Mapping[str, str] | None:
-    """Return the variables that make a leg of this name what it is; None when none is planned."""
-    return next((plan.env for plan in LEGS if plan.name == name), None)
+    """Return the variables that make a leg of this name what it is; None when none is planned.
+
+    Those of ``site`` are the node's own.
+    """
+    if name == SITE:
+        return {}
+    return next((plan.env for plan in (*LEGS, *SOME_LEGS) if plan.name == name), None)
 
 
 def leg_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
@@ -168,7 +176,8 @@ def _kind_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
         return f"{leg.backend} is called {called}: gloo is one, NCCL is none"
     if leg.ranks < (2 if leg.exercise else 1):
         return f"{count(leg.ranks, 'rank')} of {leg.backend} make no collective"
-    if dict(leg.env) != dict(planned_env):
+    own = leg.leg == SITE and all(name.startswith("NCCL_") for name in leg.env)
+    if dict(leg.env) != dict(planned_env) and not own:
         return f"it ran with {_variables(leg.env)}, and its plan is {_variables(planned_env)}"
     if leg.state == "done" and leg.backend == "nccl" and not leg.library.startswith("NCCL "):
         return f"it ran with {line(leg.library, 60) or 'a library without a name'}, not with NCCL"
@@ -180,7 +189,7 @@ def _figures_problem(leg: Leg) -> str:
     if any(after <= before for before, after in zip([0, *sizes], sizes, strict=False)):
         return "its message sizes do not grow from one to the next"
     for size in leg.sizes:
-        problem = _size_problem(leg, size)
+        problem = _size_problem(leg, size) or _in_place_problem(leg, size)
         if problem:
             return f"{problem} at {binary_size(size.size_bytes)}"
     if leg.state != "done":
@@ -203,6 +212,15 @@ def _size_problem(leg: Leg, size: SizeTiming) -> str:
     if not _agree(size.busbw_gbps, size.algbw_gbps * factor(leg.ranks)):
         return f"busbw is not algbw times {factor(leg.ranks):.4g}"
     return ""
+
+
+def _in_place_problem(leg: Leg, size: SizeTiming) -> str:
+    if size.in_place is None:
+        return ""
+    if size.in_place.size_bytes != size.size_bytes:
+        return f"{binary_size(size.in_place.size_bytes)} in place"
+    problem = _size_problem(leg, size.in_place)
+    return f"in place: {problem}" if problem else ""
 
 
 def _agree(given: float, derived: float) -> bool:

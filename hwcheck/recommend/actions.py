@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
+from hwcheck.diagnosis.diagnose import diagnose
 from hwcheck.fold import fold
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
@@ -46,14 +49,18 @@ UNMEASURED = (
 
 def advise(run: Run, judgement: Judgement) -> Advice:
     """Return everything that a run tells its operator to do."""
-    return Advice(actions(run, judgement), nccl.advise(run))
+    causes = diagnose(run, judgement)
+    return Advice(actions(run, judgement, causes.explained), nccl.advise(run), causes)
 
 
-def actions(run: Run, judgement: Judgement) -> tuple[Action, ...]:
+def actions(
+    run: Run, judgement: Judgement, explained: Mapping[Finding, str] = MappingProxyType({})
+) -> tuple[Action, ...]:
     """Return what to do, worst first, then by the number of hosts.
 
     Failed and warned samples of one check are one action. Checks that could not be measured are
-    one action for each reason, because the reason says what to do.
+    one action for each reason, because the reason says what to do. ``explained`` are the findings
+    that a diagnosis accounts for, with its title.
     """
     registry = checks.load()
     outcomes = {verdict.host: verdict.outcome for verdict in judgement.hosts}
@@ -67,7 +74,16 @@ def actions(run: Run, judgement: Judgement) -> tuple[Action, ...]:
         reason = _alike(finding) if finding.outcome == "inconclusive" else ""
         groups.setdefault((finding.check, finding.outcome, reason), []).append(finding)
     for (name, outcome, _), findings in groups.items():
-        made.append(_action(registry.get(name), outcome, findings))
+        action = _action(registry.get(name), outcome, findings)
+        if all(finding in explained for finding in findings):
+            titles = dict.fromkeys(explained[finding] for finding in findings)
+            action = replace(action, explained_by=tuple(titles))
+        made.append(action)
+    return by_urgency(made)
+
+
+def by_urgency(made: Iterable[Action]) -> tuple[Action, ...]:
+    """Return actions worst first, then by the number of hosts."""
     return tuple(sorted(made, key=_rank))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from hwcheck.judge.evidence import Known, gpus_of, known_of
@@ -19,58 +19,15 @@ from hwcheck.judge.legs import (
     wrong_elements,
 )
 from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec
+from hwcheck.recommend.proof import HostProof, Proof, host_kind, setting_of
 from hwcheck.results import HostRecord
 from hwcheck.text import binary_size, line, number
 from hwcheck.wire import Leg
-
-KINDS = ("neither", "defect", "net_faster", "off_mends", "unproven", "defaults", "off_faster")
-"""What one collective on one host proves. The first of these that any collective of a host gives
-is the host's own: a setting must not harm one collective for another's sake.
-
-neither: a leg without P2P is bad too, so P2P is not shown to be the cause. defect: P2P is bad on a
-host with NVLinks. net_faster: sockets beat the default, and P2P off does not make up for it.
-off_mends: bad by default, clean without P2P. unproven: the legs do not say. defaults: nothing
-beats them. off_faster: without P2P it is faster, beyond the spread and 10 %."""
 
 CONF_IN_THE_WAY = (
     f"{SYSTEM_CONF} exists and NCCL reads it in every leg, so the default was none: move it away "
     "and run again"
 )
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What one collective proves on one host; busbw in 1e9 bytes/s, None where not measured."""
-
-    collective: str
-    kind: str
-    detail: str
-    size_bytes: int | None = None
-    default_gbps: float | None = None
-    p2p_off_gbps: float | None = None
-    library: str = ""
-
-
-@dataclass(frozen=True)
-class HostProof:
-    """One host: its kind (see ``KINDS``; empty without a usable NCCL leg) and why.
-
-    ``nvlinks`` counts the active NVLinks over all GPUs; None where that could not be read.
-    ``models`` are the GPU models that it names. ``cpu_only`` where it has no GPU and none is
-    declared: a setting of NCCL is nothing to it.
-    """
-
-    host: str
-    kind: str
-    nvlinks: int | None = None
-    proofs: tuple[Proof, ...] = field(default_factory=tuple)
-    models: tuple[str, ...] = ()
-    cpu_only: bool = False
-
-    @property
-    def why(self) -> str:
-        """The detail that made the host's kind."""
-        return next((proof.detail for proof in self.proofs if proof.kind == self.kind), "")
 
 
 def prove(
@@ -84,13 +41,15 @@ def prove(
     known = known_of(expect or {}, record)
     nvlinks = active_nvlinks(record)
     proofs = tuple(_prove_collective(each, nvlinks) for each in counted(record, known, double))
+    kind = host_kind(proofs)
     return HostProof(
         host=record.host,
-        kind=min((proof.kind for proof in proofs), key=KINDS.index, default=""),
+        kind=kind,
         nvlinks=nvlinks,
         proofs=proofs,
         models=tuple(sorted({line(model, 60) for model in known.models.values()})),
         cpu_only=not proofs and _has_no_gpu(record, known),
+        setting=setting_of(kind, proofs),
     )
 
 
@@ -114,45 +73,66 @@ def _has_no_gpu(record: HostRecord, known: Known) -> bool:
 
 
 def _prove_collective(found: Counted, nvlinks: int | None) -> Proof:
-    for name in ("default", "p2p_off"):
+    # Where there are pairs of both kinds, "without P2P" leaves the NVLinks on.
+    other = "nvlink_only" if "nvlink_only" in found.legs and nvlinks else "p2p_off"
+    for name in ("default", other):
         if name not in found.legs:
             problem = found.problems.get(name)
             why = f"does not count: {problem}" if problem else "was not measured"
             return Proof(line(found.collective, 60), "unproven", f"the leg {name} {why}")
-    default, p2p_off, net = (found.legs.get(name) for name in ("default", "p2p_off", "net"))
-    assert default is not None
-    assert p2p_off is not None
+    default, off = found.legs["default"], found.legs[other]
     if default.ranks < 2:
         detail = "one rank on the node: one GPU has no peer, so this proves nothing about P2P"
-        return _proof(default, p2p_off, "unproven", detail)
+        return _proof(default, off, "unproven", detail)
     if any(SYSTEM_CONF_NOTE in leg.notes for leg in found.legs.values()):
-        return _proof(default, p2p_off, "unproven", CONF_IN_THE_WAY)
-    if is_clean(default):
-        return _prove_speed(default, p2p_off, net, nvlinks)
-    return _prove_broken(default, p2p_off, net, nvlinks)
+        return _proof(default, off, "unproven", CONF_IN_THE_WAY)
+    links = 0 if other == "nvlink_only" else nvlinks
+    prove = _prove_speed if is_clean(default) else _prove_broken
+    proof = prove(default, off, found.legs.get("net"), links)
+    through_cpus = found.legs.get("p2p_sys")
+    compared = _speed(default, through_cpus)
+    return replace(
+        proof,
+        off=_against(default, off),
+        sys=_against(default, through_cpus),
+        sys_gbps=compared.other_busbw_gbps if compared else None,
+    )
 
 
-def _prove_speed(default: Leg, p2p_off: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
-    off, sockets = _speed(default, p2p_off), _speed(default, net)
-    if sockets is not None and sockets.other_wins and not _off_makes_up(off, p2p_off, net):
+def _against(default: Leg, other: Leg | None) -> str:
+    """Return how a leg does against the default; nothing where it was not compared."""
+    if other is None:
+        return ""
+    if is_broken(other):
+        return "broken"
+    compared = _speed(default, other)
+    if compared is None:
+        return ""
+    return "faster" if compared.other_wins else "slower" if compared.base_wins else "same"
+
+
+def _prove_speed(default: Leg, off_leg: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
+    off, sockets = _speed(default, off_leg), _speed(default, net)
+    name = off_leg.leg
+    if sockets is not None and sockets.other_wins and not _off_makes_up(off, off_leg, net):
         detail = (
             f"the default is slower than net ({number(sockets.other_busbw_gbps)} GB/s at "
             f"{binary_size(sockets.size_bytes)}): a defect in the transport, not a setting to keep"
         )
-        return _proof(default, p2p_off, "net_faster", detail, off)
+        return _proof(default, off_leg, "net_faster", detail, off)
     aside = "" if sockets is not None else "; net was not compared"
-    if is_broken(p2p_off):
-        detail = f"the default is clean and p2p_off {_state(p2p_off)}{aside}"
-        return _proof(default, p2p_off, "defaults", detail)
-    if not is_clean(p2p_off):
-        return _proof(default, p2p_off, "unproven", f"p2p_off {_state(p2p_off)}")
+    if is_broken(off_leg):
+        detail = f"the default is clean and {name} {_state(off_leg)}{aside}"
+        return _proof(default, off_leg, "defaults", detail)
+    if not is_clean(off_leg):
+        return _proof(default, off_leg, "unproven", f"{name} {_state(off_leg)}")
     if off is None:
         detail = f"the two legs share no size to compare from {binary_size(LEAST_BYTES)} on"
-        return _proof(default, p2p_off, "unproven", f"{detail}: what is smaller is latency")
+        return _proof(default, off_leg, "unproven", f"{detail}: what is smaller is latency")
     if not off.other_wins:
-        return _proof(default, p2p_off, "defaults", _no_gain(off) + aside, off)
-    gain = f"p2p_off is {off.ratio - 1:.0%} faster, spread {off.spread:.1%}"
-    return _proof(default, p2p_off, *_off_helps("off_faster", gain, nvlinks), off)
+        return _proof(default, off_leg, "defaults", _no_gain(off) + aside, off)
+    gain = f"{name} is {off.ratio - 1:.0%} faster, spread {off.spread:.1%}"
+    return _proof(default, off_leg, *_off_helps("off_faster", gain, nvlinks), off)
 
 
 def _speed(base: Leg, other: Leg | None) -> Comparison | None:
@@ -171,28 +151,28 @@ def _off_makes_up(off: Comparison | None, p2p_off: Leg, net: Leg | None) -> bool
     return against is not None and not against.other_wins
 
 
-def _prove_broken(default: Leg, p2p_off: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
-    detail = f"the default {_state(default)}, p2p_off {_state(p2p_off)}"
-    if p2p_off.state == "not_run":
-        return _proof(default, p2p_off, "unproven", detail)
-    if not is_clean(p2p_off):
-        return _proof(default, p2p_off, "neither", detail)
+def _prove_broken(default: Leg, off_leg: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
+    detail = f"the default {_state(default)}, {off_leg.leg} {_state(off_leg)}"
+    if off_leg.state == "not_run":
+        return _proof(default, off_leg, "unproven", detail)
+    if not is_clean(off_leg):
+        return _proof(default, off_leg, "neither", detail)
     if not is_broken(default):
         detail += "; an error is no proof against P2P, its log says more"
-        return _proof(default, p2p_off, "unproven", detail)
+        return _proof(default, off_leg, "unproven", detail)
     if net is not None and is_broken(net):
         detail += f", and net {_state(net)} too, without P2P"
-        return _proof(default, p2p_off, "neither", detail)
-    if not _goes_as_far(p2p_off, default):
+        return _proof(default, off_leg, "neither", detail)
+    if not _goes_as_far(off_leg, default):
         detail += " but ended before the size that is bad, so it is no proof of a mend"
-        return _proof(default, p2p_off, "unproven", detail)
-    return _proof(default, p2p_off, *_off_helps("off_mends", detail, nvlinks))
+        return _proof(default, off_leg, "unproven", detail)
+    return _proof(default, off_leg, *_off_helps("off_mends", detail, nvlinks))
 
 
 def _goes_as_far(clean: Leg, broken: Leg) -> bool:
     """Whether a clean leg got through the size at which the other one gave wrong data or hung."""
     reached = clean.sizes[-1].size_bytes
-    wrong = [size.size_bytes for size in broken.sizes if size.wrong]
+    wrong = [size.size_bytes for size in broken.sizes if size.all_wrong]
     if wrong:
         return reached >= min(wrong)
     finished = broken.sizes[-1].size_bytes if broken.sizes else 0
@@ -219,16 +199,22 @@ def _state(leg: Leg) -> str:
     if wrong:
         return f"gave {wrong} wrong elements"
     reason = f" ({line(leg.reason, 120)})" if leg.reason else ""
-    words = {"done": "is clean", "hang": "hangs", "failed": "failed", "not_run": "did not run"}
+    words = {
+        "done": "is clean",
+        "hang": "hangs",
+        "failed": "failed",
+        "not_run": "did not run",
+        "not_engaged": "did not use what it is to measure",
+    }
     if leg.state == "done" and not leg.sizes:
         return "measured nothing"
     return words[leg.state] + reason
 
 
 def _proof(
-    default: Leg, p2p_off: Leg, kind: str, detail: str, compared: Comparison | None = None
+    default: Leg, other: Leg, kind: str, detail: str, compared: Comparison | None = None
 ) -> Proof:
-    on, off = (largest(leg) if is_clean(leg) else None for leg in (default, p2p_off))
+    on, off = (largest(leg) if is_clean(leg) else None for leg in (default, other))
     if compared is None:
         size = on or off
         size_bytes = size.size_bytes if size else None
@@ -237,4 +223,4 @@ def _proof(
         size_bytes = compared.size_bytes
         figures = (compared.base_busbw_gbps, compared.other_busbw_gbps)
     name, library = line(default.collective, 60), line(default.library, 60)
-    return Proof(name, kind, detail, size_bytes, *figures, library)
+    return Proof(name, kind, detail, size_bytes, *figures, library, other=other.leg)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwcheck.diagnosis.records import Causes
+
+NO_CAUSES = Causes((), {}, {})
+
 
 @dataclass(frozen=True)
 class Action:
@@ -11,7 +15,8 @@ class Action:
 
     ``check`` is empty where it is about a host as a whole; ``title`` names it in every case.
     ``hosts`` are all hosts it concerns; ``evidence`` are short lines, equal ones merged
-    (``gpu3 on node[01-02]: power_limit_w 500 W; limit: ...``).
+    (``gpu3 on node[01-02]: power_limit_w 500 W; limit: ...``). ``explained_by`` are the titles of
+    the diagnoses that account for every finding behind it; empty where one is left.
     """
 
     check: str
@@ -23,6 +28,7 @@ class Action:
     hosts: tuple[str, ...]
     evidence: tuple[str, ...]
     title: str = "no whole answer"
+    explained_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,9 @@ class Advice:
 
     actions: tuple[Action, ...]
     nccl: NcclAdvice
+    causes: Causes = NO_CAUSES
+
+    @property
+    def open_actions(self) -> tuple[Action, ...]:
+        """Return the actions about findings that no cause accounts for."""
+        return tuple(action for action in self.actions if not action.explained_by)

@@ -9,16 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.spec import Spec, plan
+from hwcheck.node.collective.spec import LegPlan, Spec, plan
 from hwcheck.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
-END_LIMIT_S = 40.0  # beyond a leg's wall clock: stacks, kill, ranks that do not die
+END_LIMIT_S = 40.0  # beyond a turn's wall clock: stacks, kill, ranks that do not die
 
 
 class Clock:
@@ -40,19 +40,18 @@ class Clock:
 def run_legs(
     request: Request,
     payload: str,
-    collective: str,
     gpus: int,
     memory_available_bytes: int,
     progress: Callable[[str], None],
+    legs: Tuple[LegPlan, ...],
 ) -> Iterator[Leg]:
-    """Time ``collective`` under every leg; a leg comes as soon as it ends.
+    """Time every collective among the request's checks under every leg; see ``drive``."""
+    spec = plan(request, gpus, memory_available_bytes, legs)
+    if request.nccl_tests_dir:
+        from hwcheck.node.nccl_tests import engine  # here: most visits run no program of theirs
 
-    ``payload`` is the zip or folder that holds this package. Raises CouldNotMeasure when there
-    is no torch to measure with, or when the launcher dies or stops answering.
-    """
-    spec = plan(request, collective, gpus, memory_available_bytes)
-    python = request.torch_python or sys.executable
-    return drive(spec, python, payload, progress)
+        return engine.run_legs(spec, request.nccl_tests_dir, payload, progress)
+    return drive(spec, request.torch_python or sys.executable, payload, progress)
 
 
 def drive(
@@ -62,7 +61,11 @@ def drive(
     progress: Callable[[str], None],
     import_limit_s: float = torch_process.IMPORT_LIMIT_S,
 ) -> Iterator[Leg]:
-    """Run the legs of ``spec`` under ``python``; see ``run_legs``."""
+    """Time the collectives of ``spec`` under every leg; a leg comes when its last turn is over.
+
+    ``payload`` is the zip or folder that holds this package, ``python`` the interpreter that has
+    torch. Raises CouldNotMeasure when it has none, or when the launcher dies or stops answering.
+    """
     with Log() as log:
         process = _start(python, payload, spec, log)
         try:
@@ -86,9 +89,9 @@ def _legs(
         kind = message["kind"]
         if kind == "refused":
             raise CouldNotMeasure(message["reason"])
-        if kind == "ready":
-            clock.allow(spec.budget_s + len(spec.legs) * (spec.grace_s + END_LIMIT_S))
-        elif kind == "progress":
+        # Until the next word there is at most one turn, and that has its own wall clock.
+        clock.allow(spec.budget_s + spec.grace_s + END_LIMIT_S)
+        if kind == "progress":
             progress(message["text"])
         elif kind == "leg":
             yield Leg.from_dict(message["leg"])

@@ -33,11 +33,7 @@ def run(spec: Spec, send: Send, started: float, out: int) -> None:
     """Run the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operation, serve
 
-    chosen = operation.load(spec.collective)
-    if spec.ranks > chosen.max_ranks:
-        words = (spec.collective, chosen.max_ranks, spec.ranks)
-        send({"kind": "refused", "reason": "%s verifies up to %d ranks, not %d" % words})
-        return
+    chosen = [operation.load(name) for name in spec.collectives]
     serve.serve(spec, chosen, send, time.monotonic() - started, [out])
 
 

@@ -10,14 +10,14 @@ from hwcheck.wire import Leg, Sample
 def leg_samples(leg: Leg) -> Iterator[Sample]:
     """Yield the samples of one leg. The judge derives them again: legs are the evidence.
 
-    A leg that was not run has no state to judge.
+    A leg that was not run, or did not use what it is to measure, has no state to judge.
     """
     subject = "leg " + leg.leg
-    if leg.state != "not_run":
+    if leg.state not in ("not_run", "not_engaged"):
         yield Sample("leg_state", leg.state, "", subject)
     if not leg.sizes:
         return
-    wrong = sum(size.wrong for size in leg.sizes)
+    wrong = sum(size.all_wrong for size in leg.sizes)
     yield Sample("wrong_elements", wrong, "elements", subject)
     if leg.state != "done":
         return
@@ -26,3 +26,5 @@ def leg_samples(leg: Leg) -> Iterator[Sample]:
     yield Sample("busbw_gbps", largest.busbw_gbps, "GB/s", subject)
     yield Sample("algbw_gbps", largest.algbw_gbps, "GB/s", subject)
     yield Sample("busbw_spread", largest.spread, "share", subject)
+    if largest.passes > 1:
+        yield Sample("pass_spread", largest.pass_spread, "share", subject)

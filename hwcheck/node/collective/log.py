@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 
-TAIL_LINES = 40
+TAIL_LINES = 80  # stacks of two ranks
 TAIL_CHARACTERS = 20000
 READ_BYTES = 256 * 1024
+PROOF_BYTES = 8 * 1024 * 1024
 
 
 class Log:
@@ -33,8 +34,12 @@ class Log:
         start = max(start, end - READ_BYTES)
         return os.pread(self.fd, end - start, start).decode("utf-8", "replace")
 
+    def whole(self) -> str:
+        """Return the text from its begin, of a long one the first 8 MiB."""
+        return os.pread(self.fd, PROOF_BYTES, 0).decode("utf-8", "replace")
+
     def tail(self, end: int = -1) -> str:
-        """Return the last 40 lines before byte ``end``, 20,000 characters at most."""
+        """Return the last 80 lines before byte ``end``, 20,000 characters at most."""
         return last_lines(self.read(0, end))
 
     def __enter__(self) -> Log:
@@ -45,5 +50,5 @@ class Log:
 
 
 def last_lines(text: str) -> str:
-    """Return the last 40 lines, 20,000 characters at most."""
+    """Return the last 80 lines, 20,000 characters at most."""
     return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])[-TAIL_CHARACTERS:]

@@ -1,27 +1,32 @@
-"""What one rank of one leg does: join, verify, time, verify, size by size."""
+"""What one rank of one leg does: join, then turn by turn verify, time, verify, size by size."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Tuple
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any, Callable, Dict, Iterator, Tuple
 
-from hwcheck.node.collective import runtime
-from hwcheck.node.collective.operation import Operation
-from hwcheck.node.collective.runtime import torch
+from hwcheck.node.collective import operation, runtime
+from hwcheck.node.collective.operation import BOTH, Operation
+from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.spec import Spec, size_text
+from hwcheck.node.collective.work import Work, footprint
 
-STEP_GROWTH = 2 * 1.25  # the next size is twice as large; a quarter for noise
+NOISE = 1.25  # the next size is as much larger as the factor says; a quarter for noise
 MEMORY_SHARE = 0.5  # of what is free: buffers of the library come on top of ours
-FLOAT_BYTES = 4
 LARGEST_MEASURED = "the largest size is measured"
+ROUNDS_OF_A_TURN = 128
+STORE_PATIENCE_S = 60.0
 
 Send = Callable[[Dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a leg ends: ``deadline`` is on the monotonic clock of the machine."""
+    """Where a turn ends: ``deadline`` is on the monotonic clock of the machine."""
 
     deadline: float
     limit_s: float
@@ -29,49 +34,113 @@ class Bounds:
     max_bytes_reason: str = ""
 
 
-def run_rank(
-    spec: Spec, operation: Operation, bounds: Bounds, rank: int, store_fd: int, send: Send
-) -> None:
-    """Measure every size and send what came of each; the launcher puts the ranks together."""
+@dataclass(frozen=True)
+class Turn:
+    """What the ranks of a leg do next: time these ``sizes``, or without any as far as it goes."""
+
+    number: int
+    collective: str
+    bounds: Bounds
+    sizes: Tuple[int, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the turn as one JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Turn:
+        """Rebuild from ``to_json``."""
+        data = json.loads(text)
+        bounds, sizes = Bounds(**data["bounds"]), tuple(data["sizes"])
+        return cls(data["number"], data["collective"], bounds, sizes)
+
+
+def run_rank(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
+    """Take turn after turn and send what came of each; the launcher puts the ranks together."""
+    runtime.log_line_by_line()
     device = runtime.device(spec, rank)
-    store = runtime.join(spec, rank, store_fd, bounds.limit_s + 60.0)
+    store = runtime.join(spec, rank, store_fd, spec.budget_s + spec.grace_s + STORE_PATIENCE_S)
     send({"kind": "joined", "library": device.library()})
-    size, round_, stop = spec.min_bytes, 0, ""
-    memory_bytes = int(device.free_bytes * MEMORY_SHARE)
-    while not stop:
-        times_us, wrong, step_s = measure(spec, operation, device, rank, size, round_)
-        send({"kind": "size", "size_bytes": size, "times_us": times_us, "wrong": wrong})
-        stop = agree(store, spec.ranks, rank, bounds, (size, step_s, memory_bytes))
-        size, round_ = size * 2, round_ + 2
-    send({"kind": "done", "stop": stop})
+    for turn in turns_of(turns_fd):
+        named = runtime.dist.PrefixStore("turn%d" % turn.number, store)
+        stop, largest = Ranked(spec, device, rank, send).take(turn, named)
+        device.release()
+        send({"kind": "done", "stop": stop, "largest": largest})
     meet(store, spec.ranks, rank)
 
 
-def measure(
-    spec: Spec, operation: Operation, device: Any, rank: int, size_bytes: int, round_: int
-) -> Tuple[List[float], int, float]:
-    """Return the times (us), the wrong elements, and how long such a step takes (s).
-
-    The first run of a size may set up connections, so the step is counted as the timed loop and
-    twice the second verified run.
-    """
-    buffer = torch.empty(size_bytes // FLOAT_BYTES, dtype=torch.float32, device=device.name)
-
-    def verified(which: int) -> int:
-        operation.fill(buffer, rank, spec.ranks, which)
-        operation.run(buffer)
-        return operation.count_wrong(buffer, rank, spec.ranks, which)
-
-    wrong = verified(round_)
-    start = time.monotonic()
-    times_us = device.time_us(lambda: operation.run(buffer), spec.warmups, spec.iterations)
-    middle = time.monotonic()
-    wrong += verified(round_ + 1)
-    end = time.monotonic()
-    return times_us, wrong, (middle - start) + 2 * (end - middle)
+def turns_of(fd: int) -> Iterator[Turn]:
+    """Yield the turns that the launcher writes as lines of JSON; an empty line is the end."""
+    with os.fdopen(fd) as stream:
+        for text in iter(stream.readline, "\n"):
+            yield Turn.from_json(text)
 
 
-def agree(store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, float, int]) -> str:
+class Ranked:
+    """One rank at work on one turn."""
+
+    def __init__(self, spec: Spec, device: Any, rank: int, send: Send) -> None:
+        self._spec = spec
+        self._device = device
+        self._rank = rank
+        self._send = send
+        self._pattern = Pattern(spec.dtype, spec.ranks, device.name)
+
+    def take(self, turn: Turn, store: Any) -> Tuple[str, int]:
+        """Return why the turn ended and the last size, having sent what each size gave."""
+        chosen = operation.load(turn.collective)
+        rounds = count(turn.number * ROUNDS_OF_A_TURN)
+        for size in turn.sizes:
+            self.measure(chosen, size, rounds)
+        if turn.sizes:
+            return "", turn.sizes[-1]
+        spec, size = self._spec, self._spec.min_bytes
+        room = MEMORY_SHARE / footprint(chosen, spec.ranks)
+        memory_bytes = int(self._device.free_bytes * room)
+        while True:
+            step_s = self.measure(chosen, size, rounds)
+            mine = (size, step_s, memory_bytes)
+            stop = agree(store, spec.ranks, self._rank, turn.bounds, mine, spec.step_factor)
+            if stop:
+                return stop, size
+            size *= spec.step_factor
+
+    def measure(self, chosen: Operation, size_bytes: int, rounds: Iterator[int]) -> float:
+        """Time one size out of place, in place, or both; return how long such a step takes (s)."""
+        took_s = 0.0
+        for in_place in (False, True) if chosen.placement == BOTH else (False,):
+            took_s += self._half(chosen, size_bytes, rounds, in_place)
+        return took_s
+
+    def _half(
+        self, chosen: Operation, size_bytes: int, rounds: Iterator[int], in_place: bool
+    ) -> float:
+        spec = self._spec
+        work = Work(chosen, size_bytes, self._rank, self._pattern, self._device.name, in_place)
+        wrong = work.verified(next(rounds))
+        start = time.monotonic()
+        times_us = self._device.time_us(work.run, spec.warmups, spec.iterations)
+        middle = time.monotonic()
+        wrong += work.verified(next(rounds))
+        # The first run of a size may set up connections: the second one stands for both.
+        took_s = middle - start + 2 * (time.monotonic() - middle)
+        self._send(
+            {
+                "kind": "size",
+                "asked_bytes": size_bytes,
+                "size_bytes": work.size_bytes,
+                "in_place": in_place,
+                "times_us": times_us,
+                "wrong": wrong,
+                "took_s": took_s,
+            }
+        )
+        return took_s
+
+
+def agree(
+    store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, float, int], factor: int = 2
+) -> str:
     """Return why all ranks stop after this size, or an empty text.
 
     Rank 0 decides from every rank's (size, seconds, memory). The words go through the store, not
@@ -85,23 +154,27 @@ def agree(store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, fl
         slowest_s = max(float(seconds) for seconds, _ in told)
         least_bytes = min(int(free) for _, free in told)
         left_s = bounds.deadline - time.monotonic()
-        store.set(
-            verdict, reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes) or "-"
-        )
+        why = reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes, factor)
+        store.set(verdict, why or "-")
     text: str = store.get(verdict).decode()
     return "" if text == "-" else text
 
 
 def reason_to_stop(
-    bounds: Bounds, size_bytes: int, step_s: float, left_s: float, memory_bytes: int
+    bounds: Bounds,
+    size_bytes: int,
+    step_s: float,
+    left_s: float,
+    memory_bytes: int,
+    factor: int = 2,
 ) -> str:
     """Return why the size after ``size_bytes`` is not measured, or an empty text."""
-    larger = size_bytes * 2
+    larger = size_bytes * factor
     if larger > bounds.max_bytes:
         return bounds.max_bytes_reason or LARGEST_MEASURED
     if larger > memory_bytes:
         return "stopped at %s: the next size does not fit in free memory" % size_text(size_bytes)
-    if step_s * STEP_GROWTH > left_s:
+    if step_s * factor * NOISE > left_s:
         return "stopped at %s: the next size does not fit the time budget" % size_text(size_bytes)
     return ""
 

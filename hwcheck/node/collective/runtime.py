@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from datetime import timedelta
@@ -11,9 +12,10 @@ from hwcheck.node import torch_runtime
 from hwcheck.node.collective.spec import Spec
 from hwcheck.node.torch_runtime import dist, torch
 
-__all__ = ["Cpu", "Cuda", "device", "dist", "join", "missing_cuda", "torch"]
+__all__ = ["Cpu", "Cuda", "device", "dist", "join", "missing_cuda", "one_of", "torch"]
 
 EVENT_RESOLUTION_US = 0.5  # CUDA Runtime API, cudaEventElapsedTime
+LINE_BUFFERED = 1  # _IOLBF of glibc's stdio.h
 
 
 class Cpu:
@@ -23,6 +25,9 @@ class Cpu:
         self.name = "cpu"
         self.free_bytes = spec.memory_available_bytes // spec.ranks
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // spec.ranks))
+
+    def release(self) -> None:
+        """Give back what is not used; the allocator of the CPU has done it."""
 
     def library(self) -> str:
         """Return the library's name and version."""
@@ -46,8 +51,16 @@ class Cuda:
         index = 0 if spec.one_gpu else rank
         self.name = "cuda:%d" % index
         torch.cuda.set_device(index)
-        sharers = spec.ranks if spec.one_gpu else 1
-        self.free_bytes = int(torch.cuda.mem_get_info()[0]) // sharers
+        self._sharers = spec.ranks if spec.one_gpu else 1
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that is free now, for this rank."""
+        return int(torch.cuda.mem_get_info()[0]) // self._sharers
+
+    def release(self) -> None:
+        """Give back what is not used: the ranks of other legs wait on the same GPU."""
+        torch.cuda.empty_cache()
 
     def library(self) -> str:
         """Return the library's name and version: the one in torch's wheel, which jobs use."""
@@ -69,6 +82,20 @@ class Cuda:
         torch.cuda.synchronize()
         spans = [events[i].elapsed_time(events[i + 1]) * 1e3 for i in range(iterations)]
         return [max(span, EVENT_RESOLUTION_US) for span in spans]
+
+
+def one_of(*names: str) -> Callable[..., Any]:
+    """Return the first function of torch.distributed that this torch has: some were renamed."""
+    return next(getattr(dist, name) for name in names if hasattr(dist, name))  # type: ignore[no-any-return]
+
+
+def log_line_by_line() -> None:
+    """Have the C library write each line at once: NCCL logs to its stdout, a file here.
+
+    Otherwise the last lines of a rank that is killed would be lost.
+    """
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINE_BUFFERED, 0)
 
 
 def missing_cuda() -> str:

@@ -1,99 +1,149 @@
-"""Run the legs one after another and send a Leg as soon as each has ended."""
+"""Run the collectives under every leg, in turns, and send a Leg as soon as its last one is over."""
 
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import time
-from dataclasses import replace
-from typing import Any, Callable, Dict, List, Tuple
+from contextlib import ExitStack
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
-from hwcheck.node.collective import rank as rank_body
-from hwcheck.node.collective import stacks
-from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.operation import Operation
-from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds
-from hwcheck.node.collective.ranks import RankGroup
-from hwcheck.node.collective.spec import (
-    SYSTEM_CONF,
-    SYSTEM_CONF_NOTE,
-    LegPlan,
-    Spec,
-    rank_environment,
-    size_text,
-)
-from hwcheck.node.collective.watch import Watch
-from hwcheck.wire import Leg, SizeTiming, to_dict
+from hwcheck.node.collective.rank import LARGEST_MEASURED, NOISE, Bounds, Turn
+from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec, size_text
+from hwcheck.node.collective.unit import Unit
+from hwcheck.wire import SizeTiming, to_dict
+
+# Of cudaErrorDevicesUnavailable: a GPU in exclusive mode takes one process, and another leg's rank
+# waits on it.
+BUSY = "busy or unavailable"
 
 LEAST_SHARE = 0.5  # of the budget is left for the legs, however long torch took to import
+FIRST_SHARE = 0.6  # of that is for the first turns; the rest is for the repetitions
 
 Send = Callable[[Dict[str, Any]], None]
 
 
 def serve(
-    spec: Spec, operation: Operation, send: Send, import_s: float, close_fds: List[int]
+    spec: Spec,
+    operations: Sequence[Operation],
+    send: Send,
+    import_s: float,
+    close_fds: List[int],
 ) -> None:
     """Run every leg of ``spec``; ``close_fds`` are the launcher's own, which no rank may keep.
 
-    A leg gets an equal share of what is left of the budget. What a killed leg took beyond its
-    share is not taken from the others. No leg goes beyond the largest size of the first that was
-    done, so that they can be compared.
+    Each collective goes through the legs in turn, up to the sizes that time and memory allow. Then
+    the sizes at which legs are compared are timed again, once more in turn, so that what drifts
+    meanwhile does not decide.
     """
     left_s = max(spec.budget_s - import_s, spec.budget_s * LEAST_SHARE)
-    largest, why = spec.max_bytes, ""
-    for index, plan in enumerate(spec.legs):
-        share_s = left_s / (len(spec.legs) - index)
-        start = time.monotonic()
-        bounds = Bounds(start + share_s, share_s + spec.grace_s, largest, why)
-        leg = run_leg(spec, operation, plan, bounds, send, close_fds)
-        left_s -= min(share_s, leg.duration_s)
-        if leg.state == "done" and not why:
-            largest = leg.sizes[-1].size_bytes
-            why = "stopped at %s, the largest size of leg %s" % (size_text(largest), leg.leg)
-        send({"kind": "leg", "leg": to_dict(leg)})
+    with ExitStack() as stack:
+        runs = {plan.name: LegRun(spec, plan, close_fds) for plan in spec.legs}
+        for run in runs.values():
+            stack.callback(run.end)
+        rounds = Rounds(spec, runs, send)
+        units: List[List[Unit]] = []
+        for chosen in operations:
+            mine = [Unit(spec, chosen, plan) for plan in spec.legs]
+            for unit in mine:
+                refused = unit.plan.absent or chosen.refuses(spec.ranks, spec.dtype)
+                if refused:
+                    unit.refuse(refused)
+                    rounds.tell(unit)
+            units.append([unit for unit in mine if not unit.state])
+        left_s = rounds.first(units, left_s)
+        rounds.again([unit for each in units for unit in each if unit.goes_on], left_s)
 
 
-def run_leg(
-    spec: Spec,
-    operation: Operation,
-    plan: LegPlan,
-    bounds: Bounds,
-    send: Send,
-    close_fds: List[int],
-) -> Leg:
-    """Fork the ranks of one leg, watch them, and say what became of it."""
-    start = time.monotonic()
+class Rounds:
+    """The turns of all legs."""
 
-    def on_size(timing: SizeTiming) -> None:
-        words = (spec.collective, plan.name, size_text(timing.size_bytes), timing.busbw_gbps)
-        send({"kind": "progress", "text": "%s %s %s %.1f GB/s" % words})
+    def __init__(self, spec: Spec, runs: Dict[str, LegRun], send: Send) -> None:
+        self._spec = spec
+        self._runs = runs
+        self._send = send
+        self._notes = notes(spec)
+        self._number = 0
+        self._one_at_a_time = False
 
-    with Log() as log, tempfile.TemporaryFile() as store, RankGroup() as group:
-        for rank in range(spec.ranks):
-            body = _body(spec, operation, bounds, rank, store.fileno())
-            env = rank_environment(spec, plan, rank, os.environ)
-            group.fork(rank, body, env, log.fd, close_fds)
-        watch = Watch(group, operation.busbw_factor(spec.ranks), on_size)
-        state, reason = watch.until(start + bounds.limit_s)
-        if state == "hang":
-            reason = "killed after %.0f s, %s" % (bounds.limit_s, reason)
-        tail, left_over = _end(plan.name, state, group, log)
-    leg = Leg(
-        collective=spec.collective,
-        leg=plan.name,
-        backend=spec.backend,
-        ranks=spec.ranks,
-        state=state,
-        reason=reason,
-        exercise=not spec.gpus,
-        library=watch.library,
-        env=plan.env,
-        sizes=tuple(watch.sizes),
-        notes=(*notes(spec), *_stop_note(watch.stop), *left_over),
-        log_tail=tail,
-    )
-    return replace(leg, duration_s=time.monotonic() - start)
+    def tell(self, unit: Unit) -> None:
+        """Send what a leg of a collective came to."""
+        self._send({"kind": "leg", "leg": to_dict(unit.leg(self._notes))})
+
+    def first(self, collectives: Sequence[Sequence[Unit]], left_s: float) -> float:
+        """Take every leg's first turn; return the seconds that are left.
+
+        A turn gets an equal share of what is left for the first ones. What a killed leg took beyond
+        its share is not taken from the others. No leg goes beyond the largest size of the first
+        that was done, so that they can be compared.
+        """
+        first_s = left_s * (FIRST_SHARE if self._spec.turns > 1 else 1.0)
+        to_go = sum(len(units) for units in collectives)
+        for units in collectives:
+            largest, why, bound = self._spec.max_bytes, "", False
+            for unit in units:
+                share_s = first_s / to_go
+                to_go -= 1
+                limit_s = share_s + self._spec.grace_s
+                bounds = Bounds(time.monotonic() + share_s, limit_s, largest, why)
+                took = self._turn(unit, bounds)
+                spent_s = min(share_s, took.duration_s)
+                first_s, left_s = first_s - spent_s, left_s - spent_s
+                if unit.state == "done" and not bound:
+                    largest, name, bound = took.largest, unit.plan.name, True
+                    if took.stop != LARGEST_MEASURED:
+                        words = (size_text(largest), name)
+                        why = "stopped at %s, the largest size of leg %s" % words
+            compared = {unit.largest for unit in units if unit.state == "done"}
+            for unit in units:
+                unit.again = tuple(sorted(s for s in compared if s <= unit.largest))
+                if not unit.goes_on:
+                    self.tell(unit)
+        return left_s
+
+    def again(self, units: Sequence[Unit], left_s: float) -> None:
+        """Time again what is compared, as often as told and as the budget allows."""
+        end = time.monotonic() + left_s
+        for _ in range(self._spec.turns - 1):
+            units = [unit for unit in units if unit.goes_on]
+            if sum(unit.takes_s() for unit in units) * NOISE > end - time.monotonic():
+                break
+            for unit in units:
+                limit_s = unit.takes_s() * NOISE + self._spec.grace_s
+                self._turn(unit, Bounds(0.0, limit_s, 0), unit.again)
+                if not unit.goes_on:
+                    self.tell(unit)
+        for unit in units:
+            if unit.goes_on:
+                self.tell(unit)
+
+    def _turn(self, unit: Unit, bounds: Bounds, sizes: Tuple[int, ...] = ()) -> Taken:
+        def on_size(timing: SizeTiming) -> None:
+            size = size_text(timing.size_bytes)
+            words = (unit.chosen.name, unit.plan.name, size, timing.busbw_gbps)
+            self._send({"kind": "progress", "text": "%s %s %s %.1f GB/s" % words})
+
+        self._number += 1
+        turn = Turn(self._number, unit.chosen.name, bounds, sizes)
+        run = self._runs[unit.plan.name]
+        took = run.take(turn, unit.factor, on_size)
+        if BUSY in took.reason and not self._one_at_a_time:
+            self._one_at_a_time = True
+            self._end_all()
+            took = run.take(turn, unit.factor, on_size)
+        if self._one_at_a_time:
+            self._end_all()
+        if took.state != "done":  # a word for every turn: who listens waits for no more than one
+            words = (unit.chosen.name, unit.plan.name, took.state)
+            self._send({"kind": "progress", "text": "%s %s: %s" % words})
+        unit.add(took)
+        return took
+
+    def _end_all(self) -> None:
+        """End the ranks of all legs; their next turns start others."""
+        for run in self._runs.values():
+            run.end()
 
 
 def notes(spec: Spec) -> Tuple[str, ...]:
@@ -121,36 +171,3 @@ def _sets_something(conf: str) -> bool:
         return False
     except OSError:
         return True
-
-
-def _stop_note(stop: str) -> Tuple[str, ...]:
-    return (stop,) if stop and stop != LARGEST_MEASURED else ()
-
-
-def _body(
-    spec: Spec, operation: Operation, bounds: Bounds, rank: int, store_fd: int
-) -> Callable[[Send], None]:
-    return lambda send: rank_body.run_rank(spec, operation, bounds, rank, store_fd, send)
-
-
-def _end(name: str, state: str, group: RankGroup, log: Log) -> Tuple[str, List[str]]:
-    """End the leg's processes; return the log's tail and notes about what could not be ended.
-
-    The whole log goes to stderr, and from there into the host's log: what NCCL said about its
-    transports is evidence.
-    """
-    tail = ""
-    segments = stacks.shared_segments(group)
-    if state == "hang":
-        tail = stacks.tail_with_stacks(group, log)
-    stuck = group.kill()
-    left_over = stacks.remove(segments)
-    for rank in stuck:
-        left_over.append(
-            "rank %d (pid %d) does not die: it is stuck in the kernel" % (rank.rank, rank.pid)
-        )
-    if state == "failed":
-        tail = log.tail()
-    sys.stderr.write("-- log of leg %s\n%s" % (name, log.read()))
-    sys.stderr.flush()
-    return tail, left_over

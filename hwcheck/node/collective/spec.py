@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Tuple
 
-from hwcheck.wire import Request
+from hwcheck.wire import COLLECTIVES, Request
 
 MIB = 1024 * 1024
 CPU_RANKS = 2
@@ -19,15 +19,16 @@ SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
 FOREIGN_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_DISTRIBUTED_", "CUDA_VISIBLE_DEVICES")
 
 # Set for every leg: what is recorded and where, not how data travels. PCI order makes rank n GPU n
-# of NVML; NCCL_CONF_FILE stands in for ~/.nccl.conf (NCCL user guide, "Environment variables").
-# Nothing stands in for SYSTEM_CONF, which sets what is not set yet (NVIDIA/nccl,
-# src/misc/param.cc).
+# of NVML.
 COMMON_ENV = {
     "NCCL_DEBUG": "INFO",
-    "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET",
-    "NCCL_CONF_FILE": "/dev/null",
+    "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS,TUNING",
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
+# In place of ~/.nccl.conf (NCCL user guide, "Environment variables"), but in the leg "site".
+# Nothing stands in for SYSTEM_CONF, which sets what is not set yet (NVIDIA/nccl,
+# src/misc/param.cc).
+NO_CONF = {"NCCL_CONF_FILE": "/dev/null"}
 
 # Several ranks on one GPU: NCCL refuses a GPU twice on one host, so each rank is a host of its own.
 ONE_GPU_ENV = {
@@ -42,29 +43,41 @@ ONE_GPU_ENV = {
 
 @dataclass(frozen=True)
 class LegPlan:
-    """A leg's name and the variables that make it what it is."""
+    """A leg's name and the variables that make it what it is; or why it cannot differ here."""
 
     name: str
     env: Mapping[str, str]
+    absent: str = ""
 
+
+SITE = "site"
+"""The leg that keeps the node's own NCCL environment."""
 
 LEGS = (
     LegPlan("default", {}),
     LegPlan("p2p_off", {"NCCL_P2P_DISABLE": "1"}),
     LegPlan("net", {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
 )
+"""The legs of every node."""
+
+SOME_LEGS = (
+    LegPlan("nvlink_only", {"NCCL_P2P_LEVEL": "NVL"}),
+    LegPlan("p2p_sys", {"NCCL_P2P_LEVEL": "SYS"}),
+)
+"""Legs of nodes on which they can differ; beside ``site``, whose environment is the node's."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """The launcher's orders.
 
-    ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs
-    together; a leg is killed ``grace_s`` after its share of it: that long may a healthy start
-    take on top. ``one_gpu`` puts every rank on GPU 0, each as a host of its own.
+    ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs of all
+    collectives together; a turn is killed ``grace_s`` after its share of it: that long may a
+    healthy start take on top. ``turns``: how often the sizes that are compared are timed, as far
+    as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own.
     """
 
-    collective: str
+    collectives: Tuple[str, ...]
     ranks: int
     gpus: int
     budget_s: float
@@ -72,8 +85,11 @@ class Spec:
     legs: Tuple[LegPlan, ...] = LEGS
     min_bytes: int = MIB
     max_bytes: int = 1024 * MIB
+    step_factor: int = 2
     warmups: int = 5
     iterations: int = 20
+    dtype: str = "float"
+    turns: int = 3
     grace_s: float = 30.0
     one_gpu: bool = False
 
@@ -90,18 +106,29 @@ class Spec:
     def from_json(cls, text: str) -> Spec:
         """Rebuild from ``to_json``; raises TypeError when a key is unknown or missing."""
         data: Dict[str, Any] = json.loads(text)
+        data["collectives"] = tuple(data["collectives"])
         data["legs"] = tuple(LegPlan(**leg) for leg in data["legs"])
         return cls(**data)
 
 
-def plan(request: Request, collective: str, gpus: int, memory_available_bytes: int) -> Spec:
+def plan(
+    request: Request, gpus: int, memory_available_bytes: int, legs: Tuple[LegPlan, ...] = LEGS
+) -> Spec:
     """Return the orders for one node: one rank for each GPU, or two on the CPU where none is."""
+    timing = request.timing
     return Spec(
-        collective=collective,
+        collectives=tuple(name for name in COLLECTIVES if name in request.checks),
         ranks=gpus or CPU_RANKS,
         gpus=gpus,
         budget_s=request.budget_s,
         memory_available_bytes=memory_available_bytes,
+        legs=legs,
+        min_bytes=timing.min_bytes,
+        max_bytes=timing.max_bytes,
+        step_factor=timing.step_factor,
+        warmups=timing.warmups,
+        iterations=timing.iterations,
+        dtype=timing.dtype,
     )
 
 
@@ -111,6 +138,8 @@ def rank_environment(
     """Return the whole environment of one rank, given the one that it would inherit."""
     env = {name: value for name, value in outside.items() if not name.startswith(FOREIGN_PREFIXES)}
     env.update(COMMON_ENV)
+    if leg.name != SITE:
+        env.update(NO_CONF)
     if not spec.gpus:
         env["GLOO_SOCKET_IFNAME"] = "lo"
     if spec.one_gpu:
@@ -123,5 +152,6 @@ def size_text(size_bytes: int) -> str:
     """Return ``64 MiB``, ``512 KiB`` or ``100 B``."""
     for unit, scale in (("MiB", MIB), ("KiB", 1024)):
         if size_bytes >= scale:
-            return "%g %s" % (size_bytes / scale, unit)
+            # A chunk for each of 3 ranks is a few bytes short of 1024 MiB.
+            return "%g %s" % (round(size_bytes / scale, 1), unit)
     return "%d B" % size_bytes

@@ -35,8 +35,16 @@ def summarize(
     algbw = size / median time, busbw = algbw x factor, both in 1e9 bytes/s (NVIDIA/nccl-tests,
     doc/PERFORMANCE.md).
     """
-    times = slowest(times_by_rank)
-    median = quantile(times, 0.5)
+    return merge(size_bytes, [slowest(times_by_rank)], busbw_factor, wrong)
+
+
+def merge(
+    size_bytes: int, passes: Sequence[Sequence[float]], busbw_factor: float, wrong: int
+) -> SizeTiming:
+    """Return the figures of one size from the slowest ranks' times of each pass."""
+    times = [time_us for each in passes for time_us in each]
+    medians = [quantile(each, 0.5) for each in passes]
+    median = quantile(medians, 0.5)
     algbw = size_bytes / median / 1e3
     return SizeTiming(
         size_bytes=size_bytes,
@@ -47,4 +55,6 @@ def summarize(
         algbw_gbps=algbw,
         busbw_gbps=algbw * busbw_factor,
         wrong=wrong,
+        passes=len(passes),
+        pass_spread=(max(medians) - min(medians)) / median,
     )

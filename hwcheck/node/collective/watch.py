@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import select
 import time
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import size_text
-from hwcheck.node.collective.timing import summarize
+from hwcheck.node.collective.timing import slowest, summarize
 from hwcheck.wire import SizeTiming
 
 # An exception in one rank is often the echo of another's death, which comes a moment later.
@@ -16,19 +17,49 @@ ECHO_S = 0.3
 EXIT_S = 2.0
 
 
+@dataclass(frozen=True)
+class Timed:
+    """One size as the ranks timed it: for each iteration the slowest rank's time (us).
+
+    ``asked_bytes`` is rounded down to whole chunks for ``size_bytes``.
+    """
+
+    asked_bytes: int
+    size_bytes: int
+    in_place: bool
+    times_us: List[float]
+    wrong: int
+    took_s: float
+
+
 class Watch:
-    """Puts together what the ranks of one leg send."""
+    """Puts together what the ranks of one leg send.
+
+    With ``stays`` the ranks are done with a turn and not with the leg: they are not waited for.
+    ``largest`` is the last size that they were asked for, ``timed`` what ``sizes`` were made of,
+    ``others`` the messages of kinds that mean nothing here.
+    """
 
     def __init__(
-        self, group: RankGroup, busbw_factor: float, on_size: Callable[[SizeTiming], None]
+        self,
+        group: RankGroup,
+        busbw_factor: float,
+        on_size: Callable[[SizeTiming], None],
+        stays: bool = False,
     ) -> None:
         self.sizes: List[SizeTiming] = []
+        self.timed: List[Timed] = []
+        self.others: List[Dict[str, Any]] = []
         self.library = ""
         self.stop = ""
+        self.largest = 0
+        self._stays = stays
         self._group = group
         self._factor = busbw_factor
         self._on_size = on_size
-        self._parts: Dict[int, List[Dict[str, Any]]] = {}
+        self._parts: Dict[Tuple[int, bool], List[Dict[str, Any]]] = {}
+        for rank in group.ranks:
+            rank.done = False
 
     def until(self, deadline: float) -> Tuple[str, str]:
         """Return the leg's state (done, failed, hang) and the reason.
@@ -55,7 +86,7 @@ class Watch:
         if any(rank.error for rank in self._group.ranks):
             return time.monotonic() + ECHO_S
         if all(rank.done for rank in self._group.ranks):
-            return time.monotonic() + EXIT_S
+            return time.monotonic() + (0.0 if self._stays else EXIT_S)
         return None
 
     def _verdict(self) -> Tuple[str, str]:
@@ -89,17 +120,26 @@ class Watch:
                 self._add(message)
             elif kind == "done":
                 rank.done, self.stop = True, message["stop"]
+                self.largest = message.get("largest", 0)
             elif kind == "error":
                 rank.error, rank.error_at = message["reason"], message["at"]
+            else:
+                self.others.append(message)
 
     def _add(self, message: Dict[str, Any]) -> None:
-        size_bytes = message["size_bytes"]
-        parts = self._parts.setdefault(size_bytes, [])
+        size_bytes, in_place = message["size_bytes"], message.get("in_place", False)
+        parts = self._parts.setdefault((size_bytes, in_place), [])
         parts.append(message)
         if len(parts) < len(self._group.ranks):
             return
         times = [part["times_us"] for part in parts]
         wrong = sum(part["wrong"] for part in parts)
+        took_s = max(part.get("took_s", 0.0) for part in parts)
+        asked = message.get("asked_bytes", size_bytes)
+        self.timed.append(Timed(asked, size_bytes, in_place, slowest(times), wrong, took_s))
         timing = summarize(size_bytes, times, self._factor, wrong)
+        if in_place:
+            self.sizes[-1] = replace(self.sizes[-1], in_place=timing)
+            return
         self.sizes.append(timing)
         self._on_size(timing)

@@ -63,12 +63,13 @@ def small() -> Callable[..., Spec]:
 
     def make(*legs: LegPlan, **changes: object) -> Spec:
         orders: dict[str, object] = {
-            "collective": "all_reduce",
+            "collectives": ("all_reduce",),
             "ranks": 2,
             "gpus": 0,
             "budget_s": 60.0,
             "memory_available_bytes": 1024 * MIB,
             "max_bytes": 4 * MIB,
+            "turns": 1,
             **changes,
         }
         if legs:

@@ -29,20 +29,26 @@ def main() -> None:
     from hwcheck.node.collective import launcher, operation
 
     load = operation.load
-    operation.load = lambda name: replace(load(name), run=run(load(name).run))
+    operation.load = lambda name: replace(load(name), run=run(name, load(name).run))
     launcher.main()
 
 
-def run(healthy: Any) -> Any:
+def run(name: str, healthy: Any) -> Any:
     from hwcheck.node.collective.runtime import dist
 
-    def faulty(buffer: Any) -> None:
+    def faulty(source: Any, buffer: Any, rank: int, ranks: int) -> None:
+        def well(buffer: Any) -> None:
+            healthy(source, buffer, rank, ranks)
+
         fault = os.environ.get("FAULT", "")
-        large = buffer.numel() * 4 > HEALTHY_BYTES
+        if os.environ.get("FAULT_OF", name) != name:
+            fault = ""
+        bytes_ = max(source.numel(), buffer.numel()) * buffer.element_size()
+        large = bytes_ > HEALTHY_BYTES
         if fault and dist.get_rank() == 1 and (large or fault in ALWAYS):
-            FAULTS[fault](buffer, healthy)
+            FAULTS[fault](buffer, well)
         else:
-            healthy(buffer)
+            well(buffer)
 
     return faulty
 

@@ -2,11 +2,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective import pattern
 from hwcheck.node.collective.all_reduce import all_reduce
-from hwcheck.node.collective.runtime import torch
-
-COUNT = 3 * pattern.PERIOD + 100
+from tests.node.collective.simulated import COUNT, Ranks, summed
 
 
 @pytest.mark.parametrize("ranks", range(2, 17))
@@ -18,41 +15,40 @@ def test_one_rank_has_no_bus_bandwidth() -> None:
     assert all_reduce.busbw_factor(1) == 0.0
 
 
-def summed(ranks: int, round_: int) -> "torch.Tensor":
-    total = torch.zeros(COUNT)
-    for rank in range(ranks):
-        part = torch.empty(COUNT)
-        all_reduce.fill(part, rank, ranks, round_)
-        total += part
-    return total
+def total(ranks: Ranks, round_: int):
+    return summed([ranks.sent(rank, round_)[0] for rank in range(ranks.of.ranks)])
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 8, 16, all_reduce.max_ranks])
-def test_the_sum_of_all_ranks_is_exactly_what_is_expected(ranks: int) -> None:
-    total = summed(ranks, round_=5)
-    assert total.max() < 2**24
-    assert all_reduce.count_wrong(total, 0, ranks, 5) == 0
+@pytest.mark.parametrize("dtype", ["float", "bfloat16"])
+@pytest.mark.parametrize("count", [1, 2, 8, 16, all_reduce.max_ranks])
+def test_the_sum_of_all_ranks_is_exactly_what_is_expected(count: int, dtype: str) -> None:
+    ranks = Ranks(all_reduce, count, dtype)
+    assert total(ranks, 5).max() < {"float": 2**24, "bfloat16": 256}[dtype]
+    assert ranks.wrong(0, [total(ranks, 5)], 5) == 0
 
 
 def test_every_way_of_being_wrong_is_counted() -> None:
-    good = summed(4, round_=1)
+    ranks = Ranks(all_reduce, 4)
+    good = total(ranks, 1)
     one_off = good.clone()
     one_off[4321] += 1
-    assert all_reduce.count_wrong(one_off, 0, 4, 1) == 1
+    assert ranks.wrong(0, [one_off], 1) == 1
     nan = good.clone()
     nan[-1] = float("nan")
-    assert all_reduce.count_wrong(nan, 0, 4, 1) == 1
-    missing_rank = summed(3, round_=1)
-    assert all_reduce.count_wrong(missing_rank, 0, 4, 1) == COUNT
-    earlier_round = summed(4, round_=0)
-    assert all_reduce.count_wrong(earlier_round, 0, 4, 1) == COUNT
-    moved = good.roll(1024)
-    assert all_reduce.count_wrong(moved, 0, 4, 1) == COUNT
-    swapped = good - _part(1) - _part(2) + 2 * _part(1)
-    assert all_reduce.count_wrong(swapped, 0, 4, 1) == COUNT
+    assert ranks.wrong(0, [nan], 1) == 1
+    missing_rank = good - ranks.sent(3, 1)[0]
+    assert ranks.wrong(0, [missing_rank], 1) == COUNT
+    assert ranks.wrong(0, [total(ranks, 0)], 1) == COUNT  # an earlier round's
+    assert ranks.wrong(0, [good.roll(1024)], 1) == COUNT
+    swapped = good - ranks.sent(2, 1)[0] + ranks.sent(1, 1)[0]
+    assert ranks.wrong(0, [swapped], 1) == COUNT
 
 
-def _part(rank: int) -> "torch.Tensor":
-    part = torch.empty(COUNT)
-    all_reduce.fill(part, rank, 4, 1)
-    return part
+def test_a_missing_rank_shows_in_its_share_of_bf16() -> None:
+    ranks = Ranks(all_reduce, 4, "bfloat16")
+    good = total(ranks, 1)
+    assert ranks.wrong(0, [good - ranks.sent(3, 1)[0]], 1) == COUNT
+    swapped = good - ranks.sent(2, 1)[0] + ranks.sent(1, 1)[0]
+    assert ranks.wrong(0, [swapped], 1) > COUNT / 3  # that of both ranks, less the zeros
+    assert ranks.wrong(0, [total(ranks, 0)], 1) == COUNT
+    assert ranks.wrong(0, [good.roll(1024)], 1) == COUNT

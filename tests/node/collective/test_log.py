@@ -12,11 +12,11 @@ def test_the_log_has_no_name_and_keeps_what_is_written() -> None:
         assert log.read(4) == "two �\n"
 
 
-def test_the_tail_is_the_last_forty_lines() -> None:
+def test_the_tail_is_the_last_eighty_lines() -> None:
     with Log() as log:
         log.write("".join(f"line {i}\n" for i in range(100)))
         lines = log.tail().split("\n")
-        assert (lines[0], lines[-1], len(lines)) == ("line 60", "line 99", 40)
+        assert (lines[0], lines[-1], len(lines)) == ("line 20", "line 99", 80)
 
 
 def test_the_tail_of_endless_lines_is_bounded() -> None:

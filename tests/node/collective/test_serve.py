@@ -6,14 +6,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 from hwcheck.node.collective import serve
+from hwcheck.node.collective.leg_run import Taken
+from hwcheck.node.collective.operation import load
+from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
-from hwcheck.wire import Leg
+from hwcheck.node.collective.watch import Timed
+from hwcheck.wire import COLLECTIVES, DTYPES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
 NOT_OURS = f"/dev/shm/nccl-{uuid.uuid4().hex}"
@@ -152,6 +157,169 @@ def test_later_legs_stop_at_the_first_legs_largest_size(run_faulty: Run, small: 
     assert found[1].notes[-1].endswith("the largest size of leg first")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_collective_for_real(run_faulty: Run, small: Small, dtype: str) -> None:
+    orders = small(LEGS[0], collectives=COLLECTIVES, ranks=3, max_bytes=2 * MIB, dtype=dtype)
+    found = run_faulty(orders)
+    assert [(leg.collective, leg.state, leg.dtype) for leg in found] == [
+        (name, "done", dtype) for name in COLLECTIVES
+    ]
+    for leg in found:
+        whole = leg.collective in ("all_reduce", "broadcast", "sendrecv")
+        assert [size.size_bytes for size in leg.sizes] == (
+            [MIB, 2 * MIB] if whole else [MIB - 16, 2 * MIB - 32]  # 3 chunks of whole 16 bytes
+        )
+        both = leg.collective in ("all_gather", "reduce_scatter")
+        assert all((size.in_place is not None) == both for size in leg.sizes)
+        assert all(size.all_wrong == 0 for size in leg.sizes)
+        factor = load(leg.collective).busbw_factor(3)
+        for size in leg.sizes:
+            assert size.busbw_gbps == pytest.approx(size.algbw_gbps * factor)
+
+
+def test_wrong_data_is_found_in_every_collective(run_faulty: Run, small: Small) -> None:
+    orders = small(fault("corrupt"), collectives=COLLECTIVES, ranks=3, max_bytes=4 * MIB)
+    found = run_faulty(orders)
+    assert len(found) == len(COLLECTIVES)
+    for leg in found:
+        last = leg.sizes[-1]
+        assert last.wrong == 2, leg.collective  # of rank 1, in both verified runs
+        assert last.in_place is None or last.in_place.wrong == 2, leg.collective
+
+
+def test_a_leg_that_breaks_starts_anew_for_the_next_collective(
+    run_faulty: Run, small: Small
+) -> None:
+    once = LegPlan("once", {"FAULT": "leave", "FAULT_OF": "all_reduce"})
+    found = run_faulty(small(once, LEGS[0], collectives=("all_reduce", "broadcast"), turns=2))
+    states = {(leg.collective, leg.leg): leg.state for leg in found}
+    assert states == {
+        ("all_reduce", "once"): "failed",
+        ("all_reduce", "default"): "done",
+        ("broadcast", "once"): "done",
+        ("broadcast", "default"): "done",
+    }
+    assert all(leg.sizes[-1].passes == 2 for leg in found if leg.state == "done")
+
+
+class Ranks:
+    """Stands in for the ranks of every leg: each size takes so many seconds."""
+
+    def __init__(
+        self,
+        took_s: float = 0.0,
+        hangs_in: tuple[tuple[str, int], ...] = (),
+        exclusive: bool = False,
+    ) -> None:
+        self.took_s, self.hangs_in, self.exclusive = took_s, hangs_in, exclusive
+        self.turns: list[tuple[str, str, tuple[int, ...]]] = []
+        self.there: set[str] = set()
+        self.told: list[str] = []
+
+    def of(self, spec: Spec, plan: LegPlan, close_fds: list[int]) -> Ranks.OneLeg:
+        return self.OneLeg(self, spec, plan)
+
+    class OneLeg:
+        def __init__(self, ranks: Ranks, spec: Spec, plan: LegPlan) -> None:
+            self.ranks, self.spec, self.plan = ranks, spec, plan
+
+        def take(self, turn: Turn, factor: float, on_size: object) -> Taken:
+            self.ranks.there.add(self.plan.name)
+            if self.ranks.exclusive and len(self.ranks.there) > 1:
+                self.end()
+                reason = "rank 0: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+                return Taken("failed", reason, [], "", "", 0, "", [], "", 0.0)
+            turns = self.ranks.turns
+            turns.append((turn.collective, self.plan.name, turn.sizes))
+            nth = len([one for one in turns if one[:2] == (turn.collective, self.plan.name)])
+            state = "hang" if (self.plan.name, nth) in self.ranks.hangs_in else "done"
+            largest = self.spec.max_bytes if self.plan.name == "default" else 32 * MIB
+            sizes = turn.sizes or (MIB, min(largest, turn.bounds.max_bytes))
+            time_us = 100.0 * nth
+            timed = [
+                Timed(size, size, False, [time_us] * 20, 0, self.ranks.took_s) for size in sizes
+            ]
+            return Taken(state, "", timed, "", "", sizes[-1], "", [], "", 0.0)
+
+        def end(self) -> None:
+            self.ranks.there.discard(self.plan.name)
+
+
+def served(ranks: Ranks, monkeypatch: pytest.MonkeyPatch, **changes: object) -> list[Leg]:
+    monkeypatch.setattr(serve, "LegRun", ranks.of)
+    orders = {"max_bytes": 64 * MIB, "turns": 3, **changes}
+    spec = Spec(("all_reduce", "alltoall"), 2, 0, 45.0, 1 << 34, **orders)  # type: ignore[arg-type]
+    said: list[Leg] = []
+
+    def send(message: dict[str, Any]) -> None:
+        if message["kind"] == "leg":
+            said.append(Leg.from_dict(message["leg"]))
+        else:
+            ranks.told.append(message["text"])
+
+    serve.serve(spec, [load(name) for name in spec.collectives], send, 0.0, [])
+    return said
+
+
+def test_legs_take_turns_and_what_is_compared_is_timed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = Ranks()
+    found = served(ranks, monkeypatch)
+    names = [plan.name for plan in LEGS]
+    order = [(name, leg) for name in ("all_reduce", "alltoall") for leg in names]
+    assert [turn[:2] for turn in ranks.turns] == order * 3
+    again = {(32 * MIB, 64 * MIB) if leg == "default" else (32 * MIB,) for leg in names}
+    assert {sizes for *_, sizes in ranks.turns[6:]} == again
+    assert [(leg.collective, leg.leg) for leg in found] == order
+    for leg in found:
+        last = leg.sizes[-1]
+        assert (last.passes, last.iterations, last.time_us) == (3, 60, 200.0)
+        assert last.pass_spread == pytest.approx((300 - 100) / 200)
+        assert leg.sizes[0].passes == 1
+
+
+@pytest.mark.parametrize(("took_s", "turns"), [(6.5, 1), (5.0, 2), (1.0, 3)])
+def test_the_budget_decides_how_often_it_is_timed_again(
+    monkeypatch: pytest.MonkeyPatch, took_s: float, turns: int
+) -> None:
+    # 6 sizes are known to be timed again, then 8: with a quarter for noise of a budget of 45 s.
+    ranks = Ranks(took_s=took_s)
+    assert [leg.sizes[-1].passes for leg in served(ranks, monkeypatch)] == [turns] * 6
+    assert len(ranks.turns) == 6 * turns
+
+
+def test_a_leg_that_hangs_once_takes_no_further_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(hangs_in=(("p2p_off", 2), ("net", 1)))
+    found = served(ranks, monkeypatch)
+    states = {(leg.collective, leg.leg): leg.state for leg in found}
+    assert {leg for (_, leg), state in states.items() if state == "hang"} == {"p2p_off", "net"}
+    assert ranks.told == [
+        "all_reduce net: hang",
+        "alltoall net: hang",
+        "all_reduce p2p_off: hang",
+        "alltoall p2p_off: hang",
+    ]
+    taken = [leg for name, leg, _ in ranks.turns if name == "alltoall"]
+    assert [taken.count(plan.name) for plan in LEGS] == [3, 2, 1]
+
+
+def test_where_a_gpu_takes_one_process_legs_come_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = served(Ranks(exclusive=True), monkeypatch)
+    assert [(leg.state, leg.sizes[-1].passes) for leg in found] == [("done", 3)] * 6
+
+
+def test_a_leg_that_cannot_differ_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks()
+    legs = (LEGS[0], LegPlan("nvlink_only", {}, "no pair of GPUs has NVLinks"))
+    found = {leg.leg: leg for leg in served(ranks, monkeypatch, legs=legs)}
+    assert (found["nvlink_only"].state, found["default"].state) == ("not_run", "done")
+    assert found["nvlink_only"].reason == "no pair of GPUs has NVLinks"
+    assert {leg for _, leg, _ in ranks.turns} == {"default"}
+
+
 @pytest.mark.parametrize(
     ("text", "noted"),
     [
@@ -168,7 +336,7 @@ def test_a_file_that_sets_something_for_every_leg_is_noted(
     if text is not None:
         conf.write_text(text)
     monkeypatch.setattr(serve, "SYSTEM_CONF", str(conf))
-    spec = Spec("all_reduce", 8, 8, 45.0, 1 << 34)
+    spec = Spec(("all_reduce",), 8, 8, 45.0, 1 << 34)
     assert (SYSTEM_CONF_NOTE in serve.notes(spec)) == noted
 
 
@@ -176,4 +344,4 @@ def test_a_file_that_cannot_be_read_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "SYSTEM_CONF", str(tmp_path))  # a folder: reading it fails
-    assert SYSTEM_CONF_NOTE in serve.notes(Spec("all_reduce", 8, 8, 45.0, 1 << 34))
+    assert SYSTEM_CONF_NOTE in serve.notes(Spec(("all_reduce",), 8, 8, 45.0, 1 << 34))

@@ -15,7 +15,7 @@ OUTSIDE = {
 
 def spec(**changes: object) -> Spec:
     orders: dict[str, object] = {
-        "collective": "all_reduce",
+        "collectives": ("all_reduce",),
         "ranks": 2,
         "gpus": 2,
         "budget_s": 45.0,
@@ -67,12 +67,12 @@ def test_ranks_on_one_gpu_are_hosts_of_their_own_and_stay_on_loopback() -> None:
 
 def test_the_plan_has_one_rank_for_each_gpu() -> None:
     request = Request("t", ("all_reduce",), budget_s=33.0)
-    orders = plan(request, "all_reduce", 8, 10)
+    orders = plan(request, 8, 10)
     assert (orders.ranks, orders.backend, orders.budget_s) == (8, "nccl", 33.0)
 
 
 def test_the_plan_has_two_cpu_ranks_where_there_is_no_gpu() -> None:
-    orders = plan(Request("t", ("all_reduce",)), "all_reduce", 0, 10)
+    orders = plan(Request("t", ("all_reduce",)), 0, 10)
     assert (orders.ranks, orders.backend) == (2, "gloo")
 
 

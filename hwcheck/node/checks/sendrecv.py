@@ -1,0 +1,24 @@
+"""Every GPU of the node sends to the next one, under several NCCL environments."""
+
+from __future__ import annotations
+
+from typing import Iterator, Union
+
+from hwcheck.node.check import Node, NotApplicable
+from hwcheck.node.collective.leg_checks import collective_check, timed
+from hwcheck.wire import Leg, Sample
+
+
+@collective_check(optional="a second GPU, none of them with MIG")
+def sendrecv(node: Node) -> Iterator[Union[Sample, Leg]]:
+    """Send from each GPU to the next in a ring, as pipeline stages do.
+
+    On request (--collectives), and in the longer profiles. A single slow hop shows, because no
+    other path hides it. Legs, sizes and verification are those of ``all_reduce``; it does not
+    apply to a node with one GPU, which has nobody to send to. Source of the formulas:
+    NVIDIA/nccl-tests, src/sendrecv.cu.
+    """
+    for item in timed(node, "sendrecv"):
+        if isinstance(item, Leg) and item.ranks == 1:
+            raise NotApplicable(item.reason)
+        yield item

@@ -1,0 +1,58 @@
+"""What the checks of collectives share: their metrics, their remedy, and what they yield."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Tuple, Union
+
+from hwcheck.limits import Equal
+from hwcheck.node.check import WITHOUT_MIG, Check, Function, Metric, Node, Remedy, check
+from hwcheck.node.collective.leg_samples import leg_samples
+from hwcheck.node.collective.spec import LEGS
+from hwcheck.wire import Leg, Sample
+
+BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
+NEEDED = [leg.name for leg in LEGS]
+"""The legs that every whole answer has."""
+
+METRICS: Tuple[Metric, ...] = (
+    Metric(
+        "leg_state",
+        "",
+        "done, hang (killed by its wall clock) or failed",
+        (Equal("done", "a healthy node ends every leg; NVIDIA/nccl#631, NVIDIA/nccl#257"),),
+    ),
+    Metric(
+        "wrong_elements",
+        "elements",
+        "elements that are not exactly what they must be, over all ranks and sizes",
+        (Equal(0, "exact integers, tolerance 0, as nccl-tests' #wrong (README.md, -c)"),),
+    ),
+    Metric("largest_size_bytes", "bytes", "the largest size, which the figures belong to"),
+    Metric("busbw_gbps", "GB/s", "bus bandwidth at the largest size; " + BUSBW_SOURCE),
+    Metric("algbw_gbps", "GB/s", "size over time at the largest size; " + BUSBW_SOURCE),
+    Metric("busbw_spread", "share", "inter-quartile range over median of the largest size"),
+    Metric("pass_spread", "share", "what the largest size's medians differ by, turn by turn"),
+)
+
+REMEDY = Remedy(
+    cause="GPUs that cannot reach each other: PCIe ACS or IOMMU redirecting peer traffic, a "
+    "broken NVLink or NVSwitch fabric, a driver that grants peer access which does not work",
+    fix="read which leg failed and its log: fails in default but not in p2p_off is peer "
+    "access; fails in p2p_off but not in net is shared memory (/dev/shm); fails in all is "
+    "the driver, the fabric or torch",
+    command="nvidia-smi topo -m; nvidia-smi topo -p2p r; lspci -vvv | grep ACSCtl",
+)
+
+
+def collective_check(optional: str = WITHOUT_MIG) -> Callable[[Function], Check]:
+    """Register a function as the check of the collective of its name."""
+    return check(
+        metrics=METRICS, remedy=REMEDY, gpu=False, load=True, legs=NEEDED, optional=optional
+    )
+
+
+def timed(node: Node, collective: str) -> Iterator[Union[Sample, Leg]]:
+    """Yield every leg of a collective, each followed by its samples."""
+    for leg in node.legs(collective):
+        yield leg
+        yield from leg_samples(leg)

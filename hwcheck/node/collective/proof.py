@@ -1,0 +1,58 @@
+"""What NCCL says about a leg against what the leg was to be."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping
+
+from hwcheck.node.collective.nccl_info import NcclInfo
+from hwcheck.node.collective.spec import COMMON_ENV, NO_CONF, SITE, LegPlan
+from hwcheck.wire import Value
+
+# What must not be seen in a leg, and one of which must be seen in it.
+FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM"]}
+WANTED: Mapping[str, List[str]] = {"net": ["NET", "COLLNET"], "p2p_sys": ["P2P"]}
+# Older versions tell what NCCL_P2P_DISABLE=1 comes to (NVIDIA/nccl, src/graph/paths.cc).
+ALSO_SAID_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
+MOST_KINDS = 20
+TEXT = 200
+
+
+def facts(info: NcclInfo) -> Dict[str, Value]:
+    """Return what a log says of the way of the data, for the leg's record."""
+    found: Dict[str, Value] = dict(list(info.transports.items())[:MOST_KINDS])
+    found.update(gdrdma=info.gdrdma, nvls=info.nvls, channels=info.channels)
+    if info.algorithms:
+        found["algorithms"] = ", ".join(info.algorithms)[:TEXT]
+    if info.network:
+        found["network"] = (" ".join((info.network, *info.interfaces)))[:TEXT]
+    ours = {*COMMON_ENV, *NO_CONF}
+    taken = ["%s=%s" % each for each in info.env_set.items() if each[0] not in ours]
+    if taken:
+        found["settings"] = ", ".join(taken)[:TEXT]
+    if info.p2p_refused:
+        found["p2p_refused"] = info.p2p_refused
+    return found
+
+
+def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
+    """Return why the leg did not use what it is to measure, or an empty text.
+
+    Of two ranks or more. ``read_env`` is False where NCCL has no reason to look its variables up:
+    ranks that are hosts of their own have no P2P to disable.
+    """
+    for name, value in plan.env.items() if read_env and plan.name != SITE else ():
+        taken = info.env_set.get(name)
+        other, meaning = ALSO_SAID_AS.get(name, ("", ""))
+        if taken != value and not (taken is None and info.env_set.get(other) == meaning):
+            said = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
+            return "%s=%s was set and NCCL %s" % (name, value, said)
+    if not info.transports:
+        return "NCCL names no connection between the ranks"
+    seen = {kind.partition("/")[0] for kind in info.transports}
+    for kind in FORBIDDEN.get(plan.name, []):
+        if kind in seen:
+            return "NCCL used %s" % kind
+    wanted = WANTED.get(plan.name, [])
+    if wanted and not seen & set(wanted):
+        return "NCCL used %s, not %s" % (" and ".join(sorted(seen)), wanted[0])
+    return ""

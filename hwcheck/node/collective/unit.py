@@ -1,0 +1,113 @@
+"""One collective under one leg: what its turns gave, put together to one record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Dict, List, Tuple
+
+from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective.leg_run import Taken
+from hwcheck.node.collective.operation import Operation
+from hwcheck.node.collective.rank import LARGEST_MEASURED
+from hwcheck.node.collective.spec import LegPlan, Spec
+from hwcheck.node.collective.timing import merge
+from hwcheck.node.collective.watch import Timed
+from hwcheck.wire import Leg, SizeTiming, Value
+
+
+class Unit:
+    """The turns of one collective under one leg.
+
+    ``largest`` is the largest size of its first turn, ``again`` the sizes to time again.
+    """
+
+    def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan) -> None:
+        self.chosen = chosen
+        self.plan = plan
+        self.factor = chosen.busbw_factor(spec.ranks)
+        self.state = ""
+        self.largest = 0
+        self.again: Tuple[int, ...] = ()
+        self._spec = spec
+        self._reason = ""
+        self._timed: Dict[Tuple[int, bool], List[Timed]] = {}
+        self._notes: List[str] = []
+        self._tail = ""
+        self._library = ""
+        self._transport: Dict[str, Value] = {}
+        self._duration_s = 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another turn can tell more."""
+        return self.state == "done"
+
+    def refuse(self, reason: str) -> None:
+        """Say why there is no turn."""
+        self.state, self._reason = "not_run", reason
+
+    def add(self, took: Taken) -> None:
+        """Take what came of a turn."""
+        first = not self.state
+        self.state, self._reason = took.state, took.reason
+        self._tail = took.tail
+        self._library = took.library
+        self._duration_s += took.duration_s
+        self._notes += took.left_over
+        for each in took.timed:
+            self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
+        if not first:
+            return
+        self.largest = took.largest
+        if took.stop and took.stop != LARGEST_MEASURED:
+            self._notes.append(took.stop)
+        if self._spec.gpus:
+            self._prove(nccl_info.read(took.log))
+
+    def _prove(self, info: nccl_info.NcclInfo) -> None:
+        self._transport = proof.facts(info)
+        if self.state != "done" or self._spec.ranks < 2:
+            return
+        problem = proof.problem(self.plan, info, read_env=not self._spec.one_gpu)
+        if problem:
+            self.state, self._reason = "not_engaged", problem
+
+    def takes_s(self) -> float:
+        """Return how long the sizes to time again take."""
+        last = [turns[-1] for turns in self._timed.values()]
+        return sum(each.took_s for each in last if each.asked_bytes in self.again)
+
+    def leg(self, notes: Tuple[str, ...]) -> Leg:
+        """Return the record; ``notes`` are those of every leg."""
+        spec = self._spec
+        return Leg(
+            collective=self.chosen.name,
+            leg=self.plan.name,
+            backend=spec.backend,
+            ranks=spec.ranks,
+            state=self.state,
+            reason=self._reason,
+            exercise=not spec.gpus,
+            library=self._library,
+            env=self.plan.env,
+            sizes=tuple(self._sizes()),
+            notes=(*notes, *self._notes),
+            log_tail=self._tail,
+            duration_s=self._duration_s,
+            dtype=spec.dtype,
+            transport=self._transport,
+        )
+
+    def _sizes(self) -> List[SizeTiming]:
+        sizes = sorted(size for size, in_place in self._timed if not in_place)
+        found = []
+        for size in sizes:
+            main = self._merged(size, False)
+            other = self._merged(size, True) if (size, True) in self._timed else None
+            found.append(replace(main, in_place=other))
+        return found
+
+    def _merged(self, size: int, in_place: bool) -> SizeTiming:
+        turns = self._timed[size, in_place]
+        passes = [each.times_us for each in turns]
+        return merge(size, passes, self.factor, sum(each.wrong for each in turns))

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hwcheck.node.collective.nccl_info import NcclInfo, read
+from hwcheck.node.collective.proof import facts, problem
+from hwcheck.node.collective.spec import LEGS, SITE, SOME_LEGS, LegPlan
+
+PLANS = {plan.name: plan for plan in (*LEGS, *SOME_LEGS)} | {
+    SITE: LegPlan(SITE, {"NCCL_P2P_LEVEL": "LOC"})
+}
+
+
+def said(name: str, *kinds: str) -> NcclInfo:
+    """What NCCL says of a leg that it took as told, and that these connections came of."""
+    return NcclInfo(env_set=PLANS[name].env, transports=dict.fromkeys(kinds, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("default", ["P2P/CUMEM"]),
+        ("default", ["SHM"]),
+        ("default", ["NET/IB"]),
+        ("p2p_off", ["SHM"]),
+        ("p2p_off", ["SHM", "NET/Socket"]),
+        ("net", ["NET/Socket"]),
+        ("net", ["NET/AWS Libfabric"]),
+        ("nvlink_only", ["P2P/IPC", "SHM"]),
+        ("p2p_sys", ["P2P/IPC"]),
+        ("site", ["SHM"]),
+    ],
+)
+def test_a_leg_that_did_what_it_is_for(name: str, kinds: list[str]) -> None:
+    assert problem(PLANS[name], said(name, *kinds)) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "words"),
+    [
+        ("default", [], "names no connection"),
+        ("p2p_off", ["P2P/IPC", "SHM"], "NCCL used P2P"),
+        ("net", ["SHM", "NET/Socket"], "NCCL used SHM"),
+        ("net", ["P2P/direct pointer"], "NCCL used P2P"),
+        ("p2p_sys", ["SHM"], "NCCL used SHM, not P2P"),
+        ("site", [], "names no connection"),
+    ],
+)
+def test_a_leg_that_did_something_else(name: str, kinds: list[str], words: str) -> None:
+    assert words in problem(PLANS[name], said(name, *kinds))
+
+
+def test_a_variable_that_nccl_did_not_take() -> None:
+    info = NcclInfo(transports={"SHM": 2})
+    assert "does not say that it took it" in problem(PLANS["p2p_off"], info)
+    assert problem(PLANS["p2p_off"], info, read_env=False) == ""
+    assert problem(PLANS["site"], info) == ""
+    older = NcclInfo(env_set={"NCCL_P2P_LEVEL": "LOC"}, transports={"SHM": 2})
+    assert problem(PLANS["p2p_off"], older) == ""
+    assert "took 0" in problem(PLANS["p2p_off"], replace(older, env_set={"NCCL_P2P_DISABLE": "0"}))
+    assert "NCCL_SHM_DISABLE=1 was set" in problem(PLANS["net"], older)
+    other = NcclInfo(env_set={"NCCL_P2P_LEVEL": "LOC"}, transports={"P2P/IPC": 2})
+    assert problem(PLANS["p2p_sys"], other) == ("NCCL_P2P_LEVEL=SYS was set and NCCL took LOC")
+
+
+def test_facts_of_a_log() -> None:
+    log = (
+        "h:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n"
+        "h:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+        "h:1:1 [0] NCCL INFO Channel 01 : 1[1] -> 0[0] via SHM/direct/direct\n"
+        "h:1:1 [0] NCCL INFO 2 coll channels, 0 collnet channels, 0 nvls channels\n"
+        "h:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE time 1.0\n"
+    )
+    info = read(log)
+    assert problem(PLANS["p2p_off"], info) == ""
+    assert facts(info) == {
+        "SHM": 2,
+        "gdrdma": 0,
+        "nvls": False,
+        "channels": 2,
+        "settings": "NCCL_P2P_DISABLE=1",
+        "algorithms": "AllReduce RING/SIMPLE",
+    }
+
+
+def test_what_sets_only_the_log_is_no_setting() -> None:
+    info = NcclInfo(env_set={"NCCL_DEBUG_SUBSYS": "INIT", "NCCL_CONF_FILE": "/dev/null"})
+    assert "settings" not in facts(info)
+
+
+def test_facts_are_few_however_much_a_log_says() -> None:
+    info = NcclInfo(
+        transports={f"NET/x{i}": 1 for i in range(100)},
+        algorithms={"a" * 200: 1, "b" * 200: 1},
+        network="n" * 40,
+        interfaces=("i" * 80,) * 50,
+    )
+    found = facts(info)
+    assert len(found) <= 50
+    assert all(len(str(value)) <= 200 for value in found.values())

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from hwcheck.node.collective.leg_run import Taken
+from hwcheck.node.collective.operation import load
+from hwcheck.node.collective.rank import LARGEST_MEASURED
+from hwcheck.node.collective.spec import LEGS, MIB, Spec
+from hwcheck.node.collective.unit import Unit
+from hwcheck.node.collective.watch import Timed
+
+SPEC = Spec(("all_gather",), 4, 4, 45.0, 1 << 34)
+SHM = "x [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+TOLD = "x NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n"
+
+
+def unit(spec: Spec = SPEC) -> Unit:
+    return Unit(spec, load("all_gather"), LEGS[1])
+
+
+def timed(time_us: float, in_place: bool = False, wrong: int = 0) -> Timed:
+    return Timed(MIB, MIB - 16, in_place, [time_us] * 20, wrong, 0.5)
+
+
+def taken(*sizes: Timed, **changes: Any) -> Taken:
+    made = Taken(
+        "done", "", list(sizes), "NCCL 2.27.5", LARGEST_MEASURED, MIB, "", [], TOLD + SHM, 2.0
+    )
+    return replace(made, **changes)
+
+
+def test_turns_become_one_record_with_both_halves() -> None:
+    found = unit()
+    found.add(taken(timed(100.0), timed(80.0, True)))
+    found.again = (MIB,)
+    assert found.takes_s() == 1.0
+    found.add(taken(timed(120.0, wrong=1), timed(70.0, True, wrong=2), log=""))
+    leg = found.leg(("a note",))
+    (size,) = leg.sizes
+    assert (size.size_bytes, size.passes, size.time_us, size.iterations) == (MIB - 16, 2, 110, 40)
+    assert size.in_place is not None
+    assert (size.in_place.time_us, size.all_wrong) == (75.0, 3)
+    assert size.busbw_gbps == pytest.approx(size.algbw_gbps * 3 / 4)
+    assert (leg.state, leg.notes, leg.duration_s) == ("done", ("a note",), 4.0)
+    assert leg.transport["SHM"] == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (TOLD + SHM.replace("SHM/direct/direct", "P2P/IPC"), "NCCL used P2P"),
+        (SHM, "NCCL_P2P_DISABLE=1 was set and NCCL does not say that it took it"),
+        (TOLD, "NCCL names no connection between the ranks"),
+    ],
+)
+def test_what_did_not_use_what_it_is_for_is_not_engaged(log: str, reason: str) -> None:
+    found = unit()
+    found.add(taken(timed(100.0), log=log))
+    assert not found.goes_on
+    assert (found.leg(()).state, found.leg(()).reason) == ("not_engaged", reason)
+
+
+@pytest.mark.parametrize("changes", [{"gpus": 0}, {"ranks": 1, "gpus": 1}])
+def test_gloo_and_one_rank_need_no_proof(changes: dict[str, int]) -> None:
+    found = unit(replace(SPEC, **changes))
+    found.add(taken(timed(100.0), log=""))
+    assert found.leg(()).state == "done"
+
+
+def test_a_hang_stays_one_whatever_nccl_says() -> None:
+    found = unit()
+    found.add(taken(state="hang", reason="killed", log="", tail="stacks", left_over=["rank 1"]))
+    leg = found.leg(())
+    assert (leg.state, leg.reason, leg.log_tail, leg.notes) == (
+        "hang",
+        "killed",
+        "stacks",
+        ("rank 1",),
+    )
+    assert leg.sizes == ()

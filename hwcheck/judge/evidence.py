@@ -175,6 +175,8 @@ def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple
 def _leg_gap(leg: Leg, known: Known) -> str:
     if leg.state == "not_run":
         return f"the leg was not run: {leg.reason or 'no reason given'}"
+    if leg.state == "not_engaged":
+        return f"the leg did not use what it is to measure: {leg.reason or 'no reason given'}"
     if leg.state != "done":
         return ""  # a finding of its own
     own = leg.backend == "nccl" and not leg.exercise and leg.ranks == known.gpus

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hwcheck.fold import fold
 from hwcheck.judge.evidence import Known, gpus_of, known_of
-from hwcheck.judge.slots import Slot, Slots, collect
+from hwcheck.judge.slots import Slot, Slots, collect, slotted
 from hwcheck.limits import FromFleet
 from hwcheck.node.check import Check
 from hwcheck.results import HostRecord, Run
@@ -50,13 +50,14 @@ class Fleet:
 
 def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
     """Collect one vote of each host for each metric that is compared over the fleet."""
+    wanted, in_slots = _wanted(registry), slotted(registry)
     votes: dict[Key, Counter[Value]] = {}
     slots: dict[Slot, list[float]] = {}
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         known = known_of(plan.expect, record)
-        collect(slots, record, registry, known)
+        collect(slots, record, in_slots, known)
         given: dict[Key, Counter[Value]] = {}
-        for check, sample, kind in _compared(record, registry, known):
+        for check, sample, kind in _compared(record, wanted, known):
             key = (check, sample.metric, kind)
             given.setdefault(key, Counter())[sample.value] += 1
         for key, values in given.items():
@@ -97,16 +98,27 @@ def same_machine(run: Run) -> dict[str, str]:
     }
 
 
+def _wanted(registry: Mapping[str, Check]) -> dict[str, dict[str, set[FromFleet]]]:
+    """Return by check the metrics that are compared.
+
+    One may be compared in several ways, and each has its own votes.
+    """
+    found: dict[str, dict[str, set[FromFleet]]] = {}
+    for name, check in registry.items():
+        for metric in check.metrics:
+            for operand in (limit.operand for limit in metric.limits):
+                if isinstance(operand, FromFleet):
+                    found.setdefault(name, {}).setdefault(metric.name, set()).add(operand)
+    return found
+
+
 def _compared(
-    record: HostRecord, registry: Mapping[str, Check], known: Known
+    record: HostRecord, wanted: Mapping[str, Mapping[str, set[FromFleet]]], known: Known
 ) -> Iterator[tuple[str, Sample, Kind]]:
     for result in record.report.results if record.report else ():
-        check = registry.get(result.check)
-        for sample in result.samples if check else ():
-            metric = check.metric(sample.metric) if check else None
-            operands = [limit.operand for limit in metric.limits] if metric else []
-            # A metric may be compared in several ways, and each has its own votes.
-            for operand in {one for one in operands if isinstance(one, FromFleet)}:
+        compared = wanted.get(result.check, {})
+        for sample in result.samples if compared else ():
+            for operand in compared.get(sample.metric, ()):
                 yield result.check, sample, kind_of(sample, operand, result.samples, known)
 
 

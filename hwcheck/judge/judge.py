@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of
-from hwcheck.judge.fleet import Fleet, fleet_of, kind_of, same_machine
+from hwcheck.judge.expectation import judge_busbw
+from hwcheck.judge.fleet import Fleet, fleet_of, same_machine
 from hwcheck.judge.p2p import judge_p2p
-from hwcheck.judge.plausible import implausible
+from hwcheck.judge.peers import judge_peers
+from hwcheck.judge.readings import Readings, hold, references
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
-from hwcheck.judge.slots import slot_of
-from hwcheck.limits import FromFleet, FromInventory, FromModel, FromSample, FromSlot, Limit, Operand
-from hwcheck.models import model_of
+from hwcheck.limits import FromFleet, FromInventory, FromSlot
 from hwcheck.node import checks
-from hwcheck.node.check import Check, Metric
+from hwcheck.node.check import Check
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run
-from hwcheck.wire import CheckResult, Sample, Value
+from hwcheck.wire import CheckResult
 
 ALONE = Fleet()
 MEANING = "meaning"
@@ -26,34 +26,90 @@ MEANING = "meaning"
 EXIT_CODES = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}
 
 
+@dataclass
+class _Host:
+    """A host on its way to a verdict."""
+
+    plan: HostPlan
+    record: HostRecord
+    known: Known
+    results: Mapping[str, CheckResult]
+    findings: list[Finding]
+
+    def complaints(self) -> dict[str, set[str]]:
+        """Return the subjects that did not pass, by check."""
+        found: dict[str, set[str]] = {}
+        for finding in self.findings:
+            if finding.outcome != "pass":
+                found.setdefault(finding.check, set()).add(finding.subject)
+        return found
+
+
 def judge(run: Run) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now."""
-    registry = checks.load()
+    registry = {name: _asked(check, run) for name, check in checks.load().items()}
     fleet, doubles = fleet_of(run, registry), same_machine(run)
-    findings: list[Finding] = []
-    verdicts: list[HostVerdict] = []
+    hosts = []
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         known = known_of(plan.expect, record)
-        results = {} if record.report is None else {r.check: r for r in record.report.results}
+        answers = record.report.results if record.report else ()
         results = {
-            name: believe(registry[name], result, known) if name in registry else result
-            for name, result in results.items()
+            answer.check: believe(registry[answer.check], answer, known)
+            if answer.check in registry
+            else answer
+            for answer in answers
         }
-        own = [*_visit_findings(record, known)]
+        host = _Host(plan, record, known, results, [*_visit_findings(record, known)])
         if plan.name in doubles:
-            own.append(_unmeasured(plan.name, "", doubles[plan.name]))
-        for name in run.meta.checks:
-            if name in results and name in registry:
-                own += judge_result(plan.name, registry[name], results[name], known, fleet)
-            elif record.report is not None:
-                own.append(_unmeasured(plan.name, name, _lost_reason(name, registry, record)))
-        verdict = _verdict(plan, record, run.meta.checks, results, own)
-        if verdict.asked == 0 and not own:
-            own.append(_unmeasured(plan.name, "", verdict.reason))
-        findings += own
+            host.findings.append(_unmeasured(plan.name, "", doubles[plan.name]))
+        host.findings += _check_findings(host, run.meta.checks, registry, fleet)
+        hosts.append(host)
+    _compare(hosts, run.meta.checks, registry)
+    findings: list[Finding] = []
+    verdicts: list[HostVerdict] = []
+    for host in hosts:
+        verdict = _verdict(host.plan, host.record, run.meta.checks, host.results, host.findings)
+        if verdict.asked == 0 and not host.findings:
+            host.findings.append(_unmeasured(host.plan.name, "", verdict.reason))
+        findings += host.findings
         verdicts.append(verdict)
     outcome = worst(verdict.outcome for verdict in verdicts)
     return Judgement(outcome, EXIT_CODES[outcome], tuple(verdicts), tuple(findings))
+
+
+def _asked(check: Check, run: Run) -> Check:
+    """Return a check of legs with those that were asked for, where not all were."""
+    legs = run.meta.timing.legs
+    return replace(check, legs=legs) if check.legs and legs else check
+
+
+def _check_findings(
+    host: _Host, asked: Sequence[str], registry: Mapping[str, Check], fleet: Fleet
+) -> Iterator[Finding]:
+    name, record, known = host.plan.name, host.record, host.known
+    for check in asked:
+        if check in host.results and check in registry:
+            result = host.results[check]
+            yield from judge_result(name, registry[check], result, known, fleet)
+            yield from judge_busbw(name, check, result.legs, record, known)
+        elif record.report is not None:
+            yield _unmeasured(name, check, _lost_reason(check, registry, record))
+
+
+def _compare(hosts: list[_Host], asked: Sequence[str], registry: Mapping[str, Check]) -> None:
+    """Warn of numbers unlike those of like hosts; what was complained of is no measure."""
+    bad = [host.complaints() for host in hosts]
+    by_name = {host.plan.name: host for host in hosts}
+    nothing: set[str] = set()
+    for name in asked:
+        if name in registry:
+            answers = (
+                (host.plan.name, host.results[name], host.known, said.get(name, nothing))
+                for host, said in zip(hosts, bad, strict=True)
+                if name in host.results
+            )
+            for finding in judge_peers(registry[name], answers):
+                by_name[finding.host].findings.append(finding)
 
 
 def judge_result(
@@ -70,12 +126,12 @@ def judge_result(
         if set(derived) != set(result.samples):
             findings.append(_unmeasured(host, check.id, "the samples are not those of the legs"))
         result = replace(result, samples=derived)
-    readings, doubted = _readings(host, check, result)
-    findings += doubted
-    for metric, sample in readings:
-        for limit, reference in _limits(check, metric, sample, readings, known, fleet):
-            findings.append(_hold(host, check, metric, sample, limit, reference))
-    findings = [_explained(finding, readings) for finding in findings]
+    readings = Readings(check, result)
+    findings += [_unmeasured(host, check.id, doubt, about) for about, doubt in readings.doubts]
+    for metric, sample in readings.held:
+        for limit, reference in references(readings, metric, sample, known, fleet):
+            finding = hold(host, check.id, metric, sample, limit, reference)
+            findings.append(_explained(finding, readings))
     findings += judge_p2p(host, check.id, result.legs)
     if result.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
@@ -89,92 +145,6 @@ def judge_result(
     return findings + missing
 
 
-Reading = tuple[Metric, Sample]
-
-
-def _readings(host: str, check: Check, result: CheckResult) -> tuple[list[Reading], list[Finding]]:
-    """Return the samples that are readings of the check's metrics, and a finding for the others."""
-    readings, doubted = [], []
-    for sample in result.samples:
-        metric = check.metric(sample.metric)
-        named = f"{sample.metric} is not a metric of this check"
-        doubt = implausible(metric, sample) if metric else named
-        if metric is None or doubt:
-            doubted.append(_unmeasured(host, check.id, doubt[:200], sample.subject))
-        else:
-            readings.append((metric, sample))
-    return readings, doubted
-
-
-def _limits(
-    check: Check,
-    metric: Metric,
-    sample: Sample,
-    readings: list[Reading],
-    known: Known,
-    fleet: Fleet,
-) -> Iterator[tuple[Limit, Value | None]]:
-    """Yield the limits that apply to a sample, each with its reference (None: there is none)."""
-    operands = [limit.operand for limit in metric.limits]
-    declared = any(isinstance(o, FromInventory) and o.name in known.expect for o in operands)
-    for limit, operand in zip(metric.limits, operands, strict=True):
-        if isinstance(operand, FromInventory):
-            if operand.name in known.expect:
-                yield limit, known.expect[operand.name]
-        elif isinstance(operand, FromFleet):
-            kind = kind_of(sample, operand, (other for _, other in readings), known)
-            most = fleet.reference(check.id, metric.name, kind)
-            if most is not None and not declared:
-                yield limit, most
-        elif isinstance(operand, FromSample):
-            found = {s.subject: s.value for m, s in readings if m.name == operand.metric}
-            yield limit, found.get(sample.subject, found.get("node"))
-        elif isinstance(operand, FromSlot):
-            highest = fleet.slots.highest(slot_of(check.id, sample, known), operand.margin)
-            if highest is not None:
-                yield limit, highest
-        elif isinstance(operand, FromModel):
-            name, device = (d.get(sample.subject, "") for d in (known.models, known.devices))
-            model = model_of(name, device)
-            reached = model.reached(operand.figure) if model else None
-            if reached is not None or not operand.known_only:
-                yield limit, reached
-        else:
-            yield limit, None
-
-
-def _hold(
-    host: str, check: Check, metric: Metric, sample: Sample, limit: Limit, reference: Value | None
-) -> Finding:
-    outcome, reason = "inconclusive", ""
-    if limit.operand is not None and reference is None:
-        reason = _no_reference(limit.operand, metric)
-    else:
-        try:
-            outcome = limit.judge(sample.value, reference)
-        except TypeError as error:
-            reason = str(error)
-    return Finding(
-        host=host,
-        check=check.id,
-        outcome=outcome,
-        metric=metric.name,
-        subject=sample.subject,
-        value=sample.value,
-        unit=metric.unit,
-        limit=limit.text(None if reason else reference),
-        source=limit.source,
-        confidence=limit.confidence,
-        reason=reason,
-    )
-
-
-def _no_reference(operand: Operand, metric: Metric) -> str:
-    if isinstance(operand, FromModel):
-        return f"no {operand.figure} of a GPU of this model is known to hold {metric.name} against"
-    return f"no {operand} to hold {metric.name} against"
-
-
 def _must_judge(check: Check) -> bool:
     limits = [limit for metric in check.metrics for limit in metric.limits]
     return any(
@@ -182,11 +152,11 @@ def _must_judge(check: Check) -> bool:
     )
 
 
-def _explained(finding: Finding, readings: list[Reading]) -> Finding:
+def _explained(finding: Finding, readings: Readings) -> Finding:
     """Give a failure the node's own words for it, where the check sends them as ``meaning``."""
     if finding.outcome == "pass" or finding.reason:
         return finding
-    said = {sample.subject: sample.value for metric, sample in readings if metric.name == MEANING}
+    said = readings.by_subject(MEANING)
     return replace(finding, reason=str(said.get(finding.subject, "")))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hwcheck.wire import Value
 
@@ -16,7 +17,7 @@ def worst(outcomes: Iterable[str]) -> str:
     return min(outcomes, key=OUTCOMES.index, default="pass")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A judged sample, or the reason why there is none.
 
@@ -65,6 +66,14 @@ class Judgement:
     exit_code: int
     hosts: tuple[HostVerdict, ...]
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def by_host(self) -> Mapping[str, Sequence[Finding]]:
+        """The findings of each host that has any."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            found.setdefault(finding.host, []).append(finding)
+        return found
 
     @property
     def asked(self) -> int:

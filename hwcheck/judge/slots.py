@@ -5,7 +5,7 @@ A host that is warmer than the others as a whole shows no spread within itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -29,6 +29,7 @@ class Slots:
     """The figures of all hosts by slot."""
 
     told: Mapping[Slot, list[float]] = field(default_factory=dict)
+    _middles: dict[Slot, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def highest(self, slot: Slot, margin: float) -> float | None:
         """Return the highest figure that is usual, None where too few hosts tell one.
@@ -38,8 +39,10 @@ class Slots:
         values = self.told.get(slot, [])
         if len(values) < LEAST_HOSTS:
             return None
-        middle = median(values)
-        scatter = median(abs(value - middle) for value in values)
+        if slot not in self._middles:  # every host of the run asks
+            middle = median(values)
+            self._middles[slot] = middle, median(abs(value - middle) for value in values)
+        middle, scatter = self._middles[slot]
         return middle + max(margin, MADS * scatter)
 
 
@@ -48,19 +51,31 @@ def slot_of(check: str, sample: Sample, known: Known) -> Slot:
     return check, sample.metric, known.boards.get(sample.subject, ""), sample.subject
 
 
+def slotted(registry: Mapping[str, Check]) -> set[tuple[str, str]]:
+    """Return check and name of the metrics that are compared over slots."""
+    return {
+        (name, metric.name)
+        for name, check in registry.items()
+        for metric in check.metrics
+        if any(isinstance(limit.operand, FromSlot) for limit in metric.limits)
+    }
+
+
 def collect(
-    told: dict[Slot, list[float]], record: HostRecord, registry: Mapping[str, Check], known: Known
+    told: dict[Slot, list[float]],
+    record: HostRecord,
+    compared: Set[tuple[str, str]],
+    known: Known,
 ) -> None:
     """Add what a host tells of the metrics that are compared over slots."""
-    for check, sample in _compared(record, registry):
+    for check, sample in _compared(record, compared):
         if type(sample.value) in (int, float) and sample.subject in known.boards:
             told.setdefault(slot_of(check, sample, known), []).append(float(sample.value))
 
 
-def _compared(record: HostRecord, registry: Mapping[str, Check]) -> Iterator[tuple[str, Sample]]:
+def _compared(record: HostRecord, compared: Set[tuple[str, str]]) -> Iterator[tuple[str, Sample]]:
+    checks = {check for check, _ in compared}
     for result in record.report.results if record.report else ():
-        check = registry.get(result.check)
-        for sample in result.samples if check else ():
-            metric = check.metric(sample.metric) if check else None
-            if metric and any(isinstance(limit.operand, FromSlot) for limit in metric.limits):
+        for sample in result.samples if result.check in checks else ():
+            if (result.check, sample.metric) in compared:
                 yield result.check, sample

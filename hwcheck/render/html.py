@@ -11,15 +11,18 @@ import jinja2
 from markupsafe import Markup
 
 from hwcheck.fold import fold
+from hwcheck.group.records import GroupRecord
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
 from hwcheck.node.load.records import LoadRun
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
+from hwcheck.render.causes import explains
+from hwcheck.render.group import group_view
 from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
-from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
+from hwcheck.render.view import CheckView, HostView, host_views, leg_figure, transport
 from hwcheck.results import Run
 from hwcheck.text import binary_size, block, duration, line, number
 from hwcheck.wire import Leg, SizeTiming
@@ -63,6 +66,7 @@ class LegView:
 
     leg: Leg
     figure: str
+    transport: str
     bad: bool
     sizes: tuple[SizeTiming, ...]
     log: str
@@ -86,10 +90,12 @@ def html(
     judgement: Judgement,
     advice: Advice,
     loads: Mapping[str, LoadRun] = MappingProxyType({}),
+    group: GroupRecord | None = None,
 ) -> str:
     """Return the page as text; deterministic for the same run.
 
-    ``loads`` are the loads to draw, by host (``series.drawn_hosts`` says which are wanted).
+    ``loads`` are the loads to draw, by host (``series.drawn_hosts`` says which are wanted);
+    ``group`` is what was run over several hosts.
     """
     views = list(host_views(run, judgement))
     brief = len(views) > DETAILED_HOSTS
@@ -111,6 +117,7 @@ def html(
                 for item in series_plots(run, judgement, loads)
             ],
             topology=topologies(run),
+            group=group_view(group) if group else None,
             hosts=views,
             details=_details(shown, brief=brief),
             limits=list(_limits(run)),
@@ -153,6 +160,7 @@ def _leg_view(leg: Leg, *, brief: bool, log: bool) -> LegView:
     return LegView(
         leg=leg,
         figure=leg_figure(leg),
+        transport=transport(leg),
         bad=bad,
         sizes=_sizes(leg, brief),
         log=text,
@@ -186,6 +194,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "fold": fold,
+        "explains": explains,
         "line": line,
         "number": number,
         "binary_size": binary_size,

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from hwcheck.fold import fold
+from hwcheck.group.records import GroupRecord
 from hwcheck.judge.legs import wrong_elements
 from hwcheck.judge.records import Judgement
 from hwcheck.recommend.nccl import nccl_env
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
+from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line
+from hwcheck.render.group import GroupView, group_view
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
 from hwcheck.results import Run
@@ -25,12 +28,16 @@ LOG_CHARACTERS = 1500
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@^=])")
 
 
-def markdown(run: Run, judgement: Judgement, advice: Advice) -> str:
-    """Return the report as Markdown."""
+def markdown(
+    run: Run, judgement: Judgement, advice: Advice, group: GroupRecord | None = None
+) -> str:
+    """Return the report as Markdown; ``group`` is what was run over several hosts."""
     parts = [
         *_summary(run, judgement),
+        *_causes(advice),
         *_actions(advice),
         *_nccl(advice),
+        *(_group(group_view(group)) if group else ()),
         *_topology(run),
         *_hosts(run, judgement),
         *_asked(run, judgement),
@@ -49,11 +56,28 @@ def _summary(run: Run, judgement: Judgement) -> Iterator[str]:
     yield from _table(("outcome", "hosts", "names"), rows)
 
 
+def _causes(advice: Advice) -> Iterator[str]:
+    if advice.causes.diagnoses:
+        yield "\n## Causes\n"
+    for index, cause in enumerate(advice.causes.diagnoses, 1):
+        word = words.OUTCOME_WORDS[cause.outcome]
+        yield f"### {index}\\. {word}: {_escape(cause.title)}\n"
+        yield f"- hosts: {_escape(fold(cause.hosts), 4000)}"
+        yield from (f"- observed: {_escape(text, 400)}" for text in cause.observed)
+        for name, text in cause_parts(cause):
+            if name != CONFIRM:
+                yield f"- {name.lower()}: {_escape(text, 1000)}"
+        yield from _code(cause.command)
+
+
 def _actions(advice: Advice) -> Iterator[str]:
     yield "\n## What to do\n"
-    if not advice.actions:
-        yield "Nothing\\."
-    for index, action in enumerate(advice.actions, 1):
+    explained = explained_in_a_line(advice)
+    if explained:
+        yield f"The causes above explain: {_escape(explained, 1000)}\\.\n"
+    if not advice.open_actions:
+        yield f"Nothing{' besides' if explained else ''}\\."
+    for index, action in enumerate(advice.open_actions, 1):
         yield from _action(index, action)
 
 
@@ -79,6 +103,27 @@ def _nccl(advice: Advice) -> Iterator[str]:
     yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.evidence)
     if advice.nccl.settings:
         yield from _code(nccl_env(advice.nccl))
+
+
+def _group(view: GroupView) -> Iterator[str]:
+    yield "\n## Between hosts\n"
+    yield f"Scopes {_escape(view.scopes)} over {_escape(view.hosts, 4000)}\\."
+    for text in (view.exercise, *view.remarks):
+        if text:
+            yield f"\n> {_escape(text, 1000)}"
+    for name, kind, evidence in view.suspects:
+        yield f"\n### {_escape(name)}: {kind}\n"
+        yield from (f"- {_escape(text, 1000)}" for text in evidence)
+    if not view.suspects:
+        yield "\nNo host and no link stands out\\."
+    if view.runs:
+        yield ""
+        rows = ((run.why, run.hosts, run.figure) for run in view.runs)
+        yield from _table(("run", "hosts", "all_reduce"), rows)
+    if view.matrix:
+        yield from _code(view.matrix)
+    if view.matrix_note:
+        yield _escape(view.matrix_note)
 
 
 def _topology(run: Run) -> Iterator[str]:

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from hwcheck.fold import fold
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
+from hwcheck.render.view import in_order
 from hwcheck.render.words import EXERCISE, gpu_names
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, count, line
@@ -97,7 +98,10 @@ def plots(run: Run) -> tuple[Plot, ...]:
             curve = curves.setdefault(key, {}).setdefault(leg.leg, {})
             for size, figure in points:
                 curve.setdefault(size, []).append(figure)
-    order = sorted(curves, key=lambda key: (key.exercise, -len(set(hosts[key])), str(key)))
+    order = sorted(
+        curves,
+        key=lambda key: (key.exercise, -len(set(hosts[key])), in_order(key.collective), str(key)),
+    )
     return tuple(
         Plot(_caption(key, dict.fromkeys(hosts[key]), missing.get(key, {})), _svg(curves[key]))
         for key in order[:MOST_PLOTS]

@@ -51,6 +51,7 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
         "findings": [
             asdict(finding) for finding in judgement.findings if finding.outcome != "pass"
         ],
+        "causes": [asdict(cause) for cause in advice.causes.diagnoses],
         "actions": [asdict(action) for action in advice.actions],
         "nccl": {
             "settings": {setting.name: setting.value for setting in advice.nccl.settings},

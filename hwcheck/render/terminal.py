@@ -11,9 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hwcheck.fold import fold
+from hwcheck.group.records import GroupRecord
 from hwcheck.judge.records import Judgement
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
+from hwcheck.render.causes import TERMINAL_PARTS, cause_parts
+from hwcheck.render.group import group_view, in_a_line
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.wrap import Wrapped
 from hwcheck.results import Run
@@ -31,7 +34,9 @@ TABLE_COLUMNS = 85
 """So wide must a terminal be, besides the names of the hosts, for a table that can be read."""
 
 
-def terminal(run: Run, judgement: Judgement, advice: Advice) -> RenderableType:
+def terminal(
+    run: Run, judgement: Judgement, advice: Advice, group: GroupRecord | None = None
+) -> RenderableType:
     """Return what Rich prints. All text is ``Text``, so markup from a node stays text."""
     parts: list[RenderableType] = [
         Wrapped((words.verdict(judgement), STYLES[judgement.outcome])),
@@ -40,8 +45,13 @@ def terminal(run: Run, judgement: Judgement, advice: Advice) -> RenderableType:
         Text(),
         _Hosts(tuple(_rows(run, judgement))),
     ]
-    if advice.actions:
-        parts += [Text(), Text("What to do", style="bold"), *_actions(advice)]
+    if advice.causes.diagnoses:
+        parts += [Text(), Text("Causes", style="bold"), *_causes(advice)]
+    if advice.open_actions:
+        besides = " besides" if advice.causes.diagnoses else ""
+        parts += [Text(), Text(f"What to do{besides}", style="bold"), *_actions(advice)]
+    if group is not None:
+        parts += [Text(), Wrapped(("Between hosts: ", "bold"), in_a_line(group_view(group)))]
     parts += [
         Text(),
         Wrapped(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
@@ -122,8 +132,25 @@ def _block(row: _Row) -> Iterator[Wrapped]:
             yield Wrapped(f"{name} {text}", indent=3)
 
 
+def _causes(advice: Advice) -> Iterator[Wrapped]:
+    for index, cause in enumerate(advice.causes.diagnoses[:MOST_ACTIONS], 1):
+        yield Wrapped(
+            f"{index}. ",
+            (words.OUTCOME_WORDS[cause.outcome], STYLES[cause.outcome]),
+            f" ({cause.confidence}) {cause.title}, on {fold(cause.hosts)}",
+        )
+        for text in cause.observed[:3]:
+            yield Wrapped(line(text, 400), indent=3)
+        for name, text in cause_parts(cause):
+            if name in TERMINAL_PARTS:
+                yield Wrapped(f"{name}: {text}", indent=3)
+    left = len(advice.causes.diagnoses) - MOST_ACTIONS
+    if left > 0:
+        yield Wrapped(f"and {left} more, see the report")
+
+
 def _actions(advice: Advice) -> Iterator[Wrapped]:
-    for index, action in enumerate(advice.actions[:MOST_ACTIONS], 1):
+    for index, action in enumerate(advice.open_actions[:MOST_ACTIONS], 1):
         yield Wrapped(
             f"{index}. ",
             (words.OUTCOME_WORDS[action.outcome], STYLES[action.outcome]),
@@ -131,7 +158,7 @@ def _actions(advice: Advice) -> Iterator[Wrapped]:
         )
         for text in _action_lines(action):
             yield Wrapped(text, indent=3)
-    left = len(advice.actions) - MOST_ACTIONS
+    left = len(advice.open_actions) - MOST_ACTIONS
     if left > 0:
         yield Wrapped(f"and {left} more, see the report")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
@@ -12,7 +13,18 @@ from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, wor
 from hwcheck.render.words import gpu_names
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, line, number, quantity
-from hwcheck.wire import CheckResult, Leg, Sample, SizeTiming
+from hwcheck.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
+
+SHOWN_COLLECTIVES = 2
+"""So many stand in a host's one line: those that decide about P2P come first."""
+
+LEG_WORDS = {
+    "done": "no figure",
+    "hang": "hangs",
+    "failed": "failed",
+    "not_run": "not run",
+    "not_engaged": "did not use what it is to measure",
+}
 
 EXERCISE_MARK = " (exercise: gloo on the CPU)"
 MERGE_FROM = 3
@@ -45,9 +57,15 @@ class CheckView:
     outcome: str
     reason: str
     why: str = ""
-    rows: tuple[Row, ...] = ()
+    findings: Sequence[Finding] = field(default=(), repr=False)
+    samples: Sequence[Sample] = field(default=(), repr=False)
     legs: tuple[Leg, ...] = ()
     duration_s: float = 0.0
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """What was judged, worst first, then what was only recorded. Made when it is shown."""
+        return (*_finding_rows(self.findings), *_unjudged_rows(self.samples, self.findings))
 
     @property
     def exercise(self) -> bool:
@@ -59,15 +77,28 @@ class CheckView:
 class HostView:
     """One host with its checks in the order in which they were asked for.
 
-    ``peak`` is the default leg at its largest size, where there is one such leg and it is clean.
+    ``peaks`` are the default legs of ``busbw`` at their largest size, by collective, where all of
+    them are clean.
     """
 
     verdict: HostVerdict
     record: HostRecord
     gpus: str
     busbw: str
-    peak: SizeTiming | None
-    checks: tuple[CheckView, ...]
+    peaks: tuple[tuple[str, SizeTiming], ...]
+    asked: tuple[str, ...]
+    findings: Sequence[Finding] = field(repr=False)
+
+    @cached_property
+    def checks(self) -> tuple[CheckView, ...]:
+        """Its checks. Made when they are shown: most hosts of a large run passed."""
+        by_check: Mapping[str, list[Finding]] = defaultdict(list)
+        for finding in self.findings:
+            by_check[finding.check].append(finding)
+        answers = {result.check: result for result in _results(self.record)}
+        return tuple(
+            _check_view(name, answers.get(name), by_check[name], self.record) for name in self.asked
+        )
 
     @property
     def name(self) -> str:
@@ -77,7 +108,7 @@ class HostView:
     @property
     def exercise(self) -> bool:
         """Whether a collective ran on the CPU only."""
-        return any(check.exercise for check in self.checks)
+        return any(leg.exercise for leg in legs_of(self.record))
 
     @property
     def why(self) -> str:
@@ -96,18 +127,12 @@ class HostView:
 
 def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
     """Yield the hosts, worst outcome first, then in inventory order."""
-    findings: Mapping[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in judgement.findings:
-        findings[finding.host, finding.check].append(finding)
     records = {record.host: record for record in run.records}
     for verdict in sorted(judgement.hosts, key=lambda host: OUTCOMES.index(host.outcome)):
         record = records[verdict.host]
-        answers = {result.check: result for result in _results(record)}
-        checks = tuple(
-            _check_view(name, answers.get(name), findings[verdict.host, name], record)
-            for name in run.meta.checks
-        )
-        yield HostView(verdict, record, gpus(record), busbw(record), _peak(record), checks)
+        own = judgement.by_host.get(verdict.host, ())
+        told = gpus(record), busbw(record), _peaks(record)
+        yield HostView(verdict, record, *told, run.meta.checks, own)
 
 
 def gpus(record: HostRecord) -> str:
@@ -119,8 +144,11 @@ def gpus(record: HostRecord) -> str:
 
 
 def busbw(record: HostRecord) -> str:
-    """Return the default leg's busbw at its largest size, or why there is none."""
-    legs = [leg for leg in legs_of(record) if leg.leg == "default"][:4]
+    """Return the default leg's busbw at its largest size, or why there is none.
+
+    Of several collectives those that decide about P2P; the others stand in the host's own section.
+    """
+    legs = _default_legs(record)
     parts = []
     for leg in legs:
         name = f"{line(leg.collective, 60)} " if len(legs) > 1 else ""
@@ -131,23 +159,37 @@ def busbw(record: HostRecord) -> str:
 
 def busbw_range(views: Sequence[HostView]) -> str:
     """Return the default legs' busbw over several hosts: one text, or the range at each size."""
-    texts = dict.fromkeys(view.busbw for view in views if view.busbw and view.peak is None)
-    by_size: dict[tuple[int, bool], list[float]] = {}
+    texts = dict.fromkeys(view.busbw for view in views if view.busbw and not view.peaks)
+    by_size: dict[tuple[str, int, bool], list[float]] = {}
     for view in views:
-        if view.peak is not None:
-            key = (view.peak.size_bytes, view.exercise)
-            by_size.setdefault(key, []).append(view.peak.busbw_gbps)
-    for (size, exercise), figures in by_size.items():
+        for collective, peak in view.peaks:
+            name = f"{collective} " if len(view.peaks) > 1 else ""
+            key = (name, peak.size_bytes, view.exercise)
+            by_size.setdefault(key, []).append(peak.busbw_gbps)
+    for (name, size, exercise), figures in by_size.items():
         low, high = number(min(figures)), number(max(figures))
         shown = low if low == high else f"{low} to {high}"
         mark = EXERCISE_MARK if exercise else ""
-        texts[f"{shown} GB/s at {binary_size(size)}{mark}"] = None
+        texts[f"{name}{shown} GB/s at {binary_size(size)}{mark}"] = None
     return "; ".join(list(texts)[:4])
 
 
-def _peak(record: HostRecord) -> SizeTiming | None:
+def _default_legs(record: HostRecord) -> list[Leg]:
     legs = [leg for leg in legs_of(record) if leg.leg == "default"]
-    return largest(legs[0]) if len(legs) == 1 and is_clean(legs[0]) else None
+    legs.sort(key=lambda leg: in_order(leg.collective))
+    return legs[:SHOWN_COLLECTIVES]
+
+
+def in_order(collective: str) -> int:
+    """Return the place of a collective among others: first those that decide about P2P."""
+    return COLLECTIVES.index(collective) if collective in COLLECTIVES else len(COLLECTIVES)
+
+
+def _peaks(record: HostRecord) -> tuple[tuple[str, SizeTiming], ...]:
+    legs = _default_legs(record)
+    found = [(line(leg.collective, 60), largest(leg)) for leg in legs if is_clean(leg)]
+    peaks = tuple((name, size) for name, size in found if size is not None)
+    return peaks if len(peaks) == len(legs) else ()
 
 
 def leg_figure(leg: Leg) -> str:
@@ -160,8 +202,14 @@ def leg_figure(leg: Leg) -> str:
         return f"{number(size.busbw_gbps)} GB/s at {binary_size(size.size_bytes)}"
     if leg.state == "done" and leg.ranks < 2:
         return "one rank, no busbw"
-    words = {"done": "no figure", "hang": "hangs", "failed": "failed", "not_run": "not run"}
-    return words[leg.state]
+    return LEG_WORDS[leg.state]
+
+
+def transport(leg: Leg) -> str:
+    """Return what NCCL said of the way of a leg's data: ``P2P/CUMEM 96, channels 16``."""
+    told = {name: value for name, value in leg.transport.items() if value}
+    parts = (f"{line(name, 40)} {quantity(value)}" for name, value in list(told.items())[:12])
+    return ", ".join(parts)
 
 
 def _results(record: HostRecord) -> Sequence[CheckResult]:
@@ -173,17 +221,13 @@ def _check_view(
 ) -> CheckView:
     if result is None:
         reason = record.reason or "no answer"
-        rows = tuple(_finding_rows(findings))
-        return CheckView(name, "inconclusive", line(reason), line(reason), rows)
+        return CheckView(name, "inconclusive", line(reason), line(reason), findings)
     if result.state == "not_applicable":
         return CheckView(name, "not applicable", line(result.reason), line(result.reason))
     if findings:
         outcome = worst(finding.outcome for finding in findings)
     else:
         outcome = "recorded" if result.state == "done" else "inconclusive"
-    rows = tuple(_finding_rows(findings))
-    if not result.legs:  # a leg's figures stand in its own table
-        rows += tuple(_unjudged_rows(result.samples, findings))
     own = [finding.reason for finding in findings if finding.outcome == outcome]
     if outcome == "inconclusive":
         own.append(result.reason)
@@ -192,7 +236,8 @@ def _check_view(
         outcome=outcome,
         reason=_joined([result.reason, *(finding.reason for finding in findings)]),
         why=_joined(own),
-        rows=rows,
+        findings=findings,
+        samples=() if result.legs else result.samples,  # legs have a table of their own
         legs=result.legs,
         duration_s=result.duration_s,
     )

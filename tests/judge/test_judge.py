@@ -11,7 +11,7 @@ from hwcheck.judge.judge import judge, judge_result
 from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.wire import CheckResult, Leg, Report, Sample
+from hwcheck.wire import CheckResult, Leg, Report, Sample, Timing
 from tests.factories import gloo_legs, hung, leg, reduce_result, wrong
 
 LIMITS = (
@@ -262,18 +262,7 @@ def test_legs_over_all_gpus_pass() -> None:
         ((replace(LEGS[0], collective="broadcast"), *LEGS[1:]), "inconclusive"),
         ((hung(), *LEGS[1:]), "fail"),
         ((wrong(), *LEGS[1:]), "fail"),
-    ],
-    ids=[
-        "none",
-        "first",
-        "second",
-        "timeless",
-        "gloo",
-        "one_rank",
-        "four_ranks",
-        "other",
-        "hang",
-        "wrong",
+        ((LEGS[0], replace(LEGS[1], state="not_engaged"), LEGS[2]), "inconclusive"),
     ],
 )
 def test_legs_that_do_not_prove_all_gpus_do_not_pass(legs: tuple[Leg, ...], outcome: str) -> None:
@@ -293,3 +282,13 @@ def test_samples_do_not_speak_for_legs(legs: tuple[Leg, ...], outcome: str) -> N
 def test_a_reading_that_cannot_be_is_inconclusive_and_no_reference() -> None:
     found = outcomes(done(Sample("watts", 700, "W", "gpu0"), Sample("watts_max", -5, "W", "gpu0")))
     assert found == [("", "gpu0", "inconclusive"), ("watts", "gpu0", "inconclusive")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcome"),
+    [((), "inconclusive"), (("default",), "pass"), (("default", "p2p_sys"), "inconclusive")],
+)
+def test_legs_that_were_not_asked_for_are_not_missed(asked: tuple[str, ...], outcome: str) -> None:
+    record = reported("a", reduce_result(LEGS[:1]), gpus=8)
+    made = run(record, asked=("all_reduce",))
+    assert judge(replace(made, meta=replace(made.meta, timing=Timing(asked)))).outcome == outcome

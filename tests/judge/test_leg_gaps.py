@@ -73,9 +73,11 @@ def test_a_miscounted_host_and_a_double_do_not_count(state: str) -> None:
 
 
 def test_one_bad_leg_leaves_the_others() -> None:
-    legs = (hung(), leg("p2p_off", 40.0, env={}), leg("net", 9.0, ranks=2))
+    elsewhere = leg("p2p_sys", 40.0, state="not_engaged", reason="NCCL used SHM")
+    legs = (hung(), leg("p2p_off", 40.0, env={}), leg("net", 9.0, ranks=2), elsewhere)
     found = _counted(gpu_host("a", legs))
     assert found.legs == {"default": legs[0]}
+    assert found.problems["p2p_sys"] == "it did not use what it is to measure: NCCL used SHM"
     assert "it ran with no variable" in found.problems["p2p_off"]
     assert found.problems["net"] == "it ran on 2 ranks, and the node names 8 GPUs"
 

@@ -18,7 +18,7 @@ from hwcheck.judge.legs import (
     planned_env,
     wrong_elements,
 )
-from hwcheck.node.collective.spec import LEGS
+from hwcheck.node.collective.spec import LEGS, SOME_LEGS
 from hwcheck.node.collective.timing import summarize
 from hwcheck.wire import Leg, SizeTiming
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
@@ -60,6 +60,22 @@ def test_a_difference_within_the_spread_does_not_count() -> None:
     assert calm.other_wins
 
 
+def test_what_the_turns_differ_by_counts_as_spread() -> None:
+    drifting = replace(
+        _peak(130.0), sizes=tuple(replace(s, pass_spread=0.4) for s in _peak(130.0).sizes)
+    )
+    compared = compare(_peak(100.0), drifting)
+    assert compared is not None
+    assert compared.threshold == pytest.approx(0.42)
+    assert not compared.differs
+
+
+def test_wrong_elements_in_place_count() -> None:
+    last = leg(sizes=_both(wrong=3)[-1:])
+    assert wrong_elements(last) == 3
+    assert is_broken(last)
+
+
 def test_the_largest_common_size_is_compared() -> None:
     compared = compare(leg(largest=256 * MIB), leg("p2p_off", 40.0, largest=64 * MIB))
     assert compared is not None
@@ -78,6 +94,7 @@ def test_a_smaller_size_does_not_stand_in_for_one_with_too_few_iterations() -> N
     "other",
     [
         leg(collective="all_gather"),
+        leg(dtype="bfloat16"),
         leg(ranks=4),
         leg(backend="gloo"),
         leg(sizes=()),
@@ -104,9 +121,9 @@ def test_clean_and_broken() -> None:
     assert wrong_elements(wrong(elements=7)) == 7
     assert is_broken(wrong())
     assert not is_clean(wrong())
-    failed = leg(state="failed", sizes=())
-    assert not is_clean(failed)
-    assert not is_broken(failed)
+    for neither in (leg(state="failed", sizes=()), leg(state="not_engaged")):
+        assert not is_clean(neither)
+        assert not is_broken(neither)
     assert not is_clean(leg(sizes=()))
 
 
@@ -116,6 +133,11 @@ def _problem(leg: Leg) -> str:
 
 def _each(**changes: Any) -> tuple[SizeTiming, ...]:
     return tuple(replace(size, **changes) for size in leg().sizes)
+
+
+def _both(**changes: Any) -> tuple[SizeTiming, ...]:
+    """Timings out of place and in place, of which the latter are changed."""
+    return tuple(replace(s, in_place=replace(s, **changes)) for s in leg().sizes)
 
 
 def _recorded() -> Sequence[Leg]:
@@ -131,7 +153,10 @@ def test_recorded_legs_have_no_problem() -> None:
 @pytest.mark.parametrize(
     "honest",
     [
-        *(leg(plan.name) for plan in LEGS),
+        *(leg(plan.name) for plan in (*LEGS, *SOME_LEGS)),
+        leg("site", env={"NCCL_ALGO": "Ring", "NCCL_P2P_LEVEL": "LOC"}),
+        leg(sizes=_both()),
+        leg(state="not_engaged"),
         *gloo_legs(2),
         leg(ranks=1),
         leg(largest=MIB),
@@ -189,7 +214,11 @@ def test_the_formulas_of_busbw() -> None:
         (hung(env={"NCCL_P2P_DISABLE": "1"}), "it ran with NCCL_P2P_DISABLE=1"),
         (leg(library=""), "without a name"),
         (leg(library="gloo"), "it ran with gloo"),
-        (leg("nvlink_only"), "no leg of this name"),
+        (leg("nvlink"), "no leg of this name"),
+        (leg("p2p_sys", env={}), "it ran with no variable, and its plan is NCCL_P2P_LEVEL=SYS"),
+        (leg("site", env={"LD_PRELOAD": "x"}), "it ran with LD_PRELOAD=x"),
+        (leg(sizes=_both(busbw_gbps=9e5)), "in place: busbw is not algbw times 1.75 at 1 MiB"),
+        (leg(sizes=_both(size_bytes=7)), "7 B in place at 1 MiB"),
         (leg(collective="magic"), "without a known formula"),
         (leg(collective="alltoall"), "busbw is not algbw times 0.875"),
     ],

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -94,30 +95,36 @@ def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
 @pytest.fixture(scope="module")
 def rows() -> dict[str, Row]:
     """Return the outcome of each check on each node."""
+    return {title(scenario): _row(scenario) for scenario in [*SCENARIOS, *FAULTS]}
+
+
+@cache
+def reports() -> dict[str, Report]:
+    """Return what every node answers; it is asked once, whoever wants to know."""
     # Tens of thousands of small files: pytest would keep them for three runs.
-    with TemporaryDirectory(prefix="hwlab-") as folder:
-        return _rows(Path(folder))
+    with TemporaryDirectory(prefix="hwlab-") as name:
+        folder = Path(name)
+        zipped = folder / "payload.pyz"
+        zipped.write_bytes(payload.build().data)
+        found: dict[str, Report] = {}
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for some in (SCENARIOS, FAULTS):
+                answers = pool.map(lambda scenario: ask(scenario, folder, zipped), some)
+                found.update(zip(map(title, some), answers, strict=True))
+    return found
 
 
-def _rows(folder: Path) -> dict[str, Row]:
-    zipped = folder / "payload.pyz"
-    zipped.write_bytes(payload.build().data)
-    nodes = {title(scenario): scenario for scenario in [*SCENARIOS, *FAULTS]}
-    reports: dict[str, Report] = {}
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for some in (SCENARIOS, FAULTS):
-            answers = pool.map(lambda scenario: ask(scenario, folder, zipped), some)
-            reports.update(zip(map(title, some), answers, strict=True))
-    return {name: _row(name, reports[name], node) for name, node in nodes.items()}
-
-
-def _row(name: str, report: Report, scenario: Scenario) -> Row:
-    """Judge one node by itself: in a run with others it would be compared with them."""
+def run_of(scenario: Scenario) -> Run:
+    """Return the run of one node by itself: with others it would be compared with them."""
+    name = title(scenario)
     plan = HostPlan(name, "127.0.0.1", declared(scenario))
     meta = RunMeta(id="matrix", started="", checks=tuple(IDLE), hosts=(plan,))
-    record = HostRecord(name, "reported", report=report)
-    found: dict[str, list[str]] = {}
-    for finding in judge(Run(Path(), meta, (record,))).findings:
+    return Run(Path(), meta, (HostRecord(name, "reported", report=reports()[name]),))
+
+
+def _row(scenario: Scenario) -> Row:
+    report, found = reports()[title(scenario)], dict[str, list[str]]()
+    for finding in judge(run_of(scenario)).findings:
         found.setdefault(finding.check, []).append(finding.outcome)
     states = {result.check: result.state for result in report.results}
     return {

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.legs import BUSBW_FACTORS
 from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.recommend.legs import active_nvlinks, prove
+from hwcheck.recommend.proof import NVL, SYS, HostProof
+from hwcheck.recommend.proof import OFF as OFF_SETTING
 from hwcheck.wire import CheckResult, Leg
 from tests.factories import (
     MIB,
+    as_alltoall,
     cpu_results,
     gpu_facts,
     gpu_host,
@@ -146,20 +148,87 @@ def test_a_conf_of_the_system_leaves_no_default(default: float | None, p2p_off: 
     assert "move it away" in found.why
 
 
-def _alltoall(name: str, peak_gbps: float) -> Leg:
-    made = leg(name, peak_gbps, collective="alltoall")
-    factor = BUSBW_FACTORS["alltoall"](8)
-    sizes = (replace(size, busbw_gbps=size.algbw_gbps * factor) for size in made.sizes)
-    return replace(made, sizes=tuple(sizes))
+@pytest.mark.parametrize(
+    ("default", "p2p_off", "kind"),
+    [
+        (leg(peak_gbps=450.0), leg("p2p_off", 40.0), "split"),
+        (leg(peak_gbps=2.0), leg("p2p_off", 18.0), "off_faster"),
+        (leg(peak_gbps=18.0), leg("p2p_off", 18.5), "off_faster"),
+        (hung(), leg("p2p_off", 18.0), "off_mends"),
+        (leg(peak_gbps=18.0), hung("p2p_off"), "split"),
+        (leg(peak_gbps=18.0), leg("p2p_off", state="failed", sizes=()), "unproven"),
+    ],
+)
+def test_no_collective_is_harmed_for_another(default: Leg, p2p_off: Leg, kind: str) -> None:
+    """all_reduce is faster without P2P by itself; alltoall is given."""
+    assert _both([leg(peak_gbps=14.0), OFF], [default, p2p_off]).kind == kind
+
+
+def _both(reduce: list[Leg], others: list[Leg], nvlinks: int = 0) -> HostProof:
+    """Return what a host proves by all_reduce and alltoall."""
+    answer = CheckResult("alltoall", "done", legs=tuple(map(as_alltoall, others)))
+    facts = gpu_facts(nvlink_links=nvlinks)
+    return prove(record("a", [*results(reduce), answer], gpus=facts))
+
+
+def test_a_hang_in_one_collective_outweighs_the_speed_of_another() -> None:
+    fast_by_default = [leg(peak_gbps=450.0), leg("p2p_off", 40.0)]
+    found = _both(fast_by_default, [hung(), leg("p2p_off", 18.0)])
+    assert (found.kind, found.setting) == ("off_mends", OFF_SETTING)
+
+
+def test_nothing_mends_one_collective_by_breaking_another() -> None:
+    broken = [leg(peak_gbps=450.0), hung("p2p_off")]
+    found = _both(broken, [hung(), leg("p2p_off", 18.0)])
+    assert (found.kind, found.setting) == ("neither", None)
+
+
+def test_which_collective_wins_under_which_leg_is_said() -> None:
+    found = _both([leg(peak_gbps=22.0), leg("p2p_off", 18.0)], [leg(peak_gbps=2.0), OFF])
+    assert (found.kind, found.setting) == ("split", None)
+    assert "all_reduce: the default is faster; net was not compared" in found.why
+    assert "alltoall: p2p_off is 950% faster" in found.why
+
+
+NVL_LEG = leg("nvlink_only", 47.0)
 
 
 @pytest.mark.parametrize(
-    ("default", "p2p_off", "kind"), [(450.0, 40.0, "defaults"), (2.0, 18.0, "off_faster")]
+    ("legs", "kind", "setting"),
+    [
+        ([hung(), OFF, NVL_LEG], "off_mends", NVL),
+        ([leg(peak_gbps=20.0), OFF, NVL_LEG], "off_faster", NVL),
+        ([leg(peak_gbps=47.0), OFF, NVL_LEG], "defaults", None),
+        ([hung(), OFF, hung("nvlink_only")], "neither", None),
+        ([hung(), OFF, leg("nvlink_only", 47.0, state="not_engaged")], "defect", None),
+    ],
 )
-def test_no_collective_is_harmed_for_another(default: float, p2p_off: float, kind: str) -> None:
-    other = (_alltoall("default", default), _alltoall("p2p_off", p2p_off))
-    answers = [*results([leg(peak_gbps=14.0), OFF]), CheckResult("alltoall", "done", legs=other)]
-    assert prove(record("a", answers, gpus=gpu_facts(nvlink_links=0))).kind == kind
+def test_where_both_kinds_of_pairs_are_nvlinks_are_never_turned_off(
+    legs: list[Leg], kind: str, setting: tuple[str, str] | None
+) -> None:
+    found = prove(gpu_host("a", legs, nvlink_links=4))
+    assert (found.kind, found.setting) == (kind, setting)
+
+
+@pytest.mark.parametrize(
+    ("reduce", "others", "kind"),
+    [
+        (40.0, 30.0, "sys_faster"),
+        (40.0, 21.0, "sys_faster"),
+        (40.0, 2.0, "defaults"),
+        (21.0, 21.0, "defaults"),
+        (40.0, None, "defaults"),
+    ],
+)
+def test_p2p_through_the_cpus_must_lose_in_no_collective(
+    reduce: float, others: float | None, kind: str
+) -> None:
+    def legs(through_cpus: float | None) -> list[Leg]:
+        last = wrong("p2p_sys") if through_cpus is None else leg("p2p_sys", through_cpus)
+        return [leg(peak_gbps=21.0), OFF, last]
+
+    found = _both(legs(reduce), legs(others))
+    assert (found.kind, found.setting) == (kind, SYS if kind == "sys_faster" else None)
 
 
 @pytest.mark.parametrize(

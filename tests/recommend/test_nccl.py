@@ -9,9 +9,11 @@ from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.recommend.nccl import advise, nccl_conf, nccl_env
 from hwcheck.recommend.records import NcclAdvice, Setting
 from hwcheck.results import HostRecord, Run
+from hwcheck.wire import CheckResult
 from tests.factories import (
     CHECKS,
     HOSTILE,
+    as_alltoall,
     cpu_results,
     gpu_facts,
     gpu_host,
@@ -201,6 +203,57 @@ def test_neither_clean_gives_no_setting() -> None:
     advice = advise(run(_pcie("a", hung(), hung("p2p_off"))))
     assert advice.settings == ()
     assert "P2P is not shown to be the cause" in advice.summary
+
+
+def _two(host: str, reduce: tuple[float, float], others: tuple[float, float]) -> HostRecord:
+    """A PCIe host with figures by default and without P2P, of all_reduce and of alltoall."""
+    first, second = ([leg(peak_gbps=on), leg("p2p_off", off)] for on, off in (reduce, others))
+    others_legs = tuple(map(as_alltoall, second))
+    answers = [*results(first), CheckResult("alltoall", "done", legs=others_legs)]
+    return record(host, answers, gpus=gpu_facts(nvlink_links=0))
+
+
+def test_collectives_that_contradict_each_other_leave_it_unset_and_are_named() -> None:
+    """NVIDIA/nccl#1603: with P2P all_reduce gains and alltoall falls to a ninth."""
+    both = (*CHECKS, "alltoall")
+    advice = advise(run(_two("a", (22.0, 18.0), (2.0, 18.0)), checks=both))
+    assert advice.settings == ()
+    wanted = (
+        "it depends on the collective, all_reduce is best under default, alltoall is best under"
+    )
+    assert f"leave unset: a: {wanted} p2p_off" in advice.summary
+    assert any("alltoall" in text and "1.984 GB/s" in text for text in advice.evidence)
+    agreed = advise(run(_two("a", (14.0, 18.0), (2.0, 18.0)), checks=both))
+    assert [s.name for s in agreed.settings] == ["NCCL_P2P_DISABLE"]
+    assert "Measured with all_reduce, alltoall only" in agreed.settings[0].reason
+    mixed = (_two("a", (14.0, 18.0), (2.0, 18.0)), _two("b", (22.0, 18.0), (2.0, 18.0)))
+    advice = advise(run(*mixed, checks=both))
+    assert advice.settings == ()
+    assert "on b all_reduce is best under default, alltoall is best under p2p_off" in advice.summary
+
+
+def test_bridged_pairs_keep_their_nvlinks() -> None:
+    legs = [hung(), leg("p2p_off", 5.0), leg("nvlink_only", 47.0)]
+    advice = advise(run(gpu_host("a", legs, nvlink_links=4)))
+    assert [(s.name, s.value) for s in advice.settings] == [("NCCL_P2P_LEVEL", "NVL")]
+    assert "set NCCL_P2P_LEVEL=NVL: proven on a" in advice.summary
+    assert any("nvlink_only 46.64 GB/s" in text for text in advice.evidence)
+
+
+def test_p2p_through_the_cpus_that_gains_is_a_setting() -> None:
+    legs = [leg(peak_gbps=30.0), leg("p2p_off", 30.0), leg("p2p_sys", 39.0)]
+    advice = advise(run(_pcie("a", *legs)))
+    assert [(s.name, s.value) for s in advice.settings] == [("NCCL_P2P_LEVEL", "SYS")]
+    assert "P2P through the CPUs is faster on a." in advice.settings[0].reason
+    assert "Mend the cause" not in advice.settings[0].reason
+    assert any("p2p_sys 38.7 GB/s" in text for text in advice.evidence)
+
+
+def test_hosts_that_want_different_settings_get_none() -> None:
+    bridged = gpu_host("b", [hung(), leg("p2p_off", 5.0), leg("nvlink_only", 47.0)], nvlink_links=4)
+    advice = advise(run(_pcie("a1", hung(), OFF), _pcie("a2", hung(), OFF), bridged))
+    assert advice.settings == ()
+    assert "NCCL_P2P_DISABLE=1 is best on a[1-2], NCCL_P2P_LEVEL=NVL on b" in advice.summary
 
 
 def test_contradicting_hosts_are_never_averaged() -> None:

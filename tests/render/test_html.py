@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from hwcheck.render import html as module
@@ -139,7 +140,7 @@ def test_a_large_run_stays_small_and_keeps_what_failed() -> None:
     hosts = [gpu_host(f"n{i:03d}", bad if i % 2 else None) for i in range(150)]
     text = html(*judged(factories.run(*hosts)))
     assert len(text) / len(hosts) < 10_000  # 1,000 hosts stay under 10 MB
-    assert text.count("<details") == 75 * 3
+    assert text.count("<details") == 75 * 3 + 1  # one for what the causes explain
     assert text.count("The end of its log:") == module.LOGS
     assert "n000" in text
     assert "More than 64 hosts" in text
@@ -149,3 +150,17 @@ def test_a_small_run_shows_every_host_in_full() -> None:
     text = html(*judged(factories.run(gpu_host("a"), gpu_host("b"))))
     assert text.count("512 MiB</td>") == 6
     assert "More than 64 hosts" not in text
+
+
+def test_both_halves_of_a_size_and_the_way_of_the_data_are_shown() -> None:
+    made = leg(collective="all_gather")
+    last = made.sizes[-1]
+    half = replace(last, wrong=3, passes=3, pass_spread=0.07)
+    shown = replace(
+        made, sizes=(replace(last, in_place=half),), transport={"P2P/CUMEM": 96, "<b>": "<i>"}
+    )
+    text = html(*judged(factories.run(gpu_host("a", [shown]))))
+    assert "1 GiB in place" in text
+    assert "20 in 3 turns" in text
+    assert "turns 7 %" in text
+    assert "NCCL went by P2P/CUMEM 96, &lt;b&gt; &lt;i&gt;." in text

@@ -97,3 +97,10 @@ def test_an_unknown_leg_is_not_drawn() -> None:
 def test_figures_that_cannot_be_are_left_out() -> None:
     lying = leg(sizes=tuple(replace(s, busbw_gbps=1e300, size_bytes=10**30) for s in leg().sizes))
     assert plots(run(gpu_host("a", [lying]))) == ()
+
+
+def test_collectives_that_decide_about_p2p_are_drawn_first() -> None:
+    names = ("broadcast", "all_gather", "sendrecv", "alltoall", "reduce_scatter", "all_reduce")
+    drawn = plots(run(gpu_host("a", [leg(collective=name) for name in names])))
+    captions = [plot.caption.partition(",")[0] for plot in drawn]
+    assert captions == ["all_reduce", "alltoall", "all_gather", "reduce_scatter"]

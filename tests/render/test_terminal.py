@@ -29,8 +29,9 @@ def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
     for part in (
         "node[01-02]",
         "433.6 to 446.5 GB/s at 1 GiB",
-        "1. failed all_reduce on node05",
-        "Look with: nvidia-smi -q -d POWER",
+        "2. failed (certain) A power limit is set below what the board is made for, on node03",
+        "Confirm with: nvidia-smi -q -d POWER",
+        "1. inconclusive no whole answer on node04",
         "NCCL: no setting for the whole cluster",
         "report.html",
     ):

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from hwcheck.render.view import CheckView, host_views
+import pytest
+
+from hwcheck.render.view import CheckView, busbw_range, host_views, leg_figure, transport
+from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult
 from tests import factories
 from tests.factories import gpu_host, hung, leg, record
-from tests.render.example import judged
+from tests.render.example import Judged, judged
 
 
 def _views(*hosts, checks=factories.CHECKS):
@@ -72,8 +76,58 @@ def test_a_check_without_an_answer_is_inconclusive() -> None:
 
 def test_busbw_says_what_became_of_the_default_leg() -> None:
     (view,) = _views(gpu_host("a", [hung(), leg("p2p_off")]))
-    assert (view.busbw, view.peak) == ("hangs", None)
+    assert (view.busbw, view.peaks) == ("hangs", ())
     (view,) = _views(gpu_host("a", [factories.wrong()]))
     assert view.busbw == "wrong data (7 elements)"
     (view,) = _views(gpu_host("a", [leg(ranks=1)]))
     assert view.busbw == "one rank, no busbw"
+
+
+def _both(host: str, reduce: float, others: float) -> HostRecord:
+    """A host with two collectives under two legs."""
+    pairs = [[leg(peak_gbps=peak), leg("p2p_off", 20.0)] for peak in (reduce, others)]
+    others_legs = tuple(map(factories.as_alltoall, pairs[1]))
+    alltoall = CheckResult("alltoall", "done", legs=others_legs)
+    return record(host, [alltoall, *factories.results(pairs[0])], gpus=factories.gpu_facts())
+
+
+def test_of_several_collectives_those_that_decide_about_p2p_stand_in_the_line() -> None:
+    host = _both("a", 450.0, 300.0)
+    more = replace(leg(peak_gbps=7.0), collective="sendrecv")
+    results = (CheckResult("sendrecv", "done", legs=(more,)), *host.report.results)
+    host = replace(host, report=replace(host.report, results=results))
+    wanted = "all_reduce 446.5 GB/s at 1 GiB, alltoall 297.7 GB/s at 1 GiB"
+    (view,) = _views(host)
+    assert view.busbw == wanted
+    assert [name for name, _ in view.peaks] == ["all_reduce", "alltoall"]
+
+
+def test_several_hosts_give_a_range_for_each_collective() -> None:
+    views = _views(_both("a", 450.0, 300.0), _both("b", 440.0, 310.0))
+    assert busbw_range(views) == (
+        "all_reduce 436.6 to 446.5 GB/s at 1 GiB; alltoall 297.7 to 307.6 GB/s at 1 GiB"
+    )
+
+
+def test_a_leg_that_did_not_engage_has_no_figure() -> None:
+    assert leg_figure(leg(state="not_engaged")) == "did not use what it is to measure"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"P2P/CUMEM": 96, "gdrdma": 0, "nvls": True}, "P2P/CUMEM 96, nvls yes"),
+        ({}, ""),
+        ({f"NET/{i}": 1 for i in range(50)}, "NET/11 1"),
+    ],
+)
+def test_the_way_of_the_data_in_words(facts: dict[str, Any], words: str) -> None:
+    assert transport(leg(transport=facts)).endswith(words)
+
+
+def test_the_checks_of_a_host_are_made_when_they_are_shown(shown: Judged) -> None:
+    views = list(host_views(*shown[:2]))
+    passed = [view for view in views if view.verdict.outcome == "pass"]
+    assert [view.why for view in passed] == ["", ""]
+    assert not any("checks" in vars(view) for view in passed)
+    assert not any("rows" in vars(check) for check in passed[0].checks)

@@ -1,0 +1,151 @@
+"""The busbw of a collective against what the node's own links allow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from hwcheck.judge.evidence import Known
+from hwcheck.judge.interconnect import links_of
+from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest
+from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
+from hwcheck.judge.records import Finding
+from hwcheck.results import HostRecord
+from hwcheck.text import binary_size, number
+from hwcheck.wire import Leg, SizeTiming
+
+LEGS = ("site", "default")
+"""Legs in which NCCL is meant to use all that the node has."""
+
+PASS_FROM, WARN_FROM = 0.85, 0.6
+"""Shares of the prediction. Every published figure of a machine that nobody complains of reaches
+0.85 (``tests/judge/test_published.py``)."""
+
+FAIL_BELOW: Mapping[str, float] = MappingProxyType({"shared memory": 0.3})
+"""Where another border holds than ``WARN_FROM``: CPUs forward two ways at once very differently
+(NVIDIA/nccl issue 384: half of what this rule says, and nothing broken)."""
+
+SOURCE = (
+    "link counts and NCCL's constants (NVIDIA/nccl, src/graph/topo.h and tuning.cc), with the "
+    "shares that published figures reach"
+)
+TOPOLOGY = "topology"
+
+
+def judge_busbw(
+    host: str, check: str, legs: Sequence[Leg], record: HostRecord, known: Known
+) -> list[Finding]:
+    """Return a finding for each leg whose bandwidth the node's links tell.
+
+    An exercise, a leg that did not end well and one rank say nothing. A run that did not ask for
+    the topology has nothing to hold a bandwidth against and says nothing either; where it was asked
+    and does not tell, the leg is inconclusive.
+    """
+    judged = [leg for leg in legs if _is_judged(leg, known)]
+    if not judged or not _asked(record):
+        return []
+    links = links_of(record)
+    findings = []
+    for leg in judged:
+        if links is None:
+            expected: Prediction | str = "the way between the GPUs was not measured"
+        elif links.gpus != leg.ranks:
+            expected = f"the topology has {links.gpus} GPUs and the leg {leg.ranks} ranks"
+        else:
+            expected = predict(links, leg.collective, leg.library)
+        size = largest(leg)
+        assert size is not None
+        findings.append(_finding(host, check, leg, size, expected))
+    return findings
+
+
+def _is_judged(leg: Leg, known: Known) -> bool:
+    return (
+        leg.leg in LEGS
+        and leg.collective in COLLECTIVES
+        and leg.backend == "nccl"
+        and not leg.exercise
+        and leg.ranks == len(known.models) > 1
+        and is_clean(leg)
+        and largest(leg) is not None
+    )
+
+
+def _asked(record: HostRecord) -> bool:
+    results = record.report.results if record.report else ()
+    return any(result.check == TOPOLOGY for result in results)
+
+
+def _finding(
+    host: str, check: str, leg: Leg, size: SizeTiming, expected: Prediction | str
+) -> Finding:
+    outcome, limit, reason = "inconclusive", "", ""
+    if isinstance(expected, str):
+        reason = f"nothing to hold busbw against: {expected}"
+    elif size.size_bytes < LEAST_BYTES:
+        reason = f"{binary_size(size.size_bytes)} is too small a message for a bandwidth"
+    else:
+        gbps = expected.at(size.size_bytes)
+        limit = _limit(gbps, expected)
+        low, high = band(size, gbps, fail_below(expected))
+        outcome = low if low == high else "inconclusive"
+        share = number(size.busbw_gbps / gbps)
+        if low != high:
+            reason = (
+                f"{share} of the expected {number(gbps)} GB/s, and its spread of "
+                f"{_spread(size):.0%} straddles the border of {low} and {high}: measure again"
+            )
+        elif outcome != "pass":
+            reason = f"{share} of the {number(gbps)} GB/s expected from {expected.way}"
+    return Finding(
+        host=host,
+        check=check,
+        outcome=outcome,
+        metric="busbw_gbps",
+        subject=f"leg {leg.leg}",
+        value=size.busbw_gbps,
+        unit="GB/s",
+        limit=limit,
+        source=SOURCE if limit else "",
+        confidence="derived" if limit else "",
+        reason=reason,
+    )
+
+
+def fail_below(expected: Prediction) -> float:
+    """Return the share of a prediction below which a leg fails."""
+    return FAIL_BELOW.get(expected.rule, WARN_FROM)
+
+
+def band(size: SizeTiming, expected_gbps: float, fail_from: float = WARN_FROM) -> tuple[str, str]:
+    """Return the outcomes of the lower and the upper end of what a timing may be.
+
+    The middle half of the times is ``spread`` of the median wide; medians of passes may lie further
+    apart.
+    """
+    half = _spread(size) / 2
+    low, high = (
+        size.busbw_gbps / (1 + half),
+        size.busbw_gbps / (1 - half) if half < 1 else float("inf"),
+    )
+    return _outcome(low / expected_gbps, fail_from), _outcome(high / expected_gbps, fail_from)
+
+
+def _spread(size: SizeTiming) -> float:
+    return max(size.spread, size.pass_spread)
+
+
+def _outcome(share: float, fail_from: float) -> str:
+    if share >= PASS_FROM:
+        return "pass"
+    return "warn" if share >= fail_from else "fail"
+
+
+def _limit(gbps: float, expected: Prediction) -> str:
+    lowest = fail_below(expected)
+    return (
+        f"fail unless >= {lowest:g} x expectation ({number(lowest * gbps)}), warn unless >= "
+        f"{PASS_FROM:g} x expectation ({number(PASS_FROM * gbps)}); expected {number(gbps)} GB/s: "
+        f"{expected.way}; this rule is {ERRORS[expected.rule]:.0%} off in the median of published "
+        "figures"
+    )

@@ -1,0 +1,256 @@
+"""Every measured number against the same slot of like hosts: robust outliers. Pure.
+
+The border to the other comparisons of a fleet: ``fleet`` asks whether versions and settings are the
+same as on most hosts, ``slots`` whether a figure whose check says so is higher than usual in its
+slot. This is for all other numbers, with no limit declared by anybody. It knows nothing of what is
+right, so it only ever warns; a fleet that is bad as a whole is caught by limits and expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from types import MappingProxyType
+
+from hwcheck.judge.evidence import Known
+from hwcheck.judge.legs import largest
+from hwcheck.judge.records import Finding
+from hwcheck.limits import AtLeast, AtMost, FromFleet, FromSlot
+from hwcheck.node.check import Check, Metric
+from hwcheck.text import number
+from hwcheck.wire import CheckResult
+
+LEAST_HOSTS = 4
+"""With fewer, one that is wrong moves the middle."""
+
+MADS = 8.0
+"""So many median absolute deviations are scatter: 5.4 standard deviations of a normal one."""
+
+SOURCE = (
+    "median and median absolute deviation over like hosts (Leys et al., Journal of Experimental "
+    "Social Psychology 49, 2013), with a floor for healthy scatter"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How far healthy figures of a unit lie apart, and which side of the middle is bad.
+
+    ``relative`` is a share of the median, ``absolute`` in the unit; the larger counts. With
+    ``decades`` figures are compared by their logarithm, and below ``absolute`` none is an outlier.
+    """
+
+    relative: float
+    absolute: float
+    low: bool = False
+    high: bool = False
+    decades: float = 0.0
+
+
+COUNTER = Kind(0.0, 1000.0, high=True, decades=2.0)
+THINGS = Kind(0.01, 0.5, low=True, high=True)
+MEMORY = Kind(0.1, 0.0, low=True, high=True)
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "GB/s": Kind(0.1, 0.2, low=True),
+        "Gb/s": Kind(0.1, 1.0, low=True),
+        "TFLOP/s": Kind(0.12, 0.2, low=True),
+        "MHz": Kind(0.1, 50.0, low=True),
+        "W": Kind(0.2, 25.0, low=True),
+        "C": Kind(0.0, 16.0, high=True),
+        "%": Kind(0.0, 30.0, low=True, high=True),
+        "C/s": Kind(2.0, 1.0, high=True),
+        "x": Kind(3.0, 3.0, high=True),
+        "share": Kind(0.0, 0.25, high=True),
+        "s": Kind(1.0, 10.0, high=True),
+        **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTER),
+        **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "ports", "CPUs"), THINGS),
+        **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
+    }
+)
+"""Floors at least five times the standard deviation that healthy hosts show: 2 % of a matmul
+(ml-engineering finds 5 % between GPUs of one node), 1 to 2 % of a bandwidth or a clock, 3 C, 3 % of
+a power. Counters grow with use, and healthy ones differ tenfold."""
+
+NOT_COMPARED: Mapping[str, str] = MappingProxyType(
+    {
+        "": "a code or a name, no measure",
+        "GIDs": "goes by the addresses of the network",
+        "groups": "goes by the slots in use",
+        "banks": "wear, which has limits of its own",
+        "rows": "wear, which has limits of its own",
+        "pages": "wear, which has limits of its own",
+        "processes": "goes by who is at work",
+        "products": "goes by how long the load was",
+        "elements": "wrong data, which has a limit of its own",
+    }
+)
+"""Units that are not compared, and why."""
+
+VOLATILE = frozenset(
+    {
+        *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
+        *("largest_size_bytes", "cool_down_s", "pcie_link_width"),
+    }
+)
+"""Figures that go by use or by the run, or (a link's width) are held against their own maximum."""
+
+LOW_IS_BAD = ("margin", "drop")
+"""In a name of a temperature difference."""
+
+Answer = tuple[str, CheckResult, Known, set[str]]
+"""A host, its answer of a check, what is known of it, and the subjects that are bad already."""
+
+Key = tuple[str, str, str]
+"""Metric, what the hosts have alike, and subject."""
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A metric that is compared, and which sides of the middle are bad."""
+
+    unit: str
+    kind: Kind
+    low: bool
+    high: bool
+
+
+@dataclass(frozen=True)
+class Middle:
+    """The median over some hosts, and how far from it is usual; in decades where ``log``."""
+
+    hosts: int
+    median: float
+    width: float
+    log: bool = False
+
+    def beyond(self, value: float, kind: Kind, *, low: bool, high: bool) -> bool:
+        """Whether a value is an outlier on a side that is bad."""
+        if self.log:
+            return value >= kind.absolute and _log(value) - _log(self.median) > self.width
+        away = value - self.median
+        return (low and -away > self.width) or (high and away > self.width)
+
+
+def middle_of(values: Iterable[float], kind: Kind) -> Middle | None:
+    """Return the middle of some hosts' figures; None where they are too few."""
+    told = list(values)
+    if len(told) < LEAST_HOSTS:
+        return None
+    if kind.decades:
+        logs = [_log(value) for value in told]
+        width = max(kind.decades, MADS * _scatter(logs))
+        return Middle(len(told), median(told), width, log=True)
+    centre = median(told)
+    floor = max(kind.relative * abs(centre), kind.absolute)
+    return Middle(len(told), centre, max(floor, MADS * _scatter(told)))
+
+
+def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
+    """Yield a warning for each outlier among all answers of one check.
+
+    What its limit complains of is no measure, and is not said twice.
+    """
+    metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
+    told: dict[Key, list[tuple[str, float]]] = {}
+    for host, result, known, bad in answers if metrics else ():
+        for key, value in _figures(metrics, result, known):
+            if key[2] not in bad:
+                told.setdefault(key, []).append((host, value))
+    for (metric, _, subject), figures in told.items():
+        compared = metrics[metric]
+        middle = middle_of((value for _, value in figures), compared.kind)
+        for host, value in figures if middle else ():
+            assert middle is not None
+            if middle.beyond(value, compared.kind, low=compared.low, high=compared.high):
+                yield _warning(host, check.id, metric, subject, compared.unit, value, middle)
+
+
+def _figures(
+    metrics: Mapping[str, _Compared], result: CheckResult, known: Known
+) -> Iterator[tuple[Key, float]]:
+    """Yield what of an answer is compared."""
+    models = " and ".join(sorted(set(known.models.values())))
+    legs = _legs(result) if result.legs else {}
+    for sample in result.samples:
+        metric, value = metrics.get(sample.metric), sample.value
+        if metric is None or isinstance(value, (bool, str)) or sample.unit != metric.unit:
+            continue
+        of_leg = legs.get(sample.subject, "")
+        if of_leg is not None and math.isfinite(value):
+            alike = known.boards.get(sample.subject, models) + of_leg
+            yield (sample.metric, alike, sample.subject), float(value)
+
+
+def _compared(metric: Metric) -> _Compared:
+    kind = KINDS[metric.unit]
+    low, high = _bad_sides(metric, kind)
+    return _Compared(metric.unit, kind, low, high)
+
+
+def _is_compared(metric: Metric) -> bool:
+    operands = [limit.operand for limit in metric.limits]
+    return (
+        metric.unit in KINDS
+        and metric.name not in VOLATILE
+        and not any(isinstance(operand, (FromFleet, FromSlot)) for operand in operands)
+    )
+
+
+def _bad_sides(metric: Metric, kind: Kind) -> tuple[bool, bool]:
+    """Return whether low and high are bad: as the metric's limits say, or else its unit."""
+    if kind.decades or (kind.low and kind.high):
+        return kind.low, kind.high
+    low = any(isinstance(limit, AtLeast) for limit in metric.limits)
+    high = any(isinstance(limit, AtMost) for limit in metric.limits)
+    if low or high:
+        return low, high
+    if metric.unit == "C" and any(word in metric.name for word in LOW_IS_BAD):
+        return True, False
+    return kind.low, kind.high
+
+
+def _legs(result: CheckResult) -> dict[str, str | None]:
+    """Return by a leg's subject what its figures go by; None where they are no measurement."""
+    found: dict[str, str | None] = {}
+    for leg in result.legs:
+        size = largest(leg)
+        counts = leg.state == "done" and not leg.exercise and size is not None
+        found[f"leg {leg.leg}"] = f" at {size.size_bytes}" if counts and size else None
+    return found
+
+
+def _warning(
+    host: str, check: str, metric: str, subject: str, unit: str, value: float, middle: Middle
+) -> Finding:
+    usual = f"{number(middle.median)} {unit}".rstrip()
+    side = "above" if value > middle.median else "below"
+    if middle.log:
+        width = f"{number(10**middle.width)} times that"
+    else:
+        width = f"{number(middle.width)} {unit} either way"
+    return Finding(
+        host=host,
+        check=check,
+        outcome="warn",
+        metric=metric,
+        subject=subject,
+        value=value,
+        unit=unit,
+        limit=f"warn unless like its peers: {usual} in the middle of {middle.hosts}, {width}",
+        source=SOURCE,
+        confidence="derived",
+        reason=f"far {side} the {usual} that like hosts have in the same slot",
+    )
+
+
+def _scatter(values: list[float]) -> float:
+    centre = median(values)
+    return median(abs(value - centre) for value in values)
+
+
+def _log(value: float) -> float:
+    return math.log10(1 + max(0.0, value))

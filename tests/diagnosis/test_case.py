@@ -1,0 +1,74 @@
+"""What a rule may ask of a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hwcheck.diagnosis.case import Case, sign
+from hwcheck.diagnosis.diagnose import case_of
+from hwcheck.judge.judge import judge
+from tests.diagnosis.nodes import run_of
+from tests.judge.nodes import H100
+
+
+def case(**said: Any) -> Case:
+    run = run_of(("n1", said))
+    findings = [f for f in judge(run).findings if f.outcome != "pass"]
+    return case_of(run.meta.hosts[0], run.records[0], findings)
+
+
+def test_only_what_failed_or_was_warned_of_is_bad() -> None:
+    found = case(samples={"power_cap": {"power_limit_percent": {"gpu0": 71.4, "gpu1": 100.0}}})
+    assert [f.subject for f in found.bad("power_cap")] == ["gpu0"]
+    assert found.bad("power_cap", "power_limit_w") == ()
+    assert found.of(["gpu1", "gpu0"], "power_cap") == found.bad("power_cap")
+    assert any(f.outcome == "inconclusive" for f in found.findings)
+
+
+def test_readings_are_by_subject() -> None:
+    found = case(samples={"virtualization": {"hypervisor": "kvm", "container": True}})
+    assert (found.value("virtualization", "hypervisor"), found.value("xid", "meaning")) == (
+        "kvm",
+        None,
+    )
+    assert (found.vm, found.container) == ("kvm", True)
+    assert found.known.models["gpu0"] == H100
+    assert case(samples={"virtualization": {"hypervisor": "none", "container": False}}).vm == ""
+
+
+HANG, CLEAN = {"leg": "default", "state": "hang"}, {"leg": "p2p_off", "gbps": 14.0}
+
+
+@pytest.mark.parametrize(
+    ("legs", "trouble"),
+    [
+        ([HANG, CLEAN], ["leg_state"]),
+        ([{"leg": "default", "wrong": 3}, CLEAN], ["wrong_elements"]),
+        ([HANG, {"leg": "p2p_off", "state": "hang"}], []),
+        ([{"leg": "default", "gbps": 14.0}, {"leg": "p2p_off", "state": "hang"}], []),
+        ([{"leg": "net", "state": "hang"}, CLEAN], []),
+    ],
+)
+def test_trouble_with_p2p_is_what_goes_away_without_it(legs: list[Any], trouble: list[str]) -> None:
+    assert [f.metric for f in case(path="NODE", legs=legs).p2p_trouble()] == trouble
+
+
+def test_slow_legs_and_what_they_go_over() -> None:
+    slow = case(path="NODE", legs=[{"leg": "default", "gbps": 3.0}])
+    assert [f.metric for f in slow.slow_over_pcie()] == ["busbw_gbps"]
+    linked = case(path="NV18", legs=[{"leg": "default", "gbps": 3.0}])
+    assert len(linked.slow()) == 1
+    assert linked.slow_over_pcie() == ()
+    assert linked.slow(("site",)) == ()
+
+
+def test_words_of_logs_are_found_whatever_their_case() -> None:
+    log = "one\nNCCL WARN No Space left on device\ntwo"
+    found = case(path="NODE", legs=[{"leg": "default", "state": "failed", "log": log}])
+    assert list(found.said("no space LEFT")) == ["NCCL WARN No Space left on device"]
+
+
+def test_a_sign_needs_something_to_explain() -> None:
+    assert sign("certain", (), ["seen"]) is None

@@ -1,0 +1,179 @@
+"""Hosts of a run against each other, number by number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from hwcheck.judge.judge import judge
+from hwcheck.judge.peers import KINDS, LEAST_HOSTS, NOT_COMPARED, Kind, middle_of
+from hwcheck.judge.plausible import RANGES
+from hwcheck.judge.records import Finding
+from hwcheck.node import checks
+from hwcheck.results import HostRecord
+from hwcheck.wire import CheckResult, Sample
+from tests import factories
+from tests.factories import gloo_legs, gpu_facts, gpu_host, leg, record, reduce_result
+
+H200 = "NVIDIA H200"
+FLEETS = 1000
+
+
+def copied(host: str, *gbps: float, model: str = H200) -> HostRecord:
+    """A host whose GPUs copy this fast from the device."""
+    samples = tuple(
+        Sample(metric, value, unit, f"gpu{index}")
+        for index, figure in enumerate(gbps)
+        for metric, value, unit in (
+            ("from_device_gbps", figure, "GB/s"),
+            ("pcie_gbps", 63.0, "GB/s"),
+            ("percent_of_peers", 100.0, "%"),
+        )
+    )
+    answer = CheckResult("device_to_host", "done", samples=samples)
+    return record(host, [answer], gpus=gpu_facts(len(gbps), model))
+
+
+def warned(*hosts: HostRecord, check: str = "device_to_host") -> list[Finding]:
+    findings = judge(factories.run(*hosts, checks=[check])).findings
+    return [f for f in findings if f.outcome != "pass" and "like hosts" in f.reason]
+
+
+def fleet(*figures: float) -> list[HostRecord]:
+    return [copied(f"n{place}", figure) for place, figure in enumerate(figures)]
+
+
+def test_one_that_is_slower_than_its_peers_is_warned_of_and_never_fails() -> None:
+    (finding,) = warned(*fleet(55.0, 55.4, 54.8, 47.0))
+    assert (finding.host, finding.subject, finding.outcome) == ("n3", "gpu0", "warn")
+    assert finding.reason == "far below the 54.9 GB/s that like hosts have in the same slot"
+    assert "54.9 GB/s in the middle of 4, 5.49 GB/s either way" in finding.limit
+
+
+def test_a_faster_one_and_healthy_scatter_are_no_outliers() -> None:
+    assert warned(*fleet(55.0, 55.4, 54.8, 62.0)) == []
+    assert warned(*fleet(55.0, 53.0, 57.0, 51.0)) == []
+
+
+def test_a_fleet_that_scatters_has_no_outlier() -> None:
+    assert warned(*fleet(55.0, 44.0, 50.0, 41.5, 48.0)) == []
+
+
+def test_too_few_hosts_and_other_models_are_no_measure() -> None:
+    few = fleet(*[55.0] * (LEAST_HOSTS - 2))
+    assert warned(*few, copied("slow", 43.0)) == []
+    assert warned(*few, *(copied(f"m{n}", 55.0, model="NVIDIA A40") for n in range(4))) == []
+    assert warned(*few, copied("n9", 55.0), copied("slow", 43.0)) != []
+
+
+def test_slots_are_compared_with_themselves() -> None:
+    hosts = [copied(f"n{place}", 55.0, 44.0) for place in range(5)]
+    assert warned(*hosts) == []
+    (finding,) = warned(*hosts, copied("swapped", 44.0, 55.0))
+    assert (finding.host, finding.subject) == ("swapped", "gpu0")
+
+
+def test_what_its_limit_complains_of_is_not_said_twice() -> None:
+    assert warned(*fleet(55.0, 55.0, 55.0, 20.0)) == []
+
+
+def idle(host: str, replays: int) -> HostRecord:
+    samples = (
+        Sample("pcie_replays", replays, "packets", "gpu0"),
+        Sample("pcie_replays_over_peers", 1.0, "x", "gpu0"),
+    )
+    answer = CheckResult("pcie_errors", "done", samples=samples)
+    return record(host, [answer], gpus=gpu_facts(1, H200))
+
+
+def test_counters_are_compared_by_decades() -> None:
+    usual = [idle(f"n{place}", replays) for place, replays in enumerate((3, 40, 5, 12, 20))]
+    assert warned(*usual, check="pcie_errors") == []
+    found = warned(*usual, idle("noisy", 2_000_000), check="pcie_errors")
+    assert [finding.host for finding in found] == ["noisy"]
+
+
+def legs(host: str, gbps: float, largest: int = 1 << 30) -> HostRecord:
+    return gpu_host(host, [leg(peak_gbps=gbps, largest=largest)])
+
+
+def test_legs_are_compared_at_one_size_and_exercises_never() -> None:
+    hosts = [legs(f"n{place}", 450.0) for place in range(4)]
+    short = [legs("short", 300.0, 1 << 26)]
+    assert warned(*hosts, *short, check="all_reduce") == []
+    found = warned(*hosts, legs("slow", 300.0), check="all_reduce")
+    assert {(finding.host, finding.metric) for finding in found} == {
+        ("slow", "busbw_gbps"),
+        ("slow", "algbw_gbps"),
+    }
+    cpus = [record(f"c{n}", [reduce_result(gloo_legs())]) for n in range(4)]
+    alike = {"ranks": 4, "backend": "gloo", "exercise": True, "library": "gloo"}
+    slow = [leg(one.leg, 0.2, largest=64 << 20, **alike) for one in gloo_legs()]
+    assert warned(*cpus, record("c9", [reduce_result(slow)]), check="all_reduce") == []
+
+
+def test_every_unit_is_compared_or_it_is_said_why_not() -> None:
+    used = {metric.unit for check in checks.load().values() for metric in check.metrics}
+    assert (used | set(RANGES)) - set(KINDS) - set(NOT_COMPARED) == set()
+    assert not set(KINDS) & set(NOT_COMPARED)
+
+
+def gaussian(middle: float, share: float) -> Callable[[random.Random, int], float]:
+    return lambda dice, slot: dice.gauss(middle * (1 + 0.01 * (slot - 4)), middle * share)
+
+
+HEALTHY: dict[str, tuple[str, Callable[[random.Random, int], float]]] = {
+    "busbw": ("GB/s", gaussian(470, 0.015)),
+    "copies to the device": ("GB/s", gaussian(55, 0.02)),
+    "memory": ("GB/s", gaussian(4200, 0.008)),
+    "matmul": ("TFLOP/s", gaussian(780, 0.02)),
+    "clock": ("MHz", gaussian(1755, 0.015)),
+    "power": ("W", gaussian(690, 0.03)),
+    "temperature": ("C", lambda dice, slot: dice.gauss(60 + 2 * slot, 3)),
+    "fans": ("%", lambda dice, slot: dice.gauss(45, 5)),
+    "counter": ("packets", lambda dice, slot: round(dice.lognormvariate(4, 1))),
+    "links": ("links", lambda dice, slot: 18),
+}
+"""Figures of one GPU in a slot over healthy hosts: unit and how they scatter."""
+
+
+def outliers(kind: Kind, values: list[float]) -> int:
+    middle = middle_of(values, kind)
+    assert middle is not None
+    return sum(middle.beyond(value, kind, low=kind.low, high=kind.high) for value in values)
+
+
+def test_healthy_fleets_raise_next_to_no_warning() -> None:
+    dice = random.Random(20260131)
+    alarmed = 0
+    for _ in range(FLEETS):
+        hosts = dice.randint(LEAST_HOSTS, 24)
+        alarmed += any(
+            outliers(KINDS[unit], [draw(dice, slot) for _ in range(hosts)])
+            for unit, draw in HEALTHY.values()
+            for slot in range(8)
+        )
+    assert alarmed < FLEETS // 100
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"), [("busbw", 0.8), ("matmul", 0.8), ("memory", 0.85), ("temperature", 1.6)]
+)
+def test_a_sick_host_in_such_a_fleet_is_found(name: str, factor: float) -> None:
+    dice = random.Random(7)
+    unit, draw = HEALTHY[name]
+    found = 0
+    for _ in range(100):
+        values = [draw(dice, 3) for _ in range(16)]
+        found += outliers(KINDS[unit], [*values, factor * draw(dice, 3)])
+    assert found >= 95
+
+
+def test_healthy_hosts_pass_as_a_whole() -> None:
+    dice = random.Random(3)
+    hosts = [gpu_host(f"n{n}", [leg(peak_gbps=dice.gauss(450, 7))]) for n in range(30)]
+    outcomes = {finding.outcome for finding in judge(factories.run(*hosts)).findings}
+    assert outcomes <= {"pass", "inconclusive"}
+    assert not any("like hosts" in f.reason for f in judge(factories.run(*hosts)).findings)

@@ -1,0 +1,113 @@
+"""For every fault of the lab the right cause comes first, and a healthy node has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from hwcheck.diagnosis.diagnose import diagnose
+from hwcheck.diagnosis.rule import load as load_rules
+from hwcheck.judge.judge import judge
+from tests.lab.scenario import Scenario
+from tests.lab.test_fault_matrix import FAULTS, SCENARIOS, run_of, title
+
+LEAST_FAULTS = 25
+
+CAUSES: Mapping[str, str] = {
+    "a100_mig uncontained_memory_error": "gpu_memory_failing",
+    "a100x8 acs_redirects": "acs_redirect",
+    "a100x8 firmware_without_numa": "numa_placement",
+    "a100x8 iommu_translates": "iommu_translates",
+    "a100x8 memlock_limited": "memlock_limited",
+    "a100x8 noisy_slot": "pcie_noisy",
+    "a100x8 numa_balancing_on": "numa_placement",
+    "a100x8 one_switch_gone": "nvswitch_lost",
+    "a100x8 p2p_level_left_over": "stale_nccl_settings",
+    "a100x8 powersave": "cpu_power_saving",
+    "a100x8 shm_of_a_container": "shm_too_small",
+    "a40x8 application_clocks_lowered": "clocks_held",
+    "a40x8 ecc_off": "ecc_setting",
+    "a40x8 inforom_corrupted": "inforom_corrupted",
+    "a40x8 one_link_of_a_bridge": "nvlink_down",
+    "a40x8 one_pair_unbridged": "bridge_missing",
+    "a40x8 p2p_refused_over_nvlink": "p2p_refused_over_nvlink",
+    "a40x8 p2p_refused_to_one_pair": "p2p_refused_over_pcie",
+    "a40x8 row_remap_pending": "memory_repair_pending",
+    "a40x8 uncorrected_memory_error": "gpu_memory_failing",
+    "gb200 cloned_uuid": "cloned_identity",
+    "gb200 degraded_fabric": "fabric_degraded",
+    "gb200 link_recovery_failed": "nvlink_failing",
+    "gb200 no_peermem": "no_gpudirect",
+    "gb200 wrong_partition": "fabric_partition",
+    "h100_vm fabric_not_passed_through": "vm_without_fabric",
+    "h100_vm one_function_missing": "rdma_port_down",
+    "h100x8 a_virtual_machine": "unexpected_machine",
+    "h100x8 another_model": "mixed_models",
+    "h100x8 close_to_slowdown": "cooling",
+    "h100x8 driver_of_another_version": "software_differs",
+    "h100x8 fabric_manager_down": "fabric_manager_down",
+    "h100x8 fabric_never_up": "fabric_manager_down",
+    "h100x8 gpu_fell_off_the_bus": "gpu_missing",
+    "h100x8 gpu_lost": "gpu_lost",
+    "h100x8 gpu_needs_a_reset": "gpu_lost",
+    "h100x8 hot_at_idle": "cooling",
+    "h100x8 hot_memory": "cooling",
+    "h100x8 link_down": "nvlink_down",
+    "h100x8 link_errors": "nvlink_failing",
+    "h100x8 narrow_link": "pcie_link_degraded",
+    "h100x8 nvml_of_another_version": "driver_not_whole",
+    "h100x8 one_switch_gone": "nvswitch_lost",
+    "h100x8 power_brake": "power_delivery",
+    "h100x8 power_capped": "power_limit_lowered",
+    "h100x8 slow_at_work": "clocks_held",
+    "h100x8 vbios_left_behind": "firmware_differs",
+    "h100x8 xid_79": "gpu_lost",
+    "h100x8 xid_log_lost": "gpu_memory_failing",
+    "none should_have_some": "gpu_missing",
+    "rtx4090x4 job_left_behind": "gpu_in_use",
+    "rtx4090x4 one_supply_taken_out": "power_budget_short",
+    "rtx4090x4 replays": "pcie_noisy",
+    "rtx4090x4 small_bar1": "bar1_small",
+    "rtx4090x4 small_bar1_of_one": "bar1_small",
+    "rtx4090x4 two_cables": "power_budget_short",
+    "titan_rtx_x2 bridge_badly_seated": "nvlink_down",
+    "v100x8 another_kernel": "software_differs",
+    "v100x8 cuda_older_than_declared": "software_differs",
+    "v100x8 many_retired_pages": "memory_worn",
+    "v100x8 nccl_left_behind": "software_differs",
+    "v100x8 no_subnet_manager": "rdma_port_down",
+    "v100x8 page_pending": "memory_repair_pending",
+}
+"""The cause by scenario and fault. The check's own remedy says all of the others."""
+
+OTHERS = [faulty for faulty in FAULTS if title(faulty) not in CAUSES]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def causes(scenario: Scenario) -> tuple[str, ...]:
+    """Return the causes of a node, the likeliest first."""
+    run = run_of(scenario)
+    return diagnose(run, judge(run)).by_host.get(title(scenario), ())
+
+
+@pytest.mark.parametrize("healthy", SCENARIOS, ids=title)
+def test_a_healthy_node_has_no_cause(healthy: Scenario) -> None:
+    assert causes(healthy) == ()
+
+
+@pytest.mark.parametrize("faulty", [f for f in FAULTS if title(f) in CAUSES], ids=title)
+def test_the_right_cause_comes_first(faulty: Scenario) -> None:
+    assert causes(faulty)[:1] == (CAUSES[title(faulty)],)
+
+
+@pytest.mark.parametrize("faulty", OTHERS, ids=title)
+def test_what_no_rule_knows_is_left_to_the_remedy(faulty: Scenario) -> None:
+    assert causes(faulty) == ()
+
+
+def test_the_table_is_of_faults_and_rules_that_there_are() -> None:
+    assert set(CAUSES) <= set(map(title, FAULTS))
+    assert set(CAUSES.values()) <= set(load_rules())
+    assert len(CAUSES) >= LEAST_FAULTS

@@ -1,0 +1,77 @@
+"""Causes come first in every output, with what they explain and what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line, explains
+from hwcheck.render.html import html
+from hwcheck.render.markdown import markdown
+from hwcheck.render.summary import summary
+from tests import factories
+from tests.factories import gpu_host
+from tests.render.example import Judged, judged
+
+TITLE = "A power limit is set below what the board is made for"
+
+
+@pytest.fixture(scope="module")
+def capped() -> Judged:
+    """One cause that explains one check on one host, and a host that was not reached."""
+    lost = factories.record("node03", None, phase="connect", reason="no answer")
+    return judged(
+        factories.run(gpu_host("node01", power_limit_w=(3, 400.0)), gpu_host("node02"), lost)
+    )
+
+
+def test_an_explained_action_is_not_said_twice(capped: Judged) -> None:
+    advice = capped[2]
+    assert [cause.cause for cause in advice.causes.diagnoses] == ["power_limit_lowered"]
+    assert explained_in_a_line(advice) == "power_cap"
+    assert [action.title for action in advice.open_actions] == ["no whole answer"]
+    (explained,) = (action for action in advice.actions if action.explained_by)
+    assert explained.explained_by == (TITLE,)
+
+
+def test_the_page_has_causes_before_the_rest(capped: Judged) -> None:
+    page = html(*capped)
+    causes, besides = page.index("<h2>Causes</h2>"), page.index("<h2>What to do besides</h2>")
+    assert (
+        causes
+        < page.index(TITLE)
+        < besides
+        < page.index("What the causes above explain: power_cap")
+    )
+    assert "(certain) on 1 of 3" in page
+
+
+def test_markdown_and_json(capped: Judged) -> None:
+    text = markdown(*capped)
+    assert f"### 1\\. failed: {TITLE}" in text
+    assert "The causes above explain: power\\_cap\\." in text
+    (cause,) = summary(*capped)["causes"]
+    assert (cause["cause"], cause["confidence"], cause["hosts"]) == (
+        "power_limit_lowered",
+        "certain",
+        ("node01",),
+    )
+
+
+def test_a_healthy_run_has_no_such_part() -> None:
+    healthy = judged(factories.run(gpu_host("node01")))
+    assert "Causes" not in html(*healthy) + markdown(*healthy)
+    assert "besides" not in html(*healthy)
+
+
+def test_all_parts_are_told(capped: Judged) -> None:
+    (cause,) = capped[2].causes.diagnoses
+    told = dict(cause_parts(replace(cause, role="validation_env")))
+    assert told[CONFIRM] == cause.command
+    assert told["Ansible role"] == "validation_env"
+    assert "Ansible role" not in dict(cause_parts(cause))
+    many = replace(cause, explains=(*(f"check{n}" for n in range(9)), ""))
+    assert re.search(r"check5 and 4 more$", explains(many))
+    assert explains(replace(cause, explains=("",))) == "the host as a whole"

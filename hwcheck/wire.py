@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from sys import intern
+from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 PROTOCOL = 1
@@ -26,6 +26,8 @@ Value = Union[int, float, str, bool]
 # way ("could_not_measure") keeps what it had.
 RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
 # What became of one leg. not_engaged: it did not use what it is to measure: its figures are none.
+DRIVER_ANSWERS = "answers"
+"""What a leg says of a driver that answers after the leg was killed."""
 LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
@@ -48,10 +50,13 @@ class Sample:
     def from_dict(cls, data: Mapping[str, Any]) -> Sample:
         """Rebuild a sample from its (schema-checked) JSON object.
 
-        A run of a thousand hosts has millions, with few different names: each is kept once.
+        A run of a thousand hosts has millions, and most of them alike: these are one object.
         """
         unit, subject = data.get("unit", ""), data.get("subject", "node")
-        return cls(intern(data["metric"]), data["value"], intern(unit), intern(subject))
+        return _sample(data["metric"], data["value"], unit, subject)
+
+
+_sample = lru_cache(maxsize=65536, typed=True)(Sample)
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ class Leg:
 
     ``transport`` is what NCCL said of the way that the data went: connections by kind (``SHM``,
     ``P2P/CUMEM``, ``NET/IB``), ``gdrdma``, ``nvls``, ``channels``, ``algorithms``, ``network``.
+    ``driver`` is what the driver did once a leg that hung had been killed: ``answers``, or why not.
     """
 
     collective: str
@@ -118,6 +124,7 @@ class Leg:
     duration_s: float = 0.0
     dtype: str = "float"
     transport: Mapping[str, Value] = field(default_factory=dict)
+    driver: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Leg:

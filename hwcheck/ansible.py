@@ -56,12 +56,11 @@ def list_inventory(source: str, limit: str | None) -> Listing:
 
 def run(words: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run ``ansible-<first word>``, with ``given`` on stdin. Raises UsageError if it cannot."""
-    strict = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1"}
     command = [sys.executable, "-m", "ansible", *words]
     try:
         return subprocess.run(
             command,
-            env=os.environ | PLAIN_OUTPUT | strict | _utf8(),
+            env=os.environ | plain_environment(),
             input=given,
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
@@ -71,6 +70,11 @@ def run(words: list[str], given: str | None = None) -> subprocess.CompletedProce
         )
     except OSError as error:  # a list of hosts that is longer than the system's 128 KiB
         raise UsageError(f"cannot run ansible-{words[0]}: {error.strerror}") from None
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the variables that Ansible is run with beside the caller's own."""
+    return {**PLAIN_OUTPUT, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1", **_utf8()}
 
 
 def _utf8() -> dict[str, str]:

@@ -52,7 +52,7 @@ class HostVars:
         self.host = host
         self.source = source
         self.raw = raw
-        self._context = {key: _wrap(value) for key, value in raw.items()} | {
+        self.context = {key: _wrap(value) for key, value in raw.items()} | {
             "inventory_hostname": host,
             "inventory_hostname_short": host.partition(".")[0],
             "ansible_playbook_python": sys.executable,
@@ -119,7 +119,7 @@ class HostVars:
             if "{{" not in text and "{%" not in text:
                 return text
             try:
-                text = jinja.from_string(text).render(self._context)
+                text = jinja.from_string(text).render(self.context)
             except _NotAWordError:
                 raise
             except jinja2.TemplateError as error:

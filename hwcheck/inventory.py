@@ -52,7 +52,7 @@ class Host:
     ``address`` is ansible_host or the name; ``port`` and ``user`` are None where the inventory
     leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_args, ansible_ssh_common_args
     and ansible_ssh_extra_args in this order, split as a shell would; ``expect`` holds the
-    ``hwcheck_`` variables without their prefix.
+    ``hwcheck_`` variables without their prefix; ``variables`` all of them as they were written.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Host:
     become_password: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     expect: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ def _host(variables: HostVars) -> Host:
         ),
         password=variables.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
         expect=expectations(variables),
+        variables=variables.raw,
     )
 
 

@@ -114,12 +114,13 @@ def bootstrap_arguments(payload_sha256: str, token: str) -> list[str]:
     The bootstrap says ``hello``, reads ``hwcheck <token> <payload bytes> <request bytes>``, the
     payload when it has none, and the request; then it runs the payload.
     """
-    return ["-c", LOADER, _bootstrap(), token, payload_sha256]
+    return ["-c", LOADER, packed("bootstrap.py"), token, payload_sha256]
 
 
 @cache
-def _bootstrap() -> str:
-    lines = (PACKAGE / "bootstrap.py").read_text("utf-8").splitlines()
+def packed(name: str) -> str:
+    """Return a source file of this package as ``LOADER`` takes it."""
+    lines = (PACKAGE / name).read_text("utf-8").splitlines()
     text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 

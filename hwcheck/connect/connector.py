@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hwcheck.connect import ssh_config as ssh_files
@@ -53,6 +55,12 @@ class Connector:
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
 
+    def lasting(self) -> Connector:
+        """Return another one for the same hosts, whose visits last as long as they are wanted."""
+        other = copy(self)
+        other.deadlines = replace(self.deadlines, visit_s=math.inf)
+        return other
+
     def prepare(self, hosts: Iterable[Host]) -> None:
         """Check what can be checked without a connection: options, keys, commands, twins.
 
@@ -70,6 +78,10 @@ class Connector:
                     f"{host.name}: ansible_connection: {host.connection} is not supported; "
                     "use ssh or local"
                 )
+
+    def has_gateway(self) -> bool:
+        """Whether a host that ``prepare`` has seen is behind a jump host."""
+        return bool(self._gateways)
 
     def start(self, host: Host, arguments: list[str], deadlines: Deadlines | None = None) -> Link:
         """Run the Python of a host that ``prepare`` has seen. Raises VisitError.

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation, EndedError
+from hwcheck.connect.hello import cut, first_frame
 from hwcheck.connect.links import LinkLostError
 from hwcheck.inventory import Host
 from hwcheck.payload import Payload, bootstrap_arguments
-from hwcheck.phases import BECOME, PUSH, PYTHON, RUN, VisitError
+from hwcheck.phases import PUSH, PYTHON, RUN, VisitError
 from hwcheck.results import UNDER_WAY, HostAnswer, utc_now
 from hwcheck.schema_check import schema_problem
 from hwcheck.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
 
-SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
 PROGRESS_CHARACTERS = 200
 DRAIN_S = 2.0
 
@@ -91,44 +90,22 @@ class Visit:
 
     def _hello(self, talk: Conversation) -> bool:
         """Wait for the bootstrap; return whether the host has the payload."""
-        seconds = self._deadlines.within(self._deadlines.hello_s)
-        end = time.monotonic() + seconds
-        if self._host.become and self._host.become_password is not None:
-            talk.send(self._host.become_password.encode() + b"\n", seconds, BECOME)
-        phase, what = (BECOME, "sudo") if self._host.become else (PYTHON, self._host.python)
-        late = VisitError(phase, f"nothing from {what} within {seconds:.3g} s")
-        try:
-            frame = talk.frame(end, late, heartbeat=False)
-        except EndedError as ended:
-            self._explain_start(ended, talk.last_line)
-        except VisitError as error:
-            if error is late and talk.last_line:
-                raise VisitError(phase, f"{late.reason}; last line: {_cut(talk)}") from None
-            raise
+        frame = first_frame(self._host, talk, self._deadlines)
         self._refuse_error(frame)
         if frame.get("kind") != "hello" or not isinstance(frame.get("cached"), bool):
             raise _invalid("the first frame is not a hello")
         return bool(frame["cached"])
 
-    def _explain_start(self, ended: EndedError, last_line: str) -> NoReturn:
-        python = self._host.python
-        if last_line.startswith("sudo:"):
-            raise VisitError(BECOME, last_line)
-        if ended.status == SHELL_NOT_FOUND:
-            raise VisitError(PYTHON, f"{python}: not found")
-        if ended.status == SHELL_NOT_EXECUTABLE:
-            raise VisitError(PYTHON, f"{python}: cannot be executed")
-        said = f"; last line: {last_line[:300]}" if last_line else ""
-        if ended.status == 0:
-            raise _invalid(f"{python} ended without an answer of ours{said}")
-        raise VisitError(PYTHON, f"no hello: {python} {ended}{said}")
-
     def _ask(self, talk: Conversation, cached: bool) -> None:
         data = b"" if cached else self._payload.data
-        request = json.dumps(to_dict(self._request)).encode("ascii")
+        request = json.dumps(self._asked()).encode("ascii")
         header = f"hwcheck {self._request.token} {len(data)} {len(request)}\n".encode("ascii")
         seconds = self._deadlines.within(self._deadlines.push_s)
         talk.send(header + data + request, seconds, PUSH)
+
+    def _asked(self) -> dict[str, Any]:
+        """Return the request as it is sent; ``group.member`` sends more."""
+        return to_dict(self._request)
 
     def _gather(self, talk: Conversation) -> None:
         limits = self._deadlines
@@ -141,7 +118,7 @@ class Visit:
             try:
                 frame = talk.frame(*overdue, heartbeat=True)
             except EndedError as ended:
-                said = f"; last line: {_cut(talk)}" if talk.last_line else ""
+                said = f"; last line: {cut(talk.last_line)}" if talk.last_line else ""
                 raise VisitError(RUN, f"no report: the payload {ended}{said}") from None
             self._take(frame)
 
@@ -221,7 +198,3 @@ class Visit:
 
 def _invalid(reason: str) -> VisitError:
     return VisitError(RUN, reason, "invalid")
-
-
-def _cut(talk: Conversation) -> str:
-    return re.sub(r"\s+", " ", talk.last_line)[:300]

@@ -14,8 +14,20 @@ from hwcheck.errors import UsageError
 from hwcheck.tasks.output import refuse_closed_stdout, say
 from hwcheck.tasks.program import INTERRUPTED
 
-SHORT_FLAGS = {"limit": "l", "forks": "f", "verbose": "v"}
-"""As Ansible spells them. Invoke would give every flag a letter, ``-h`` for ``--hosts`` first."""
+SHORT_FLAGS = {
+    "limit": "l",
+    "forks": "f",
+    "verbose": "v",
+    "minbytes": "b",
+    "maxbytes": "e",
+    "iters": "n",
+    "warmup_iters": "w",
+    "datatype": "d",
+}
+"""As Ansible and nccl-tests spell them; the latter's -f is Ansible's here.
+
+Invoke would give every flag a letter, ``-h`` for ``--hosts`` first.
+"""
 
 
 class Once(Argument):  # type: ignore[misc]
@@ -45,9 +57,11 @@ class Command(fabric.Task):  # type: ignore[misc]
         return options
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        """Return the flags, none of which may stand twice."""
+        """Return the flags, none of which may stand twice but for those that take a list."""
         return [
-            Once(
+            flag
+            if flag.kind is list
+            else Once(
                 names=flag.names,
                 kind=flag.kind,
                 default=flag.default,

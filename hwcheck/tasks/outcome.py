@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from hwcheck.group.records import read_group
+from hwcheck.group.verdict import with_group, without_group
 from hwcheck.judge.judge import judge
-from hwcheck.recommend.actions import advise
-from hwcheck.recommend.nccl import nccl_conf, nccl_env
+from hwcheck.recommend.actions import advise, by_urgency
+from hwcheck.recommend.group import group_actions
+from hwcheck.recommend.nccl_files import FOLDER, nccl_files
+from hwcheck.render.group import group_summary
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
@@ -18,30 +26,49 @@ from hwcheck.results import read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector away: millions of records are built here, and none is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_uncollected()
 def show(path: Path, *, as_json: bool) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
     Raises UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
     run = read_run(path)
-    judgement = judge(run)
-    advice = advise(run, judgement)
+    group = read_group(path)
+    judgement = with_group(judge(run), group)
+    advice = advise(run, without_group(judgement))
+    if group is not None:
+        advice = replace(advice, actions=by_urgency((*group_actions(group), *advice.actions)))
     loads = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
     write_rendered(
         path,
         {
             "report.html": html(
-                run, judgement, advice, {host: load for host, load in loads.items() if load}
+                run, judgement, advice, {host: load for host, load in loads.items() if load}, group
             ),
-            "report.md": markdown(run, judgement, advice),
+            "report.md": markdown(run, judgement, advice, group),
             "junit.xml": junit(run, judgement, advice),
-            "nccl.conf": nccl_conf(advice.nccl),
-            "nccl.env": nccl_env(advice.nccl),
+            **nccl_files(advice),
         },
+        anew=FOLDER,
     )
     if as_json:
-        text = json.dumps(summary(run, judgement, advice), indent=1, allow_nan=False) + "\n"
+        said = summary(run, judgement, advice)
+        if group is not None:
+            said["group"] = group_summary(group)
+        text = json.dumps(said, indent=1, allow_nan=False) + "\n"
     else:
-        text = rendered(terminal(run, judgement, advice))
+        text = rendered(terminal(run, judgement, advice, group))
     emit(text, f"; the reports are in {path}")
     return judgement.exit_code

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -14,6 +15,9 @@ from rich.text import Text
 from hwcheck.run import Event
 from hwcheck.tasks.output import mute
 from hwcheck.text import line
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 RUNNING_SHOWN = 3
 
@@ -29,25 +33,17 @@ class _Stderr(Console):
         raise BrokenPipeError
 
 
-class Progress:
-    """Shows the events of a fan-out; use it as a context manager and call it with each event.
+class LiveLine:
+    """A line on stderr that is drawn anew while the block runs; on no terminal there is none.
 
     A stderr that nobody reads any more costs the display and nothing else.
     """
 
-    def __init__(
-        self, hosts: int, *, verbose: bool = False, console: Console | None = None
-    ) -> None:
-        self._hosts = hosts
-        self._verbose = verbose
+    def __init__(self, console: Console | None = None) -> None:
         self._console = console or _Stderr()
-        self._lock = threading.Lock()
-        self._running: dict[str, tuple[float, str]] = {}
-        self._done = 0
-        self._failing = 0
         self._live: Live | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live = Live(
                 console=self._console,
@@ -70,6 +66,31 @@ class Progress:
             except OSError:  # the terminal is gone
                 mute(sys.stderr)
 
+    def _print(self, text: str) -> None:
+        """Print a line that stays."""
+        try:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        except OSError:
+            mute(sys.stderr)
+
+    def _line(self) -> Text:
+        raise NotImplementedError
+
+
+class Progress(LiveLine):
+    """Shows the events of a fan-out; use it as a context manager and call it with each event."""
+
+    def __init__(
+        self, hosts: int, *, verbose: bool = False, console: Console | None = None
+    ) -> None:
+        super().__init__(console)
+        self._hosts = hosts
+        self._verbose = verbose
+        self._lock = threading.Lock()
+        self._running: dict[str, tuple[float, str]] = {}
+        self._done = 0
+        self._failing = 0
+
     def __call__(self, event: Event) -> None:
         """Take one event, from any thread."""
         with self._lock:
@@ -82,11 +103,7 @@ class Progress:
                 self._running[event.host] = (started, event.text)
         if event.kind == "finished" or self._verbose:
             took = time.monotonic() - started
-            said = f"{event.host}: {line(_say(event, took))}"
-            try:
-                self._console.print(said, markup=False, highlight=False, soft_wrap=True)
-            except OSError:
-                mute(sys.stderr)
+            self._print(f"{event.host}: {line(_say(event, took))}")
 
     def _line(self) -> Text:
         with self._lock:

@@ -13,7 +13,7 @@ from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
 from hwcheck.phases import Deadlines
-from hwcheck.plan import PROFILES, make_plan
+from hwcheck.plan import ENGINES, PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
 from hwcheck.tasks.command import command, end, seconds, whole
@@ -21,7 +21,10 @@ from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.selection import select
+from hwcheck.tasks.scope import NODE, run_group, scopes
+from hwcheck.tasks.selection import USUAL, select
+from hwcheck.tasks.timing_options import timing
+from hwcheck.wire import COLLECTIVES
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 
@@ -33,6 +36,20 @@ DEFAULT_INVENTORY = "inventory/local.yml"
         "limit": "Ansible pattern of hosts to visit (h100:!node03)",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
+        "collectives": "comma-separated all_reduce, alltoall, all_gather, reduce_scatter, "
+        "broadcast, sendrecv, or all (default: the first two, in longer profiles all)",
+        "legs": "comma-separated NCCL environments default, p2p_off, net, nvlink_only, p2p_sys, "
+        "site (default: those that can differ on the node)",
+        "engine": "what times the collectives: torch (default), or nccl-tests, whose programs are "
+        "in hwcheck_nccl_tests_dir",
+        "minbytes": "smallest size of a collective, as nccl-tests -b (default 1M)",
+        "maxbytes": "largest size, as nccl-tests -e, as far as time and memory allow (default 1G)",
+        "stepfactor": "from one size to the next, as nccl-tests -f (default 2)",
+        "iters": "timed iterations of each size, as nccl-tests -n (default 20)",
+        "warmup-iters": "iterations before them, as nccl-tests -w (default 5)",
+        "datatype": "float or bfloat16, as nccl-tests -d (default float)",
+        "scope": "comma-separated node (default), pairs (every two hosts), all (the whole set), "
+        "rails (the same GPU of every host)",
         "profile": "quick (default; about a minute of load per node), standard or burn_in",
         "duration": "how long burn_in loads the GPUs: 90m, 8h, or seconds (default: 1h)",
         "forks": "hosts visited at once (default 32)",
@@ -50,6 +67,16 @@ def validate(
     limit: str | None = None,
     only: str | None = None,
     skip: str | None = None,
+    collectives: str | None = None,
+    legs: str | None = None,
+    engine: str = ENGINES[0],
+    minbytes: str = "",
+    maxbytes: str = "",
+    stepfactor: str = "",
+    iters: str = "",
+    warmup_iters: str = "",
+    datatype: str = "",
+    scope: str | None = None,
     profile: str = "quick",
     duration: str = "",
     forks: str = "32",
@@ -65,21 +92,36 @@ def validate(
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
     if profile not in PROFILES:
         raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
+    if engine not in ENGINES:
+        raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
     at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
     duration_s = seconds("--duration", duration) if duration else None
-    names = select(registry.load(), only, skip)
+    usual = USUAL if profile == "quick" else COLLECTIVES
+    chosen = scopes(scope)
+    names = select(registry.load(), only, skip, collectives, usual=usual)
+    timed = timing(
+        legs=legs,
+        minbytes=minbytes,
+        maxbytes=maxbytes,
+        stepfactor=stepfactor,
+        iters=iters,
+        warmup_iters=warmup_iters,
+        datatype=datatype,
+    )
     cluster = inventory.read(hosts, limit)
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     built = payload.build()
     plan = make_plan(
         cluster,
-        names,
+        names if NODE in chosen else (),
         profile,
         limit=limit or "",
         force=force,
         timeout_s=timeout_s or None,
         duration_s=duration_s,
+        timing=timed,
+        engine=engine,
         payload_sha256=built.sha256,
     )
     stop = threading.Event()
@@ -88,16 +130,25 @@ def validate(
     connector.prepare(plan.hosts)
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(Path(out), plan.meta)
-        with Progress(len(plan.hosts), verbose=verbose) as progress:
-            fan_out(
-                plan.hosts,
-                plan.requests,
-                built,
-                folder,
-                connector,
-                forks=at_once,
-                progress=progress,
-            )
+        if NODE in chosen:
+            with Progress(len(plan.hosts), verbose=verbose) as progress:
+                fan_out(
+                    plan.hosts,
+                    plan.requests,
+                    built,
+                    folder,
+                    connector,
+                    forks=at_once,
+                    progress=progress,
+                )
+        run_group(
+            chosen,
+            plan,
+            built,
+            folder,
+            connector.lasting(),
+            verbose=verbose,
+        )
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json)

@@ -4,8 +4,10 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.tasks.selection import select
+from hwcheck.wire import COLLECTIVES
 
 KNOWN = ["all_reduce", "driver", "gpu_count"]
+ALL = ["all_gather", "all_reduce", "alltoall", "driver", "sendrecv"]
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,41 @@ KNOWN = ["all_reduce", "driver", "gpu_count"]
 )
 def test_only_and_skip(only: str | None, skip: str | None, chosen: tuple[str, ...]) -> None:
     assert select(KNOWN, only, skip) == chosen
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "collectives", "chosen"),
+    [
+        (None, None, None, ("all_reduce", "alltoall", "driver")),
+        (None, None, "sendrecv, all_gather", ("all_gather", "driver", "sendrecv")),
+        (None, None, "all", tuple(ALL)),
+        ("driver", None, None, ("driver",)),
+        ("driver", None, "sendrecv", ("driver", "sendrecv")),
+        ("sendrecv", None, None, ("sendrecv",)),
+        (None, "alltoall", None, ("all_reduce", "driver")),
+    ],
+)
+def test_collectives(
+    only: str | None, skip: str | None, collectives: str | None, chosen: tuple[str, ...]
+) -> None:
+    assert select(ALL, only, skip, collectives) == chosen
+
+
+def test_a_longer_profile_times_all() -> None:
+    assert select(ALL, None, None, usual=COLLECTIVES) == tuple(ALL)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("allreduce", "--collectives allreduce: no such collective; did you mean all_reduce?"),
+        ("", "--collectives '' names no collective; leave --collectives out to time the usual"),
+    ],
+)
+def test_refused_collectives(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(ALL, None, None, text)
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""The first word of a host's Python, and why it did not come."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, NoReturn
+
+from hwcheck.connect.conversation import Conversation, EndedError
+from hwcheck.inventory import Host
+from hwcheck.phases import BECOME, PYTHON, RUN, Deadlines, VisitError
+
+SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
+
+
+def first_frame(host: Host, talk: Conversation, deadlines: Deadlines) -> dict[str, Any]:
+    """Give sudo its password and return the first frame. Raises VisitError, which says why not."""
+    seconds = deadlines.within(deadlines.hello_s)
+    end = time.monotonic() + seconds
+    if host.become and host.become_password is not None:
+        talk.send(host.become_password.encode() + b"\n", seconds, BECOME)
+    phase, what = (BECOME, "sudo") if host.become else (PYTHON, host.python)
+    late = VisitError(phase, f"nothing from {what} within {seconds:.3g} s")
+    try:
+        return talk.frame(end, late, heartbeat=False)
+    except EndedError as ended:
+        _explain_start(host.python, ended, talk.last_line)
+    except VisitError as error:
+        if error is late and talk.last_line:
+            said = cut(talk.last_line)
+            raise VisitError(phase, f"{late.reason}; last line: {said}") from None
+        raise
+
+
+def cut(text: str) -> str:
+    """Return what a host said in one short line."""
+    return re.sub(r"\s+", " ", text)[:300]
+
+
+def _explain_start(python: str, ended: EndedError, last_line: str) -> NoReturn:
+    if last_line.startswith("sudo:"):
+        raise VisitError(BECOME, last_line)
+    if ended.status == SHELL_NOT_FOUND:
+        raise VisitError(PYTHON, f"{python}: not found")
+    if ended.status == SHELL_NOT_EXECUTABLE:
+        raise VisitError(PYTHON, f"{python}: cannot be executed")
+    said = f"; last line: {last_line[:300]}" if last_line else ""
+    if ended.status == 0:
+        raise VisitError(RUN, f"{python} ended without an answer of ours{said}", "invalid")
+    raise VisitError(PYTHON, f"no hello: {python} {ended}{said}")

@@ -1,0 +1,1 @@
+"""Applying roles with ansible-core, run by ansible-runner."""

@@ -1,0 +1,104 @@
+"""What one run of a playbook is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hwcheck import share
+from hwcheck.errors import UsageError
+from hwcheck.inventory import Cluster
+
+HIDDEN = "********"
+
+
+@dataclass(frozen=True)
+class Become:
+    """How Ansible becomes another user where the inventory and the plays do not say it."""
+
+    wanted: bool = False
+    user: str = ""
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A playbook and the hosts it is for; the flags are those of ``ansible-playbook``.
+
+    ``only`` names hosts out of the cluster, all without it; ``cluster`` has been read with the
+    same ``limit``.
+    """
+
+    playbook: Path
+    cluster: Cluster
+    limit: str | None = None
+    only: tuple[str, ...] = ()
+    tags: str | None = None
+    check: bool = False
+    diff: bool = False
+    forks: int = 32
+    become: Become = Become()
+    accept_new_host_keys: bool = False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the names of the hosts, in inventory order."""
+        names = tuple(host.name for host in self.cluster.hosts)
+        return tuple(name for name in names if name in self.only) if self.only else names
+
+    def arguments(self) -> list[str]:
+        """Return what stands on the command line of ``ansible-playbook`` beside the inventory.
+
+        No secret is among it: every user of this machine can read a command line.
+        """
+        pattern = ",".join(self.only) if self.only else self.limit
+        flags = {"--check": self.check, "--diff": self.diff, "--become": self.become.wanted}
+        flags["--ask-become-pass"] = self.become.password is not None
+        values = {
+            "--limit": pattern,
+            "--tags": self.tags,
+            "--forks": str(self.forks),
+            "--become-user": self.become.user or None,
+            "--ssh-extra-args": "-o StrictHostKeyChecking=accept-new"
+            if self.accept_new_host_keys
+            else None,
+        }
+        # In one word each: a pattern may begin with a dash.
+        given = [f"{name}={value}" for name, value in values.items() if value is not None]
+        return [*(name for name, wanted in flags.items() if wanted), *given]
+
+    def hide(self, text: str) -> str:
+        """Return text without the passwords that this run knows."""
+        for secret in self._secrets():
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def _secrets(self) -> Iterator[str]:
+        known = [self.become.password]
+        for host in self.cluster.hosts:
+            known += [host.become_password, host.password]
+        yield from sorted({secret for secret in known if secret}, key=len, reverse=True)
+
+
+def find_playbook(name: str) -> Path:
+    """Return a playbook: a file, or the name of one that hwcheck brings (``site.yml``).
+
+    Raises UsageError where there is none.
+    """
+    found = share.find(name) or share.find(f"playbooks/{name}")
+    if found is None or not found.is_file():
+        raise UsageError(f"no such playbook: {name}; name a file, or one of {_brought()}")
+    return found.resolve()
+
+
+def _brought() -> str:
+    folders = [root / "playbooks" for root in share.ROOTS]
+    return ", ".join(sorted({path.name for folder in folders for path in folder.glob("*.yml")}))
+
+
+def roles_path() -> str:
+    """Return where Ansible finds roles: the caller's own first, then those that hwcheck brings."""
+    own = [os.environ.get("ANSIBLE_ROLES_PATH", ""), str(Path("roles").absolute())]
+    return ":".join(part for part in (*own, *(str(root / "roles") for root in share.ROOTS)) if part)

@@ -1,0 +1,78 @@
+"""One host first, then batches: whatever fails stops before anything else is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hwcheck.errors import UsageError
+
+CANARY = "canary"
+DONE, STOPPED, UNTOUCHED = "done", "stopped", "untouched"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Hosts that are changed together; ``name`` is also that of their folder."""
+
+    name: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """What became of a batch: done, stopped (its hosts are changed and not good) or untouched.
+
+    ``stages`` has the exit code of each stage that was reached, in order.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    outcome: str
+    stages: Mapping[str, int]
+
+
+Stage = Callable[[Batch], int]
+"""Does one thing with a batch and returns its exit code; 0 lets the next follow."""
+
+
+def batches(hosts: Sequence[str], size: int, canary: str | None = None) -> tuple[Batch, ...]:
+    """Return the canary alone, then the others ``size`` at a time, in inventory order.
+
+    The canary is the first host where none is named. Raises UsageError for one that is not there.
+    """
+    first = canary or hosts[0]
+    if first not in hosts:
+        raise UsageError(f"--canary {first}: no such host among those of this rollout")
+    others = [host for host in hosts if host != first]
+    groups = [tuple(others[start : start + size]) for start in range(0, len(others), size)]
+    named = [Batch(f"batch{number}", group) for number, group in enumerate(groups, 1)]
+    return (Batch(CANARY, (first,)), *named)
+
+
+def roll_out(
+    plan: Sequence[Batch], stages: Mapping[str, Stage], begun: Callable[[Batch], None]
+) -> Iterator[BatchOutcome]:
+    """Yield the outcome of each batch as it comes to its end.
+
+    The first stage that does not end with 0 is the last one of all: what could not be measured of
+    a batch is no reason to go on with the next.
+    """
+    stopped = False
+    for batch in plan:
+        if stopped:
+            yield BatchOutcome(batch.name, batch.hosts, UNTOUCHED, {})
+            continue
+        begun(batch)
+        codes: dict[str, int] = {}
+        for name, stage in stages.items():
+            codes[name] = stage(batch)
+            if codes[name] != 0:
+                stopped = True
+                break
+        yield BatchOutcome(batch.name, batch.hosts, STOPPED if stopped else DONE, codes)
+
+
+def exit_code(outcomes: Sequence[BatchOutcome]) -> int:
+    """Return the exit code of the stage that stopped the rollout; 0 where none did."""
+    return next((code for each in outcomes for code in each.stages.values() if code), 0)

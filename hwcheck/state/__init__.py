@@ -1,0 +1,1 @@
+"""What the roles promise, asserted on the nodes: testinfra tests and their pytest plugin."""

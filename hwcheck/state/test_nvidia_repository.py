@@ -1,0 +1,18 @@
+"""nvidia_repository: the node takes packages from it, with its priority."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hwcheck.state.asserts import ask, asserts
+from hwcheck.state.packages import is_debian
+
+
+@asserts("nvidia_repository_url")
+def test_known(host: Any, wanted: str) -> None:
+    """The package manager knows the repository."""
+    command = "apt-cache policy" if is_debian(host) else "dnf -q repolist -v"
+    # apt writes file:/srv, whatever stands in its sources; a slash at the end means nothing.
+    place = re.sub(r"^file:/+", "file:/", wanted).rstrip("/")
+    assert place in ask(host, command), f"{wanted} is not among the node's repositories"

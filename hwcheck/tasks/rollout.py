@@ -1,0 +1,144 @@
+"""``fab rollout``: one host first, then batches; each is applied, asserted and validated."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from invoke import Context, Exit
+
+from hwcheck.folders import new_folder, write_record
+from hwcheck.provision.request import Request, find_playbook
+from hwcheck.provision.rollout import Batch, BatchOutcome, batches, exit_code, roll_out
+from hwcheck.tasks.command import command, end, whole
+from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.output import emit, say
+from hwcheck.tasks.shared import HELP, read_become, read_cluster
+from hwcheck.tasks.stages import apply, assert_after, interrupted
+from hwcheck.tasks.validate import validate
+
+NOT_HERE = ("hosts", "check", "diff")
+DEFAULT_BATCH = "8"
+FORMAT = 1
+
+
+@command(
+    help={
+        **{flag: text for flag, text in HELP.items() if flag not in NOT_HERE},
+        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
+        "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
+        "canary": "the host that goes first (default: the first of the inventory)",
+        "only": "comma-separated checks that validate each batch (default: all, quick)",
+        "skip": "comma-separated checks to leave out of that",
+    }
+)
+def rollout(
+    ctx: Context,
+    hosts: str,
+    limit: str | None = None,
+    playbook: str = "site.yml",
+    tags: str | None = None,
+    batch: str = DEFAULT_BATCH,
+    canary: str | None = None,
+    only: str | None = None,
+    skip: str | None = None,
+    forks: str = "32",
+    become: bool = False,
+    become_user: str = "",
+    ask_become_pass: bool = False,
+    out: str = "runs",
+    accept_new_host_keys: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
+    at_once, size = whole("--forks", forks, 1), whole("--batch", batch, 1)
+    request = Request(
+        playbook=find_playbook(playbook),
+        become=read_become(become, become_user, ask_become_pass),
+        cluster=read_cluster(hosts, limit),
+        tags=tags,
+        forks=at_once,
+        accept_new_host_keys=accept_new_host_keys,
+    )
+    plan = batches(request.hosts, size, canary)
+    folder = new_folder(Path(out))
+    options = {
+        "only": only,
+        "skip": skip,
+        "forks": forks,
+        "accept_new_host_keys": accept_new_host_keys,
+        "verbose": verbose,
+    }
+    outcomes = _run(plan, _Stages(ctx, request, hosts, folder, options), folder)
+    emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
+    say(f"the results are in {folder}")
+    end(exit_code(outcomes))
+
+
+def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> list[BatchOutcome]:
+    outcomes: list[BatchOutcome] = []
+    in_turn = {
+        "provision": stages.provision,
+        "state": stages.state,
+        "validate": stages.validate,
+    }
+    for outcome in roll_out(plan, in_turn, lambda part: say(f"{part.name}: {_names(part.hosts)}")):
+        outcomes.append(outcome)
+        write_record(folder / "rollout.json", {"format": FORMAT, "batches": outcomes})
+    return outcomes
+
+
+class _Stages:
+    """The stages of a batch; ``options`` are those of ``validate``."""
+
+    def __init__(
+        self, ctx: Context, request: Request, source: str, folder: Path, options: dict[str, Any]
+    ) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._source = source
+        self._folder = folder
+        self._options = options
+        self._roles: tuple[str, ...] = ()
+
+    def provision(self, part: Batch) -> int:
+        """Apply the playbook to a batch."""
+        here = self._folder / part.name
+        here.mkdir()
+        stop = threading.Event()
+        with Interrupts(stop):
+            record = apply(self._of(part), here, stop, verbose=self._options["verbose"])
+        if stop.is_set():
+            interrupted()
+        self._roles = record.roles
+        return record.exit_code
+
+    def state(self, part: Batch) -> int:
+        """Assert the roles that were just applied to it."""
+        return assert_after(self._of(part), self._roles, self._folder / part.name, self._source)
+
+    def validate(self, part: Batch) -> int:
+        """Validate it as the command of that name does, with its quick profile."""
+        out = str(self._folder / part.name / "validate")
+        limit = _names(part.hosts, ",")
+        try:
+            validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
+        except Exit as ended:
+            return int(ended.code)
+        return 0
+
+    def _of(self, part: Batch) -> Request:
+        return replace(self._request, only=part.hosts)
+
+
+def _names(hosts: Sequence[str], comma: str = ", ") -> str:
+    return comma.join(hosts)
+
+
+def _line(outcome: BatchOutcome) -> str:
+    said = ", ".join(f"{name} {code}" for name, code in outcome.stages.items())
+    codes = f" (exit codes: {said})" if said else ""
+    return f"{outcome.name}: {outcome.outcome}: {_names(outcome.hosts)}{codes}\n"

@@ -1,0 +1,53 @@
+"""A rollout over real hosts: what fails stops it before the next host is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hwcheck.results import read_run
+from tests.lab.lab import Lab
+from tests.lab.provisioned import Site, conf, logins
+from tests.lab.scenarios_on_nodes import prepare
+
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
+
+ROLL_OUT = ("rollout", "--playbook", "play.yml", "--only", "gpu_count,gpu_lost,serials")
+
+
+@pytest.fixture(scope="module")
+def site(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two simulated hosts; the first has lost a GPU."""
+    with Lab(("gpu1", "gpu2"), prepare=prepare("h100x8", {"gpu1": "gpu_lost"})) as lab:
+        yield Site(lab, tmp_path_factory.mktemp("site"))
+
+
+def test_a_canary_that_fails_validation_stops_it_and_the_other_host_is_untouched(
+    site: Site,
+) -> None:
+    canary, other = site.lab.nodes.values()
+    done = site.run(*ROLL_OUT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "canary: stopped: gpu1 (exit codes: provision 0, state 0, validate 1)" in done.stdout
+    assert "batch1: untouched: gpu2\n" in done.stdout
+    assert "NCCL_DEBUG=WARN" in conf(canary)
+    assert conf(other) == ""
+    assert (logins(canary) > 0, logins(other)) == (True, 0)
+    folder = site.newest()
+    assert [path.name for path in folder.iterdir() if path.is_dir()] == ["canary"]
+    (validated,) = (folder / "canary" / "validate").iterdir()
+    assert [host.name for host in read_run(validated).meta.hosts] == ["gpu1"]
+
+
+def test_a_canary_that_passes_lets_the_others_follow(site: Site) -> None:
+    done = site.run(*ROLL_OUT, "--canary", "gpu2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "canary: done: gpu2 (exit codes: provision 0, state 0, validate 0)" in done.stdout
+    assert "batch1: stopped: gpu1 (exit codes: provision 0, state 0, validate 1)" in done.stdout
+    assert all("NCCL_DEBUG=WARN" in conf(node) for node in site.lab.nodes.values())
+    batches = site.record("rollout.json")["batches"]
+    assert [(each["name"], each["outcome"]) for each in batches] == [
+        ("canary", "done"),
+        ("batch1", "stopped"),
+    ]

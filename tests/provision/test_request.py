@@ -1,0 +1,67 @@
+"""What is asked of ansible-playbook, and what must not stand on its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory import Cluster, Host
+from hwcheck.provision.request import Become, Request, find_playbook, roles_path
+
+CLUSTER = Cluster(
+    (Host("n1", "n1", become_password="of-n1"), Host("n2", "n2", password="of-n2")), "cluster.yml"
+)
+
+
+def test_flags_are_ansibles_own() -> None:
+    request = Request(
+        Path("site.yml"), CLUSTER, limit="-n3", tags="nccl", check=True, diff=True, forks=4
+    )
+    assert request.arguments() == [
+        "--check",
+        "--diff",
+        "--limit=-n3",
+        "--tags=nccl",
+        "--forks=4",
+    ]
+    assert request.hosts == ("n1", "n2")
+
+
+def test_a_part_of_the_hosts() -> None:
+    request = Request(Path("site.yml"), CLUSTER, limit="all", only=("n2",))
+    assert "--limit=n2" in request.arguments()
+    assert request.hosts == ("n2",)
+
+
+def test_no_password_stands_on_the_command_line_or_in_what_is_kept() -> None:
+    become = Become(wanted=True, user="admin", password="typed")
+    request = Request(Path("site.yml"), CLUSTER, become=become)
+    assert {"--become", "--ask-become-pass", "--become-user=admin"} <= set(request.arguments())
+    for secret in ("typed", "of-n1", "of-n2"):
+        assert secret not in " ".join(request.arguments())
+        assert secret not in repr(request)
+        assert request.hide(f"it was {secret}!") == "it was ********!"
+
+
+def test_playbooks_of_ours_are_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_playbook("site.yml").name == "site.yml"
+    assert find_playbook("playbooks/tuning.yml").is_absolute()
+    with pytest.raises(UsageError, match=r"no such playbook: nosuch\.yml; .*site\.yml"):
+        find_playbook("nosuch.yml")
+    (tmp_path / "site.yml").write_text("- hosts: all\n")
+    assert find_playbook("site.yml") == (tmp_path / "site.yml").resolve()
+
+
+def test_roles_of_the_caller_come_before_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANSIBLE_ROLES_PATH", "/srv/roles")
+    first, own, *brought = roles_path().split(":")
+    assert (first, own) == ("/srv/roles", str(tmp_path / "roles"))
+    assert any((Path(folder) / "nccl").is_dir() for folder in brought)

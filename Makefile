@@ -27,6 +27,9 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/yamllint --strict roles playbooks inventory
+	@if [ -x $(BIN)/ansible-lint ]; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --strict; \
+	else echo "ansible-lint needs Python 3.11 or newer: not run"; fi
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist

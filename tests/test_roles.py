@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.roles.wheels import write_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -17,24 +18,22 @@ def wheelhouse(tmp_path: Path) -> Path:
     """A folder with one wheel, so that no package index is needed."""
     folder = tmp_path / "wheels with a space"
     folder.mkdir()
-    metadata = "Metadata-Version: 2.1\nName: demo-pkg\nVersion: 1.0\n"
-    files = {
-        "demo_pkg.py": "",
-        "demo_pkg-1.0.dist-info/METADATA": metadata,
-        "demo_pkg-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
-        "Tag: py3-none-any\n",
-        "demo_pkg-1.0.dist-info/RECORD": "",
-    }
-    with zipfile.ZipFile(folder / "demo_pkg-1.0-py3-none-any.whl", "w") as wheel:
-        for name, text in files.items():
-            wheel.writestr(name, text)
+    write_wheel(folder)
     return folder
 
 
 def play(*extra: str, **variables: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
-            *(sys.executable, "-m", "ansible", "playbook", str(ROOT / "playbooks/site.yml")),
+            *(
+                sys.executable,
+                "-m",
+                "ansible",
+                "playbook",
+                str(ROOT / "playbooks/site.yml"),
+                "--tags",
+                "validation_env",
+            ),
             *("-i", str(ROOT / "inventory/local.yml"), "-e", json.dumps(variables), *extra),
         ],
         capture_output=True,

@@ -1,0 +1,71 @@
+"""Say whether the NCCL settings of a run may be applied to the hosts on standard input.
+
+usage: recommendation.py RUN MAX_AGE_H < JSON list of host names. Ends with 0 and says what will be
+set, or with 1 and says why nothing may be.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from hwcheck.errors import UsageError
+from hwcheck.fold import fold
+from hwcheck.recommend.nccl import advise
+from hwcheck.recommend.records import NcclAdvice
+from hwcheck.results import Run, read_run
+
+NCCL_CONF = "nccl.conf"
+
+
+def refusals(run: Run, advice: NcclAdvice, hosts: Sequence[str], max_age_h: float) -> Iterator[str]:
+    """Yield each reason why this run is no ground to change these hosts."""
+    started = datetime.strptime(run.meta.started, "%Y-%m-%dT%H:%M:%S%z")
+    age_h = (datetime.now(timezone.utc) - started).total_seconds() / 3600
+    if not 0 <= age_h <= max_age_h:
+        yield f"it is {age_h:.0f} h old, and max_age_h is {max_age_h:g}: validate again"
+    if not run.meta.finished or run.meta.interrupted:
+        yield "it did not come to its end: validate again"
+    planned = {host.name for host in run.meta.hosts}
+    strangers = [host for host in hosts if host not in planned]
+    if strangers:
+        yield f"it did not visit {fold(strangers)}: validate them, or --limit the play"
+    states = {record.host: record.state for record in run.records}
+    silent = [host for host in hosts if host in planned and states[host] != "reported"]
+    if silent:
+        yield f"it has no whole report of {fold(silent)}: validate them, or --limit the play"
+    if not advice.settings:
+        yield f"it proves no setting: {advice.summary}"
+    elif _written(run.path / NCCL_CONF) != [(s.name, s.value) for s in advice.settings]:
+        yield f"its {NCCL_CONF} is not what it proves: render it again, hwcheck report {run.path}"
+
+
+def _written(path: Path) -> list[tuple[str, str]]:
+    if not path.exists():
+        return []
+    lines = [line.partition("=") for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(name, value) for name, sign, value in lines if sign]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return the exit code."""
+    try:
+        path, max_age_h = Path(arguments[0]), float(arguments[1])
+        run = read_run(path)
+    except (IndexError, ValueError, UsageError) as error:
+        print(f"cannot apply a run: {error}", file=sys.stderr)
+        return 1
+    advice = advise(run)
+    reasons = list(refusals(run, advice, json.load(sys.stdin), max_age_h))
+    for reason in reasons:
+        print(f"{path} is not applied: {reason}", file=sys.stderr)
+    if not reasons:
+        print(advice.summary)
+    return 1 if reasons else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""A simulated machine for roles: Debian on overlays, systemd, sshd, and kernel files of its own.
+
+It stands on a node of the lab. What roles write to ``/sys`` and ``/proc/sys`` lands in files; its
+packages come from repositories of the test's own; it may be rebooted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from tests.lab.host_tree import write_host
+from tests.lab.lab import Lab, listens, wait_until
+from tests.lab.namespaces import REPOSITORY
+from tests.roles.packages import Package, write_repository
+
+BOOT_S = 20.0
+PLAY_S = 240
+PYTHON = os.environ.get("HWCHECK_TEST_ANSIBLE", sys.executable)
+"""Has the ansible-core to apply roles with."""
+PACKAGES = "/var/lib/hwlab-packages"
+KERNEL = platform.release()
+HERE = Path(__file__).parent
+ENTER = HERE / "machine.sh"
+
+# Tools that need a kernel or a boot loader; each does to this machine's files what it would do.
+STAND_INS = {
+    "modprobe": """
+module=$(echo "$1" | tr - _)
+file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
+[ -e "$file" ] || file=/sys/module/nvidia/version
+[ -e "$file" ] || { echo "modprobe: FATAL: Module $1 not found" >&2; exit 1; }
+mkdir -p "/sys/module/$module"
+cp "$file" "/sys/module/$module/version"
+""",
+    "modinfo": '[ "$1 $2" = "-F version" ] && cat "$3"\n',
+    "update-initramfs": "cat /etc/modprobe.d/hwcheck-*.conf >/var/lib/hwlab/initramfs\n",
+    "shutdown": "exec systemctl reboot\n",  # its own way goes over a login daemon
+    "update-grub": """
+GRUB_CMDLINE_LINUX_DEFAULT=quiet
+for file in /etc/default/grub.d/*.cfg; do . "$file"; done
+echo "$GRUB_CMDLINE_LINUX_DEFAULT" >/var/lib/hwlab/menu
+""",
+}
+CHANGED = re.compile(r"(?:TASK|RUNNING HANDLER) \[(.+)\] \*+|changed: \[")
+RECAP = re.compile(r"ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a play on the one machine."""
+
+    code: int
+    text: str
+
+    @property
+    def changed(self) -> list[str]:
+        """The tasks that changed something, or would, in their order."""
+        found, task = [], ""
+        for match in CHANGED.finditer(self.text):
+            task, was = match[1] or task, match[1] is None
+            if was and (not found or found[-1] != task):
+                found.append(task)
+        return found
+
+    @property
+    def changes(self) -> int:
+        """Ansible's own count."""
+        match = RECAP.search(self.text)
+        assert match, self.text
+        return int(match[2])
+
+
+class Machine:
+    """A context manager. ``host`` is what its kernel says (``tests/lab/host_tree.py``)."""
+
+    def __init__(self, host: Mapping[str, Any], packages: Sequence[Package]) -> None:
+        self._host = host
+        self._packages = packages
+        self._lab = Lab(["gpu01"])
+
+    def __enter__(self) -> Machine:
+        self._lab.__enter__()
+        try:
+            self._boot()
+        except BaseException:
+            self._lab.end()
+            raise
+        return self
+
+    def _boot(self) -> None:
+        self.node = self._lab.nodes["gpu01"]
+        self.folder = self.node.folder
+        self.group = f"{self.folder.parent.name}"
+        write_host(self.folder / "tree", self._host)
+        for tool, script in STAND_INS.items():
+            self.install(tool, script)
+        self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*"])
+        self.add_repository("base", self._packages)
+        self.write("/etc/apt/sources.list", f"deb [trusted=yes] file:{PACKAGES}/base ./\n")
+        self.node.stop_sshd()
+        self.node.run(["sh", str(ENTER), str(self.folder), self.group])
+        wait_until(lambda: listens(self.node.address), BOOT_S)
+        self.ask("apt-get -q update")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lab.end()
+        remove_groups(self.group, self._lab.folder)
+
+    def install(self, tool: str, script: str) -> None:
+        """Put a program of the test's own onto the search path."""
+        self.write(f"/usr/sbin/{tool}", f"#!/bin/sh\nset -eu\n{script}", 0o755)
+
+    def add_repository(self, name: str, packages: Sequence[Package]) -> None:
+        """Make, or make anew, the repository in ``PACKAGES/<name>``."""
+        write_repository(self.node.root / PACKAGES.lstrip("/") / name, packages)
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Write a file of its file system (not of /proc, /sys or /run)."""
+        file = self.node.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)  # it may be a link to another
+        file.write_text(text)
+        file.chmod(mode)
+
+    def ask(self, script: str) -> str:
+        """Run a script by SSH as root and return what it wrote. Raises CalledProcessError."""
+        command = ["ssh", "-F", str(self._lab.ssh_config()), "gpu01", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PLAY_S)
+        return done.stdout.strip()
+
+    def play(
+        self, roles: Sequence[str], *options: str, playbook: Path | None = None, **variables: object
+    ) -> Played:
+        """Apply roles in one play, or a playbook."""
+        path = playbook or self._lab.folder / "play.yml"
+        if playbook is None:
+            play = {"hosts": "all", "gather_subset": ["!all"], "roles": list(roles)}
+            path.write_text(yaml.safe_dump([play]))
+        inventory = self._lab.inventory(ansible_python_interpreter="/usr/bin/python3")
+        command = [PYTHON, "-m", "ansible", "playbook", "-i", str(inventory), str(path)]
+        done = subprocess.run(
+            [*command, *options, "-e", json.dumps(variables)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PLAY_S,
+            cwd=REPOSITORY,
+            env=os.environ
+            | {
+                "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_PIPELINING": "1",
+                "ANSIBLE_SSH_TRANSFER_METHOD": "piped",
+                "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
+                "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._lab.folder / "cp"),
+                "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
+            },
+        )
+        return Played(done.returncode, done.stdout + done.stderr)
+
+
+def remove_groups(name: str, folder: Path) -> None:
+    """Remove the control groups of a machine that has ended; its folder may be gone."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "cgroup2", "hwlab", str(folder)], check=True)
+    try:
+        for group, _, _ in os.walk(folder / name, topdown=False):
+            os.rmdir(group)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+        folder.rmdir()

@@ -1,0 +1,66 @@
+"""Small packages with names, versions and dependencies of real ones, and repositories of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+UNIT = """\
+[Service]
+ExecStart=/bin/sleep infinity
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package: ``files`` by path; ``service`` is a unit that it brings and does not start."""
+
+    name: str
+    version: str
+    depends: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    service: str = ""
+
+    def build(self, folder: Path) -> None:
+        """Write the .deb into a folder."""
+        with tempfile.TemporaryDirectory() as place:
+            root = Path(place) / "root"
+            files = dict(self.files)
+            if self.service:
+                files[f"/usr/lib/systemd/system/{self.service}.service"] = UNIT
+            fields = {
+                "Package": self.name,
+                "Version": self.version,
+                "Architecture": "all",
+                "Maintainer": "hwcheck tests <root@localhost>",
+                "Depends": self.depends,
+                "Description": "stands in for the package of this name",
+            }
+            control = "".join(f"{key}: {value}\n" for key, value in fields.items() if value)
+            for path, text in {"/DEBIAN/control": control, **files}.items():
+                file = root / path.lstrip("/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+                file.chmod(0o755 if "/bin/" in path else 0o644)
+            root.chmod(0o755)
+            command = ["dpkg-deb", "--build", "-Znone", "--root-owner-group", str(root)]
+            subprocess.run([*command, str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+
+def write_repository(folder: Path, packages: Sequence[Package]) -> None:
+    """Write a repository of the packages, and of nothing else, into a folder."""
+    with tempfile.TemporaryDirectory() as place:
+        for package in packages:
+            package.build(Path(place))
+        command = ["dpkg-scanpackages", "--multiversion", "."]
+        listed = subprocess.run(command, cwd=place, check=True, capture_output=True)
+        (Path(place) / "Packages").write_bytes(listed.stdout)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(place, folder)
+    folder.chmod(0o755)

@@ -1,0 +1,245 @@
+"""Driver, Fabric Manager, CUDA, DCGM and NCCL from small packages of the same names."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.lab.scenario import load
+from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
+from tests.roles.packages import Package
+
+ROLES = ["nvidia_driver", "nvidia_fabricmanager", "cuda_toolkit", "dcgm", "nccl", "node_reboot"]
+OLD, NEW, NEXT = "580.65.06", "580.95.05", "590.44.01"
+MODULE = f"/usr/lib/modules/{KERNEL}/updates/dkms/nvidia.ko"
+FABRIC = "/usr/share/nvidia/nvswitch/fabricmanager.cfg"
+HELD = "cuda-toolkit-12-8 datacenter-gpu-manager-4-cuda12 libnccl-dev libnccl2 "
+HELD += "nvidia-fabricmanager-580 nvidia-open"
+pytestmark = pytest.mark.timeout(600)
+
+
+def driver(version: str, *, module: bool = True) -> Sequence[Package]:
+    """Return the packages of a driver: each depends on the others of its own version."""
+    branch = version.partition(".")[0]
+    same = f"(= {version}-1)"
+    files = {MODULE: f"{version}\n"} if module else {}
+    fabric = "nvidia-fabricmanager" + (f"-{branch}" if int(branch) < 590 else "")
+    return [
+        Package(
+            "nvidia-open",
+            f"{version}-1",
+            f"nvidia-kernel-open-dkms {same}, nvidia-driver-cuda {same}",
+        ),
+        Package("nvidia-kernel-open-dkms", f"{version}-1", files=files),
+        Package("nvidia-driver-cuda", f"{version}-1", f"nvidia-persistenced {same}"),
+        Package("nvidia-persistenced", f"{version}-1", service="nvidia-persistenced"),
+        Package(
+            fabric,
+            f"{version}-1",
+            files={FABRIC: "LOG_LEVEL=4\nDAEMONIZE=1\n"},
+            service="nvidia-fabricmanager",
+        ),
+    ]
+
+
+REST = [
+    *(
+        Package("cuda-toolkit-12-8", f"12.8.{n}-1", files={"/usr/local/cuda-12.8/bin/nvcc": ""})
+        for n in range(2)
+    ),
+    Package("datacenter-gpu-manager-4-cuda12", "4.4.1-1", service="nvidia-dcgm"),
+    Package("nvidia-container-toolkit", "1.17.8-1"),
+    *(
+        Package(name, version)
+        for name in ("libnccl2", "libnccl-dev")
+        for version in ("2.26.2-1+cuda12.8", "2.27.3-1+cuda12.9")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def machine(namespaces: None) -> Iterator[Machine]:
+    host = copy.deepcopy(dict(load("h100x8").host)) | {"driver": None}
+    host["kernel"]["modules"] = []
+    with Machine(host, [Package(f"linux-headers-{KERNEL}", "6.18-1")]) as machine:
+        machine.add_repository("nvidia", [*driver(OLD), *driver(NEW), *driver(NEXT), *REST])
+        yield machine
+
+
+def wanted(version: str, **more: object) -> dict[str, object]:
+    """Return the variables of the site, with a version of the driver."""
+    return {
+        "nvidia_repository_url": f"file:{PACKAGES}/nvidia",
+        "nvidia_repository_suite": "./",
+        "nvidia_repository_trusted": True,
+        "nvidia_driver_version": version,
+        "nvidia_fabricmanager_config": {"LOG_LEVEL": 3},
+        "cuda_toolkit_release": "12.8.0-1",
+        "dcgm_enabled": True,
+        "nccl_version": "2.26.2-1+cuda12.8",
+        **more,
+    }
+
+
+def versions(machine: Machine) -> dict[str, str]:
+    """Return the installed packages of the repository with their versions."""
+    names = "'nvidia-*' 'libnccl*' 'cuda-toolkit-*' 'datacenter-gpu-manager*'"
+    script = (
+        f"dpkg-query -W -f '${{db:Status-Abbrev}} ${{Package}} ${{Version}}\\n' {names} || true"
+    )
+    lines = [line.split() for line in machine.ask(script).splitlines()]
+    return {line[1]: line[2] for line in lines if line[0] in ("ii", "hi")}
+
+
+def with_driver(version: str) -> dict[str, str]:
+    """Return what must be installed with a driver, exactly."""
+    names = ("open", "kernel-open-dkms", "driver-cuda", "persistenced", "fabricmanager-580")
+    return {f"nvidia-{name}": f"{version}-1" for name in names} | {
+        "cuda-toolkit-12-8": "12.8.0-1",
+        "datacenter-gpu-manager-4-cuda12": "4.4.1-1",
+        "libnccl-dev": "2.26.2-1+cuda12.8",
+        "libnccl2": "2.26.2-1+cuda12.8",
+    }
+
+
+@pytest.fixture(scope="module")
+def orderless(machine: Machine) -> Played:
+    """Fabric Manager before there is a driver."""
+    return machine.play(["nvidia_fabricmanager"], **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def predicted(machine: Machine, orderless: Played) -> Played:
+    machine.ask("rm /etc/apt/sources.list.d/*; apt-get -q update")
+    return machine.play(ROLES, "--check", **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, predicted: Played) -> Played:
+    assert versions(machine) == {}
+    return machine.play(ROLES, **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def second(machine: Machine, first: Played) -> Played:
+    return machine.play(ROLES, **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def raised(machine: Machine, second: Played) -> Played:
+    """The newer driver of the branch, where no reboot is allowed."""
+    return machine.play(ROLES, **wanted(NEW))
+
+
+def test_fabric_manager_waits_for_a_driver(orderless: Played) -> None:
+    assert orderless.code != 0
+    assert "apply the role nvidia_driver first" in orderless.text
+
+
+def test_check_mode_predicts_each_role_that_changes(predicted: Played, first: Played) -> None:
+    assert predicted.code == 0, predicted.text
+    assert first.code == 0, first.text
+    assert set(predicted.changed) - set(first.changed) == {
+        "nvidia_repository : Predict that the packages come from a repository that is not there yet"
+    }
+    assert {task.partition(" :")[0] for task in predicted.changed} >= {
+        task.partition(" :")[0] for task in first.changed
+    } - {"nvidia_fabricmanager", "dcgm"}
+
+
+def test_the_pinned_version_is_installed_held_and_running(machine: Machine, first: Played) -> None:
+    assert first.code == 0, first.text
+    assert versions(machine) == with_driver(OLD)
+    assert machine.ask("apt-mark showhold").split() == HELD.split()
+    assert machine.ask("cat /sys/module/nvidia/version") == OLD
+    services = "nvidia-persistenced nvidia-fabricmanager nvidia-dcgm"
+    assert machine.ask(f"systemctl is-active {services}").split() == ["active"] * 3
+    assert machine.ask(f"cat {FABRIC}").splitlines() == ["LOG_LEVEL=3", "DAEMONIZE=1"]
+    assert machine.ask("readlink /usr/local/cuda") == "/usr/local/cuda-12.8"
+    path = machine.ask(". /etc/profile.d/hwcheck-cuda.sh; echo $PATH").split(":")
+    assert "/usr/local/cuda/bin" in path
+    assert "blacklist nouveau" in machine.ask("cat /var/lib/hwlab/initramfs")
+
+
+def test_the_second_run_changes_nothing(second: Played) -> None:
+    assert second.code == 0, second.text
+    assert second.changes == 0, second.changed
+
+
+def test_an_ordinary_upgrade_leaves_all_of_it_alone(machine: Machine, second: Played) -> None:
+    machine.ask("apt-get -q -y install nvidia-container-toolkit; apt-get -q -y dist-upgrade")
+    apart = {"nvidia-container-toolkit": "1.17.8-1"}
+    assert versions(machine) == with_driver(OLD) | apart
+
+
+def test_a_newer_version_moves_held_packages_and_waits_for_a_reboot(
+    machine: Machine, raised: Played
+) -> None:
+    assert raised.code == 0, raised.text
+    assert with_driver(NEW).items() <= versions(machine).items()
+    assert machine.ask("apt-mark showhold").split() == HELD.split()
+    assert "nvidia_fabricmanager : Run it" not in raised.changed
+    reason = f"driver {OLD} is loaded, {NEW} is installed"
+    assert machine.ask("cat /run/hwcheck/reboot/nvidia_driver") == reason
+    assert "node_reboot_allowed is false" in raised.text
+
+
+def test_a_node_at_work_is_not_rebooted(machine: Machine, raised: Played) -> None:
+    busy = machine.play(
+        ["node_reboot"], node_reboot_allowed=True, node_reboot_drained_command=["false"]
+    )
+    assert busy.code != 0
+    assert "needs a reboot and is not drained" in busy.text
+    assert machine.ask("cat /sys/module/nvidia/version") == OLD
+
+
+def test_a_drained_node_is_rebooted_and_needs_nothing_more(
+    machine: Machine, raised: Played
+) -> None:
+    boot = machine.ask("cat /proc/sys/kernel/random/boot_id")
+    booted = machine.play(["node_reboot"], node_reboot_allowed=True)
+    assert booted.code == 0, booted.text
+    assert machine.ask("cat /proc/sys/kernel/random/boot_id") != boot
+    assert machine.ask("cat /sys/module/nvidia/version") == NEW
+    assert machine.ask("ls /run/hwcheck/reboot 2>/dev/null || true") == ""
+    again = machine.play(ROLES, **wanted(NEW))
+    assert (again.code, again.changes) == (0, 0), again.text
+
+
+def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None:
+    changed = machine.play(["nvidia_driver"], **wanted("590"))
+    assert changed.code == 0, changed.text
+    assert versions(machine)["nvidia-driver-cuda"] == f"{NEXT}-1"
+    back = machine.play(["nvidia_driver"], **wanted(OLD))
+    assert back.code == 0, back.text
+    assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
+
+
+@pytest.mark.parametrize(
+    ("role", "wrong", "says"),
+    [
+        ("nvidia_fabricmanager", {"nvidia_fabricmanager_version": "570"}, "does not start with"),
+        ("cuda_toolkit", {"cuda_toolkit_driver_minimum": "600"}, "is older than 600"),
+        ("nvidia_driver", {"nvidia_driver_version": "newest"}, "is no version"),
+        ("nvidia_driver", {"nvidia_driver_version": "999"}, "999"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    machine: Machine, raised: Played, role: str, wrong: dict[str, object], says: str
+) -> None:
+    refused = machine.play([role], **wanted(OLD) | wrong)
+    assert refused.code != 0
+    assert says in refused.text
+
+
+def test_a_driver_without_a_module_for_this_kernel_is_refused(
+    machine: Machine, raised: Played
+) -> None:
+    broken = "580.99.99"
+    machine.add_repository("nvidia", [*driver(broken, module=False), *REST])
+    machine.ask("apt-get -q update")
+    refused = machine.play(["nvidia_driver"], **wanted(broken))
+    assert refused.code != 0
+    assert f"no nvidia module for kernel {KERNEL}" in refused.text

@@ -1,0 +1,258 @@
+"""Every role that needs no repository of NVIDIA's, applied for real to a machine with systemd."""
+
+from __future__ import annotations
+
+import copy
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.scenario import load
+from tests.roles.machine import Machine, Played
+from tests.roles.packages import Package
+from tests.roles.wheels import write_wheel
+
+ROLES = ["system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"]
+RDMA = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
+PACKAGES = [Package("irqbalance", "1.9.2-1", service="irqbalance")]
+PACKAGES += [Package(name, "44.0-2") for name in (*RDMA, "g++", "make")]
+BRIDGE = "/sys/bus/pci/devices/0000:15:01.0/config"
+SET_ACS = f"printf '\\035' | dd of={BRIDGE} bs=1 seek=334 conv=notrunc status=none"
+GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"
+SMI = "nvidia-smi -i 3 --query-gpu=persistence_mode,power.limit,clocks.applications.graphics"
+
+ASKED = {
+    "governor": f"grep -ho ^p[a-z]*e {GOVERNORS} | sort -u",
+    "huge": f"cat {HUGE}",
+    "balancing": "cat /proc/sys/kernel/numa_balancing",
+    "pages": "cat /proc/sys/vm/nr_hugepages",
+    "buffers": "cat /proc/sys/net/core/rmem_max",
+    "shm": "df --output=size /dev/shm | tail -n 1",
+    "irqbalance": "systemctl is-active irqbalance; systemctl is-enabled irqbalance 2>/dev/null",
+    "acs": f"od -An -tx2 -j 334 -N 2 {BRIDGE}",
+    "gpu": SMI,
+    "nccl": "cat /etc/nccl.conf 2>/dev/null | tail -n 1",
+    "units": "systemctl is-enabled hwcheck-acs-redirect hwcheck-gpu-power 2>/dev/null",
+    "memlock": "tail -n 1 /etc/security/limits.d/90-hwcheck-rdma.conf 2>/dev/null",
+}
+AS_IT_COMES = {
+    "governor": "powersave",
+    "huge": "[always] madvise never",
+    "balancing": "1",
+    "pages": "0",
+    "buffers": "212992",
+    "irqbalance": "inactive",
+    "acs": "001d",
+    "gpu": "Disabled, 700.00, 1980",
+    "nccl": "",
+    "units": "",
+    "memlock": "",
+}
+TUNED = {
+    "governor": "performance",
+    "huge": "madvise",
+    "balancing": "0",
+    "pages": "16",
+    "buffers": "16777216",
+    "shm": "65536",
+    "irqbalance": "active enabled",
+    "acs": "0011",
+    "gpu": "Enabled, 500.00, 1755",
+    "nccl": "NCCL_P2P_DISABLE=1",
+    "units": "enabled enabled",
+    "memlock": "root - memlock unlimited",
+}
+# They stand on what is not installed yet.
+NOT_PREDICTED = {
+    "system_tuning : Run it, or stop it",
+    "pcie_p2p : Enable the unit, or take it out of the boot",
+    "gpu_power : Enable the unit",
+    "validation_env : Install the pinned requirements",
+}
+# By the task that must mend it.
+DRIFT = {
+    "system_tuning : Set both now": f"echo always >{HUGE}",
+    "system_tuning : Set limits of logins": "echo >>/etc/security/limits.d/90-hwcheck.conf",
+    "system_tuning : Size /dev/shm now": "mount -o remount,size=32m /dev/shm",
+    "system_tuning : Run it, or stop it": "systemctl stop irqbalance",
+    "rdma : Load nvidia-peermem now": "rm -r /sys/module/nvidia_peermem",
+    "rdma : Let logins lock memory": "rm /etc/security/limits.d/90-hwcheck-rdma.conf",
+    "pcie_p2p : Clear it now": SET_ACS,
+    "pcie_p2p : Enable the unit, or take it out of the boot": "systemctl -q disable "
+    "hwcheck-acs-redirect",
+    "gpu_power : Set them now": "nvidia-smi -i 3 -rac",
+    "nccl : Write the settings": "echo NCCL_DEBUG=INFO >>/etc/nccl.conf",
+    "validation_env : Install the pinned requirements": "/opt/hwcheck/venv/bin/pip -q uninstall -y "
+    "demo-pkg",
+}
+pytestmark = pytest.mark.timeout(600)
+
+
+def _host() -> dict[str, object]:
+    """Return a machine as it comes: nothing is tuned, and access control redirects."""
+    host = copy.deepcopy(dict(load("h100x8").host))
+    host["cpu"] = {**host.get("cpu", {}), "governor": "powersave"}
+    host["memory"] = {**host.get("memory", {}), "transparent": "always"}
+    host["kernel"] = {
+        **host["kernel"],
+        "options": "ro quiet",
+        "settings": {"kernel/numa_balancing": "1", "vm/zone_reclaim_mode": "1"}
+        | {f"net/core/{way}mem_max": "212992" for way in "rw"},
+    }
+    host["devices"] = {**host.get("devices", {}), "0000:15:01.0": {"acs": 0x1D}}
+    return host
+
+
+@pytest.fixture(scope="module")
+def machine(namespaces: None) -> Iterator[Machine]:
+    with Machine(_host(), PACKAGES) as machine:
+        smi = Path(__file__).with_name("nvidia_smi.py").read_text()
+        machine.write("/usr/bin/nvidia-smi", smi, 0o755)
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    wheels = tmp_path_factory.mktemp("wheels")
+    write_wheel(wheels)
+    return {
+        "system_tuning_hugepages": 16,
+        "system_tuning_dev_shm_size": "64m",
+        "rdma_memlock_services": ["slurmd"],
+        "gpu_power_limit_w": 500,
+        "gpu_power_application_clocks": "2619,1755",
+        "nccl_library": False,
+        "nccl_conf": "present",
+        "nccl_conf_settings": {"NCCL_P2P_DISABLE": "1"},
+        "validation_env_requirements": ["demo-pkg==1.0"],
+        "validation_env_wheels": str(wheels),
+        "validation_env_wheelhouse": "/opt/wheels of ours",
+    }
+
+
+@pytest.fixture(scope="module")
+def predicted(machine: Machine, variables: dict[str, object]) -> Played:
+    return machine.play(ROLES, "--check", **variables)
+
+
+@pytest.fixture(scope="module")
+def untouched(machine: Machine, predicted: Played) -> dict[str, str]:
+    """What the machine says after check mode."""
+    return {name: value for name, value in values(machine).items() if name != "shm"}
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, untouched: dict[str, str], variables: dict[str, object]) -> Played:
+    return machine.play(ROLES, **variables)
+
+
+@pytest.fixture(scope="module")
+def second(machine: Machine, first: Played, variables: dict[str, object]) -> Played:
+    return machine.play(ROLES, **variables)
+
+
+def values(machine: Machine) -> dict[str, str]:
+    """Return what the machine's kernel, files and GPUs say."""
+    script = "\n".join(f"echo '{name}:' $({command})" for name, command in ASKED.items())
+    lines = machine.ask(script).splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def test_check_mode_changes_nothing_and_predicts_the_changes(
+    predicted: Played, untouched: dict[str, str], first: Played
+) -> None:
+    assert predicted.code == 0, predicted.text
+    assert untouched == AS_IT_COMES
+    assert first.code == 0, first.text
+    assert set(predicted.changed) <= set(first.changed)
+    assert set(first.changed) - set(predicted.changed) == NOT_PREDICTED
+
+
+def test_the_first_run_does_what_the_roles_say(machine: Machine, first: Played) -> None:
+    assert first.code == 0, first.text
+    assert values(machine) == TUNED
+    assert "iommu=pt" in machine.ask("cat /var/lib/hwlab/menu")
+    assert "runs without iommu=pt" in machine.ask("cat /run/hwcheck/reboot/pcie_p2p")
+    assert "reboot needed; node_reboot_allowed is false" in first.text
+    unit = "/etc/systemd/system/slurmd.service.d/90-hwcheck-rdma.conf"
+    assert "LimitMEMLOCK=infinity" in machine.ask(f"cat {unit}")
+    machine.ask("/opt/hwcheck/venv/bin/python -c 'import demo_pkg'")
+
+
+def test_the_second_run_changes_nothing(second: Played) -> None:
+    assert second.code == 0, second.text
+    assert second.changes == 0, second.changed
+
+
+def test_drift_is_mended_and_nothing_else_is_touched(
+    machine: Machine, second: Played, variables: dict[str, object]
+) -> None:
+    machine.ask("; ".join(DRIFT.values()))
+    mended = machine.play(ROLES, **variables)
+    assert mended.code == 0, mended.text
+    assert mended.changed == list(DRIFT)
+    assert values(machine) == TUNED
+
+
+def test_what_the_boot_applies_is_what_was_set(machine: Machine, second: Played) -> None:
+    machine.ask("echo powersave >/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    machine.ask("echo 1 >/proc/sys/kernel/numa_balancing; nvidia-smi -i 3 -pl 600")
+    machine.ask(f"{SET_ACS}; systemd-tmpfiles --create /etc/tmpfiles.d/hwcheck.conf")
+    machine.ask("systemctl restart systemd-sysctl hwcheck-acs-redirect hwcheck-gpu-power")
+    assert values(machine) == TUNED
+
+
+@pytest.mark.parametrize(
+    ("role", "wrong", "says"),
+    [
+        ("system_tuning", {"system_tuning_numa_balancing": "off"}, "must be one of"),
+        ("system_tuning", {"system_tuning_sysctls": {"vm.no_such": "1"}}, "no such file"),
+        ("rdma", {"rdma_memlock_kib": "64G"}, "is no number of KiB"),
+        ("gpu_power", {"gpu_power_limit_w": 900}, "not a valid power limit"),
+        ("gpu_power", {"gpu_power_application_clocks": "fast"}, 'is not "memory,graphics"'),
+        ("nccl", {"nccl_conf_settings": {"LD_PRELOAD": "x"}}, "is no NCCL setting"),
+    ],
+)
+def test_a_wrong_value_is_refused(
+    machine: Machine, second: Played, role: str, wrong: dict[str, object], says: str
+) -> None:
+    refused = machine.play([role], nccl_library=False, **wrong)
+    assert refused.code != 0
+    assert says in refused.text
+
+
+def test_a_virtual_machine_is_refused(machine: Machine, second: Played) -> None:
+    cpuinfo = machine.folder / "tree/proc/cpuinfo"
+    real = cpuinfo.read_text()
+    cpuinfo.write_text(real.replace("flags\t\t:", "flags\t\t: hypervisor", 1))
+    try:
+        refused = machine.play(["pcie_p2p"])
+        passed_over = machine.play(["pcie_p2p"], pcie_p2p_refuse_virtual=False)
+    finally:
+        cpuinfo.write_text(real)
+    assert refused.code != 0
+    assert "a virtual machine needs the IOMMU" in refused.text
+    assert (passed_over.code, passed_over.changes) == (0, 0), passed_over.text
+
+
+def test_nccl_tests_are_built_once_and_anew_for_other_words(
+    machine: Machine, tmp_path: Path
+) -> None:
+    makefile = tmp_path / "Makefile"
+    recipe = "mkdir build; echo $(CUDA_HOME) $(NVCC_GENCODE) >build/all_reduce_perf"
+    makefile.write_text(f"all:\n\t{recipe}\n")
+    with tarfile.open(tmp_path / "source.tar.gz", "w:gz") as archive:
+        archive.add(makefile, "nccl-tests/Makefile")
+    source = {"nccl_tests_source": str(tmp_path / "source.tar.gz")}
+    wanted = {"nccl_library": False, "nccl_tests": True, **source}
+    built = machine.play(["nccl"], **wanted)
+    assert built.code == 0, built.text
+    assert "nccl : Build it" in built.changed
+    assert machine.play(["nccl"], **wanted).changes == 0
+    anew = machine.play(["nccl"], nccl_tests_make=["NVCC_GENCODE=-arch=sm_90"], **wanted)
+    assert anew.changed == ["nccl : Note what it is built with", "nccl : Build it"]
+    made = machine.ask("cat /opt/nccl-tests/build/all_reduce_perf")
+    assert made == "/usr/local/cuda -arch=sm_90"

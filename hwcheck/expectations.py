@@ -92,6 +92,13 @@ def _version(variables: HostVars, key: str) -> str:
     return text
 
 
+def _interface(variables: HostVars, key: str) -> str:
+    text = variables.word(key) or ""
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
+        raise variables.error(key, f"{text!r} is not a network interface such as eth0 or bond0.100")
+    return text
+
+
 def _path(variables: HostVars, key: str) -> str:
     text = variables.text(key) or ""
     if not text.startswith("/"):
@@ -124,6 +131,13 @@ VARIABLES: Mapping[str, Variable] = {
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
     "hwcheck_torch_python": Variable("interpreter on the node that has torch", _path),
+    "hwcheck_nccl_tests_dir": Variable(
+        "folder on the node that has all_reduce_perf, for validate --engine nccl-tests", _path
+    ),
+    "hwcheck_interface": Variable(
+        "network interface that leads to the other hosts (eth0); unless set, that of the route",
+        _interface,
+    ),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
 }
 """Every variable of our own that an inventory may set."""

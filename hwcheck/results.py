@@ -23,7 +23,7 @@ from hwcheck.errors import UsageError
 from hwcheck.files import replace_text, writing_to
 from hwcheck.node.load.records import LoadRun
 from hwcheck.schema_check import schema_problem
-from hwcheck.wire import Report, to_dict, to_json
+from hwcheck.wire import Report, Timing, to_dict, to_json
 
 FORMAT = 1
 
@@ -60,6 +60,7 @@ class RunMeta:
     inventory: str = ""
     limit: str = ""
     payload_sha256: str = ""
+    timing: Timing = field(default_factory=Timing)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__
@@ -71,6 +72,7 @@ class RunMeta:
         rest = dict(data)
         rest["checks"] = tuple(rest["checks"])
         rest["hosts"] = tuple(HostPlan(**host) for host in rest["hosts"])
+        rest["timing"] = Timing.from_dict(rest.get("timing", {}))
         return cls(**rest)
 
 
@@ -189,11 +191,24 @@ class RunFolder:
         replace_text(self.path / "run.json", text)
 
 
-def write_rendered(path: Path, files: Mapping[str, str]) -> None:
-    """Write rendered files (``report.html``) into a run folder. Raises DiskError."""
+def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None:
+    """Write rendered files (``report.html``) into a run folder. Raises DiskError.
+
+    The folder ``anew`` in it holds nothing else afterwards: what an earlier rendering left there
+    must not be taken for this one's.
+    """
     with writing_to(path):
         for name, text in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
             replace_text(path / name, text)
+        kept = {path / name for name in files}
+        stale = sorted((path / anew).rglob("*"), reverse=True) if anew else []
+        for old in stale:
+            if old.is_dir() and not old.is_symlink():
+                if not any(old.iterdir()):
+                    old.rmdir()
+            elif old not in kept:
+                old.unlink()
 
 
 def read_run(path: Path) -> Run:

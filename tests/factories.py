@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwcheck.judge.legs import planned_env
+from hwcheck.judge.legs import BUSBW_FACTORS, planned_env
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run, RunFolder, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
@@ -83,6 +83,17 @@ def wrong(name: str = "default", elements: int = 7, **changes: Any) -> Leg:
     made = leg(name, **changes)
     last = replace(made.sizes[-1], wrong=elements)
     return replace(made, sizes=(*made.sizes[:-1], last))
+
+
+def as_alltoall(of: Leg) -> Leg:
+    """Make a leg of all_reduce one of alltoall with the same busbw."""
+    factor = BUSBW_FACTORS["alltoall"](8)
+    sizes = []
+    for size in of.sizes:
+        algbw = size.busbw_gbps / factor
+        time_us = size.size_bytes / algbw / 1e3
+        sizes.append(replace(size, algbw_gbps=algbw, time_us=time_us))
+    return replace(of, collective="alltoall", sizes=tuple(sizes))
 
 
 def gloo_legs(ranks: int = 4) -> tuple[Leg, ...]:

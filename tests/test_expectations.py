@@ -16,7 +16,7 @@ def variables(**raw: object) -> HostVars:
     return HostVars("node01.example", raw, "cluster.yml")
 
 
-ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor"}
+ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor", "interface"}
 
 
 @pytest.mark.parametrize("name", VARIABLES)

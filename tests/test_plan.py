@@ -5,6 +5,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster, Host
 from hwcheck.plan import PROFILES, make_plan
+from hwcheck.wire import Timing
 
 HOSTS = (
     Host("a", "192.0.2.1", expect={"gpus": 8, "torch_python": "/opt/py", "host_root": "/sim"}),
@@ -27,6 +28,13 @@ def test_the_record_holds_what_judging_needs() -> None:
     meta = make_plan(CLUSTER, ("driver",), "standard", limit="a").meta
     assert meta.hosts[0].expect == {"gpus": 8}
     assert (meta.profile, meta.limit, meta.inventory) == ("standard", "a", "cluster.yml")
+
+
+def test_how_collectives_are_timed_is_asked_of_every_host_and_recorded() -> None:
+    timing = Timing(("default",), max_bytes=8 << 20)
+    plan = make_plan(CLUSTER, ("all_reduce",), "quick", timing=timing)
+    assert plan.meta.timing == plan.requests["a"].timing == plan.requests["b"].timing == timing
+    assert make_plan(CLUSTER, (), "quick").meta.timing == Timing()
 
 
 def test_time_follows_the_profile_unless_told() -> None:
@@ -63,3 +71,13 @@ def test_burn_in_lasts_as_told() -> None:
 def test_times_that_do_not_go_together(profile: str, options: dict[str, float], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         make_plan(CLUSTER, (), profile, **options)
+
+
+def test_the_programs_of_nccl_tests_are_asked_of_hosts_that_name_them() -> None:
+    hosts = (Host("a", "192.0.2.1", expect={"nccl_tests_dir": "/opt/nccl-tests/build"}),)
+    plan = make_plan(Cluster(hosts, "c.yml"), (), "quick", engine="nccl-tests")
+    assert plan.requests["a"].nccl_tests_dir == "/opt/nccl-tests/build"
+    assert plan.meta.hosts[0].expect == {}
+    assert make_plan(Cluster(hosts, "c.yml"), (), "quick").requests["a"].nccl_tests_dir == ""
+    with pytest.raises(UsageError, match="--engine nccl-tests: b has no hwcheck_nccl_tests_dir"):
+        make_plan(Cluster((*hosts, HOSTS[1]), "c.yml"), (), "quick", engine="nccl-tests")

@@ -34,7 +34,15 @@ RESULT = {
     "reason": "",
     "samples": [SAMPLE],
     "duration_s": 0.1,
-    "legs": [{**LEG, "sizes": [SIZE], "env": {"NCCL_P2P_DISABLE": "1"}}],
+    "legs": [
+        {
+            **LEG,
+            "sizes": [{**SIZE, "passes": 3, "pass_spread": 0.1, "in_place": {**SIZE}}],
+            "env": {"NCCL_P2P_DISABLE": "1"},
+            "dtype": "float",
+            "transport": {"SHM": 2, "nvls": False},
+        }
+    ],
 }
 REPORT = {
     "protocol": 1,
@@ -51,7 +59,7 @@ HOST = {
     "duration_s": 0,
     "report": REPORT,
 }
-WHOLE = {"sample": SAMPLE, "result": RESULT, "report": REPORT, "host": HOST}
+WHOLE = {"result": RESULT, "report": REPORT, "host": HOST}
 
 
 def variants(value: Any) -> list[Any]:

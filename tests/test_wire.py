@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from hwcheck.node.collective import spec
 from hwcheck.wire import (
+    LEGS,
     CheckResult,
     Deframer,
     Leg,
@@ -14,13 +16,15 @@ from hwcheck.wire import (
     Request,
     Sample,
     SizeTiming,
+    Timing,
     frame,
     marker,
     to_dict,
 )
 
 TOKEN = "0123abcd"
-SIZE = SizeTiming(1 << 20, 20, 10.0, 12.5, 0.01, 104.9, 183.5, 0)
+HALF = SizeTiming(1 << 20, 20, 10.0, 12.5, 0.01, 104.9, 183.5, 2)
+SIZE = SizeTiming(1 << 20, 60, 10.0, 12.5, 0.01, 104.9, 183.5, 1, 3, 0.02, HALF)
 LEG = Leg(
     "all_reduce",
     "p2p_off",
@@ -30,16 +34,40 @@ LEG = Leg(
     env={"NCCL_P2P_DISABLE": "1"},
     sizes=(SIZE,),
     notes=("SHM",),
+    dtype="bfloat16",
+    transport={"SHM": 8, "nvls": False, "network": "IB mlx5_0:1"},
 )
 RESULT = CheckResult("all_reduce", "done", samples=(Sample("m", 1.5, "W", "gpu0"),), legs=(LEG,))
 REPORT = Report({"hostname": "node1", "gpus": [{"index": 0}]}, (RESULT,), 1.5)
-REQUEST = Request(TOKEN, ("driver",), expect={"gpus": 8}, force=True)
+TIMING = Timing(("default", "net"), 8 << 20, 64 << 20, 4, 30, 0, "bfloat16")
+REQUEST = Request(TOKEN, ("driver",), expect={"gpus": 8}, force=True, timing=TIMING)
 
 
 @pytest.mark.parametrize("record", [LEG, RESULT, REPORT, REQUEST], ids=lambda r: type(r).__name__)
 def test_a_record_comes_back_as_it_went(record: Any) -> None:
     plain = json.loads(json.dumps(to_dict(record)))
     assert type(record).from_dict(plain) == record
+
+
+def test_what_older_versions_wrote_is_read() -> None:
+    size = {
+        k: v for k, v in to_dict(SIZE).items() if k not in ("passes", "pass_spread", "in_place")
+    }
+    leg = {k: v for k, v in to_dict(LEG).items() if k not in ("dtype", "transport")}
+    found = Leg.from_dict({**leg, "sizes": [size]})
+    assert (found.dtype, found.transport) == ("float", {})
+    (old,) = found.sizes
+    assert (old.passes, old.pass_spread, old.in_place, old.all_wrong) == (1, 0.0, None, 1)
+    request = {k: v for k, v in to_dict(REQUEST).items() if k != "timing"}
+    assert Request.from_dict(request).timing == Timing()
+
+
+def test_wrong_elements_of_both_halves_count() -> None:
+    assert SIZE.all_wrong == 3
+
+
+def test_the_names_of_legs_are_those_of_their_plans() -> None:
+    assert (*(plan.name for plan in (*spec.LEGS, *spec.SOME_LEGS)), spec.SITE) == LEGS
 
 
 def test_a_request_with_an_unknown_key_is_refused() -> None:

@@ -13,8 +13,8 @@ from hwcheck.group.orders import GLOO, NCCL, Sizing
 from hwcheck.group.outcome import Outcome, Suspect
 from hwcheck.group.pair_matrix import reference_of, standouts
 from hwcheck.group.records import GroupRecord, GroupRun, write_group
-from hwcheck.group.tournament import rounds
 from hwcheck.group.trials import Hosts, Trials
+from hwcheck.node.tournament import rounds
 
 DIRECT = ("hang", "failed")
 """Kinds for which a run names its culprit itself: a silent host, a rank that died or stands still.

@@ -212,4 +212,5 @@ def _verdict(
         measured=measured,
         not_applicable=len(asked) - len(apply),
         skipped=skipped,
+        unmeasured=tuple(each for each in skipped if each[0] in apply),
     )

@@ -45,7 +45,8 @@ class HostVerdict:
 
     ``asked`` counts the applicable checks that were asked for, ``measured`` those that gave
     samples. ``skipped`` maps the checks without samples to the reason (not applicable, busy,
-    could not measure, lost). ``reason`` says in one line why the outcome is not ``pass``.
+    could not measure, lost), ``unmeasured`` those of them that apply. ``reason`` says in one line
+    why the outcome is not ``pass``.
     """
 
     host: str
@@ -56,16 +57,23 @@ class HostVerdict:
     measured: int
     not_applicable: int
     skipped: tuple[tuple[str, str], ...] = ()
+    unmeasured: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A judged run. ``exit_code`` is 0, 1 or 3 as in the README; hosts are in inventory order."""
+    """A judged run. ``exit_code`` is 0, 1 or 3 as in the README; hosts are in inventory order.
+
+    ``required_percent`` is how much had to be measured, None where nobody said; ``shortfall``
+    says in one line what was not.
+    """
 
     outcome: str
     exit_code: int
     hosts: tuple[HostVerdict, ...]
     findings: tuple[Finding, ...]
+    required_percent: float | None = None
+    shortfall: str = ""
 
     @cached_property
     def by_host(self) -> Mapping[str, Sequence[Finding]]:

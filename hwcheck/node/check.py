@@ -10,6 +10,7 @@ from hwcheck.limits import Limit
 from hwcheck.node.gpu_protocol import Gpu as Gpu
 from hwcheck.node.host_protocol import Host as Host
 from hwcheck.node.load.records import LoadRun
+from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request, Sample
 
@@ -139,11 +140,21 @@ class Node(Protocol):
     def legs(self, collective: str) -> Iterator[Leg]:
         """Time a collective under every leg; one comes as it ends.
 
-        Raises CouldNotMeasure, and NotApplicable where MIG splits a GPU.
+        Raises CouldNotMeasure, NotApplicable where MIG splits a GPU, and ``load_lock.BusyError``
+        where the node is at work.
         """
 
+    def broken_legs(self) -> Iterator[Leg]:
+        """Run legs that are broken on purpose (see ``collective.gates``).
+
+        Raises what ``legs`` does.
+        """
+
+    def pairs(self) -> PairsRun:
+        """Have every two GPUs copy to each other. Raises what ``legs`` does."""
+
     def load(self) -> LoadRun:
-        """Return the load of this visit; the first to ask starts it. Raises CouldNotMeasure."""
+        """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""
 
     def reported_under_load(self) -> Optional[Reported]:
         """Return what the driver reported since this visit first loaded the GPUs.

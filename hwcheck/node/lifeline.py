@@ -8,29 +8,41 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable
+from typing import Callable, Optional
 
 ALIVE_EVERY_S = 5.0
 
 
-def start(stdin_fd: int, silence_s: float, say_alive: Callable[[], None]) -> None:
+Take = Callable[[bytes], None]
+
+
+def start(
+    stdin_fd: int, silence_s: float, say_alive: Callable[[], None], take: Optional[Take] = None
+) -> None:
     """Watch ``stdin_fd`` in a thread; end this process group when the controller is gone.
 
     The controller is gone when stdin ends (it closed, or sshd noticed that the connection broke)
     or when nothing came for ``silence_s``: it writes a newline every few seconds, because a cut
-    link ends no connection. ``say_alive`` is called every 5 s for the same reason.
+    link ends no connection. ``say_alive`` is called every 5 s for the same reason. ``take`` gets
+    what comes, newlines of that kind too.
     """
-    threading.Thread(target=_watch, args=(stdin_fd, silence_s, say_alive), daemon=True).start()
+    args = (stdin_fd, silence_s, say_alive, take)
+    threading.Thread(target=_watch, args=args, daemon=True).start()
 
 
-def _watch(stdin_fd: int, silence_s: float, say_alive: Callable[[], None]) -> None:
+def _watch(
+    stdin_fd: int, silence_s: float, say_alive: Callable[[], None], take: Optional[Take]
+) -> None:
     heard = time.monotonic()
     while True:
         ready, _, _ = select.select([stdin_fd], [], [], ALIVE_EVERY_S)
         if ready:
-            if not os.read(stdin_fd, 4096):
+            data = os.read(stdin_fd, 4096)
+            if not data:
                 _end("the controller closed the connection")
             heard = time.monotonic()
+            if take is not None:
+                take(data)
         elif time.monotonic() - heard > silence_s:
             _end("nothing from the controller for %.0f s" % silence_s)
         try:

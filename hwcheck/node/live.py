@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
 
+from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.host import HostReader
 from hwcheck.node.load.records import LoadRun
 from hwcheck.node.nvml import Nvml
+from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
 from hwcheck.node.supported import mig_is_on
 from hwcheck.wire import Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
+    from hwcheck.node.collective.visit import Collectives
     from hwcheck.node.load_watch import LoadWatch
 
 
@@ -37,8 +42,9 @@ class LiveNode:
         self._nvml = Nvml()
         self._watch: Optional[LoadWatch] = None
         self._loaded = False
+        self._collectives: Optional[Collectives] = None
         self._load: Optional[LoadRun] = None
-        self._load_problem = ""
+        self._load_problem: Optional[Exception] = None
 
     def gpus(self) -> Sequence[Gpu]:
         """See ``check.Node``."""
@@ -57,33 +63,58 @@ class LiveNode:
         return self._nvml.cuda_driver_version()
 
     def legs(self, collective: str) -> Iterator[Leg]:
-        """See ``check.Node``."""
-        from hwcheck.node.collective.launch import run_legs
+        """See ``check.Node``. All of the visit are timed when the first is asked for."""
+        yield from self._together().legs(collective)
 
-        gpus = self._gpus_to_load()
-        for leg in run_legs(
-            self.request,
-            self._payload,
-            collective,
-            len(gpus),
-            self.host.memory_available_bytes(),
-            self._progress,
-        ):
-            self._loaded = self._loaded or leg.state != "not_run"
-            yield leg
+    def broken_legs(self) -> Iterator[Leg]:
+        """See ``check.Node``."""
+        from hwcheck.node.collective import gates
+        from hwcheck.node.collective.hangs import problem_of
+
+        gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
+        orders = (self.request.torch_python or sys.executable, self._payload, len(gpus), memory)
+        with self._alone():
+            yield from gates.run(*orders, self._told, lambda: problem_of(gpus))
+
+    def pairs(self) -> PairsRun:
+        """See ``check.Node``. The copies are made before the legs of the visit."""
+        return self._together().pairs()
+
+    def _together(self) -> Collectives:
+        """Have the GPUs do what needs them all, once in a visit. Raises what ``legs`` does."""
+        from hwcheck.node.collective import launch
+        from hwcheck.node.collective.choose_legs import choose
+        from hwcheck.node.collective.hangs import problem_of
+        from hwcheck.node.collective.visit import Collectives
+
+        if self._collectives is None:
+            gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
+            plans = choose(self, len(gpus), self.request.timing.legs)
+            orders = (self.request, self._payload, len(gpus), memory, self._told, plans)
+            with self._alone():
+                found = self._collectives = Collectives()
+                found.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
+                self._loaded = self._loaded or found.started
+        return self._collectives
+
+    def _told(self, text: str) -> None:
+        """Pass on what a collective has come to: it has loaded the GPUs, however it ends."""
+        self._loaded = True
+        self._progress(text)
 
     def load(self) -> LoadRun:
-        """See ``check.Node``."""
-        if self._load is None and not self._load_problem:
+        """See ``check.Node``. A load that could not be run is not tried again."""
+        if self._load is None and self._load_problem is None:
             try:
                 self._load = self._run_load()
-            except CouldNotMeasure as error:
-                self._load_problem = str(error)
+            except (CouldNotMeasure, load_lock.BusyError) as error:
+                self._load_problem = type(error)(str(error))  # without its frames
             else:
                 if self._recorded:
                     self._recorded(self._load)
         if self._load is None:
-            raise CouldNotMeasure(self._load_problem)
+            assert self._load_problem is not None
+            raise self._load_problem
         return self._load
 
     def _run_load(self) -> LoadRun:
@@ -97,10 +128,34 @@ class LiveNode:
         sampler = Sampler(self._nvml.sampled() if gpus else ())
         duration = times(self.request, len(gpus))
         try:
-            return Load(gpus, burn, sampler, duration, self._progress).run()
+            with self._alone():
+                return Load(gpus, burn, sampler, duration, self._progress).run()
         finally:
             # It names its library once a GPU works: what the driver says since may be due to it.
             self._loaded = self._loaded or bool(gpus and burn.library)
+
+    @contextmanager
+    def reserved(self) -> Iterator[int]:
+        """Keep the node for the length of the block; yields its number of GPUs.
+
+        Raises what ``legs`` does.
+        """
+        gpus = self._gpus_to_load()
+        with self._alone():
+            yield len(gpus)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the load lock for the length of the block.
+
+        Raises BusyError where another process holds it, whatever is asked for, and where somebody
+        works on the node, unless the request has ``force``.
+        """
+        with load_lock.held():
+            why = "" if self.request.force else self.busy()
+            if why:
+                raise load_lock.BusyError(why)
+            yield
 
     def _gpus_to_load(self) -> Sequence[Gpu]:
         """Return all GPUs, and listen from now on to what the driver reports.

@@ -6,14 +6,16 @@ import os
 import sys
 import threading
 import time
-from contextlib import nullcontext
-from typing import Any, Callable, List, Mapping
+from typing import TYPE_CHECKING, Any, List, Mapping
 
 from hwcheck.node import checks, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load.records import LoadRun
 from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
+
+if TYPE_CHECKING:
+    from hwcheck.node.group.member import Member
 
 
 class Wire:
@@ -36,29 +38,40 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     """Serve one request; ``payload`` is the path of the zip that this code came from.
 
     stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
-    else prints to stdout is sent to stderr. Returns 0 when the report was sent.
+    else prints to stdout is sent to stderr. A request with ``session`` (see ``group.member``) is
+    followed by orders on stdin. Returns 0 when the report was sent.
     """
     started = time.monotonic()
-    request = Request.from_dict(data)
+    request = Request.from_dict({key: data[key] for key in data if key != "session"})
+    member = _member(data["session"]) if "session" in data else None
     wire = Wire(os.dup(1), request.token)
     os.dup2(2, 1)
-    lifeline.start(0, request.lifeline_s, lambda: wire.send("alive"))
+    take = member.feed if member else None
+    lifeline.start(0, request.lifeline_s, lambda: wire.send("alive"), take)
     node = LiveNode(
         request,
         payload,
         lambda text: wire.send("progress", text=text),
         lambda load: _send_load(wire, load),
     )
+    if member is not None:
+        member.serve(node, payload, wire.send)
     registry = checks.load(request.checks)
     results: List[CheckResult] = []
     for name in request.checks:
         wire.send("progress", text=name)
-        result = run_check(registry[name], node, node.busy)
+        result = run_check(registry[name], node)
         results.append(result)
         wire.send("result", result=to_dict(result))
     report = Report(_facts(node), tuple(results), time.monotonic() - started)
     wire.send("report", report=to_dict(report))
     return 0
+
+
+def _member(session: Mapping[str, Any]) -> Member:
+    from hwcheck.node.group.member import Member  # here: most visits are no session
+
+    return Member(session)
 
 
 def _send_load(wire: Wire, load: LoadRun) -> None:
@@ -67,14 +80,11 @@ def _send_load(wire: Wire, load: LoadRun) -> None:
     wire.send("series", series=pack(load))
 
 
-def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
+def run_check(check: Check, node: Node) -> CheckResult:
     """Run one check and say what became of it.
 
-    A check that loads the node runs alone (``load_lock``). ``busy`` is called before it and returns
-    why it must not, or an empty text; where it raises CouldNotMeasure the check does not run; a
-    request with ``force`` overrides it, and not the lock. A check that raises
-    anything unforeseen could not measure; its traceback goes to the log, and what it had measured
-    until then is kept.
+    A node that may not be loaded refuses to be (BusyError). A check that raises anything unforeseen
+    could not measure; its traceback goes to the log, and what it had measured until then is kept.
     """
     started = time.monotonic()
     samples: List[Sample] = []
@@ -82,14 +92,11 @@ def run_check(check: Check, node: Node, busy: Callable[[], str]) -> CheckResult:
     state, reason = "done", ""
     try:
         _refuse_inapplicable(check, node)
-        with load_lock.held() if check.load else nullcontext():
-            if check.load and not node.request.force:
-                _refuse_at_work(busy)
-            for item in check.function(node):
-                if isinstance(item, Leg):
-                    legs.append(item)
-                else:
-                    samples.append(item)
+        for item in check.function(node):
+            if isinstance(item, Leg):
+                legs.append(item)
+            else:
+                samples.append(item)
     except load_lock.BusyError as error:
         state, reason = "busy", str(error)
     except NotApplicable as error:
@@ -110,12 +117,6 @@ def _refuse_inapplicable(check: Check, node: Node) -> None:
         raise NotApplicable("no NVIDIA device on the PCI bus and none expected")
 
 
-def _refuse_at_work(busy: Callable[[], str]) -> None:
-    why = busy()
-    if why:
-        raise load_lock.BusyError(why)
-
-
 def _facts(node: LiveNode) -> Mapping[str, Any]:
     uname = os.uname()
     return {
@@ -124,5 +125,6 @@ def _facts(node: LiveNode) -> Mapping[str, Any]:
         "machine": uname.machine,
         "python": sys.version.split()[0],
         "uid": os.getuid(),
+        "cpu_vendor": node.host.cpu_vendor(),
         "gpus": node.gpu_facts(),
     }

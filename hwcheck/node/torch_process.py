@@ -45,6 +45,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """Kill the child; what it forked dies with it (parent_death)."""
     process.kill()
     assert process.stdout is not None
+    if process.stdin is not None:
+        process.stdin.close()
     process.stdout.close()
     try:
         process.wait(KILL_LIMIT_S)

@@ -13,6 +13,7 @@ from hwcheck.judge.records import OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.recommend import nccl
+from hwcheck.recommend.nccl_groups import advise_groups
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.recommend.visits import visit_actions
 from hwcheck.results import Run
@@ -50,7 +51,10 @@ UNMEASURED = (
 def advise(run: Run, judgement: Judgement) -> Advice:
     """Return everything that a run tells its operator to do."""
     causes = diagnose(run, judgement)
-    return Advice(actions(run, judgement, causes.explained), nccl.advise(run), causes)
+    proofs = nccl.proofs_of(run)
+    cluster = nccl.advice_of(run.records, proofs, causes)
+    groups = advise_groups(run.records, proofs, cluster, causes)
+    return Advice(actions(run, judgement, causes.explained), cluster, causes, groups)
 
 
 def actions(

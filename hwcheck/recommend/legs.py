@@ -19,6 +19,8 @@ from hwcheck.judge.legs import (
     wrong_elements,
 )
 from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec
+from hwcheck.recommend.alike import alike_of
+from hwcheck.recommend.pairs import prove_pairs
 from hwcheck.recommend.proof import HostProof, Proof, host_kind, setting_of
 from hwcheck.results import HostRecord
 from hwcheck.text import binary_size, line, number
@@ -40,7 +42,9 @@ def prove(
     """
     known = known_of(expect or {}, record)
     nvlinks = active_nvlinks(record)
-    proofs = tuple(_prove_collective(each, nvlinks) for each in counted(record, known, double))
+    found = counted(record, known, double)
+    proofs = tuple(_prove_collective(each, nvlinks) for each in found)
+    proofs += prove_pairs(record, found, nvlinks)
     kind = host_kind(proofs)
     return HostProof(
         host=record.host,
@@ -50,6 +54,7 @@ def prove(
         models=tuple(sorted({line(model, 60) for model in known.models.values()})),
         cpu_only=not proofs and _has_no_gpu(record, known),
         setting=setting_of(kind, proofs),
+        alike=alike_of(record),
     )
 
 

@@ -1,65 +1,95 @@
-"""From the legs of all hosts to NCCL settings, and to the files that NCCL and a shell read."""
+"""From the legs of all hosts to NCCL settings: for the cluster, and for hosts that are alike."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from hwcheck import __version__
-from hwcheck.fold import fold
+from hwcheck.diagnosis.records import Causes, Diagnosis
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.legs import legs_of
+from hwcheck.recommend.alike import Alike, reading
+from hwcheck.recommend.evidence import evidence, named
 from hwcheck.recommend.legs import prove
-from hwcheck.recommend.proof import OFF, HostProof, Proof
-from hwcheck.recommend.records import NcclAdvice, Setting
+from hwcheck.recommend.network import network_settings
+from hwcheck.recommend.proof import OFF, HostProof
+from hwcheck.recommend.records import NO_CAUSES, NcclAdvice, Setting
 from hwcheck.results import HostRecord, Run
-from hwcheck.text import binary_size, count, line, number
+from hwcheck.text import count, line
 
 AGAINST = ("defaults", "split", "net_faster")
 RETEST = (
-    "A workaround: NVIDIA documents it for debugging only. Test again after each upgrade, with "
-    "/etc/nccl.conf moved away."
+    "A workaround: NVIDIA documents it for debugging only. Test again after each upgrade of NCCL, "
+    "the driver or the firmware, and after each change of cards, with /etc/nccl.conf moved away."
 )
 MEND_FIRST = "Mend the cause first: PCIe ACS or IOMMU, the driver, the BAR1 size."
-EVIDENCE_LINES = 40
-KINDS_SHOWN = (
-    *("off_mends", "off_faster", "defect", "net_faster", "neither", "defaults", "unproven"),
-)
-"""The kinds of one collective in the order in which they are told."""
-
-_NAME = re.compile(r"NCCL_[A-Z0-9_]+\Z")
-_VALUE = re.compile(r"[!-~]{1,1000}\Z")
+UNTIL_CAUSES = 3
+SETTING_LINES = 6
 
 
-def advise(run: Run) -> NcclAdvice:
+def advise(run: Run, causes: Causes = NO_CAUSES) -> NcclAdvice:
     """Return the NCCL settings that the legs of this run prove; most often none.
 
     A setting is for the cluster, so it must be proven on at least half of the hosts that were
-    planned, on at least half of those of each GPU model, and on none the contrary. A host without
-    a GPU has no part in it.
+    planned, on at least half of those that are alike, and on none the contrary. A host without a
+    GPU has no part in it. ``causes`` are what the diagnosis found: a setting is good until they
+    are mended.
     """
-    everyone = _proofs(run)
-    evidence = _evidence(everyone)
+    return advice_of(run.records, proofs_of(run), causes)
+
+
+def advice_of(
+    records: Sequence[HostRecord], everyone: Sequence[HostProof], causes: Causes
+) -> NcclAdvice:
+    """Return what these hosts prove together, about P2P and about the network."""
+    settings, summary = _about_p2p(records, everyone, causes)
+    network = network_settings(records)
+    if network:
+        values = ", ".join(f"{setting.name}={setting.value}" for setting in network)
+        summary = f"for the network set {values}; about P2P: {summary}"
+    return NcclAdvice(
+        settings=(*settings, *network),
+        summary=summary,
+        evidence=evidence(everyone),
+        versions=_versions(records),
+    )
+
+
+def _about_p2p(
+    records: Sequence[HostRecord], everyone: Sequence[HostProof], causes: Causes
+) -> tuple[tuple[Setting, ...], str]:
+    """Return the setting, if there is one, and what there is to say in one line."""
     proofs = [proof for proof in everyone if not proof.cpu_only]
     wanted = Counter(proof.setting for proof in proofs if proof.setting).most_common(1)
     if not wanted:
-        return NcclAdvice((), _leave(run, proofs), evidence)
+        return (), _leave(records, proofs)
     chosen = wanted[0][0]
     off = [proof for proof in proofs if proof.setting == chosen]
     against = [p for p in proofs if p not in off and _is_against(p, chosen)]
     if against:
-        return NcclAdvice((), _contradiction(off, against), evidence)
+        return (), _contradiction(off, against)
     share = f"{len(off)} of {count(len(proofs), 'host')}"
-    short = _models_short_of_proof(proofs)
+    short = _kinds_short_of_proof(proofs)
     if 2 * len(off) < len(proofs) or short:
-        return NcclAdvice((), _too_few(off, share, short), evidence)
-    setting = Setting(*chosen, _reason(off))
-    summary = f"set {_name(off)}: proven on {_hosts(off)} ({share}){_rest(everyone)}"
-    return NcclAdvice((setting,), summary, evidence)
+        return (), _too_few(off, share, short)
+    setting = Setting(
+        *chosen,
+        _reason(off, causes),
+        evidence(off)[:SETTING_LINES],
+        _measured_with(off),
+        RETEST,
+    )
+    return (setting,), f"set {_name(off)}: proven on {_hosts(off)} ({share}){_rest(everyone)}"
+
+
+def _versions(records: Sequence[HostRecord]) -> tuple[str, ...]:
+    """Return every NCCL that was found: what ran, what torch brings, and what is installed."""
+    found = {leg.library for record in records for leg in legs_of(record) if leg.backend == "nccl"}
+    for record in records:
+        for metric in ("nccl_version", "system_nccl_version"):
+            found.add(str(reading(record, "software_versions", metric) or ""))
+    return tuple(sorted(line(text, 60) for text in found if text))
 
 
 def _is_against(proof: HostProof, chosen: tuple[str, str]) -> bool:
@@ -73,7 +103,7 @@ def _name(proofs: Sequence[HostProof]) -> str:
     return "=".join(proofs[0].setting or ())
 
 
-def _proofs(run: Run) -> list[HostProof]:
+def proofs_of(run: Run) -> list[HostProof]:
     """Return what each host proves with the checks that were asked for."""
     doubles = same_machine(run)
     proofs = []
@@ -86,13 +116,18 @@ def _proofs(run: Run) -> list[HostProof]:
     return proofs
 
 
-def _models_short_of_proof(proofs: Sequence[HostProof]) -> list[str]:
-    """Return the GPU models of which fewer than half of the hosts prove the setting."""
-    kinds: dict[str, list[bool]] = {}
+def _kinds_short_of_proof(proofs: Sequence[HostProof]) -> list[str]:
+    """Return the GPU models of like hosts of which fewer than half prove the setting."""
+    kinds: dict[Alike, list[HostProof]] = {}
     for proof in proofs:
-        if proof.models:
-            kinds.setdefault(" and ".join(proof.models), []).append(proof.setting is not None)
-    return [name for name, proven in kinds.items() if 2 * sum(proven) < len(proven)]
+        if proof.alike is not None:
+            kinds.setdefault(proof.alike, []).append(proof)
+    short = (
+        " and ".join(members[0].models)
+        for members in kinds.values()
+        if 2 * sum(proof.setting is not None for proof in members) < len(members)
+    )
+    return list(dict.fromkeys(short))
 
 
 def _rest(proofs: Sequence[HostProof]) -> str:
@@ -105,36 +140,10 @@ def _rest(proofs: Sequence[HostProof]) -> str:
     return text + (f"; without a GPU, so not counted: {_hosts(without)}" if without else "")
 
 
-def nccl_conf(advice: NcclAdvice) -> str:
-    """Render ``nccl.conf``: one ``NAME=value`` a line, as every NCCL from 2.23 on reads it.
-
-    Readers before 2.26 know no comments but skip a line without ``=``, so no comment has one.
-    Raises ValueError for a setting that such a file cannot carry.
-    """
-    where = "Copy to /etc/nccl.conf on these hosts, or name this file in NCCL_CONF_FILE."
-    lines = _comments(advice, where)
-    for setting in advice.settings:
-        _refuse_odd(setting)
-        lines += [*_comment(setting.reason), f"{setting.name}={setting.value}"]
-    return "\n".join(lines) + "\n"
-
-
-def nccl_env(advice: NcclAdvice) -> str:
-    """Render ``nccl.env``: the same settings for a shell to source."""
-    lines = _comments(advice, "Source this file before the job starts.")
-    for setting in advice.settings:
-        _refuse_odd(setting)
-        lines += [
-            *_comment(setting.reason),
-            f"export {setting.name}={shlex.quote(setting.value)}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _leave(run: Run, proofs: Sequence[HostProof]) -> str:
+def _leave(records: Sequence[HostRecord], proofs: Sequence[HostProof]) -> str:
     usable = [proof for proof in proofs if proof.kind]
     if not usable:
-        if any(leg.exercise for record in run.records for leg in legs_of(record)):
+        if any(leg.exercise for record in records for leg in legs_of(record)):
             why = " (gloo on the CPU exercises the path and says nothing about GPUs)"
         else:
             why = ""
@@ -198,7 +207,7 @@ def _contradiction(off: Sequence[HostProof], against: Sequence[HostProof]) -> st
     text = ", ".join(parts)
     if linked:
         text += f"; it would turn off the NVLinks of {_hosts(linked)}"
-    return f"no setting for the whole cluster, leave unset: {text}; mend or isolate {_hosts(off)}"
+    return f"no setting for all of these hosts, leave unset: {text}; mend or isolate {_hosts(off)}"
 
 
 def _too_few(off: Sequence[HostProof], share: str, short: Sequence[str]) -> str:
@@ -212,7 +221,7 @@ def _too_few(off: Sequence[HostProof], share: str, short: Sequence[str]) -> str:
     )
 
 
-def _reason(off: Sequence[HostProof]) -> str:
+def _reason(off: Sequence[HostProof], causes: Causes) -> str:
     mends = [proof for proof in off if proof.kind == "off_mends"]
     faster = [proof for proof in off if proof.kind == "off_faster"]
     parts = []
@@ -223,73 +232,44 @@ def _reason(off: Sequence[HostProof]) -> str:
     through_cpus = [proof for proof in off if proof.kind == "sys_faster"]
     if through_cpus:
         parts.append(f"P2P through the CPUs is faster on {_hosts(through_cpus)}.")
-    shown = [proof for host in off for proof in host.proofs]
-    collectives = ", ".join(sorted({proof.collective for proof in shown}))
-    libraries = ", ".join(sorted({proof.library for proof in shown if proof.library})[:4])
-    measured = f"Measured with {collectives} only" + (f" ({libraries})." if libraries else ".")
-    first = () if through_cpus else (MEND_FIRST,)
-    return line(" ".join((*parts, *first, measured, RETEST)), 2000)
+    first = () if through_cpus else (_mend_first(off, causes),)
+    measured = f"Measured with {', '.join(_collectives(off))} only ({_measured_with(off)})."
+    return line(" ".join((*parts, *first, measured)), 2000)
 
 
-def _evidence(proofs: Iterable[HostProof]) -> tuple[str, ...]:
-    """One line for hosts that prove the same, with the range of their figures."""
-    groups: dict[tuple[str, str, str, str, int | None], list[tuple[str, Proof]]] = {}
-    for host in proofs:
-        for proof in host.proofs:
-            # Reasons differ in their numbers; the figures stand in the range.
-            same = re.sub(r"\d+(\.\d+)?", "0", proof.detail)
-            key = (proof.collective, proof.kind, proof.other, same, proof.size_bytes)
-            groups.setdefault(key, []).append((host.host, proof))
-    ordered = sorted(groups.items(), key=lambda item: KINDS_SHOWN.index(item[0][1]))
-    lines = [_evidence_line(members) for _, members in ordered]
-    if len(lines) > EVIDENCE_LINES:
-        lines = [*lines[:EVIDENCE_LINES], f"{len(lines) - EVIDENCE_LINES} more lines left out"]
-    return tuple(lines)
+def _mend_first(off: Sequence[HostProof], causes: Causes) -> str:
+    """Say until when the setting is good: until what the diagnosis found on these hosts is mended.
 
-
-def _evidence_line(members: Sequence[tuple[str, Proof]]) -> str:
-    first = members[0][1]
-    figures = [
-        f"{name} {shown} GB/s"
-        for name, shown in (
-            ("default", _range([proof.default_gbps for _, proof in members])),
-            (first.other, _range([proof.p2p_off_gbps for _, proof in members])),
-            ("p2p_sys", _range([proof.sys_gbps for _, proof in members])),
-        )
-        if shown
+    A cause counts that explains a finding of a collective which is behind the setting.
+    """
+    hosts, collectives = {proof.host for proof in off}, set(_collectives(off))
+    found = [
+        cause
+        for cause in causes.diagnoses
+        if hosts & set(cause.hosts) and collectives & set(cause.explains)
     ]
-    size = f" at {binary_size(first.size_bytes)}" if figures and first.size_bytes else ""
-    measured = f"; busbw {', '.join(figures)}{size}" if figures else ""
-    more = ", and alike" if len({proof.detail for _, proof in members}) > 1 else ""
-    return (
-        f"{fold(host for host, _ in members)}: {first.collective}: {first.detail}{more}{measured}"
-    )
+    if not found:
+        return MEND_FIRST
+    told = "; ".join(_cause(cause, hosts) for cause in found[:UNTIL_CAUSES])
+    return f"Only until this is mended: {told}."
 
 
-def _range(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    low, high = number(min(known)), number(max(known))
-    return low if low == high else f"{low} to {high}"
+def _cause(cause: Diagnosis, hosts: set[str]) -> str:
+    where = named(host for host in cause.hosts if host in hosts)
+    return f"{cause.title} ({cause.cause}, {cause.confidence}, on {where})"
+
+
+def _collectives(proofs: Sequence[HostProof]) -> list[str]:
+    return sorted({proof.collective for host in proofs for proof in host.proofs})
+
+
+def _measured_with(proofs: Sequence[HostProof]) -> str:
+    """Return ``NCCL 2.27.5, driver 570.86.15`` of these hosts."""
+    libraries = {proof.library for host in proofs for proof in host.proofs if proof.library}
+    drivers = {host.alike.driver for host in proofs if host.alike and host.alike.driver}
+    versions = [*sorted(libraries)[:4], *(f"driver {each}" for each in sorted(drivers)[:4])]
+    return ", ".join(versions) or "versions not known"
 
 
 def _hosts(proofs: Sequence[HostProof]) -> str:
-    return fold(proof.host for proof in proofs)
-
-
-def _comments(advice: NcclAdvice, where: str) -> list[str]:
-    what = where if advice.settings else "Nothing to set: this file changes nothing."
-    texts = (f"Written by hwcheck {__version__}. {what}", advice.summary, *advice.evidence)
-    return [comment for text in texts for comment in _comment(text)]
-
-
-def _comment(text: str) -> list[str]:
-    """Wrap a text as comments of ASCII, with no control character and no ``=``."""
-    plain = line(text, 4000).replace("=", " ").encode("ascii", "replace").decode()
-    return [f"# {part}" for part in textwrap.wrap(plain, 96, break_on_hyphens=False)]
-
-
-def _refuse_odd(setting: Setting) -> None:
-    if not _NAME.match(setting.name) or not _VALUE.match(setting.value):
-        raise ValueError(f"not an NCCL setting: {setting.name[:80]!r} = {setting.value[:80]!r}")
+    return named(proof.host for proof in proofs)

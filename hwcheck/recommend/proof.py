@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hwcheck.recommend.alike import Alike
+
 KINDS = (
     *("neither", "defect", "net_faster", "off_mends", "unproven", "split", "defaults"),
     *("off_faster", "sys_faster"),
@@ -56,7 +58,8 @@ class HostProof:
     ``nvlinks`` counts the active NVLinks over all GPUs; None where that could not be read.
     ``models`` are the GPU models that it names. ``setting`` is what its kind speaks for, name and
     value; empty where it is nothing to set. ``cpu_only`` where it has no GPU and none is
-    declared: a setting of NCCL is nothing to it.
+    declared: a setting of NCCL is nothing to it. ``alike`` is what it shares with
+    hosts that a setting may be for as well; None where it names no GPU.
     """
 
     host: str
@@ -66,6 +69,7 @@ class HostProof:
     models: tuple[str, ...] = ()
     cpu_only: bool = False
     setting: tuple[str, str] | None = None
+    alike: Alike | None = None
 
     @property
     def why(self) -> str:

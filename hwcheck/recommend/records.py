@@ -33,32 +33,60 @@ class Action:
 
 @dataclass(frozen=True)
 class Setting:
-    """One ``NCCL_*`` variable with the reason and the figures that it rests on."""
+    """One ``NCCL_*`` variable with the reason and the figures that it rests on.
+
+    ``evidence`` are the legs with their figures, one line each; ``measured_with`` the NCCL and the
+    driver that they are of; ``retest`` says after what it has to be tested again.
+    """
 
     name: str
     value: str
     reason: str
+    evidence: tuple[str, ...] = ()
+    measured_with: str = ""
+    retest: str = ""
 
 
 @dataclass(frozen=True)
 class NcclAdvice:
     """NCCL settings for the hosts of a run; empty ``settings`` means: leave everything unset.
 
-    ``summary`` is one line for people; ``evidence`` are the figures, one line each.
+    ``summary`` is one line for people; ``evidence`` are the figures, one line each. ``versions``
+    are those of every NCCL that was found on the hosts, such as ``2.27.5``: they decide what a
+    file may hold.
     """
 
     settings: tuple[Setting, ...]
     summary: str
     evidence: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupAdvice:
+    """NCCL settings for hosts that are alike, which ``alike`` says in words.
+
+    ``name`` is that of their folder in the run folder.
+    """
+
+    name: str
+    alike: str
+    hosts: tuple[str, ...]
+    nccl: NcclAdvice
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Everything that a run tells its operator to do."""
+    """Everything that a run tells its operator to do.
+
+    ``groups`` are the hosts that are alike, each with its own settings: empty where ``nccl`` is
+    right for all of them.
+    """
 
     actions: tuple[Action, ...]
     nccl: NcclAdvice
     causes: Causes = NO_CAUSES
+    groups: tuple[GroupAdvice, ...] = ()
 
     @property
     def open_actions(self) -> tuple[Action, ...]:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from hwcheck.fold import fold
 from hwcheck.group.records import GroupRecord
+from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
@@ -19,6 +20,7 @@ from hwcheck.node.load.records import LoadRun
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
 from hwcheck.render.causes import explains
+from hwcheck.render.gates import gate_views
 from hwcheck.render.group import group_view
 from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
@@ -109,6 +111,8 @@ def html(
             advice=advice,
             verdict=words.verdict(judgement),
             coverage=words.coverage(judgement),
+            gaps=gaps(judgement),
+            gates=gate_views(run),
             notes=words.notes(run),
             groups=words.outcome_groups(judgement),
             plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
@@ -194,6 +198,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "fold": fold,
+        "why_not": words.why_not,
         "explains": explains,
         "line": line,
         "number": number,
@@ -205,5 +210,6 @@ def _environment() -> jinja2.Environment:
         "signs": SIGNS,
         "outcome_words": words.OUTCOME_WORDS,
         "exercise": words.EXERCISE,
+        "groups_words": words.GROUPS,
     }
     return environment

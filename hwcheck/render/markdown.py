@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hwcheck.fold import fold
 from hwcheck.group.records import GroupRecord
+from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import wrong_elements
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.nccl import nccl_env
+from hwcheck.recommend.nccl_files import nccl_env
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
 from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line
+from hwcheck.render.gates import gate_lines
 from hwcheck.render.group import GroupView, group_view
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
@@ -38,6 +40,8 @@ def markdown(
         *_actions(advice),
         *_nccl(advice),
         *(_group(group_view(group)) if group else ()),
+        *_gates(run),
+        *_coverage(judgement),
         *_topology(run),
         *_hosts(run, judgement),
         *_asked(run, judgement),
@@ -103,6 +107,14 @@ def _nccl(advice: Advice) -> Iterator[str]:
     yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.evidence)
     if advice.nccl.settings:
         yield from _code(nccl_env(advice.nccl))
+    if advice.groups:
+        yield "\n" + _escape(words.GROUPS, 1000) + "\n"
+    for group in advice.groups:
+        yield f"### {_escape(group.name)}: {_escape(group.alike, 400)}\n"
+        yield f"- hosts: {_escape(fold(group.hosts), 4000)}"
+        yield f"- {_escape(group.nccl.summary, 2000)}"
+        if group.nccl.settings:
+            yield from _code(nccl_env(group.nccl))
 
 
 def _group(view: GroupView) -> Iterator[str]:
@@ -124,6 +136,22 @@ def _group(view: GroupView) -> Iterator[str]:
         yield from _code(view.matrix)
     if view.matrix_note:
         yield _escape(view.matrix_note)
+
+
+def _gates(run: Run) -> Iterator[str]:
+    lines = [f"- {_escape(text, 1000)}" for text in gate_lines(run)]
+    if lines:
+        yield "\n## Proven gates\n"
+        yield from lines
+
+
+def _coverage(judgement: Judgement) -> Iterator[str]:
+    yield "\n## Coverage\n"
+    yield _escape(words.coverage(judgement), 2000) + "\\."
+    rows = [(fold(gap.hosts), ", ".join(gap.checks), words.why_not(gap)) for gap in gaps(judgement)]
+    if rows:
+        yield ""
+        yield from _table(("hosts", "not measured", "why"), rows)
 
 
 def _topology(run: Run) -> Iterator[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES, Judgement
-from hwcheck.recommend.records import Advice
+from hwcheck.recommend.records import Advice, NcclAdvice
 from hwcheck.render import words
+from hwcheck.render.gates import gate_views
 from hwcheck.results import Run
 
 FORMAT = 1
@@ -34,6 +36,10 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
             "measured": judgement.measured,
             "asked": judgement.asked,
             "not_applicable": sum(host.not_applicable for host in judgement.hosts),
+            "percent": percent_of(judgement.hosts),
+            "required_percent": judgement.required_percent,
+            "shortfall": judgement.shortfall,
+            "gaps": [asdict(gap) for gap in gaps(judgement)],
         },
         "hosts": {"total": len(judgement.hosts), **by_outcome},
         "host_results": [
@@ -45,6 +51,7 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
                 "measured": host.measured,
                 "asked": host.asked,
                 "not_applicable": host.not_applicable,
+                "percent": percent_of([host]),
             }
             for host in judgement.hosts
         ],
@@ -54,9 +61,26 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
         "causes": [asdict(cause) for cause in advice.causes.diagnoses],
         "actions": [asdict(action) for action in advice.actions],
         "nccl": {
-            "settings": {setting.name: setting.value for setting in advice.nccl.settings},
-            "summary": advice.nccl.summary,
-            "evidence": list(advice.nccl.evidence),
+            **_nccl(advice.nccl),
+            "groups": [
+                {
+                    "name": group.name,
+                    "alike": group.alike,
+                    "hosts": list(group.hosts),
+                    **_nccl(group.nccl),
+                }
+                for group in advice.groups
+            ],
         },
+        "gates": [asdict(gate) for gate in gate_views(run)],
         "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
+    }
+
+
+def _nccl(advice: NcclAdvice) -> dict[str, Any]:
+    return {
+        "settings": {setting.name: setting.value for setting in advice.settings},
+        "reasons": [asdict(setting) for setting in advice.settings],
+        "summary": advice.summary,
+        "evidence": list(advice.evidence),
     }

@@ -16,6 +16,7 @@ from hwcheck.judge.records import Judgement
 from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
 from hwcheck.render.causes import TERMINAL_PARTS, cause_parts
+from hwcheck.render.gates import gate_lines
 from hwcheck.render.group import group_view, in_a_line
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.wrap import Wrapped
@@ -52,9 +53,14 @@ def terminal(
         parts += [Text(), Text(f"What to do{besides}", style="bold"), *_actions(advice)]
     if group is not None:
         parts += [Text(), Wrapped(("Between hosts: ", "bold"), in_a_line(group_view(group)))]
+    gates = list(gate_lines(run))
+    if gates:
+        parts += [Text(), Text("Proven gates", style="bold")]
+        parts += [Wrapped(line(text, 400), indent=3) for text in gates]
     parts += [
         Text(),
         Wrapped(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
+        *_nccl_groups(advice),
         Wrapped(f"Report: {run.path / 'report.html'}"),
     ]
     return Group(*parts)
@@ -161,6 +167,15 @@ def _actions(advice: Advice) -> Iterator[Wrapped]:
     left = len(advice.open_actions) - MOST_ACTIONS
     if left > 0:
         yield Wrapped(f"and {left} more, see the report")
+
+
+def _nccl_groups(advice: Advice) -> Iterator[Wrapped]:
+    for group in advice.groups[:MOST_ACTIONS]:
+        who = f"{line(group.alike, 200)} ({fold(group.hosts)})"
+        yield Wrapped(f"nccl/{group.name}: {who}: {line(group.nccl.summary, 400)}", indent=3)
+    left = len(advice.groups) - MOST_ACTIONS
+    if left > 0:
+        yield Wrapped(f"and {left} more groups, see the report", indent=3)
 
 
 def _action_lines(action: Action) -> Iterator[str]:

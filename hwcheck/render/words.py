@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
+from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Judgement
 from hwcheck.results import HostRecord, Run
@@ -19,6 +20,11 @@ OUTCOME_WORDS = {
     "recorded": "recorded, no limit",
 }
 EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
+
+GROUPS = (
+    "Hosts that are alike have settings of their own, in nccl/GROUP/ of the run folder: "
+    "nccl.conf, nccl.env, slurm.sh, kubernetes.yaml and torchrun.sh."
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,16 @@ def verdict(judgement: Judgement) -> str:
 def coverage(judgement: Judgement) -> str:
     """Say how much of what applies was measured."""
     text = f"measured {judgement.measured} of {count(judgement.asked, 'applicable check')}"
+    share = percent_of(judgement.hosts)
+    text += f" ({share:g} %)" if share is not None else ""
     absent = sum(host.not_applicable for host in judgement.hosts)
-    return f"{text}; {absent} not applicable" if absent else text
+    text += f"; {absent} not applicable" if absent else ""
+    return f"{text}; {judgement.shortfall}" if judgement.shortfall else text
+
+
+def why_not(gap: Gap) -> str:
+    """Say why something was not measured."""
+    return gap.reason if gap.applies else f"not applicable: {gap.reason}"
 
 
 def notes(run: Run) -> tuple[str, ...]:

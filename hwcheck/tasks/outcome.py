@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hwcheck.group.records import read_group
 from hwcheck.group.verdict import with_group, without_group
+from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
 from hwcheck.recommend.actions import advise, by_urgency
 from hwcheck.recommend.group import group_actions
@@ -39,14 +40,17 @@ def _uncollected() -> Iterator[None]:
 
 
 @_uncollected()
-def show(path: Path, *, as_json: bool) -> int:
+def show(path: Path, *, as_json: bool, required_percent: float | None = None) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
-    Raises UsageError when the folder is damaged or cannot be written to, or stdout cannot.
+    With ``required_percent`` a run of which less was measured, on any host, does not pass. Raises
+    UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
     run = read_run(path)
     group = read_group(path)
     judgement = with_group(judge(run), group)
+    if required_percent is not None:
+        judgement = require(judgement, required_percent)
     advice = advise(run, without_group(judgement))
     if group is not None:
         advice = replace(advice, actions=by_urgency((*group_actions(group), *advice.actions)))

@@ -7,13 +7,25 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.tasks.command import command, end
+from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.outcome import show
 
 
 @command(
     positional=["run"],
-    help={"run": "the run folder", "json": "print a machine-readable summary on stdout"},
+    optional=["require_coverage"],
+    help={
+        "run": "the run folder",
+        "json": "print a machine-readable summary on stdout",
+        **COVERAGE_HELP,
+    },
 )
-def report(ctx: Context, run: str, json: bool = False) -> None:  # noqa: ARG001
+def report(
+    ctx: Context,  # noqa: ARG001
+    run: str,
+    json: bool = False,
+    require_coverage: str | None = None,
+) -> None:
     """Judge and render a saved run again, with no host."""
-    end(show(Path(run), as_json=json))
+    required = percent(require_coverage)
+    end(show(Path(run), as_json=json, required_percent=required))

@@ -12,6 +12,8 @@ USUAL = COLLECTIVES[:2]
 """Collectives that are timed where none is named: what P2P must be decided by."""
 
 ALL = "all"
+ON_DEMAND = ("gate_proof",)
+"""Checks that run where they are asked for alone: they are about hwcheck and not about the node."""
 
 
 def select(
@@ -21,13 +23,14 @@ def select(
     collectives: str | None = None,
     *,
     usual: Sequence[str] = USUAL,
+    also: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the checks to run, in their own order.
 
     ``only``, ``skip`` and ``collectives`` are comma-separated, None where the flag is not given. A
     collective is a check of its name; without ``only`` and ``collectives`` those of ``usual`` are
-    run. Raises UsageError for an unknown name, with the nearest that is known, for a flag that
-    names nothing, and when nothing is left.
+    run. ``also`` are checks to run besides. Raises UsageError for an unknown name, with the
+    nearest that is known, for a flag that names nothing, and when nothing is left.
     """
     ids = list(known)
     wanted = split("--only", only, ids, "check", "run all")
@@ -36,8 +39,11 @@ def select(
     if ALL in timed:
         timed = list(COLLECTIVES)
     if not wanted:
-        wanted = [i for i in ids if i not in COLLECTIVES or i in (timed or usual)]
-    chosen = tuple(i for i in ids if i in {*wanted, *timed} and i not in unwanted)
+        of_node = [i for i in ids if i not in ON_DEMAND]
+        wanted = [i for i in of_node if i not in COLLECTIVES or i in (timed or usual)]
+    for both in [i for i in also if i in unwanted]:
+        raise UsageError(f"--skip {both}: another flag asks for it; give one of them")
+    chosen = tuple(i for i in ids if i in {*wanted, *timed, *also} and i not in unwanted)
     if not chosen:
         raise UsageError("--skip leaves no check to run")
     return chosen

@@ -17,12 +17,13 @@ from hwcheck.plan import ENGINES, PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
 from hwcheck.tasks.command import command, end, seconds, whole
+from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, run_group, scopes
-from hwcheck.tasks.selection import USUAL, select
+from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
 from hwcheck.tasks.timing_options import timing
 from hwcheck.wire import COLLECTIVES
 
@@ -30,6 +31,7 @@ DEFAULT_INVENTORY = "inventory/local.yml"
 
 
 @command(
+    optional=["require_coverage"],
     help={
         "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
         f"(default: {DEFAULT_INVENTORY}, this machine)",
@@ -56,7 +58,9 @@ DEFAULT_INVENTORY = "inventory/local.yml"
         "timeout": "seconds that one host's visit may take (default: as the profile says)",
         "out": "folder in which the run folder is made (default: runs)",
         "force": "load nodes that are at work",
+        "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
         "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
+        **COVERAGE_HELP,
         "json": "print a machine-readable summary on stdout",
         "verbose": "say what every host is doing",
     },
@@ -83,7 +87,9 @@ def validate(
     timeout: str = "0",
     out: str = "runs",
     force: bool = False,
+    prove: bool = False,
     accept_new_host_keys: bool = False,
+    require_coverage: str | None = None,
     json: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -97,8 +103,11 @@ def validate(
     at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
     duration_s = seconds("--duration", duration) if duration else None
     usual = USUAL if profile == "quick" else COLLECTIVES
-    chosen = scopes(scope)
-    names = select(registry.load(), only, skip, collectives, usual=usual)
+    chosen, required = scopes(scope), percent(require_coverage)
+    if prove and NODE not in chosen:
+        raise UsageError("--prove: it is about single nodes; add node to --scope")
+    also = ON_DEMAND if prove else ()
+    names = select(registry.load(), only, skip, collectives, usual=usual, also=also)
     timed = timing(
         legs=legs,
         minbytes=minbytes,
@@ -151,5 +160,5 @@ def validate(
         )
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
-        exit_code = show(folder.path, as_json=json)
+        exit_code = show(folder.path, as_json=json, required_percent=required)
     end(exit_code)

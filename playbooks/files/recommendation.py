@@ -1,27 +1,46 @@
 """Say whether the NCCL settings of a run may be applied to the hosts on standard input.
 
 usage: recommendation.py RUN MAX_AGE_H < JSON list of host names. Ends with 0 and says what will be
-set, or with 1 and says why nothing may be.
+set, the last line being a JSON object with the file of each host in the run folder, or with 1 and
+says why nothing may be.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
-from hwcheck.recommend.nccl import advise
-from hwcheck.recommend.records import NcclAdvice
+from hwcheck.recommend.nccl import advice_of, proofs_of
+from hwcheck.recommend.nccl_files import FOLDER
+from hwcheck.recommend.nccl_groups import advise_groups
+from hwcheck.recommend.records import NO_CAUSES, NcclAdvice
 from hwcheck.results import Run, read_run
 
 NCCL_CONF = "nccl.conf"
 
 
-def refusals(run: Run, advice: NcclAdvice, hosts: Sequence[str], max_age_h: float) -> Iterator[str]:
+Files = Mapping[str, tuple[str, NcclAdvice]]
+"""By host: its file in the run folder, and what the run proves for it."""
+
+
+def files_of(run: Run) -> Files:
+    """Return what is for which host: its group's own where the groups differ from the cluster."""
+    proofs = proofs_of(run)
+    cluster = advice_of(run.records, proofs, NO_CAUSES)
+    groups = advise_groups(run.records, proofs, cluster)
+    found = {host.name: (NCCL_CONF, cluster) for host in run.meta.hosts}
+    for group in groups:
+        file = f"{FOLDER}/{group.name}/{NCCL_CONF}"
+        found.update((host, (file, group.nccl)) for host in group.hosts)
+    return found
+
+
+def refusals(run: Run, files: Files, hosts: Sequence[str], max_age_h: float) -> Iterator[str]:
     """Yield each reason why this run is no ground to change these hosts."""
     started = datetime.strptime(run.meta.started, "%Y-%m-%dT%H:%M:%S%z")
     age_h = (datetime.now(timezone.utc) - started).total_seconds() / 3600
@@ -37,10 +56,19 @@ def refusals(run: Run, advice: NcclAdvice, hosts: Sequence[str], max_age_h: floa
     silent = [host for host in hosts if host in planned and states[host] != "reported"]
     if silent:
         yield f"it has no whole report of {fold(silent)}: validate them, or --limit the play"
+    by_file: dict[str, list[str]] = {}
+    for host in hosts:
+        if host in files:
+            by_file.setdefault(files[host][0], []).append(host)
+    for name, own in by_file.items():
+        yield from _unproven(run, name, files[own[0]][1], own)
+
+
+def _unproven(run: Run, name: str, advice: NcclAdvice, hosts: Sequence[str]) -> Iterator[str]:
     if not advice.settings:
-        yield f"it proves no setting: {advice.summary}"
-    elif _written(run.path / NCCL_CONF) != [(s.name, s.value) for s in advice.settings]:
-        yield f"its {NCCL_CONF} is not what it proves: render it again, hwcheck report {run.path}"
+        yield f"it proves no setting for {fold(hosts)}: {advice.summary}"
+    elif _written(run.path / name) != [(s.name, s.value) for s in advice.settings]:
+        yield f"its {name} is not what it proves: render it again, hwcheck report {run.path}"
 
 
 def _written(path: Path) -> list[tuple[str, str]]:
@@ -58,12 +86,14 @@ def main(arguments: Sequence[str]) -> int:
     except (IndexError, ValueError, UsageError) as error:
         print(f"cannot apply a run: {error}", file=sys.stderr)
         return 1
-    advice = advise(run)
-    reasons = list(refusals(run, advice, json.load(sys.stdin), max_age_h))
+    files, hosts = files_of(run), json.load(sys.stdin)
+    reasons = list(refusals(run, files, hosts, max_age_h))
     for reason in reasons:
         print(f"{path} is not applied: {reason}", file=sys.stderr)
     if not reasons:
-        print(advice.summary)
+        for summary in dict.fromkeys(files[host][1].summary for host in hosts):
+            print(summary)
+        print(json.dumps({host: files[host][0] for host in hosts}))
     return 1 if reasons else 0
 
 

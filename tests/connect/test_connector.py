@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,11 @@ def test_a_local_host_needs_no_key(connector: Connector) -> None:
         out += link.receive(5)[0]
     link.close()
     assert out == b"here\n"
+
+
+def test_a_lasting_one_knows_the_hosts_and_has_no_end(connector: Connector) -> None:
+    connector.prepare([Host("here", "here", connection="local")])
+    connector.deadlines = replace(connector.deadlines, visit_s=5.0)
+    lasting = connector.lasting()
+    assert (lasting.deadlines.visit_s, connector.deadlines.visit_s) == (math.inf, 5.0)
+    assert lasting.supervisor is connector.supervisor, "one stop ends both"

@@ -19,7 +19,7 @@ REGISTRY = checks.load()
 GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
-    *("samples", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
+    *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
 }
 
 
@@ -27,10 +27,15 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     """Return a node, of two GPUs where ``gpus`` does not say otherwise.
 
     ``samples`` by check and metric: a value of the node, or values by subject. ``path`` is the way
-    between the GPUs, ``legs`` those of all_reduce.
+    between the GPUs, ``legs`` those of all_reduce, ``unmeasured`` the reasons of checks that could
+    not be measured.
     """
     gpus = case.get("gpus", GPUS)
     answers = [_result(check, said) for check, said in case.get("samples", {}).items()]
+    answers += [
+        CheckResult(check, "could_not_measure", reason)
+        for check, reason in case.get("unmeasured", {}).items()
+    ]
     if "path" in case:
         way = topology(gpus, case["path"], link_gbps=case.get("link_gbps", 26.5625))
         asked = {answer.check: answer for answer in answers}

@@ -27,7 +27,7 @@ from hwcheck.wire import Deframer, Report, Request, to_dict
 from tests.lab.loads import LoadedNode
 
 CHECKS = tuple(
-    sorted(name for name, check in checks.load().items() if check.load and not check.legs)
+    sorted(name for name, check in checks.load().items() if check.load and check.per_gpu)
 )
 LOAD_S = 14.0
 """What is read once a second is wanted five times in the second half of the load."""
@@ -71,10 +71,26 @@ def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) 
 
     ``root`` is the tree of a node like it that was installed before.
     """
+    report, frames = answer(node, folder, zipped, CHECKS, root)
+    series = [frame["series"] for frame in frames if frame["kind"] == "series"]
+    assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
+    assert schema_problem(series[0], "series") == ""
+    load = unpack(series[0])
+    return Loaded(report, load, *judged(node, report, CHECKS))
+
+
+def answer(
+    node: LoadedNode,
+    folder: Path,
+    zipped: Path,
+    asked: tuple[str, ...],
+    root: Path | None = None,
+) -> tuple[Report, list[dict[str, Any]]]:
+    """Return what the payload reports of a node that is written to a new folder; all its frames."""
     environment, variables = node.install(folder, root)
     request = Request(
         token=TOKEN,
-        checks=CHECKS,
+        checks=asked,
         load_s=LOAD_S,
         host_root=str(variables["hwcheck_host_root"]),
         expect=_declared(node),
@@ -90,11 +106,7 @@ def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) 
     assert done.returncode == 0, f"{node.name}: {done.stderr.decode()}"
     frames, _ = Deframer(TOKEN).feed(done.stdout)
     assert schema_problem(frames[-1]["report"], "report") == ""
-    report = Report.from_dict(frames[-1]["report"])
-    series = [frame["series"] for frame in frames if frame["kind"] == "series"]
-    assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
-    assert schema_problem(series[0], "series") == ""
-    return _judged(node, report, unpack(series[0]))
+    return Report.from_dict(frames[-1]["report"]), frames
 
 
 def _declared(node: LoadedNode) -> dict[str, Any]:
@@ -102,12 +114,15 @@ def _declared(node: LoadedNode) -> dict[str, Any]:
     return expectations(HostVars(node.name, variables, node.scenario.name))
 
 
-def _judged(node: LoadedNode, report: Report, load: LoadRun) -> Loaded:
+def judged(
+    node: LoadedNode, report: Report, asked: tuple[str, ...]
+) -> tuple[tuple[Finding, ...], tuple[Action, ...]]:
+    """Judge a node by itself; return the findings and what is to be done about them."""
     plan = HostPlan(node.name, "127.0.0.1", _declared(node))
-    meta = RunMeta(id="load", started="", checks=CHECKS, hosts=(plan,))
+    meta = RunMeta(id="load", started="", checks=asked, hosts=(plan,))
     run = Run(Path(), meta, (HostRecord(node.name, "reported", report=report),))
     judgement = judge(run)
-    return Loaded(report, load, tuple(judgement.findings), advise(run, judgement).actions)
+    return tuple(judgement.findings), advise(run, judgement).actions
 
 
 def largest_gap_s(load: LoadRun) -> float:

@@ -10,7 +10,7 @@ A file of ``tests/lab/loads/`` bears the name of the scenario it completes::
              nvml: ...}
 
 ``finds`` is all that the checks of the load shall say beside ``pass``, by check and subject, what
-the fault is for first. What a GPU does (all but the last are required)::
+the fault is for first. What a GPU does (all but those with a default are required)::
 
     processors: 132            streaming multiprocessors
     tflops: 700                at the clock that NVML's ``under_load`` gives
@@ -18,6 +18,8 @@ the fault is for first. What a GPU does (all but the last are required)::
     copy_gbps: 2800            bytes read and written by a copy within its memory
     to_device_share: 0.85  from_device_share: 0.82     of what the PCIe link carries
     flip_every: 37             in every 37th product one bit is flipped
+    peer_gbps: 370  peer_access: true       copies to another GPU, straight or through the host
+    peer_faults: {"3": {gbps: 90, flip_every: 2, hang: true}}     to one of them
 """
 
 from __future__ import annotations
@@ -44,7 +46,13 @@ LAYERS: Mapping[str, Any] = {"cuda": {}, "gpus": {}, "nvml": {}}
 FILE: Mapping[str, Any] = {**LAYERS, "faults": {}}
 FAULT: Mapping[str, Any] = {**LAYERS, "doc": "", "finds": {}}
 REQUIRED = ("processors", "tflops", "copy_gbps", "to_device_share", "from_device_share")
-OPTIONAL = {"spread": 0.0, "flip_every": 0}
+OPTIONAL: Mapping[str, Any] = {
+    "spread": 0.0,
+    "flip_every": 0,
+    "peer_gbps": 20.0,
+    "peer_access": False,
+    "peer_faults": {},
+}
 
 PYTHON = """\
 #!/bin/sh

@@ -12,6 +12,8 @@ import yaml
 from tests.lab import nvml, nvml_keys, scenario
 from tests.lab.nvml_keys import functions, lay_over, lines, versions
 
+LOAD = dict.fromkeys(nvml_keys.LOAD_REQUIRED, 1)
+
 
 @pytest.mark.parametrize(
     ("scenario", "words"),
@@ -35,6 +37,7 @@ from tests.lab.nvml_keys import functions, lay_over, lines, versions
         ({"gpus": [{"ecc_errors": {"locations": {"ram": {}}}}]}, "unknown key 'ram'"),
         ({"gpus": [{"under_load": {"power_w": 1}}]}, "lacks ambient_c, resistance_c_per_w"),
         ({"gpus": [{"load": {"until_s": 1}}]}, "lacks since_s"),
+        ({"gpus": [{"under_load": {**LOAD, "new_errors": {"xid": 1}}}]}, "unknown key 'xid'"),
         ({"gpus": [{"lost": "yes"}]}, "'yes' is not true, false or opened"),
         ({"gpus": [{"processes": [{"pid": 1}]}]}, "is not a process with a kind"),
         ({"gpus": [{"nvlinks": [{"version": "4.0"}]}]}, "lacks active"),

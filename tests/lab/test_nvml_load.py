@@ -160,6 +160,53 @@ def test_an_empty_file_is_work_since_it_was_made(stand: Stand) -> None:
     assert read(stand, GPU)["power_w"] == 600
 
 
+def test_one_gpu_may_work_while_another_does_not(stand: Stand) -> None:
+    work = stand.scenario.with_name("work")
+    stand.says({"gpu": GPU, "gpus": [{}, {}]})
+    nvml.begin_load(work.with_name("work.1"), time.time() - 1)
+    power = [f"nvmlDeviceGetPowerUsage(gpus[{index}])" for index in (0, 1)]
+    assert [*stand.answers(power, HWLAB_NVML_LOAD=str(work)).values()][1:] == [70_000, 600_000]
+    nvml.begin_load(work)
+    assert [*stand.answers(power, HWLAB_NVML_LOAD=str(work)).values()][1:] == [600_000, 600_000]
+
+
+def test_errors_come_with_the_work_and_stay(stand: Stand) -> None:
+    errors = {"after_s": 5, "pcie_replays": 30, "ecc_errors": {"volatile_corrected": 40}}
+    own = {"ecc_errors": {"volatile_corrected": 2, "volatile_uncorrected": 0}, "pcie_replays": 7}
+    gpu = {**GPU, **own, "under_load": {**GPU["under_load"], "new_errors": errors}}
+    now, questions = time.time(), [
+        "nvmlDeviceGetTotalEccErrors(gpu, NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_VOLATILE_ECC)",
+        "nvmlDeviceGetTotalEccErrors(gpu, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC)",
+        "nvmlDeviceGetPcieReplayCounter(gpu)",
+    ]  # fmt: skip
+    for load, counts in (
+        (False, [2, 0, 7]),
+        ({"since_s": now - 2}, [2, 0, 7]),
+        ({"since_s": now - 9}, [42, 0, 37]),
+        ({"since_s": now - 9, "until_s": now - 1}, [42, 0, 37]),
+        ({"since_s": now - 9, "until_s": now - 5}, [2, 0, 7]),
+    ):
+        stand.says({"gpus": [{**gpu, "load": load}]})
+        assert [*stand.answers(questions).values()][1:] == counts, load
+
+
+def test_what_else_is_otherwise_at_work(stand: Stand) -> None:
+    more = {"clock_event_reasons": ["hw_power_brake"], "pcie_link_generation": 5}
+    gpu = {**GPU, "pcie_link_generation": 1, "under_load": {**GPU["under_load"], **more}}
+    generation = "nvmlDeviceGetCurrPcieLinkGeneration(gpu)"
+    for load, reasons, link in ((True, {"hw_power_brake"}, 5), (False, {"idle"}, 1)):
+        assert read(stand, {**gpu, "load": load})["reasons"] == reasons
+        assert stand.answers([generation])[generation] == link
+
+
+def test_a_gpu_may_cool_down_more_slowly_than_it_warmed_up(stand: Stand) -> None:
+    now = time.time()
+    slow = {**GPU["under_load"], "cooling_time_constant_s": 400}
+    gpu = {**GPU, "under_load": slow, "load": {"since_s": now - 50, "until_s": now - 10}}
+    expected = IDLE_C + (heated(600, 40) - IDLE_C) * math.exp(-10 / 400)
+    assert read(stand, gpu)["temperature_c"] == pytest.approx(expected, abs=1.5)
+
+
 def test_without_a_model_work_changes_nothing(stand: Stand) -> None:
     cold = {key: value for key, value in GPU.items() if key != "under_load"}
     assert read(stand, {**cold, "load": True})["power_w"] == 70

@@ -1,7 +1,8 @@
 """A node made from the JSON of a case: what its bus, its kernel, NVML and NCCL would say.
 
 ``node`` holds the keys of the host that ``tests/node/fake_host.py`` lists, ``nvml_status``,
-``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``load``
+``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs`` (the record
+``hwcheck/node/pairs/records.py``), ``load``
 (``tests/node/fake_load.py``; absent: a load would be a mistake) and ``reported_under_load``
 (absent: nothing loaded the GPUs). Each of ``gpus`` overrides
 the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
@@ -12,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.host_facts import KernelMessage
 from hwcheck.node.load.records import LoadRun
+from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.supported import mig_is_on
 from hwcheck.wire import Leg, Request
@@ -24,7 +27,8 @@ from tests.node.fake_host import FakeHost as FakeHost
 from tests.node.fake_load import fake_load
 
 NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
-NODE_KEYS = HOST_KEYS | NVML_KEYS | {"legs", "legs_error", "load", "reported_under_load"}
+OF_LOADS = {"legs", "legs_error", "broken_legs", "pairs", "load", "reported_under_load"}
+NODE_KEYS = HOST_KEYS | NVML_KEYS | OF_LOADS
 
 
 class FakeNode:
@@ -62,15 +66,33 @@ class FakeNode:
     def legs(self, collective: str) -> Iterator[Leg]:
         if any(map(mig_is_on, self.gpus() if "gpus" in self._says else ())):
             raise NotApplicable("MIG is on")
+        self._refuse_at_work()
         for leg in self._says.get("legs", []):
             yield Leg.from_dict({"collective": collective, **leg})
         if "legs_error" in self._says:
             raise CouldNotMeasure(self._says["legs_error"])
 
+    def broken_legs(self) -> Iterator[Leg]:
+        if any(map(mig_is_on, self.gpus() if "gpus" in self._says else ())):
+            raise NotApplicable("MIG is on")
+        self._refuse_at_work()
+        for leg in self._says.get("broken_legs", []):
+            yield Leg.from_dict(leg)
+        if "legs_error" in self._says:
+            raise CouldNotMeasure(self._says["legs_error"])
+
+    def pairs(self) -> PairsRun:
+        if any(map(mig_is_on, self.gpus())):
+            raise NotApplicable("MIG is on")
+        self._refuse_at_work()
+        assert "pairs" in self._says, "nothing may copy between the GPUs of this node"
+        return PairsRun.from_dict(self._says["pairs"])
+
     def load(self) -> LoadRun:
         assert "load" in self._says, "nothing may load this node"
         if "not_applicable" in self._says["load"]:
             raise NotApplicable(self._says["load"]["not_applicable"])
+        self._refuse_at_work()
         return fake_load(self._says["load"])
 
     def reported_under_load(self) -> Reported | None:
@@ -81,9 +103,10 @@ class FakeNode:
         said["events"] = tuple(GpuEvent(**each) for each in said.get("events", ()))
         return Reported(**said)
 
-    def busy(self) -> str:
+    def _refuse_at_work(self) -> None:
         pids = [pid for gpu in self.gpus() for pid in gpu.compute_processes()]
-        return f"process {pids[0]} uses a GPU" if pids else ""
+        if pids and not self.request.force:
+            raise load_lock.BusyError(f"process {pids[0]} uses a GPU")
 
     def _nvml_or_raise(self) -> None:
         if self.nvml_status() != "ok":

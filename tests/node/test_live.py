@@ -4,66 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import pytest
 
+from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode
-from hwcheck.node.load import launch, run
-from hwcheck.node.load.records import GpuWork, LoadRun
-from hwcheck.node.load.run import Times
-from hwcheck.node.load.spec import BurnSpec
-from hwcheck.node.nvml_events import EventWatch
-from hwcheck.node.nvml_reader import NotSupported
-from hwcheck.wire import Leg, Request
-from tests.node.fakes import FakeNode
+from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.wire import Leg
+from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.payloads import run_payload
 from tests.node.roots import Root
 
 IDLE = ("gpu_count", "driver", "power_cap", "temperature_idle", "pcie_link", "persistence_mode")
-ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 VERSION = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 22:50:36 UTC 2025\n"
 )
-
-
-T = TypeVar("T")
-
-
-class FakeNvml:
-    """``Nvml`` as far as LiveNode uses it, over the GPUs of a case."""
-
-    def __init__(self, says: Mapping[str, Any]) -> None:
-        node = FakeNode(says)
-        self.status, self.gpus = node.nvml_status, node.gpus
-
-    def watch_events(self) -> EventWatch:
-        return EventWatch(NoNvml(), [])
-
-
-class NoNvml:
-    """A driver that has no events."""
-
-    def ask(self, names: Sequence[str], *args: Any) -> Any:
-        raise NotSupported("Not Supported")
-
-    def constant(self, name: str) -> Any:
-        raise NotSupported(name)
-
-    def together(self, work: Callable[[], T]) -> T:
-        return work()
-
-    def error_text(self, code: int) -> str:
-        raise NotSupported(str(code))
-
-
-def _node(root: Path, says: Mapping[str, Any], **request: Any) -> LiveNode:
-    made = Request(token="0", checks=(), host_root=str(root), **request)
-    node = LiveNode(made, "payload", lambda text: None)
-    node._nvml = FakeNvml(says)  # type: ignore[assignment]
-    return node
 
 
 @pytest.mark.parametrize(
@@ -75,26 +33,26 @@ def _node(root: Path, says: Mapping[str, Any], **request: Any) -> LiveNode:
     ],
 )
 def test_busy_says_who_uses_a_gpu(tmp_path: Path, says: Mapping[str, Any], busy: str) -> None:
-    said = _node(tmp_path, says).busy()
+    said = live_node(tmp_path, says).busy()
     assert said.startswith(busy)
     assert bool(said) == bool(busy)
 
 
 def test_a_gpu_that_does_not_say_is_not_taken_for_idle(tmp_path: Path) -> None:
     with pytest.raises(CouldNotMeasure, match="gpu0"):
-        _node(tmp_path, {"gpus": [{}]}).busy()
+        live_node(tmp_path, {"gpus": [{}]}).busy()
 
 
 def test_no_legs_over_the_rest_of_a_node_that_lost_a_gpu(tmp_path: Path) -> None:
     Root(tmp_path).device(ADDRESSES[0])
-    node = _node(tmp_path, {"gpus": [{"pci_address": ADDRESSES[0]}, {"error": "GPU is lost"}]})
+    node = live_node(tmp_path, {"gpus": [{"pci_address": ADDRESSES[0]}, {"error": "GPU is lost"}]})
     with pytest.raises(CouldNotMeasure, match="gpu1: GPU is lost"):
         list(node.legs("all_reduce"))
 
 
 def test_busy_names_a_schedulers_job_first(tmp_path: Path) -> None:
     Root(tmp_path).write("proc/77/comm", "slurmstepd\n")
-    said = _node(tmp_path, {"gpus": [{"compute_processes": [7]}]}).busy()
+    said = live_node(tmp_path, {"gpus": [{"compute_processes": [7]}]}).busy()
     assert said == "a scheduler's job is running: slurmstepd (pid 77)"
 
 
@@ -120,9 +78,11 @@ def test_legs_get_the_gpus_of_a_node_that_has_or_should_have_some(
         return iter(())
 
     monkeypatch.setattr(collective, "run_legs", run_legs)
-    says = [{"pci_address": address, "mig_mode": None} for address in ADDRESSES]
-    assert list(_node(tmp_path, {"gpus": says}, expect=expect).legs("all_reduce")) == []
-    assert asked[0][1:5] == ("payload", "all_reduce", gpus, 4096)
+    says = [
+        {"pci_address": address, "mig_mode": None, "compute_processes": []} for address in ADDRESSES
+    ]
+    assert list(live_node(tmp_path, {"gpus": says}, expect=expect).legs("all_reduce")) == []
+    assert asked[0][1:4] == ("payload", gpus, 4096)
 
 
 @pytest.mark.parametrize("on", [[True, True], [False, True]])
@@ -136,84 +96,16 @@ def test_no_legs_over_instances_of_gpus(
         {"pci_address": address, "mig_mode": mode}
         for address, mode in zip(ADDRESSES, modes, strict=True)
     ]
-    node = _node(tmp_path, {"gpus": says})
+    node = live_node(tmp_path, {"gpus": says})
     with pytest.raises(NotApplicable, match="MIG is on"):
         list(node.legs("all_reduce"))
     with pytest.raises(NotApplicable, match="MIG is on"):
         node.load()
 
 
-class Burn:
-    """A burn that is at work at once, or cannot be started."""
-
-    backend = "cuda"
-    made: ClassVar[list[Burn]] = []
-
-    def __init__(self, spec: BurnSpec, python: str, payload: str) -> None:
-        self.spec, self.library = spec, ""
-        Burn.made.append(self)
-
-    def start(self) -> None:
-        if self.spec.gpus[0].uuid == "GPU-none":
-            raise CouldNotMeasure("no torch")
-        self.library = "torch 2.8.0"
-
-    def stop(self) -> tuple[GpuWork, ...]:
-        return (GpuWork("gpu0", "bf16", 8192, 1000),)
-
-    def problem(self) -> str:
-        return ""
-
-    def give_up(self, why: str) -> None:
-        raise AssertionError(why)
-
-
-@pytest.fixture
-def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], LiveNode]:
-    root = Root(tmp_path)
-    root.write("proc/meminfo", "MemAvailable: 4 kB\n")
-    root.device(ADDRESSES[0])
-    monkeypatch.setattr(Burn, "made", [])
-    monkeypatch.setattr(launch, "Burn", Burn)
-    monkeypatch.setattr(run, "times", lambda request, gpus: Times(0.0, 0.0, 0.0))
-
-    def node(uuid: str) -> LiveNode:
-        made = _node(
-            tmp_path, {"gpus": [{"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}]}
-        )
-        made._nvml.sampled = list  # type: ignore[method-assign]
-        return made
-
-    return node
-
-
-def test_the_load_runs_once_and_is_handed_on_once(loading: Callable[[str], LiveNode]) -> None:
-    node, recorded = loading("GPU-aaaa"), list[LoadRun]()
-    node._recorded = recorded.append
-    assert node.reported_under_load() is None
-    load = node.load()
-    assert node.load() is load
-    assert recorded == [load]
-    assert (len(Burn.made), load.work[0].products) == (1, 1000)
-    assert Burn.made[0].spec.gpus[0].uuid == "GPU-aaaa"
-    assert node.reported_under_load() is not None
-
-
-def test_a_load_that_cannot_be_run_is_not_tried_again(
-    loading: Callable[[str], LiveNode],
-) -> None:
-    node, recorded = loading("GPU-none"), list[LoadRun]()
-    node._recorded = recorded.append
-    for _ in range(2):
-        with pytest.raises(CouldNotMeasure, match="no torch"):
-            node.load()
-    assert (len(Burn.made), recorded) == (1, [])
-    assert node.reported_under_load() is None, "nothing was loaded"
-
-
 def test_no_load_on_the_rest_of_a_node_that_lost_a_gpu(tmp_path: Path) -> None:
     Root(tmp_path).device(ADDRESSES[0])
-    node = _node(tmp_path, {"gpus": [{"pci_address": ADDRESSES[0]}, {"error": "GPU is lost"}]})
+    node = live_node(tmp_path, {"gpus": [{"pci_address": ADDRESSES[0]}, {"error": "GPU is lost"}]})
     with pytest.raises(CouldNotMeasure, match="gpu1: GPU is lost"):
         node.load()
 
@@ -230,7 +122,7 @@ def root(tmp_path: Path) -> Root:
     return root
 
 
-def test_the_idle_checks_on_a_whole_node(root: Root, fake_nvml: Path, tmp_path: Path) -> None:
+def test_the_idle_checks_on_a_wholelive_node(root: Root, fake_nvml: Path, tmp_path: Path) -> None:
     answer = run_payload(IDLE, root.path, tmp_path, library=fake_nvml / "new")
     assert {check: result.state for check, result in answer.results.items()} == {
         **dict.fromkeys(IDLE, "done"),
@@ -261,3 +153,68 @@ def test_a_lost_gpu_shows_in_every_check_and_hides_nothing(
     for check in ("power_cap", "temperature_idle", "pcie_link", "persistence_mode"):
         assert answer.results[check].reason == "gpu1: GPU is lost"
         assert {sample.subject for sample in answer.results[check].samples} == {"gpu0"}
+
+
+def test_the_collectives_of_a_visit_are_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Root(tmp_path).write("proc/meminfo", "MemAvailable: 4 kB\n")
+    started = []
+
+    def run_legs(*arguments: Any) -> Iterator[Leg]:
+        started.append(arguments)
+        for name in ("all_reduce", "alltoall"):
+            yield Leg(name, "default", "gloo", 2, "done")
+
+    monkeypatch.setattr(collective, "run_legs", run_legs)
+    node = live_node(tmp_path, {})
+    for name in ("all_reduce", "alltoall", "all_reduce"):
+        assert [leg.collective for leg in node.legs(name)] == [name]
+    assert len(started) == 1
+
+
+def test_the_copies_between_gpus_are_part_of_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    root.write("proc/meminfo", "MemAvailable: 4 kB\n")
+    root.device(ADDRESSES[0])
+    run = PairsRun((PairCopy(0, 1, True, 20.0),))
+    asked: list[tuple[Any, ...]] = []
+
+    def run_legs(*arguments: Any) -> Iterator[Leg | PairsRun]:
+        asked.append(arguments)
+        yield run
+        yield Leg("all_reduce", "default", "nccl", 2, "done")
+
+    monkeypatch.setattr(collective, "run_legs", run_legs)
+    says = [
+        {"pci_address": address, "mig_mode": None, "compute_processes": [], "loss": loss}
+        for address, loss in zip(ADDRESSES, ("", "gpu1: GPU is lost"), strict=True)
+    ]
+    node = live_node(tmp_path, {"gpus": says})
+    assert node.pairs() == run
+    assert [leg.leg for leg in node.legs("all_reduce")] == ["default"]
+    assert len(asked) == 1
+    driver = asked[0][-1]
+    assert driver() == "gpu1: GPU is lost"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [lambda node: node.pairs(), lambda node: node.legs("x"), lambda node: node.broken_legs()],
+)
+def test_a_node_at_work_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: Callable[[LiveNode], Any]
+) -> None:
+    root = Root(tmp_path)
+    root.write("proc/meminfo", "MemAvailable: 4 kB\n")
+    root.device(ADDRESSES[0])
+    for name in ("run_legs", "drive"):
+        monkeypatch.setattr(collective, name, lambda *_, **__: pytest.fail("ranks were started"))
+    says = [
+        {"pci_address": address, "mig_mode": None, "compute_processes": [7]}
+        for address in ADDRESSES
+    ]
+    with pytest.raises(load_lock.BusyError, match="gpu0 is in use by process 7"):
+        list(question(live_node(tmp_path, {"gpus": says})))

@@ -105,10 +105,6 @@ def _check(function: Callable[[Node], Iterator[Any]], **options: Any) -> Check:
     return check(metrics=metrics, remedy=Remedy("c", "f"), **options)(function)
 
 
-def _free() -> str:
-    return ""
-
-
 def test_samples_and_legs_are_kept_apart() -> None:
     leg = Leg("all_reduce", "default", "gloo", 2, "done")
 
@@ -117,7 +113,7 @@ def test_samples_and_legs_are_kept_apart() -> None:
         yield from node.legs("all_reduce")
 
     node = FakeNode({"legs": [{**to_dict(leg)}]})
-    result = run_check(_check(both, gpu=False), node, _free)
+    result = run_check(_check(both, gpu=False), node)
     assert (result.check, result.state, result.reason) == ("both", "done", "")
     assert (result.samples, result.legs) == ((Sample("m", 1),), (leg,))
     assert result.duration_s > 0
@@ -137,7 +133,7 @@ def test_what_became_of_a_check(error: Exception, state: str, reason: str) -> No
         yield Sample("m", 1)
         raise error
 
-    result = run_check(_check(half_way, gpu=False), FakeNode({}), _free)
+    result = run_check(_check(half_way, gpu=False), FakeNode({}))
     assert (result.state, result.reason) == (state, reason)
     assert result.samples == (Sample("m", 1),)
 
@@ -157,60 +153,17 @@ def test_a_gpu_check_applies_where_a_gpu_is_or_should_be(
     def about_gpus(node: Node) -> Iterator[Any]:
         yield Sample("m", 1)
 
-    result = run_check(_check(about_gpus), FakeNode(says, expect), _free)
+    result = run_check(_check(about_gpus), FakeNode(says, expect))
     assert result.state == state
 
 
-@pytest.mark.parametrize(
-    ("load", "force", "state"),
-    [(True, False, "busy"), (True, True, "done"), (False, False, "done")],
-)
-def test_only_a_load_check_keeps_away_from_a_node_at_work(
-    load: bool, force: bool, state: str
-) -> None:
-    def works(node: Node) -> Iterator[Any]:
+def test_a_check_that_is_refused_the_node_found_it_busy() -> None:
+    def refused(node: Node) -> Iterator[Any]:
         yield Sample("m", 1)
+        raise load_lock.BusyError("process 7 uses gpu0")
 
-    node = FakeNode({}, force=force)
-    result = run_check(_check(works, gpu=False, load=load), node, lambda: "process 7 uses gpu0")
-    assert result.state == state
-    assert result.reason == ("process 7 uses gpu0" if state == "busy" else "")
-
-
-LOADS = """
-from hwcheck.node import checks, load_lock
-from hwcheck.node.check import Remedy, check
-from hwcheck.wire import Sample
-load_lock.NAME = chr(0) + 'OUR_NAME'
-@check(metrics=[], remedy=Remedy('c', 'f'), gpu=False, load=True)
-def heavy(node):
-    '''Load the node.'''
-    try:
-        with load_lock.held():
-            yield Sample('alone', True)
-    except load_lock.BusyError:
-        yield Sample('alone', False)
-@check(metrics=[], remedy=Remedy('c', 'f'), gpu=False)
-def light(node):
-    '''Load nothing.'''
-    yield Sample('m', 1)
-checks.load = lambda names: {'heavy': heavy, 'light': light}
-""".strip()
-
-
-def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
-    name, names = f"hwcheck-test-main-{os.getpid()}", ("heavy", "light")
-    before = f"exec({LOADS.replace('OUR_NAME', name)!r}); "
-    answer = run_payload(names, tmp_path / "empty", tmp_path, before=before)
-    heavy = answer.results["heavy"]
-    assert (heavy.state, heavy.samples) == ("done", (Sample("alone", False),)), "it held the lock"
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind("\0" + name)
-        answer = run_payload(names, tmp_path / "empty", tmp_path, before=before)
-    assert answer.results["light"].state == "done"
-    heavy = answer.results["heavy"]
-    assert (heavy.state, heavy.reason) == ("busy", "another hwcheck is loading this node")
-    assert heavy.samples == ()
+    result = run_check(_check(refused, gpu=False), FakeNode({}))
+    assert (result.state, result.reason) == ("busy", "process 7 uses gpu0")
 
 
 EXERCISE = """
@@ -251,24 +204,15 @@ def test_one_load_serves_every_check_and_its_series_is_sent_once(tmp_path: Path)
     assert any(frame.get("text", "").startswith("load: 0 of 3 s") for frame in answer.frames)
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_force_does_not_override_the_lock(force: bool) -> None:
-    def works(node: Node) -> Iterator[Any]:
-        yield Sample("m", 1)
-
-    heavy = _check(works, gpu=False, load=True)
-    with load_lock.held():
-        result = run_check(heavy, FakeNode({}, force=force), _free)
-    assert (result.state, result.samples) == ("busy", ())
-    assert result.reason == "another hwcheck is loading this node"
-    assert run_check(heavy, FakeNode({}, force=force), _free).state == "done"
-
-
-def test_the_lock_is_free_after_a_refusal() -> None:
-    def works(node: Node) -> Iterator[Any]:
-        yield Sample("m", 1)
-
-    heavy = _check(works, gpu=False, load=True)
-    assert run_check(heavy, FakeNode({}), lambda: "process 7").reason == "process 7"
-    with load_lock.held():
-        assert run_check(_check(works, load=True), FakeNode({}), _free).state == "not_applicable"
+def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
+    name = f"hwcheck-test-main-{os.getpid()}"
+    before = f"exec({EXERCISE.replace('OUR_NAME', name)!r}); "
+    (tmp_path / "root" / "proc").mkdir(parents=True)
+    (tmp_path / "root" / "proc" / "meminfo").write_text("MemAvailable: 2000000 kB\n")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("\0" + name)
+        answer = run_payload(("first", "second"), tmp_path / "root", tmp_path, before=before)
+    for result in answer.results.values():
+        assert (result.state, result.samples) == ("busy", ())
+        assert result.reason == "another hwcheck is loading this node"
+    assert not [frame for frame in answer.frames if frame["kind"] == "series"]

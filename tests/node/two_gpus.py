@@ -190,6 +190,7 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "code_4711": ({"init_error": 4711}, {}, {}),
     "hang_init": ({"hang": ["nvmlInit"]}, {}, {}),
     "hang_power": ({}, {}, {"hang": ["nvmlDeviceGetEnforcedPowerLimit"]}),
+    "hang_heat": ({}, {}, {"hang": ["nvmlDeviceGetTemperature"]}),
     "lost": ({}, {}, {"lost": True}),
     "no_power": ({}, {}, {"power_limit_w": None}),
     "margin": ({}, {}, {"temperature_slowdown_c": None}),

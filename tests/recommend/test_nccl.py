@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 
 import pytest
 
 from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
-from hwcheck.recommend.nccl import advise, nccl_conf, nccl_env
-from hwcheck.recommend.records import NcclAdvice, Setting
+from hwcheck.recommend.nccl import advise
+from hwcheck.recommend.nccl_files import nccl_conf
 from hwcheck.results import HostRecord, Run
 from hwcheck.wire import CheckResult
 from tests.factories import (
     CHECKS,
-    HOSTILE,
     as_alltoall,
     cpu_results,
     gpu_facts,
@@ -34,21 +32,6 @@ def _pcie(host: str, *legs):
 def _one_gpu(host: str) -> HostRecord:
     legs = (leg(ranks=1), leg("p2p_off", ranks=1))
     return record(host, results(legs, 1), gpus=gpu_facts(1, nvlink_links=0))
-
-
-def _read_conf(text: str, *, comments: bool) -> dict[str, str]:
-    """NCCL's reader: name before the first ``=``, value after it, no trimming.
-
-    ``comments``: 2.26 and newer; before, a ``#`` had no meaning.
-    """
-    found: dict[str, str] = {}
-    for line in text.split("\n"):
-        if comments and line.startswith("#"):
-            continue
-        name, equals, value = line.partition("=")
-        if equals:
-            found.setdefault(name, value)
-    return found
 
 
 def test_a_hang_that_p2p_off_mends_gives_the_setting() -> None:
@@ -79,7 +62,7 @@ def test_a_few_hosts_set_nothing_for_a_cluster_that_was_not_measured(others) -> 
     share = f"2 of {len(others) + 2} hosts"
     assert f"NCCL_P2P_DISABLE=1 is proven on n[01-02] only ({share})" in advice.summary
     assert "it was not measured" in advice.summary
-    assert _read_conf(nccl_conf(advice), comments=True) == {}
+    assert all(text.startswith("# ") for text in nccl_conf(advice).splitlines())
     assert "proven on n[01-02] only" in nccl_conf(advice).replace("\n# ", " ")
 
 
@@ -293,51 +276,3 @@ def test_equal_evidence_is_one_line() -> None:
     assert len(advice.evidence) == 1
     assert "n[000-299]" in advice.evidence[0]
     assert "436.6 to 444.5 GB/s" in advice.evidence[0]
-
-
-@pytest.mark.parametrize("comments", [True, False])
-@pytest.mark.parametrize("nvlinks", [0, 18])
-def test_conf_means_the_same_to_every_reader(comments: bool, nvlinks: int) -> None:
-    advice = advise(run(gpu_host("a", [hung(reason="x=1"), OFF], nvlink_links=nvlinks)))
-    text = nccl_conf(advice)
-    assert text.isascii()
-    assert "\r" not in text
-    assert text.endswith("\n")
-    assert all(row.startswith(("#", "NCCL_")) for row in text.splitlines())
-    wanted = {"NCCL_P2P_DISABLE": "1"} if nvlinks == 0 else {}
-    assert _read_conf(text, comments=comments) == wanted
-
-
-@pytest.mark.parametrize("hostile", HOSTILE)
-@pytest.mark.parametrize("render", [nccl_conf, nccl_env])
-def test_hostile_text_stays_a_comment(hostile: str, render) -> None:
-    advice = NcclAdvice((Setting("NCCL_P2P_DISABLE", "1", hostile),), hostile, (hostile, hostile))
-    rows = render(advice).splitlines()
-    settings = [row for row in rows if not row.startswith("# ")]
-    assert settings in (["NCCL_P2P_DISABLE=1"], ["export NCCL_P2P_DISABLE=1"])
-    assert all("=" not in row for row in rows if row.startswith("#"))
-    assert render(advice).isascii()
-
-
-def test_env_can_be_sourced() -> None:
-    text = nccl_env(advise(run(_pcie("a", hung(reason="$(exit 3)"), OFF))))
-    done = subprocess.run(
-        ["sh", "-euc", text + 'printf %s "$NCCL_P2P_DISABLE"'], capture_output=True, check=True
-    )
-    assert done.stdout == b"1"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("LD_PRELOAD", "1"),
-        ("NCCL_ALGO=x\nNCCL_A", "1"),
-        ("NCCL_ALGO", "a\nb"),
-        ("NCCL_ALGO", "a b"),
-        ("NCCL_ALGO", ""),
-    ],
-)
-@pytest.mark.parametrize("render", [nccl_conf, nccl_env])
-def test_what_the_file_cannot_carry_is_refused(name: str, value: str, render) -> None:
-    with pytest.raises(ValueError, match="not an NCCL setting"):
-        render(NcclAdvice((Setting(name, value, ""),), "", ()))

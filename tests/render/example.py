@@ -10,7 +10,7 @@ from rich.console import Console
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
 from hwcheck.recommend.actions import advise
-from hwcheck.recommend.nccl import nccl_conf
+from hwcheck.recommend.nccl_files import nccl_conf
 from hwcheck.recommend.records import Advice
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit

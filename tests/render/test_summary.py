@@ -11,7 +11,19 @@ def test_the_summary(shown: Judged) -> None:
     found = summary(*shown)
     assert found["outcome"] == "fail"
     assert found["exit_code"] == 1
-    assert found["coverage"] == {"measured": 35, "asked": 42, "not_applicable": 0}
+    coverage = found["coverage"]
+    gaps = coverage.pop("gaps")
+    assert coverage == {
+        "measured": 35,
+        "asked": 42,
+        "not_applicable": 0,
+        "percent": 83.3,
+        "required_percent": None,
+        "shortfall": "",
+    }
+    assert [gap["hosts"] for gap in gaps] == [("node04",)]
+    assert len(gaps[0]["checks"]) == 42 - 35
+    assert gaps[0]["applies"] is True
     assert found["hosts"] == {
         "total": 6,
         "fail": ["node03", "node05", "node06"],

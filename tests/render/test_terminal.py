@@ -32,7 +32,7 @@ def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
         "2. failed (certain) A power limit is set below what the board is made for, on node03",
         "Confirm with: nvidia-smi -q -d POWER",
         "1. inconclusive no whole answer on node04",
-        "NCCL: no setting for the whole cluster",
+        "NCCL: no setting for all of these hosts",
         "report.html",
     ):
         assert part in text

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hwcheck.recommend.nccl import advise
-from hwcheck.recommend.nccl_files import nccl_conf
-from hwcheck.results import HostRecord, read_run
+from hwcheck.judge.judge import judge
+from hwcheck.recommend.actions import advise
+from hwcheck.recommend.nccl_files import nccl_files
+from hwcheck.results import HostRecord, read_run, write_rendered
 from tests.factories import gpu_host, hung, leg, saved
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,8 @@ def write_run(out: Path, *records: HostRecord) -> Path:
     meta = json.loads((folder / "run.json").read_text())
     started = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder / "run.json").write_text(json.dumps(meta | {"started": started, "finished": started}))
-    (folder / "nccl.conf").write_text(nccl_conf(advise(read_run(folder))))
+    run = read_run(folder)
+    write_rendered(folder, nccl_files(advise(run, judge(run))))
     return folder
 
 
@@ -111,6 +113,21 @@ def test_a_run_that_cannot_be_relied_on_changes_nothing(
     assert refused.returncode != 0
     assert says in refused.stdout + refused.stderr
     assert not target.exists()
+
+
+def test_each_host_gets_the_settings_of_its_group(tmp_path: Path) -> None:
+    bridged = [hung(), leg("p2p_off", 5.0), leg("nvlink_only", 47.0)]
+    healthy = gpu_host("node03")
+    linked = gpu_host("node02", bridged, nvlink_links=4, gpu_name="NVIDIA A40")
+    run = write_run(tmp_path, host("node01"), linked, healthy)
+    target = tmp_path / "{{ inventory_hostname }}.conf"
+    applied = apply(run, target, "node01,node02")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert "NCCL_P2P_DISABLE=1" in (tmp_path / "node01.conf").read_text().splitlines()
+    assert "NCCL_P2P_LEVEL=NVL" in (tmp_path / "node02.conf").read_text().splitlines()
+    refused = apply(run, tmp_path / "x.conf", "node01,node03")
+    assert refused.returncode != 0
+    assert "it proves no setting for node03" in refused.stdout + refused.stderr
 
 
 def test_no_run_at_all_is_one_line(tmp_path: Path) -> None:

@@ -53,6 +53,22 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
             ["--hosts", "good.yml", "--engine", "nccl-tests"],
             "--engine nccl-tests: node01 has no hwcheck_nccl_tests_dir; name the",
         ),
+        (
+            ["--hosts", "good.yml", "--require-coverage", "101"],
+            "--require-coverage 101: it takes a percentage above 0 and up to 100",
+        ),
+        (
+            ["--hosts", "good.yml", "--require-coverage=some"],
+            "--require-coverage some: it takes a percentage",
+        ),
+        (
+            ["--hosts", "good.yml", "--prove", "--scope", "pairs"],
+            "--prove: it is about single nodes; add node to --scope",
+        ),
+        (
+            ["--hosts", "good.yml", "--prove", "--skip", "gate_proof"],
+            "--skip gate_proof: another flag asks for it; give one of them",
+        ),
         (["--hosts", "good.yml", "--forks", "0"], "--forks 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "--timeout", "soon"], "--timeout soon: it takes a whole number"),
         (["--hosts", "good.yml", "--duration", "long"], "--duration long: it takes seconds, or"),

@@ -3,7 +3,7 @@
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.tasks.selection import select
+from hwcheck.tasks.selection import ON_DEMAND, select
 from hwcheck.wire import COLLECTIVES
 
 KNOWN = ["all_reduce", "driver", "gpu_count"]
@@ -39,6 +39,16 @@ def test_collectives(
     only: str | None, skip: str | None, collectives: str | None, chosen: tuple[str, ...]
 ) -> None:
     assert select(ALL, only, skip, collectives) == chosen
+
+
+def test_what_is_on_demand_runs_where_it_is_asked_for_alone() -> None:
+    known = ["driver", "gate_proof"]
+    assert select(known, None, None) == ("driver",)
+    assert select(known, "gate_proof", None) == ("gate_proof",)
+    assert select(known, None, None, also=ON_DEMAND) == ("driver", "gate_proof")
+    assert select(known, "driver", None, also=ON_DEMAND) == ("driver", "gate_proof")
+    with pytest.raises(UsageError, match="--skip gate_proof: another flag asks for it"):
+        select(known, None, "gate_proof", also=ON_DEMAND)
 
 
 def test_a_longer_profile_times_all() -> None:

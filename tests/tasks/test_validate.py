@@ -16,7 +16,16 @@ from hwcheck.schema_check import schema_problem
 from tests.node.roots import Root
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
-FILES = {"run.json", "report.html", "report.md", "junit.xml", "nccl.conf", "nccl.env", "nodes"}
+FILES = {
+    "run.json",
+    "report.html",
+    "report.md",
+    "junit.xml",
+    "nccl.conf",
+    "nccl.env",
+    "nccl",
+    "nodes",
+}
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 
 

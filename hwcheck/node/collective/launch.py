@@ -7,17 +7,20 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
-from typing import Any, Callable, Dict, Iterator, Tuple
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterator, Tuple, Union
 
 from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.spec import LegPlan, Spec, plan
+from hwcheck.node.pairs.records import PairsRun
 from hwcheck.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
+Found = Union[Leg, PairsRun]
 END_LIMIT_S = 40.0  # beyond a turn's wall clock: stacks, kill, ranks that do not die
 
 
@@ -44,14 +47,25 @@ def run_legs(
     memory_available_bytes: int,
     progress: Callable[[str], None],
     legs: Tuple[LegPlan, ...],
-) -> Iterator[Leg]:
+    driver: Driver = nobody,
+) -> Iterator[Found]:
     """Time every collective among the request's checks under every leg; see ``drive``."""
     spec = plan(request, gpus, memory_available_bytes, legs)
-    if request.nccl_tests_dir:
-        from hwcheck.node.nccl_tests import engine  # here: most visits run no program of theirs
+    python = request.torch_python or sys.executable
+    if not request.nccl_tests_dir:
+        yield from drive(spec, python, payload, progress, driver=driver)
+        return
+    from hwcheck.node.nccl_tests import engine  # here: most visits run no program of theirs
 
-        return engine.run_legs(spec, request.nccl_tests_dir, payload, progress)
-    return drive(spec, request.torch_python or sys.executable, payload, progress)
+    if spec.pairs:
+        alone = replace(spec, collectives=())
+        try:
+            yield from drive(alone, python, payload, progress, driver=driver)
+        except CouldNotMeasure as error:  # nccl-tests need no torch
+            yield PairsRun(reason=str(error))
+    yield from engine.run_legs(
+        replace(spec, pairs=False), request.nccl_tests_dir, payload, progress, driver
+    )
 
 
 def drive(
@@ -60,16 +74,20 @@ def drive(
     payload: str,
     progress: Callable[[str], None],
     import_limit_s: float = torch_process.IMPORT_LIMIT_S,
-) -> Iterator[Leg]:
+    driver: Driver = nobody,
+) -> Iterator[Found]:
     """Time the collectives of ``spec`` under every leg; a leg comes when its last turn is over.
 
+    With ``spec.pairs`` the copies between GPUs come first.
+
     ``payload`` is the zip or folder that holds this package, ``python`` the interpreter that has
-    torch. Raises CouldNotMeasure when it has none, or when the launcher dies or stops answering.
+    torch; ``driver`` is asked after each leg that hung. Raises CouldNotMeasure when it has none, or
+    when the launcher dies or stops answering.
     """
     with Log() as log:
         process = _start(python, payload, spec, log)
         try:
-            yield from _legs(process, python, spec, progress, import_limit_s)
+            yield from _legs(process, python, spec, progress, import_limit_s, driver)
             if process.wait(END_LIMIT_S):
                 raise CouldNotMeasure(torch_process.death(process.returncode, python, log.tail()))
         finally:
@@ -83,7 +101,8 @@ def _legs(
     spec: Spec,
     progress: Callable[[str], None],
     import_limit_s: float,
-) -> Iterator[Leg]:
+    driver: Driver,
+) -> Iterator[Found]:
     clock = Clock(import_limit_s)
     for message in _messages(process, python, clock):
         kind = message["kind"]
@@ -93,15 +112,27 @@ def _legs(
         clock.allow(spec.budget_s + spec.grace_s + END_LIMIT_S)
         if kind == "progress":
             progress(message["text"])
+        elif kind == "driver":
+            _tell(process, driver())
         elif kind == "leg":
             yield Leg.from_dict(message["leg"])
+        elif kind == "pairs":
+            yield PairsRun.from_dict(message["pairs"])
 
 
 def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
-    with tempfile.TemporaryFile() as orders:
-        orders.write(spec.to_json().encode("ascii"))
-        orders.seek(0)
-        return torch_process.start(python, BOOT, payload, orders, log.fd)
+    process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
+    _tell(process, json.loads(spec.to_json()))
+    return process
+
+
+def _tell(process: subprocess.Popen[bytes], what: Any) -> None:
+    """Write one line of JSON to the launcher."""
+    assert process.stdin is not None
+    try:
+        os.write(process.stdin.fileno(), json.dumps(what).encode("ascii") + b"\n")
+    except BrokenPipeError:  # how it died is what its messages' end brings out
+        sys.stderr.write("the launcher is not there any more\n")
 
 
 def _messages(

@@ -1,16 +1,20 @@
 """The launcher process: imports torch once and forks the ranks of every leg from itself.
 
 Started by ``launch`` as ``python -c <boot> <payload> <pid of the payload process>``, under the
-interpreter that has torch. Orders come as JSON on stdin, messages leave as JSON lines on the
-stdout that it was started with; whatever else prints goes to stderr.
+interpreter that has torch. Orders come as a line of JSON on stdin, messages leave as such lines
+on the stdout that it was started with; whatever else prints goes to stderr. To the message
+``driver`` the next line on stdin is the answer (``hangs.Driver``).
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from functools import partial
 
 from hwcheck.node import parent_death, torch_process
+from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.spec import Spec
 from hwcheck.node.torch_process import Send
 
@@ -20,7 +24,7 @@ def main() -> None:
     parent_death.die_with(int(sys.argv[2]))
     started = time.monotonic()
     send, out = torch_process.sender()
-    spec = Spec.from_json(sys.stdin.read())
+    spec = Spec.from_json(sys.stdin.readline())
     problem = torch_problem(spec)
     if problem:
         send({"kind": "refused", "reason": problem})
@@ -30,11 +34,23 @@ def main() -> None:
 
 
 def run(spec: Spec, send: Send, started: float, out: int) -> None:
-    """Run the legs; torch is imported and no device touched yet."""
+    """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operation, serve
 
     chosen = [operation.load(name) for name in spec.collectives]
-    serve.serve(spec, chosen, send, time.monotonic() - started, [out])
+    import_s = time.monotonic() - started
+    hangs = Hangs(partial(_ask_driver, send))
+    if spec.pairs:
+        from hwcheck.node.pairs import serve as pairs
+
+        pairs.serve(spec, send, [out], hangs)
+    serve.serve(spec, chosen, send, import_s, [out], hangs)
+
+
+def _ask_driver(send: Send) -> str:
+    """Ask the payload, which has NVML: the driver may hang whoever asks it."""
+    send({"kind": "driver"})
+    return str(json.loads(sys.stdin.readline()))
 
 
 def torch_problem(spec: Spec) -> str:
@@ -43,6 +59,9 @@ def torch_problem(spec: Spec) -> str:
 
 
 def _lack(spec: Spec) -> str:
+    from hwcheck.node import torch_runtime
     from hwcheck.node.collective import runtime
 
-    return runtime.missing_cuda() if spec.gpus else ""
+    if not spec.gpus:
+        return ""
+    return runtime.missing_cuda() if spec.collectives else torch_runtime.missing_cuda()

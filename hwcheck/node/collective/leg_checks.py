@@ -22,6 +22,18 @@ METRICS: Tuple[Metric, ...] = (
         (Equal("done", "a healthy node ends every leg; NVIDIA/nccl#631, NVIDIA/nccl#257"),),
     ),
     Metric(
+        "driver_answers",
+        "",
+        "whether the driver answers within a bound after the leg hung and was killed",
+        (
+            Equal(
+                True,
+                "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
+                confidence="published",
+            ),
+        ),
+    ),
+    Metric(
         "wrong_elements",
         "elements",
         "elements that are not exactly what they must be, over all ranks and sizes",
@@ -39,7 +51,8 @@ REMEDY = Remedy(
     "broken NVLink or NVSwitch fabric, a driver that grants peer access which does not work",
     fix="read which leg failed and its log: fails in default but not in p2p_off is peer "
     "access; fails in p2p_off but not in net is shared memory (/dev/shm); fails in all is "
-    "the driver, the fabric or torch",
+    "the driver, the fabric or torch. Where driver_answers is false reboot the node first: "
+    "nvidia-smi hangs there too, and no process on its GPUs can be killed",
     command="nvidia-smi topo -m; nvidia-smi topo -p2p r; lspci -vvv | grep ACSCtl",
 )
 

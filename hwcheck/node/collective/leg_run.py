@@ -128,7 +128,7 @@ class LegRun:
             tail = ""
             segments = stacks.shared_segments(self._group)
             if state == "hang":
-                tail = stacks.tail_with_stacks(self._group, self._log)
+                tail = stacks.tail_with_stacks(self._group, self._log, bool(self._spec.gpus))
             stuck = self._group.kill()
             left_over = stacks.remove(segments)
             for rank in stuck:

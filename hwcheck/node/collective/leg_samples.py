@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.wire import Leg, Sample
+from hwcheck.wire import DRIVER_ANSWERS, Leg, Sample
 
 
 def leg_samples(leg: Leg) -> Iterator[Sample]:
@@ -15,6 +15,8 @@ def leg_samples(leg: Leg) -> Iterator[Sample]:
     subject = "leg " + leg.leg
     if leg.state not in ("not_run", "not_engaged"):
         yield Sample("leg_state", leg.state, "", subject)
+    if leg.driver:
+        yield Sample("driver_answers", leg.driver == DRIVER_ANSWERS, "", subject)
     if not leg.sizes:
         return
     wrong = sum(size.all_wrong for size in leg.sizes)

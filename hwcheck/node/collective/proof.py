@@ -10,7 +10,11 @@ from hwcheck.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
 FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM"]}
-WANTED: Mapping[str, List[str]] = {"net": ["NET", "COLLNET"], "p2p_sys": ["P2P"]}
+WANTED: Mapping[str, List[str]] = {
+    "net": ["NET", "COLLNET"],
+    "p2p_sys": ["P2P"],
+    "prove_transport": ["P2P", "SHM"],  # its environment allows neither, see gates
+}
 # Older versions tell what NCCL_P2P_DISABLE=1 comes to (NVIDIA/nccl, src/graph/paths.cc).
 ALSO_SAID_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
 MOST_KINDS = 20

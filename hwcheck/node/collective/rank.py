@@ -58,6 +58,7 @@ class Turn:
 def run_rank(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
     """Take turn after turn and send what came of each; the launcher puts the ranks together."""
     runtime.log_line_by_line()
+    runtime.record_flight(spec, rank)
     device = runtime.device(spec, rank)
     store = runtime.join(spec, rank, store_fd, spec.budget_s + spec.grace_s + STORE_PATIENCE_S)
     send({"kind": "joined", "library": device.library()})

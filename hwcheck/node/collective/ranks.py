@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from hwcheck.node import parent_death
 
 DUMP_SIGNAL = signal.SIGUSR2
+ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody who does not listen
 REASON_CHARACTERS = 300
 
 Send = Callable[[Dict[str, Any]], None]
@@ -134,6 +135,7 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
         os.dup2(source, target)
     faulthandler.enable(2)
     faulthandler.register(DUMP_SIGNAL, 2, all_threads=True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {ASK_SIGNAL})
     os.environ.clear()
     os.environ.update(env)
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Callable, List
 
 from hwcheck.node import torch_runtime
+from hwcheck.node.collective import flight
 from hwcheck.node.collective.spec import Spec
 from hwcheck.node.torch_runtime import dist, torch
 
@@ -87,6 +88,12 @@ class Cuda:
 def one_of(*names: str) -> Callable[..., Any]:
     """Return the first function of torch.distributed that this torch has: some were renamed."""
     return next(getattr(dist, name) for name in names if hasattr(dist, name))  # type: ignore[no-any-return]
+
+
+def record_flight(spec: Spec, rank: int) -> None:
+    """Let this rank tell what it enqueued last. Gloo's work ends on the host, as stacks show."""
+    if spec.gpus:
+        flight.listen(rank, torch_runtime.nccl_record())
 
 
 def log_line_by_line() -> None:

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
+from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.operation import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED, NOISE, Bounds, Turn
@@ -30,19 +31,20 @@ def serve(
     send: Send,
     import_s: float,
     close_fds: List[int],
+    hangs: Hangs,
 ) -> None:
     """Run every leg of ``spec``; ``close_fds`` are the launcher's own, which no rank may keep.
 
     Each collective goes through the legs in turn, up to the sizes that time and memory allow. Then
     the sizes at which legs are compared are timed again, once more in turn, so that what drifts
-    meanwhile does not decide.
+    meanwhile does not decide. ``hangs`` says which leg has no further turn.
     """
     left_s = max(spec.budget_s - import_s, spec.budget_s * LEAST_SHARE)
     with ExitStack() as stack:
         runs = {plan.name: LegRun(spec, plan, close_fds) for plan in spec.legs}
         for run in runs.values():
             stack.callback(run.end)
-        rounds = Rounds(spec, runs, send)
+        rounds = Rounds(spec, runs, send, hangs)
         units: List[List[Unit]] = []
         for chosen in operations:
             mine = [Unit(spec, chosen, plan) for plan in spec.legs]
@@ -59,10 +61,11 @@ def serve(
 class Rounds:
     """The turns of all legs."""
 
-    def __init__(self, spec: Spec, runs: Dict[str, LegRun], send: Send) -> None:
+    def __init__(self, spec: Spec, runs: Dict[str, LegRun], send: Send, hangs: Hangs) -> None:
         self._spec = spec
         self._runs = runs
         self._send = send
+        self._hangs = hangs
         self._notes = notes(spec)
         self._number = 0
         self._one_at_a_time = False
@@ -85,6 +88,10 @@ class Rounds:
             for unit in units:
                 share_s = first_s / to_go
                 to_go -= 1
+                refused = self._hangs.refuses(unit.plan.name)
+                if refused:
+                    unit.refuse(refused)
+                    continue
                 limit_s = share_s + self._spec.grace_s
                 bounds = Bounds(time.monotonic() + share_s, limit_s, largest, why)
                 took = self._turn(unit, bounds)
@@ -106,10 +113,12 @@ class Rounds:
         """Time again what is compared, as often as told and as the budget allows."""
         end = time.monotonic() + left_s
         for _ in range(self._spec.turns - 1):
-            units = [unit for unit in units if unit.goes_on]
-            if sum(unit.takes_s() for unit in units) * NOISE > end - time.monotonic():
+            going = [unit for unit in units if self._goes_on(unit)]
+            if sum(unit.takes_s() for unit in going) * NOISE > end - time.monotonic():
                 break
-            for unit in units:
+            for unit in going:
+                if not self._goes_on(unit):  # a turn of this round hung
+                    continue
                 limit_s = unit.takes_s() * NOISE + self._spec.grace_s
                 self._turn(unit, Bounds(0.0, limit_s, 0), unit.again)
                 if not unit.goes_on:
@@ -117,6 +126,9 @@ class Rounds:
         for unit in units:
             if unit.goes_on:
                 self.tell(unit)
+
+    def _goes_on(self, unit: Unit) -> bool:
+        return unit.goes_on and not self._hangs.refuses(unit.plan.name)
 
     def _turn(self, unit: Unit, bounds: Bounds, sizes: Tuple[int, ...] = ()) -> Taken:
         def on_size(timing: SizeTiming) -> None:
@@ -138,6 +150,8 @@ class Rounds:
             words = (unit.chosen.name, unit.plan.name, took.state)
             self._send({"kind": "progress", "text": "%s %s: %s" % words})
         unit.add(took)
+        if took.state == "hang":
+            unit.driver = self._hangs.add(unit.chosen.name, unit.plan.name)
         return took
 
     def _end_all(self) -> None:

@@ -16,7 +16,10 @@ SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
 # A leg starts from an environment without these: a value left in a profile or in an image would
 # make the leg something else than its name says. CUDA_VISIBLE_DEVICES goes because every GPU of
 # the node is measured.
-FOREIGN_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_DISTRIBUTED_", "CUDA_VISIBLE_DEVICES")
+FOREIGN_PREFIXES = (
+    *("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "TORCH_DISTRIBUTED_"),
+    "CUDA_VISIBLE_DEVICES",
+)
 
 # Set for every leg: what is recorded and where, not how data travels. PCI order makes rank n GPU n
 # of NVML.
@@ -29,6 +32,14 @@ COMMON_ENV = {
 # Nothing stands in for SYSTEM_CONF, which sets what is not set yet (NVIDIA/nccl,
 # src/misc/param.cc).
 NO_CONF = {"NCCL_CONF_FILE": "/dev/null"}
+
+# Torch's flight recorder (docs.pytorch.org, "Flight Recorder"): 64 collectives, under its new name
+# and its old one. Torch would dump it to files at its own time limit.
+RECORDER_ENV = {
+    "TORCH_FR_BUFFER_SIZE": "64",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "64",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+}
 
 # Several ranks on one GPU: NCCL refuses a GPU twice on one host, so each rank is a host of its own.
 ONE_GPU_ENV = {
@@ -49,6 +60,9 @@ class LegPlan:
     env: Mapping[str, str]
     absent: str = ""
 
+
+PAIRS = "gpu_pairs"
+"""The check that has every two GPUs copy to each other."""
 
 SITE = "site"
 """The leg that keeps the node's own NCCL environment."""
@@ -74,7 +88,8 @@ class Spec:
     ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs of all
     collectives together; a turn is killed ``grace_s`` after its share of it: that long may a
     healthy start take on top. ``turns``: how often the sizes that are compared are timed, as far
-    as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own.
+    as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With
+    ``pairs`` every two GPUs copy to each other before the legs, outside the budget.
     """
 
     collectives: Tuple[str, ...]
@@ -92,6 +107,7 @@ class Spec:
     turns: int = 3
     grace_s: float = 30.0
     one_gpu: bool = False
+    pairs: bool = False
 
     @property
     def backend(self) -> str:
@@ -129,6 +145,7 @@ def plan(
         warmups=timing.warmups,
         iterations=timing.iterations,
         dtype=timing.dtype,
+        pairs=PAIRS in request.checks and gpus > 1,
     )
 
 
@@ -140,7 +157,9 @@ def rank_environment(
     env.update(COMMON_ENV)
     if leg.name != SITE:
         env.update(NO_CONF)
-    if not spec.gpus:
+    if spec.gpus:
+        env.update(RECORDER_ENV)
+    else:
         env["GLOO_SOCKET_IFNAME"] = "lo"
     if spec.one_gpu:
         env.update(ONE_GPU_ENV, NCCL_HOSTID="hwcheck-%d" % rank)

@@ -1,4 +1,4 @@
-"""Before a hung leg is killed: where each rank is, and what it would leave behind."""
+"""Before a hung leg is killed: where each rank is, its last work, what it would leave behind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import List, Set
 
+from hwcheck.node.collective import flight
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log, last_lines
 from hwcheck.node.collective.ranks import DUMP_SIGNAL, RankGroup, RankProcess, wait_until
 
@@ -15,15 +16,18 @@ PATIENCE_S = 1.0
 SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's own name)
 
 
-def tail_with_stacks(group: RankGroup, log: Log) -> str:
+def tail_with_stacks(group: RankGroup, log: Log, recorded: bool = False) -> str:
     """Return the log's tail and every living rank's Python stack, at most 20,000 characters.
+
+    Where torch has ``recorded`` what the ranks did, their flight records stand before the stacks.
 
     Ranks are asked one after another, so that their stacks do not mix. One that is stuck in the
     kernel does not answer; it is waited for one second and noted.
     """
     before = log.size()
     stacks = [_stack(rank, log) for rank in group.alive()]
-    text = "".join(stacks)[: TAIL_CHARACTERS * 3 // 4]
+    text = flight.records(group, log, TAIL_CHARACTERS // 4) if recorded else ""
+    text = (text + "".join(stacks))[: TAIL_CHARACTERS * 3 // 4]
     return last_lines(log.read(0, before))[-(TAIL_CHARACTERS - len(text) - 1) :] + "\n" + text
 
 

@@ -18,7 +18,8 @@ from hwcheck.wire import Leg, SizeTiming, Value
 class Unit:
     """The turns of one collective under one leg.
 
-    ``largest`` is the largest size of its first turn, ``again`` the sizes to time again.
+    ``largest`` is the largest size of its first turn, ``again`` the sizes to time again,
+    ``driver`` what the driver did after a hang.
     """
 
     def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan) -> None:
@@ -26,6 +27,7 @@ class Unit:
         self.plan = plan
         self.factor = chosen.busbw_factor(spec.ranks)
         self.state = ""
+        self.driver = ""
         self.largest = 0
         self.again: Tuple[int, ...] = ()
         self._spec = spec
@@ -96,6 +98,7 @@ class Unit:
             duration_s=self._duration_s,
             dtype=spec.dtype,
             transport=self._transport,
+            driver=self.driver,
         )
 
     def _sizes(self) -> List[SizeTiming]:

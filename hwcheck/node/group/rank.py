@@ -38,6 +38,7 @@ class Large(pattern.Pattern):
 def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> None:
     """Run one rank and send what came of each size; the controller puts the hosts together."""
     rank, world = order.rank0 + index, order.world
+    runtime.record_flight(spec, rank)
     device = runtime.device(spec, order.devices[index])
     calls.begin(index)  # to meet is the first step: a rank that never does it is behind the others
     timeout_s = order.deadline_s + BEYOND_S

@@ -53,6 +53,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         budget_s=order.deadline_s,
         memory_available_bytes=setup["memory_bytes"],
     )
+    recorded = bool(spec.gpus)
     with Log() as log, RankGroup() as group, Calls(len(order.devices)) as calls:
         for index in range(len(order.devices)):
             body = _body(order, spec, index, calls)
@@ -61,7 +62,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         watch = Watch(group, 1.0, lambda _: None)
         state, reason = watch.until(start + order.deadline_s)
         places = [_place(rank, calls.of(index)) for index, rank in enumerate(group.ranks)]
-        tail, left_over = _end(order, state, group, log)
+        tail, left_over = _end(order, state, group, log, recorded)
     return {
         "id": order.id,
         "state": state,
@@ -100,10 +101,10 @@ def _place(rank: RankProcess, calls: int) -> Dict[str, Any]:
     return {"rank": rank.rank, "process": process, "calls": calls, "done": rank.done}
 
 
-def _end(order: Order, state: str, group: RankGroup, log: Log) -> Any:
+def _end(order: Order, state: str, group: RankGroup, log: Log, recorded: bool) -> Any:
     """End the ranks; return the tail of their log and a line for each thing that stays."""
     segments = stacks.shared_segments(group) if state != "done" else set()
-    tail = stacks.tail_with_stacks(group, log) if state == "hang" else ""
+    tail = stacks.tail_with_stacks(group, log, recorded) if state == "hang" else ""
     stuck = group.kill()
     left_over = stacks.remove(segments)
     left_over += ["rank %d (pid %d) does not die" % (rank.rank, rank.pid) for rank in stuck]

@@ -15,6 +15,7 @@ from typing import Callable, Iterator, List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.log import last_lines
 from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment, size_text
 from hwcheck.node.nccl_tests import json_form, process, text
@@ -47,13 +48,19 @@ class Bench:
         self._writes_json = "-J" in process.run([self.path, "-h"], env, payload, HELP_S).output
 
     def leg(
-        self, spec: Spec, plan: LegPlan, budget_s: float, largest: int, progress: Progress
+        self,
+        spec: Spec,
+        plan: LegPlan,
+        budget_s: float,
+        largest: int,
+        progress: Progress,
+        refused: str = "",
     ) -> Leg:
         """Time one leg; after ``budget_s`` it takes no larger size, ``spec.grace_s`` later it dies.
 
-        ``largest`` is the largest size in bytes.
+        ``largest`` is the largest size in bytes, ``refused`` why the leg is not run.
         """
-        lack = plan.absent or self.lack
+        lack = plan.absent or self.lack or refused
         if lack:
             return Leg(
                 self.collective,
@@ -140,20 +147,27 @@ class _Pace:
         return before is None or now + STEP_GROWTH * (now - before) <= self._end
 
 
-def run_legs(spec: Spec, folder: str, payload: str, progress: Progress) -> Iterator[Leg]:
+def run_legs(
+    spec: Spec, folder: str, payload: str, progress: Progress, driver: Driver = nobody
+) -> Iterator[Leg]:
     """Time the collectives of ``spec`` under every leg; a leg comes as soon as it ends.
 
-    ``folder`` is where nccl-tests' programs are. Raises CouldNotMeasure where there is no GPU.
+    ``folder`` is where nccl-tests' programs are; ``driver`` is asked after each leg that hung.
+    Raises CouldNotMeasure where there is no GPU.
     """
     if not spec.gpus:
         raise CouldNotMeasure("nccl-tests measures GPUs and this node has none: use --engine torch")
     left_s, to_go = spec.budget_s, len(spec.collectives) * len(spec.legs)
+    hangs = Hangs(driver)
     for collective in spec.collectives:
         bench = Bench(folder, collective, payload)
         largest, why = spec.max_bytes, ""
         for plan in spec.legs:
             share_s = left_s / to_go
-            leg = bench.leg(spec, plan, share_s, largest, progress)
+            refused = hangs.refuses(plan.name)
+            leg = bench.leg(spec, plan, share_s, largest, progress, refused)
+            if leg.state == "hang":
+                leg = replace(leg, driver=hangs.add(collective, plan.name))
             left_s, to_go = left_s - min(share_s, leg.duration_s), to_go - 1
             if why:
                 leg = replace(leg, notes=(*leg.notes, why))

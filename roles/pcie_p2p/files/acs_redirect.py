@@ -77,7 +77,7 @@ def clear(bridge, apply):
         if apply:
             stream.seek(offset)
             stream.write(struct.pack("<H", control & ~REDIRECT))
-        print("%s: 0x%04x -> 0x%04x" % (bridge, control, control & ~REDIRECT))
+        print(f"{bridge}: 0x{control:04x} -> 0x{control & ~REDIRECT:04x}")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The part of ``torch.cuda`` that the load uses, over a simulated GPU.
+"""The part of ``torch.cuda`` that the load and the copies between GPUs use, over simulated GPUs.
 
 A tensor on ``cuda:0`` has the shape it was asked for, and holds a corner of its elements only: what
 is computed is computed for real there, in the real format, so products have bits that can differ.
@@ -8,7 +8,8 @@ How long it takes is what the whole of it would take the GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -19,13 +20,20 @@ EDGE = 8
 INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
-class Tensor:
-    """Memory of the GPU, or pinned memory of the host."""
+_current = [0]
+"""The place of the GPU that work is queued on, where no tensor says it."""
 
-    def __init__(self, corner: Any, shape: Sequence[int], pinned: bool = False) -> None:
+
+class Tensor:
+    """Memory of a GPU, or pinned memory of the host."""
+
+    def __init__(
+        self, corner: Any, shape: Sequence[int], pinned: bool = False, place: int = 0
+    ) -> None:
         self.corner = corner
         self.shape = tuple(shape)
         self.pinned = pinned
+        self.place = place
         self.product_of: tuple[Tensor, ...] = ()
 
     @property
@@ -36,17 +44,35 @@ class Tensor:
         return int(self.corner.element_size())
 
     def like(self, corner: Any) -> Tensor:
-        return Tensor(corner, self.shape, self.pinned)
+        return Tensor(corner, self.shape, self.pinned, self.place)
+
+    @property
+    def gpu(self) -> simulated_gpu.Gpu:
+        return simulated_gpu.gpu(self.place)
 
     def copy_(self, other: Tensor, non_blocking: bool = False) -> Tensor:
-        gpu = simulated_gpu.gpu()
+        wrong = False
         if self.pinned:
-            gpu.transfer(self.size_bytes, "from_device_share")
+            other.gpu.transfer(self.size_bytes, "from_device_share")
         elif other.pinned:
-            gpu.transfer(self.size_bytes, "to_device_share")
+            self.gpu.transfer(self.size_bytes, "to_device_share")
+        elif self.place != other.place:
+            wrong = other.gpu.send(self.size_bytes, self.gpu)
         else:
-            gpu.copy(self.size_bytes)
+            self.gpu.copy(self.size_bytes)
         self.corner.copy_(other.corner)
+        if wrong:
+            self.corner[3] ^= 1
+        return self
+
+    def mul_(self, factor: int) -> Tensor:
+        self.gpu.copy(self.size_bytes)
+        self.corner.mul_(factor)
+        return self
+
+    def add_(self, summand: int) -> Tensor:
+        self.gpu.copy(self.size_bytes)
+        self.corner.add_(summand)
         return self
 
     def zero_(self) -> Tensor:
@@ -58,7 +84,8 @@ class Tensor:
 
     def __ne__(self, other: object) -> Any:
         assert isinstance(other, Tensor)
-        simulated_gpu.gpu().copy(self.size_bytes)
+        assert self.place == other.place
+        self.gpu.copy(self.size_bytes)
         return self.like(self.corner != other.corner)
 
     __hash__ = None  # type: ignore[assignment]
@@ -68,18 +95,18 @@ class Tensor:
         return self
 
     def any(self) -> Tensor:
-        return Tensor(self.corner.any(), ())
+        return Tensor(self.corner.any(), (), place=self.place)
 
     def sum(self, dim: int, dtype: Any) -> Tensor:
         rest = [edge for place, edge in enumerate(self.shape) if place != dim]
-        return Tensor(self.corner.sum(dim=dim, dtype=dtype), rest)
+        return Tensor(self.corner.sum(dim=dim, dtype=dtype), rest, place=self.place)
 
     def item(self) -> Any:
-        _wait()
+        _wait(self.place)
         return self.corner.item()
 
     def tolist(self) -> Any:
-        _wait()
+        _wait(self.place)
         return self.corner.tolist()
 
     def flip(self, torch: ModuleType) -> None:
@@ -92,12 +119,14 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
         self._at_s = 0.0
+        self._place = 0
 
     def record(self) -> None:
-        self._at_s = simulated_gpu.gpu().clock.done_s
+        self._place = _current[0]
+        self._at_s = simulated_gpu.gpu(self._place).clock.done_s
 
     def synchronize(self) -> None:
-        simulated_gpu.gpu().clock.wait(self._at_s)
+        simulated_gpu.gpu(self._place).clock.wait(self._at_s)
 
     def elapsed_time(self, end: Event) -> float:
         return (end._at_s - self._at_s) * 1e3
@@ -109,24 +138,52 @@ def install(torch: ModuleType) -> None:
     for name in ("empty", "zeros", "randn"):
         setattr(torch, name, _maker(getattr(torch, name)))
     torch.empty_like = _empty_like(torch.empty_like)
+    torch.arange = _arange(torch.arange)
     torch.mm = _mm(torch, torch.mm)
     torch.Generator = _generator(torch.Generator)
     torch.cuda.is_available = lambda: bool(simulated_gpu.visible())
     torch.cuda.device_count = lambda: len(simulated_gpu.visible())
-    torch.cuda.set_device = lambda device: simulated_gpu.gpu()
+    torch.cuda.set_device = _set_device
+    torch.cuda.device = _on
     torch.cuda.get_device_properties = _properties
-    torch.cuda.mem_get_info = lambda device=None: simulated_gpu.gpu().memory_bytes()
-    torch.cuda.synchronize = lambda device=None: _wait()
+    torch.cuda.mem_get_info = lambda device=None: _gpu(device).memory_bytes()
+    torch.cuda.synchronize = lambda device=None: _wait(_place(device))
+    torch.cuda.can_device_access_peer = lambda one, other: bool(_gpu(one).says["peer_access"])
     torch.cuda.Event = Event
 
 
-def _wait() -> None:
-    clock = simulated_gpu.gpu().clock
+def _place(device: object) -> int:
+    """Return the place of ``1``, ``cuda:1`` or ``cuda``; without any, the current one."""
+    if device is None or device == "cuda":
+        return _current[0]
+    return int(str(device).rpartition(":")[2])
+
+
+def _gpu(device: object) -> simulated_gpu.Gpu:
+    return simulated_gpu.gpu(_place(device))
+
+
+def _set_device(device: object) -> None:
+    _gpu(device)
+    _current[0] = _place(device)
+
+
+@contextmanager
+def _on(device: object) -> Iterator[None]:
+    before, _current[0] = _current[0], _place(device)
+    try:
+        yield
+    finally:
+        _current[0] = before
+
+
+def _wait(place: int) -> None:
+    clock = simulated_gpu.gpu(place).clock
     clock.wait(clock.done_s)
 
 
 def _properties(device: object) -> SimpleNamespace:
-    gpu = simulated_gpu.gpu()
+    gpu = _gpu(device)
     major, minor = gpu.capability
     processors = gpu.says["processors"]
     return SimpleNamespace(major=major, minor=minor, multi_processor_count=processors)
@@ -141,10 +198,20 @@ def _maker(real: Callable[..., Any]) -> Callable[..., Any]:
         pinned = how.pop("pin_memory", False)
         if not pinned and not _on_gpu(how.get("device")):
             return real(*size, **how)
-        how.pop("device", None)
+        place = _place(how.pop("device", None))
         shape = size[0] if isinstance(size[0], Sequence) else size
         corner = real([min(edge, EDGE) for edge in shape], **how)
-        return Tensor(corner, shape, pinned)
+        return Tensor(corner, shape, pinned, place)
+
+    return make
+
+
+def _arange(real: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*bounds: int, **how: Any) -> Any:
+        if not _on_gpu(how.get("device")):
+            return real(*bounds, **how)
+        (end,), place = bounds, _place(how.pop("device"))
+        return Tensor(real(min(end, EDGE), **how), (end,), place=place)
 
     return make
 
@@ -160,7 +227,7 @@ def _mm(torch: ModuleType, real: Callable[..., Any]) -> Callable[..., Any]:
     def multiply(left: Any, right: Any, *, out: Any = None) -> Any:
         if not isinstance(out, Tensor):
             return real(left, right, out=out)
-        wrong = simulated_gpu.gpu().multiply(2.0 * math.prod(left.shape) * right.shape[1])
+        wrong = out.gpu.multiply(2.0 * math.prod(left.shape) * right.shape[1])
         # The same product is the same again: it is worked out once, and after a wrong one.
         if [*map(id, out.product_of)] != [id(left), id(right)]:
             real(left.corner, right.corner, out=out.corner)

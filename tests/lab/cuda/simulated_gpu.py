@@ -1,4 +1,4 @@
-"""A GPU that is only simulated: how long its work takes, and what NVML is to see of it.
+"""GPUs that are only simulated: how long their work takes, and what NVML is to see of it.
 
 ``HWLAB_CUDA`` names a file with what each GPU can do (``tests/lab/loads.py``); the rest, such as
 its clock, its memory and its link, is what NVML says.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import sys
 import time
 from functools import cache
@@ -55,12 +56,13 @@ class Clock:
 
 
 class Gpu:
-    """The one that this process sees."""
+    """One that this process sees."""
 
     def __init__(self, handle: Any, says: dict[str, Any]) -> None:
         self.clock = Clock()
         self.says = says
         self.products = 0
+        self.copies = 0
         self._handle = handle
         self._index = nvml().nvmlDeviceGetIndex(handle)
         self._work_s = self._since_s = self._until_s = self._asked_s = 0.0
@@ -99,6 +101,21 @@ class Gpu:
         lane = GIGATRANSFERS[generation] / 8 * CODING.get(generation, BLOCK_CODING)
         self.clock.done_s += size_bytes / (lane * lanes * self.says[share] * 1e9)
 
+    def send(self, size_bytes: int, other: Gpu) -> bool:
+        """Queue a copy to another GPU; return whether it arrives wrong, or never return."""
+        fault = self.says["peer_faults"].get(str(other.index), {})
+        if fault.get("hang"):
+            signal.pause()
+        self.clock.done_s += size_bytes / (fault.get("gbps", self.says["peer_gbps"]) * 1e9)
+        self.copies += 1
+        every = fault.get("flip_every", 0)
+        return bool(every) and self.copies % every == 0
+
+    @property
+    def index(self) -> int:
+        """NVML's index."""
+        return int(self._index)
+
     def _sm_mhz(self) -> int:
         """Return the clock that NVML shows, which heat and power may hold down."""
         if not self._mhz or self.clock.done_s - self._asked_s > CLOCK_EVERY_S:
@@ -131,11 +148,11 @@ def visible() -> list[str]:
 
 
 @cache
-def gpu() -> Gpu:
-    """Return the first of them. Raises RuntimeError as torch does where there is none."""
+def gpu(place: int) -> Gpu:
+    """Return one of them. Raises RuntimeError as torch does where there is none."""
     if not visible():
         raise RuntimeError("No CUDA GPUs are available")
-    handle = nvml().nvmlDeviceGetHandleByUUID(visible()[0])
+    handle = nvml().nvmlDeviceGetHandleByUUID(visible()[place])
     facts = json.loads(Path(os.environ["HWLAB_CUDA"]).read_text("utf-8"))
     return Gpu(handle, facts[nvml().nvmlDeviceGetIndex(handle)])
 

@@ -43,7 +43,7 @@ def test_case(file: Path) -> None:
 def prove(check: Check, case: Mapping[str, Any]) -> None:
     """Hold what a check makes of a case's node against what the case says."""
     node = FakeNode(case["node"], case["expect_inventory"])
-    result = run_check(check, node, node.busy)
+    result = run_check(check, node)
     assert schema_problem(to_dict(result), "result") == ""
     assert result.state == case["result"]["state"], result.reason
     assert case["result"].get("reason_contains", "") in result.reason

@@ -39,7 +39,7 @@ BOARD = {
         "memory_default_mhz": 2619,
     },
 }
-OF_LOAD = {name: check for name, check in checks.load().items() if check.load and not check.legs}
+OF_LOAD = {name: check for name, check in checks.load().items() if check.load and check.per_gpu}
 TIMES = [round(-3 + 0.2 * step, 1) for step in range(166)]
 
 Gpu = dict[str, dict[str, Any]]
@@ -109,7 +109,7 @@ def found(spoil: Callable[[list[Gpu]], dict[str, Any] | None], seed: int = 0) ->
     return {
         f"{name} {finding.subject}"
         for name, check in OF_LOAD.items()
-        for finding in judge_result("n", check, run_check(check, node, node.busy), known)
+        for finding in judge_result("n", check, run_check(check, node), known)
         if finding.outcome != "pass"
     }
 

@@ -32,7 +32,7 @@ LEGEND = ["X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#"]
 def measured(case: str) -> Topology:
     says = json.loads((CASES / f"{case}.json").read_text("utf-8"))["node"]
     node = FakeNode(says)
-    topology = topology_of(run_check(checks.load()["topology"], node, node.busy).samples)
+    topology = topology_of(run_check(checks.load()["topology"], node).samples)
     assert topology is not None
     return topology
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
+from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.schema_check import schema_problem
 from hwcheck.wire import CheckResult, Leg, Request, to_dict
 from tests.node.collective import faulty
@@ -121,6 +122,72 @@ def test_nothing_is_left_of_a_payload_that_was_killed(
         assert len(marked()) == 4  # payload, launcher, two ranks
         process.send_signal(signal.SIGKILL)
     assert gone(marked)
+
+
+@pytest.mark.parametrize(
+    ("problem", "states"),
+    [
+        ("", {"all_reduce": ["hang", "done"], "broadcast": ["not_run", "done"]}),
+        ("gpu1: GPU is lost", {"all_reduce": ["hang", "not_run"], "broadcast": ["not_run"] * 2}),
+    ],
+)
+def test_after_a_hang_the_payload_says_whether_the_driver_answers(
+    monkeypatch: pytest.MonkeyPatch,
+    payload: str,
+    small: Small,
+    problem: str,
+    states: dict[str, list[str]],
+) -> None:
+    monkeypatch.setattr(launch, "BOOT", faulty.boot())
+    asked: list[str] = []
+
+    def driver() -> str:
+        asked.append(problem)
+        return problem
+
+    plans = (LegPlan("hang", {"FAULT": "hang"}), LegPlan("after", {}))
+    orders = small(*plans, collectives=tuple(states), budget_s=6.0, grace_s=0.5)
+    legs = list(launch.drive(orders, sys.executable, payload, lambda text: None, driver=driver))
+    assert {
+        name: [leg.state for leg in legs if leg.collective == name] for name in states
+    } == states
+    assert asked == [problem]
+    assert [leg.driver for leg in legs if leg.state == "hang"] == [problem or "answers"]
+
+
+def test_beside_nccl_tests_the_copies_are_torchs(
+    monkeypatch: pytest.MonkeyPatch, payload: str
+) -> None:
+    from hwcheck.node.nccl_tests import engine
+
+    orders: list[Spec] = []
+    leg = Leg("all_reduce", "default", "nccl", 2, "done")
+    copies = PairsRun((PairCopy(0, 1, True, 20.0),))
+
+    def drive(spec: Spec, *_: object, **__: object) -> Iterator[PairsRun]:
+        orders.append(spec)
+        yield copies
+
+    def run_legs(spec: Spec, *_: object) -> Iterator[Leg]:
+        orders.append(spec)
+        yield leg
+
+    monkeypatch.setattr(launch, "drive", drive)
+    monkeypatch.setattr(engine, "run_legs", run_legs)
+    request = Request("t", ("gpu_pairs", "all_reduce"), nccl_tests_dir="/opt/nccl-tests")
+    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, LEGS))
+    assert found == [copies, leg]
+    assert [(each.collectives, each.pairs) for each in orders] == [
+        ((), True),
+        (("all_reduce",), False),
+    ]
+
+    def without_torch(spec: Spec, *_: object, **__: object) -> Iterator[PairsRun]:
+        raise CouldNotMeasure("no torch")
+
+    monkeypatch.setattr(launch, "drive", without_torch)
+    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, LEGS))
+    assert found == [PairsRun(reason="no torch"), leg]
 
 
 def test_a_consumer_that_stops_ends_the_launcher(

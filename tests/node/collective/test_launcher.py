@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hwcheck.node.collective import launcher
 from hwcheck.node.collective.spec import Spec
 
 runtime = pytest.importorskip("hwcheck.node.collective.runtime")
+torch_runtime = pytest.importorskip("hwcheck.node.torch_runtime")
 
 
 def spec(**changes: Any) -> Spec:
@@ -20,6 +22,14 @@ def spec(**changes: Any) -> Spec:
 
 def test_torch_without_cuda_is_no_problem_on_the_cpu() -> None:
     assert launcher.torch_problem(spec()) == ""
+
+
+def test_copies_between_gpus_need_no_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "missing_cuda", lambda: "torch 2 has no NCCL")
+    monkeypatch.setattr(torch_runtime, "missing_cuda", lambda: "")
+    orders = spec(gpus=2, pairs=True)
+    assert launcher.torch_problem(orders).startswith("torch 2 has no NCCL")
+    assert launcher.torch_problem(replace(orders, collectives=())) == ""
 
 
 def test_gpus_need_a_torch_with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_they_load_the_node_and_need_the_usual_legs(name: str) -> None:
 
 def test_every_sample_of_a_leg_is_a_metric() -> None:
     samples = [sample.metric for sample in leg_samples(leg())]
-    assert {metric.name for metric in METRICS} == {*samples, "pass_spread"}
+    assert {metric.name for metric in METRICS} == {*samples, "pass_spread", "driver_answers"}
 
 
 def test_the_words_of_no_two_are_the_same() -> None:

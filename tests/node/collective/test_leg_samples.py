@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from hwcheck.node.collective.leg_samples import leg_samples
 from tests.factories import hung, leg, wrong
 
@@ -29,6 +31,11 @@ def test_wrong_elements_of_every_size_count() -> None:
 def test_a_leg_that_did_not_end_has_no_bandwidth() -> None:
     assert given(hung()) == {"leg_state": "hang"}
     assert "busbw_gbps" not in given(hung(sizes=leg().sizes))
+
+
+@pytest.mark.parametrize(("driver", "answers"), [("answers", True), ("gpu1: GPU is lost", False)])
+def test_what_the_driver_did_after_a_hang_is_judged(driver: str, answers: bool) -> None:
+    assert given(hung(driver=driver)) == {"leg_state": "hang", "driver_answers": answers}
 
 
 def test_a_leg_that_was_not_run_has_no_state_to_judge() -> None:

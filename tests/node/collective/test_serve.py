@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from hwcheck.node.collective import serve
+from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operation import load
 from hwcheck.node.collective.rank import Turn
@@ -245,7 +246,9 @@ class Ranks:
             self.ranks.there.discard(self.plan.name)
 
 
-def served(ranks: Ranks, monkeypatch: pytest.MonkeyPatch, **changes: object) -> list[Leg]:
+def served(
+    ranks: Ranks, monkeypatch: pytest.MonkeyPatch, driver: Driver = nobody, **changes: object
+) -> list[Leg]:
     monkeypatch.setattr(serve, "LegRun", ranks.of)
     orders = {"max_bytes": 64 * MIB, "turns": 3, **changes}
     spec = Spec(("all_reduce", "alltoall"), 2, 0, 45.0, 1 << 34, **orders)  # type: ignore[arg-type]
@@ -257,7 +260,7 @@ def served(ranks: Ranks, monkeypatch: pytest.MonkeyPatch, **changes: object) -> 
         else:
             ranks.told.append(message["text"])
 
-    serve.serve(spec, [load(name) for name in spec.collectives], send, 0.0, [])
+    serve.serve(spec, [load(name) for name in spec.collectives], send, 0.0, [], Hangs(driver))
     return said
 
 
@@ -293,15 +296,48 @@ def test_a_leg_that_hangs_once_takes_no_further_turn(monkeypatch: pytest.MonkeyP
     ranks = Ranks(hangs_in=(("p2p_off", 2), ("net", 1)))
     found = served(ranks, monkeypatch)
     states = {(leg.collective, leg.leg): leg.state for leg in found}
-    assert {leg for (_, leg), state in states.items() if state == "hang"} == {"p2p_off", "net"}
-    assert ranks.told == [
-        "all_reduce net: hang",
-        "alltoall net: hang",
-        "all_reduce p2p_off: hang",
-        "alltoall p2p_off: hang",
-    ]
+    assert states == {
+        ("all_reduce", "default"): "done",
+        ("all_reduce", "p2p_off"): "hang",
+        ("all_reduce", "net"): "hang",
+        ("alltoall", "default"): "done",
+        ("alltoall", "p2p_off"): "done",
+        ("alltoall", "net"): "not_run",
+    }
+    assert ranks.told == ["all_reduce net: hang", "all_reduce p2p_off: hang"]
     taken = [leg for name, leg, _ in ranks.turns if name == "alltoall"]
-    assert [taken.count(plan.name) for plan in LEGS] == [3, 2, 1]
+    assert [taken.count(plan.name) for plan in LEGS] == [3, 1, 0]
+    (untried,) = [leg for leg in found if leg.state == "not_run"]
+    assert untried.reason == "leg net hung in all_reduce: not tried again in this visit"
+    assert {leg.driver for leg in found if leg.state == "hang"} == {"answers"}
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_once_the_driver_is_gone_nothing_more_is_run(
+    monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    asked: list[int] = []
+
+    def driver() -> str:
+        asked.append(len(ranks.turns))
+        return "the driver does not answer (NVML did not answer within 10 s)"
+
+    ranks = Ranks(hangs_in=(("p2p_off", nth),))
+    found = served(ranks, monkeypatch, driver)
+    states = [leg.state for leg in sorted(found, key=lambda leg: leg.collective)]
+    later = ["not_run"] * 4 if nth == 1 else ["done"] * 4
+    assert sorted(states) == sorted(["done", "hang", *later])
+    assert len(found) == 6
+    assert asked == [len(ranks.turns)] == [2 if nth == 1 else 8]
+    (hung,) = [leg for leg in found if leg.state == "hang"]
+    assert (hung.collective, hung.driver) == (
+        "all_reduce",
+        "the driver does not answer (NVML did not answer within 10 s)",
+    )
+    for leg in found:
+        assert leg.state != "not_run" or leg.reason == (
+            f"after leg p2p_off of all_reduce was killed, {hung.driver}: reboot the node"
+        )
 
 
 def test_where_a_gpu_takes_one_process_legs_come_one_after_another(

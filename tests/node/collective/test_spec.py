@@ -8,6 +8,8 @@ OUTSIDE = {
     "NCCL_P2P_DISABLE": "1",
     "NCCL_SOCKET_IFNAME": "eth9",
     "TORCH_NCCL_BLOCKING_WAIT": "1",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+    "TORCH_FR_DUMP_TEMP_FILE": "outside",
     "GLOO_SOCKET_IFNAME": "eth9",
     "CUDA_VISIBLE_DEVICES": "3",
 }
@@ -57,6 +59,15 @@ def test_gloo_stays_on_the_loopback_interface() -> None:
     assert env["GLOO_SOCKET_IFNAME"] == "lo"
 
 
+def test_torch_records_what_nccl_does_and_writes_no_file_of_it() -> None:
+    env = rank_environment(spec(), leg("default"), 0, OUTSIDE)
+    assert int(env["TORCH_FR_BUFFER_SIZE"]) == int(env["TORCH_NCCL_TRACE_BUFFER_SIZE"]) > 0
+    assert env["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "0"
+    assert "TORCH_FR_DUMP_TEMP_FILE" not in env
+    on_gloo = rank_environment(spec(gpus=0), leg("default"), 0, OUTSIDE)
+    assert not [name for name in on_gloo if name.startswith("TORCH_")]
+
+
 def test_ranks_on_one_gpu_are_hosts_of_their_own_and_stay_on_loopback() -> None:
     orders = spec(gpus=1, one_gpu=True)
     first, second = (rank_environment(orders, leg("default"), rank, {}) for rank in (0, 1))
@@ -76,8 +87,26 @@ def test_the_plan_has_two_cpu_ranks_where_there_is_no_gpu() -> None:
     assert (orders.ranks, orders.backend) == (2, "gloo")
 
 
+@pytest.mark.parametrize(
+    ("checks", "gpus", "pairs"),
+    [
+        (("gpu_pairs",), 2, True),
+        (("gpu_pairs", "all_reduce"), 8, True),
+        (("gpu_pairs",), 1, False),
+        (("gpu_pairs",), 0, False),
+        (("all_reduce",), 8, False),
+    ],
+)
+def test_gpus_copy_where_it_was_asked_for_and_there_are_two(
+    checks: tuple[str, ...], gpus: int, pairs: bool
+) -> None:
+    orders = plan(Request("t", checks), gpus, 10)
+    assert orders.pairs == pairs
+    assert orders.collectives == tuple(name for name in checks if name != "gpu_pairs")
+
+
 def test_orders_survive_the_way_to_the_launcher() -> None:
-    orders = spec(one_gpu=True, max_bytes=7, legs=(LegPlan("x", {"A": "b"}),))
+    orders = spec(one_gpu=True, pairs=True, max_bytes=7, legs=(LegPlan("x", {"A": "b"}),))
     assert Spec.from_json(orders.to_json()) == orders
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.visit import Collectives
+from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.wire import Leg
 
 
@@ -36,6 +37,26 @@ def test_what_breaks_is_said_to_each_after_what_there_was() -> None:
         assert [next(legs) for _ in range(there)] == [leg("all_reduce")] * there
         with pytest.raises(CouldNotMeasure, match="the launcher died"):
             next(legs)
+
+
+def test_the_copies_between_gpus_are_answered_beside_the_legs() -> None:
+    run = PairsRun((PairCopy(0, 1, True, 20.0),))
+    found = Collectives()
+    found.take(iter([run, leg("all_reduce")]))
+    assert (found.pairs(), found.started) == (run, True)
+    assert list(found.legs("all_reduce")) == [leg("all_reduce")]
+
+
+def test_copies_that_were_not_made_say_why() -> None:
+    def run() -> Iterator[Leg]:
+        yield from ()
+        raise CouldNotMeasure("no torch")
+
+    for answer, reason in ((run(), "no torch"), (iter(()), "no pair of GPUs was asked to copy")):
+        found = Collectives()
+        found.take(answer)
+        with pytest.raises(CouldNotMeasure, match=reason):
+            found.pairs()
 
 
 def test_legs_that_were_not_run_load_nothing() -> None:

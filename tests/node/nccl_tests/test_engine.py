@@ -161,6 +161,24 @@ def test_the_other_legs_still_run_after_a_hang(folder):
     legs, _ = run(install(folder, default={"hang_at": "start"}), budget_s=3.0, grace_s=0.5)
     assert [leg.state for leg in legs] == ["hang", "done", "done"]
     assert "NCCL INFO" in legs[0].log_tail
+    assert legs[0].driver == "answers"
+
+
+def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder):
+    install(folder, default={"hang_at": "start"})
+    orders = spec(collectives=("all_reduce", "alltoall"), budget_s=3.0, grace_s=0.5)
+    for problem, states in (
+        ("", ["hang", "done", "done", "not_run", "done", "done"]),
+        ("gpu1: GPU is lost", ["hang", *["not_run"] * 5]),
+    ):
+        arguments = (orders, str(folder), PAYLOAD, lambda text: None, lambda said=problem: said)
+        legs = list(engine.run_legs(*arguments))
+        assert [leg.state for leg in legs] == states
+        assert legs[0].driver == (problem or "answers")
+        said = problem and f"after leg default of all_reduce was killed, {problem}: reboot the node"
+        assert legs[3].reason == (
+            said or "leg default hung in all_reduce: not tried again in this visit"
+        )
 
 
 def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):

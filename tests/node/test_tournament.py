@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from hwcheck.group.tournament import rounds
+from hwcheck.node.tournament import rounds
 from tests.group.planted import names
 
 

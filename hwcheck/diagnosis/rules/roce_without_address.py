@@ -1,0 +1,20 @@
+"""A RoCE port has no IP address."""
+
+from __future__ import annotations
+
+from hwcheck.diagnosis.case import Case, sign
+from hwcheck.diagnosis.records import Sign
+from hwcheck.diagnosis.rule import rule
+
+
+@rule(
+    title="A RoCE port has no address that can be routed",
+    follows="NCCL takes a link-local address or RoCE v1 there: it works between two ports "
+    "of a switch and hangs or fails beyond",
+    fix="give the network interface of the port its IP address, and see that RoCE v2 is on",
+    confirm="show_gids; rdma link; ip -br address",
+    source="NCCL User Guide, NCCL_IB_GID_INDEX and NCCL_IB_ROCE_VERSION_NUM",
+)
+def roce_without_address(case: Case) -> Sign | None:
+    """Look for it. The reading says it itself."""
+    return sign("certain", case.bad("roce_gids", "routable_gids"))

@@ -1,0 +1,148 @@
+"""Every GPU copies to every other whole, and as fast as pairs with the same way between them."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Dict, Iterator, List, Tuple
+
+from hwcheck.limits import AtLeast, Equal
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.interconnect import Interconnect
+from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.wire import DRIVER_ANSWERS, Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "p2p_state",
+            "",
+            "done, or hang: the copy stood still and its process was killed",
+            (
+                Equal(
+                    "done",
+                    "a healthy pair ends every copy; hangs of single pairs: NVIDIA/nccl#606, "
+                    "NVIDIA/nccl-tests#117",
+                ),
+            ),
+            required=True,
+        ),
+        Metric("p2p_access", "", "whether the driver grants the first GPU the second's memory"),
+        Metric(
+            "p2p_wrong_elements",
+            "elements",
+            "32-bit integers that did not arrive as they were sent, worked out on the far side",
+            (
+                Equal(
+                    0,
+                    "a copy is exact; one that is granted, ends well and is not whole: "
+                    "NVIDIA/open-gpu-kernel-modules#1257",
+                ),
+            ),
+            required=True,
+        ),
+        Metric("p2p_copy_gbps", "GB/s", "the best copy to the second GPU, nothing else under way"),
+        Metric(
+            "p2p_percent_of_alike",
+            "%",
+            "that copy, in % of the median of the pairs with the same way between them",
+            (
+                AtLeast(
+                    "derived: pairs with the same way have the same links; access control on a "
+                    "switch halves it (local-inference-lab/rtx6kpro), a lost NVLink of 4 takes a "
+                    "quarter, a narrower PCIe link half",
+                    warn=80,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric("p2p_concurrent_gbps", "GB/s", "the same while disjoint pairs of all GPUs copy"),
+        Metric(
+            "driver_answers",
+            "",
+            "whether the driver answers within a bound after a copy stood still",
+            (
+                Equal(
+                    True,
+                    "a driver that hangs with a GPU hangs until a reboot; NVIDIA/nccl-tests#117",
+                    confidence="published",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="peer access that is granted and does not work: PCIe ACS or an IOMMU that redirects "
+        "it, a driver that offers it on boards without it, a broken NVLink",
+        fix="for wrong data or a hang: turn ACS redirection and IOMMU translation off, or update "
+        "the driver, and until then keep NCCL off PCIe peer access; for a slow pair: look at the "
+        "links and switches on its way. Where driver_answers is false reboot the node first: "
+        "nvidia-smi hangs there too",
+        command="nvidia-smi topo -m; nvidia-smi topo -p2p r; lspci -vvv | grep ACSCtl",
+    ),
+    load=True,
+    optional="a second GPU, none of them with MIG",
+)
+def gpu_pairs(node: Node) -> Iterator[Sample]:
+    """Copy from each GPU of the node to each other one, and look at what arrives.
+
+    A collective hides which two GPUs are to blame, and one over shared memory does not touch the
+    way between them at all. Each ordered pair copies alone, then disjoint pairs of all GPUs at
+    once, in the rounds of a tournament: a switch may carry one pair and collapse under several.
+    Where the driver grants peer access the copies go straight, otherwise through the host, and
+    they must be whole either way. Wrong data with access granted is evidence against P2P.
+    """
+    if len(node.gpus()) < 2:
+        raise NotApplicable("one GPU has nobody to copy to")
+    run = node.pairs()
+    for pair in run.hung:
+        yield Sample("p2p_state", "hang", "", pair)
+    if run.driver:
+        yield Sample("driver_answers", run.driver == DRIVER_ANSWERS)
+    ways = _ways(node) if run.copies else {}
+    for copy in run.copies:
+        yield from _pair(run, copy, _alike(copy, run.copies, ways))
+    if run.reason:
+        raise CouldNotMeasure(run.reason)
+
+
+def _pair(run: PairsRun, copy: PairCopy, alike: List[float]) -> Iterator[Sample]:
+    subject = copy.subject
+    if subject not in run.hung:
+        yield Sample("p2p_state", "done", "", subject)
+    yield Sample("p2p_access", copy.access, "", subject)
+    yield Sample("p2p_wrong_elements", copy.wrong, "elements", subject)
+    if copy.gbps is not None:
+        yield Sample("p2p_copy_gbps", round(copy.gbps, 3), "GB/s", subject)
+        if alike:
+            share = 100.0 * copy.gbps / median(alike)
+            yield Sample("p2p_percent_of_alike", round(share, 1), "%", subject)
+    if copy.together_gbps is not None:
+        yield Sample("p2p_concurrent_gbps", round(copy.together_gbps, 3), "GB/s", subject)
+
+
+def _ways(node: Node) -> Dict[Tuple[int, int], str]:
+    """Return the way between every two GPUs; a pair that cannot be placed has none."""
+    found = Interconnect(node)
+    ways = {}
+    for one, other in found.pairs():
+        try:
+            way = found.path(one, other)
+        except CouldNotMeasure:  # ``topology`` says why; here the pair has nothing to be like
+            continue
+        ways[one.number, other.number] = ways[other.number, one.number] = way
+    return ways
+
+
+def _alike(
+    copy: PairCopy, copies: Tuple[PairCopy, ...], ways: Dict[Tuple[int, int], str]
+) -> List[float]:
+    """Return the figures of the other pairs with the same way between them."""
+    way = ways.get((copy.one, copy.other))
+    return [
+        each.gbps
+        for each in copies
+        if each is not copy
+        and each.gbps
+        and way is not None
+        and (ways.get((each.one, each.other)), each.access) == (way, copy.access)
+    ]

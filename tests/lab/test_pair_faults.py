@@ -1,0 +1,118 @@
+"""Two GPUs that cannot talk to each other are found, and named; pairs that can are silent.
+
+The payload runs as on a node, under an interpreter whose CUDA is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from hwcheck import payload
+from hwcheck.judge.records import Finding, worst
+from hwcheck.node.collective.spec import PAIRS
+from hwcheck.wire import CheckResult
+from tests.lab import loads
+from tests.lab.load_runs import answer, judged
+from tests.lab.loads import LoadedNode
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def faulty(name: str, doc: str, **faults: Mapping[str, Mapping[str, Any]]) -> LoadedNode:
+    """Return a node on which copies from some GPUs (``gpu2``) to some others go wrong."""
+    node = loads.load(name)
+    gpus = [
+        {**says, "peer_faults": faults.get(f"gpu{place}", {})}
+        for place, says in enumerate(node.gpus)
+    ]
+    return replace(node, name=f"{name} {doc}", gpus=tuple(gpus))
+
+
+HEALTHY = [loads.load("h100x8"), loads.load("rtx4090x4")]
+FAULTY = {
+    "corrupts": faulty("h100x8", "corrupts", gpu2={"5": {"flip_every": 1}}),
+    "slow": faulty("h100x8", "slow", gpu1={"6": {"gbps": 180}}),
+    "slow_through_the_host": faulty("rtx4090x4", "slow", gpu3={"0": {"gbps": 9}}),
+}
+FINDS = {
+    "corrupts": {"p2p_wrong_elements gpu2-gpu5": "fail"},
+    "slow": {"p2p_percent_of_alike gpu1-gpu6": "warn"},
+    "slow_through_the_host": {"p2p_percent_of_alike gpu3-gpu0": "warn"},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    result: CheckResult
+    findings: tuple[Finding, ...]
+    evidence: str
+
+    def complaints(self) -> dict[str, str]:
+        return {
+            f"{each.metric} {each.subject}": worst([each.outcome])
+            for each in self.findings
+            if each.outcome != "pass"
+        }
+
+    def values(self, metric: str) -> dict[str, Any]:
+        return {s.subject: s.value for s in self.result.samples if s.metric == metric}
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Row]:
+    with TemporaryDirectory(prefix="hwlab-") as name:
+        folder = Path(name)
+        zipped = folder / "payload.pyz"
+        zipped.write_bytes(payload.build().data)
+
+        def run(node: LoadedNode) -> Row:
+            own = folder / node.name.replace(" ", ".")
+            report, _ = answer(node, own, zipped, (PAIRS,))
+            findings, actions = judged(node, report, (PAIRS,))
+            said = " ".join(" ".join(action.evidence) for action in actions)
+            return Row(report.results[0], findings, said)
+
+        nodes = [*HEALTHY, *FAULTY.values()]
+        with ThreadPoolExecutor(len(nodes)) as pool:
+            return {node.name: row for node, row in zip(nodes, pool.map(run, nodes), strict=True)}
+
+
+@pytest.mark.parametrize("node", HEALTHY, ids=lambda node: node.name)
+def test_on_a_healthy_node_every_pair_is_whole_and_alike(
+    node: LoadedNode, rows: dict[str, Row]
+) -> None:
+    row, count = rows[node.name], len(node.gpus)
+    assert (row.result.state, row.result.reason) == ("done", "")
+    assert row.complaints() == {}
+    assert set(row.values("p2p_wrong_elements").values()) == {0}
+    assert set(row.values("p2p_access").values()) == {node.gpus[0]["peer_access"]}
+    for metric in ("p2p_copy_gbps", "p2p_concurrent_gbps", "p2p_percent_of_alike"):
+        values = row.values(metric)
+        assert len(values) == count * (count - 1)
+        wanted = 100 if metric.endswith("alike") else node.gpus[0]["peer_gbps"]
+        assert [*values.values()] == pytest.approx([wanted] * len(values), rel=0.02)
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_a_pair_that_is_ill_is_named_and_no_other(fault: str, rows: dict[str, Row]) -> None:
+    row = rows[FAULTY[fault].name]
+    assert row.result.state == "done"
+    assert row.complaints() == FINDS[fault]
+    (found,) = FINDS[fault]
+    assert found.split()[1] in row.evidence
+
+
+def test_every_wrong_copy_is_counted(rows: dict[str, Row]) -> None:
+    wrong = rows[FAULTY["corrupts"].name].values("p2p_wrong_elements")
+    # The first copy alone, those that are timed, and the last one beside the other pairs.
+    assert wrong["gpu2-gpu5"] >= 3
+    assert sum(wrong.values()) == wrong["gpu2-gpu5"]

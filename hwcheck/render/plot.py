@@ -169,7 +169,8 @@ def _label(axes: Axes, sizes: Iterable[int]) -> None:
     axes.set_xlabel("message size")
     axes.set_ylabel("busbw, GB/s (1e9 bytes/s)")
     axes.grid(visible=True, axis="y", color=INK, alpha=0.15, linewidth=0.8)
-    axes.legend(loc="upper left", fontsize=10)
+    # Above the axes: figures of any height leave no corner that is always free.
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=10)
 
 
 def inline_svg(figure: Figure, colors: Mapping[str, str]) -> str:

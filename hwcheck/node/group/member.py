@@ -9,10 +9,11 @@ import select
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, Sequence
 
 from hwcheck.node import torch_process
-from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.collective.hangs import problem_of
 from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
 from hwcheck.node.group.network import own_place
@@ -77,10 +78,24 @@ class Member:
                     if order.get("end"):
                         return
                     child.tell(order)
-                    send("answer", answer=child.hear(order["deadline_s"] + END_LIMIT_S))
+                    answer = child.hear(order["deadline_s"] + END_LIMIT_S)
+                    problem = driver_problem(answer, node.gpus() if gpus else ())
+                    send("answer", answer=answer)
+                    if problem:  # what else is started here could not be killed either
+                        raise CouldNotMeasure(problem)
             finally:
                 child.end()
                 sys.stderr.write(log.read())
+
+
+def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
+    """Ask the driver after a hang; return what is wrong, which the answer then has as left over."""
+    problem = problem_of(gpus) if answer["state"] == "hang" else ""
+    if not problem:
+        return ""
+    said = "after a hang was killed, %s: reboot the node" % problem
+    answer["left_over"].append(said[:200])
+    return said
 
 
 class Child:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.group.member import Member
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.group.member import Member, driver_problem
 from tests.node.group.members import LocalMember, order
 from tests.node.group.test_session import children
 
@@ -35,3 +36,34 @@ def test_a_launcher_that_dies_ends_the_session_with_the_reason(tmp_path: Path) -
         assert "was killed by signal 9" in member.hear("refused")["reason"]
         assert member.hear("report")
         assert member.process.wait(10) == 0
+
+
+class Gpu:
+    """A GPU whose driver says this of its loss, or does not answer."""
+
+    def __init__(self, loss: str | None) -> None:
+        self._loss = loss
+
+    def loss(self) -> str:
+        if self._loss is None:
+            raise CouldNotMeasure("NVML did not answer within 5 s")
+        return self._loss
+
+
+@pytest.mark.parametrize(
+    ("state", "losses", "problem"),
+    [
+        ("hang", ["", ""], ""),
+        ("done", [None], ""),
+        ("hang", [None, ""], "the driver does not answer (NVML did not answer within 5 s)"),
+        ("hang", ["", "gpu1 is lost"], "gpu1 is lost"),
+    ],
+)
+def test_the_driver_is_asked_after_a_hang(
+    state: str, losses: list[str | None], problem: str
+) -> None:
+    answer = {"state": state, "left_over": []}
+    said = driver_problem(answer, [Gpu(loss) for loss in losses])
+    expected = f"after a hang was killed, {problem}: reboot the node" if problem else ""
+    assert said == expected
+    assert answer["left_over"] == [expected][: bool(problem)]

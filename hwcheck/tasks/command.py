@@ -20,11 +20,12 @@ SHORT_FLAGS = {
     "verbose": "v",
     "minbytes": "b",
     "maxbytes": "e",
+    "stepfactor": "f",
     "iters": "n",
     "warmup_iters": "w",
     "datatype": "d",
 }
-"""As Ansible and nccl-tests spell them; the latter's -f is Ansible's here.
+"""As Ansible and nccl-tests spell them. Both have -f: nccl-tests' where there is a stepfactor.
 
 Invoke would give every flag a letter, ``-h`` for ``--hosts`` first.
 """
@@ -52,8 +53,10 @@ class Command(fabric.Task):  # type: ignore[misc]
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """Give only the flags of ``SHORT_FLAGS`` a letter."""
         options: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        short = [SHORT_FLAGS[name]] if name in SHORT_FLAGS else []
-        options["names"] = options["names"][:1] + short
+        short = SHORT_FLAGS.get(name, "")
+        if name == "forks" and "stepfactor" in self.argspec(self.body).parameters:
+            short = ""
+        options["names"] = (*options["names"][:1], *short)
         return options
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:

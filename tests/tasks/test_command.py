@@ -6,6 +6,8 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.tasks.command import seconds, whole
+from hwcheck.tasks.state import state
+from hwcheck.tasks.validate import validate
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,12 @@ def test_a_whole_number_has_a_least() -> None:
     assert whole("--forks", "1", 1) == 1
     with pytest.raises(UsageError, match="--forks 0: it takes a whole number from 1"):
         whole("--forks", "0", 1)
+
+
+def test_short_flags_are_those_of_nccl_tests_and_ansible() -> None:
+    short = {flag.names[1]: flag.name for flag in validate.get_arguments() if len(flag.names) > 1}
+    nccl_tests = {"b": "minbytes", "e": "maxbytes", "f": "stepfactor", "n": "iters"}
+    assert nccl_tests.items() <= short.items()
+    assert (short["w"], short["d"], short["l"]) == ("warmup_iters", "datatype", "limit")
+    elsewhere = {flag.names[1]: flag.name for flag in state.get_arguments() if len(flag.names) > 1}
+    assert elsewhere["f"] == "forks"

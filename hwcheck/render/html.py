@@ -22,9 +22,10 @@ from hwcheck.render import plot, words
 from hwcheck.render.causes import explains
 from hwcheck.render.gates import gate_views
 from hwcheck.render.group import group_view
+from hwcheck.render.legs import leg_figure, transport
 from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
-from hwcheck.render.view import CheckView, HostView, host_views, leg_figure, transport
+from hwcheck.render.view import CheckView, HostView, host_views
 from hwcheck.results import Run
 from hwcheck.text import binary_size, block, duration, line, number
 from hwcheck.wire import Leg, SizeTiming

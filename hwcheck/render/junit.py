@@ -8,7 +8,8 @@ from xml.etree import ElementTree as ET
 from hwcheck.judge.records import Judgement
 from hwcheck.recommend.records import Advice
 from hwcheck.render import words
-from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
+from hwcheck.render.legs import leg_figure
+from hwcheck.render.view import CheckView, HostView, host_views
 from hwcheck.results import Run
 from hwcheck.text import block, line
 

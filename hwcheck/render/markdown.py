@@ -16,8 +16,9 @@ from hwcheck.render import words
 from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line
 from hwcheck.render.gates import gate_lines
 from hwcheck.render.group import GroupView, group_view
+from hwcheck.render.legs import leg_figure
 from hwcheck.render.topology import topologies
-from hwcheck.render.view import CheckView, HostView, host_views, leg_figure
+from hwcheck.render.view import CheckView, HostView, host_views
 from hwcheck.results import Run
 from hwcheck.text import block, line
 

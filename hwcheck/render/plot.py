@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from hwcheck.fold import fold
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
-from hwcheck.render.view import in_order
+from hwcheck.render.legs import in_order
 from hwcheck.render.words import EXERCISE, gpu_names
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, count, line

@@ -8,25 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwcheck.fold import fold
-from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
+from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, worst
+from hwcheck.render.legs import EXERCISE_MARK, busbw, peaks
 from hwcheck.render.words import gpu_names
 from hwcheck.results import HostRecord, Run
 from hwcheck.text import binary_size, line, number, quantity
-from hwcheck.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
+from hwcheck.wire import CheckResult, Leg, Sample, SizeTiming
 
-SHOWN_COLLECTIVES = 2
-"""So many stand in a host's one line: those that decide about P2P come first."""
-
-LEG_WORDS = {
-    "done": "no figure",
-    "hang": "hangs",
-    "failed": "failed",
-    "not_run": "not run",
-    "not_engaged": "did not use what it is to measure",
-}
-
-EXERCISE_MARK = " (exercise: gloo on the CPU)"
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""
 
@@ -131,7 +120,7 @@ def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
     for verdict in sorted(judgement.hosts, key=lambda host: OUTCOMES.index(host.outcome)):
         record = records[verdict.host]
         own = judgement.by_host.get(verdict.host, ())
-        told = gpus(record), busbw(record), _peaks(record)
+        told = gpus(record), busbw(record), peaks(record)
         yield HostView(verdict, record, *told, run.meta.checks, own)
 
 
@@ -141,20 +130,6 @@ def gpus(record: HostRecord) -> str:
         return ""
     names = Counter(line(name, 80) for name in gpu_names(record))
     return ", ".join(f"{amount} x {name}" for name, amount in names.items()) or "none seen"
-
-
-def busbw(record: HostRecord) -> str:
-    """Return the default leg's busbw at its largest size, or why there is none.
-
-    Of several collectives those that decide about P2P; the others stand in the host's own section.
-    """
-    legs = _default_legs(record)
-    parts = []
-    for leg in legs:
-        name = f"{line(leg.collective, 60)} " if len(legs) > 1 else ""
-        mark = EXERCISE_MARK if leg.exercise else ""
-        parts.append(f"{name}{leg_figure(leg)}{mark}")
-    return ", ".join(parts)
 
 
 def busbw_range(views: Sequence[HostView]) -> str:
@@ -172,44 +147,6 @@ def busbw_range(views: Sequence[HostView]) -> str:
         mark = EXERCISE_MARK if exercise else ""
         texts[f"{name}{shown} GB/s at {binary_size(size)}{mark}"] = None
     return "; ".join(list(texts)[:4])
-
-
-def _default_legs(record: HostRecord) -> list[Leg]:
-    legs = [leg for leg in legs_of(record) if leg.leg == "default"]
-    legs.sort(key=lambda leg: in_order(leg.collective))
-    return legs[:SHOWN_COLLECTIVES]
-
-
-def in_order(collective: str) -> int:
-    """Return the place of a collective among others: first those that decide about P2P."""
-    return COLLECTIVES.index(collective) if collective in COLLECTIVES else len(COLLECTIVES)
-
-
-def _peaks(record: HostRecord) -> tuple[tuple[str, SizeTiming], ...]:
-    legs = _default_legs(record)
-    found = [(line(leg.collective, 60), largest(leg)) for leg in legs if is_clean(leg)]
-    peaks = tuple((name, size) for name, size in found if size is not None)
-    return peaks if len(peaks) == len(legs) else ()
-
-
-def leg_figure(leg: Leg) -> str:
-    """Return a leg in a few words: its busbw at the largest size, or what became of it."""
-    wrong = wrong_elements(leg)
-    if wrong:
-        return f"wrong data ({number(wrong)} elements)"
-    size = largest(leg)
-    if leg.state == "done" and size is not None:
-        return f"{number(size.busbw_gbps)} GB/s at {binary_size(size.size_bytes)}"
-    if leg.state == "done" and leg.ranks < 2:
-        return "one rank, no busbw"
-    return LEG_WORDS[leg.state]
-
-
-def transport(leg: Leg) -> str:
-    """Return what NCCL said of the way of a leg's data: ``P2P/CUMEM 96, channels 16``."""
-    told = {name: value for name, value in leg.transport.items() if value}
-    parts = (f"{line(name, 40)} {quantity(value)}" for name, value in list(told.items())[:12])
-    return ", ".join(parts)
 
 
 def _results(record: HostRecord) -> Sequence[CheckResult]:

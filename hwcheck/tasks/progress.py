@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class _Stderr(Console):
         raise BrokenPipeError
 
 
-class LiveLine:
+class LiveLine(ABC):
     """A line on stderr that is drawn anew while the block runs; on no terminal there is none.
 
     A stderr that nobody reads any more costs the display and nothing else.
@@ -73,8 +74,9 @@ class LiveLine:
         except OSError:
             mute(sys.stderr)
 
+    @abstractmethod
     def _line(self) -> Text:
-        raise NotImplementedError
+        """Return the line as it is now."""
 
 
 class Progress(LiveLine):

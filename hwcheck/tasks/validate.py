@@ -8,7 +8,7 @@ from pathlib import Path
 
 from invoke import Context
 
-from hwcheck import inventory, payload
+from hwcheck import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
@@ -20,10 +20,10 @@ from hwcheck.tasks.command import command, end, seconds, whole
 from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
-from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, run_group, scopes
 from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
+from hwcheck.tasks.shared import read_cluster
 from hwcheck.tasks.timing_options import timing
 from hwcheck.wire import COLLECTIVES
 
@@ -117,12 +117,9 @@ def validate(
         warmup_iters=warmup_iters,
         datatype=datatype,
     )
-    cluster = inventory.read(hosts, limit)
-    for warning in cluster.warnings:
-        say(f"hwcheck: {warning}")
     built = payload.build()
     plan = make_plan(
-        cluster,
+        read_cluster(hosts, limit),
         names if NODE in chosen else (),
         profile,
         limit=limit or "",
@@ -141,23 +138,9 @@ def validate(
         folder = RunFolder.create(Path(out), plan.meta)
         if NODE in chosen:
             with Progress(len(plan.hosts), verbose=verbose) as progress:
-                fan_out(
-                    plan.hosts,
-                    plan.requests,
-                    built,
-                    folder,
-                    connector,
-                    forks=at_once,
-                    progress=progress,
-                )
-        run_group(
-            chosen,
-            plan,
-            built,
-            folder,
-            connector.lasting(),
-            verbose=verbose,
-        )
+                where = (plan.hosts, plan.requests, built, folder, connector)
+                fan_out(*where, forks=at_once, progress=progress)
+        run_group(chosen, plan, built, folder, connector.lasting(), verbose=verbose)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)

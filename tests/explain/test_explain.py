@@ -81,8 +81,11 @@ def test_a_damaged_file_gives_entries_and_no_error(seed: int) -> None:
     for _ in range(400):
         place = chance.randrange(len(text))
         text[place] = chance.choice(["", "\0", "\n", "9" * 40, "N/A", "\x1b[1m", "#", "|", " "])
-    for entry in explain(Source("f", "".join(text))):
-        json.dumps(entry.to_dict(), allow_nan=False)
+    entries = explain(Source("f", "".join(text)))
+    assert entries, "a file that is understood by nobody is an entry too"
+    for entry in entries:
+        said = json.loads(json.dumps(entry.to_dict(), allow_nan=False))
+        assert (said["file"], bool(said["kind"])) == ("f", True)
 
 
 @pytest.mark.parametrize(

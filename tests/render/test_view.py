@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import pytest
-
-from hwcheck.render.view import CheckView, busbw_range, host_views, leg_figure, transport
+from hwcheck.render.view import CheckView, busbw_range, host_views
 from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult
 from tests import factories
@@ -107,22 +104,6 @@ def test_several_hosts_give_a_range_for_each_collective() -> None:
     assert busbw_range(views) == (
         "all_reduce 436.6 to 446.5 GB/s at 1 GiB; alltoall 297.7 to 307.6 GB/s at 1 GiB"
     )
-
-
-def test_a_leg_that_did_not_engage_has_no_figure() -> None:
-    assert leg_figure(leg(state="not_engaged")) == "did not use what it is to measure"
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        ({"P2P/CUMEM": 96, "gdrdma": 0, "nvls": True}, "P2P/CUMEM 96, nvls yes"),
-        ({}, ""),
-        ({f"NET/{i}": 1 for i in range(50)}, "NET/11 1"),
-    ],
-)
-def test_the_way_of_the_data_in_words(facts: dict[str, Any], words: str) -> None:
-    assert transport(leg(transport=facts)).endswith(words)
 
 
 def test_the_checks_of_a_host_are_made_when_they_are_shown(shown: Judged) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster, Host
 from hwcheck.results import HostPlan, RunMeta
-from hwcheck.wire import Request, Timing
+from hwcheck.wire import LOAD_DTYPES, Request, Timing
 
 NODE_SETTINGS = {"torch_python", "nccl_tests_dir", "host_root", "interface"}
 """``hwcheck_`` variables that say how to measure; the others say what to expect."""
@@ -65,6 +65,7 @@ def make_plan(
     force: bool = False,
     timeout_s: float | None = None,
     duration_s: float | None = None,
+    load_dtype: str = LOAD_DTYPES[0],
     timing: Timing | None = None,
     engine: str = ENGINES[0],
     payload_sha256: str = "",
@@ -72,8 +73,8 @@ def make_plan(
     """Plan a run of these checks on every host of the cluster.
 
     ``timing`` is how collectives are timed, ``duration_s`` how long the load lasts, of the profile
-    that lets itself be told. Raises UsageError where that does not go with the profile or with
-    ``timeout_s``.
+    that lets itself be told, and ``load_dtype`` what it multiplies. Raises UsageError where that
+    does not go with the profile or with ``timeout_s``.
     """
     budget = PROFILES[profile]
     if duration_s is not None:
@@ -103,6 +104,7 @@ def make_plan(
             profile=profile,
             budget_s=budget.budget_s,
             load_s=budget.load_s,
+            load_dtype=load_dtype,
             expect=_expected(host),
             torch_python=host.expect.get("torch_python", ""),
             host_root=host.expect.get("host_root", "/"),

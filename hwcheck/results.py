@@ -2,7 +2,7 @@
 
 ``runs/<UTC time>-<short id>/`` holds ``run.json`` (what was asked), ``nodes/<host>.json`` (what
 each node answered), ``nodes/<host>.log`` (everything else that it wrote) and ``series/<host>.json``
-(its load over time). That is enough to judge and render again with no node.
+(its GPUs over time, at work). That is enough to judge and render again with no node.
 ``docs/result-format.md`` has the formats.
 """
 
@@ -21,8 +21,8 @@ from typing import Any, Generic, TypeVar
 from hwcheck import __version__, series
 from hwcheck.errors import UsageError
 from hwcheck.files import replace_text, writing_to
-from hwcheck.node.load.records import LoadRun
 from hwcheck.schema_check import schema_problem
+from hwcheck.series import Observed
 from hwcheck.wire import Report, Timing, to_dict, to_json
 
 FORMAT = 1
@@ -163,12 +163,12 @@ class RunFolder:
         with writing_to(self.path):
             replace_text(self.path / "nodes" / f"{answer.host}.json", to_json(answer) + "\n")
 
-    def write_series(self, host: str, load: Mapping[str, Any]) -> None:
+    def write_series(self, host: str, data: Mapping[str, Any]) -> None:
         """Write ``series/<host>.json``, as the node sent it. Raises DiskError."""
         file = _series_file(self.path, host)
         with writing_to(self.path):
             file.parent.mkdir(exist_ok=True)
-            replace_text(file, to_json(load) + "\n")
+            replace_text(file, to_json(data) + "\n")
 
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``. Raises DiskError."""
@@ -236,7 +236,7 @@ def read_run(path: Path) -> Run:
     return Run(path, meta, tuple(records))
 
 
-def read_series(path: Path, host: str) -> LoadRun | None:
+def read_series(path: Path, host: str) -> Observed | None:
     """Read a host's load from a run folder; None where it had none. Raises UsageError."""
     file = _series_file(path, host)
     return series.unpack(_read_json(file, "series")) if file.exists() else None

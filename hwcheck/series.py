@@ -1,34 +1,62 @@
-"""The load of a node as it came over the wire: checked, and made a record again."""
+"""What the GPUs of a node showed at work, as it came over the wire: checked, and made records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hwcheck.node.load.columnar import Cell
-from hwcheck.node.load.records import Column, GpuWork, LoadRun, Series
+from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, Series
 
 
-def unpack(data: Mapping[str, Any]) -> LoadRun:
-    """Return the load that ``pack`` wrote; ``problem`` has found nothing wrong with ``data``."""
+@dataclass(frozen=True)
+class Observed:
+    """The series of one visit: of its load, and of its collectives; None where there was none."""
+
+    load: LoadRun | None = None
+    collectives: CollectiveRun | None = None
+
+
+def unpack(data: Mapping[str, Any]) -> Observed:
+    """Return what ``pack`` wrote; ``problem`` has found nothing wrong with ``data``."""
+    load, collectives = data.get("load"), data.get("collectives")
+    return Observed(
+        _load(load) if load else None,
+        CollectiveRun(_series(collectives), collectives["end_s"]) if collectives else None,
+    )
+
+
+def _load(data: Mapping[str, Any]) -> LoadRun:
+    rest = {key: value for key, value in data.items() if key not in ("work", "time_s", "columns")}
+    work = tuple(GpuWork(**each) for each in data["work"])
+    return LoadRun(work=work, series=_series(data), **rest)
+
+
+def _series(data: Mapping[str, Any]) -> Series:
     columns: dict[str, dict[str, Column]] = {
         subject: {name: tuple(_cells(cells)) for name, cells in own.items()}
         for subject, own in data["columns"].items()
     }
-    rest = {key: value for key, value in data.items() if key not in ("work", "time_s", "columns")}
-    work = tuple(GpuWork(**each) for each in data["work"])
-    return LoadRun(work=work, series=Series(tuple(data["time_s"]), columns), **rest)
+    return Series(tuple(data["time_s"]), columns)
 
 
 def problem(data: Mapping[str, Any]) -> str:
-    """Return what is wrong with a load that fits its schema, in one line, or an empty text.
+    """Return what is wrong with series that fit their schema, in one line, or an empty text."""
+    for during, own in data.items():
+        why = _problem(own)
+        if why:
+            return f"{during}: {why}"
+    return ""
 
-    A run of cells may claim any length, so lengths are added up before anything is written out.
-    """
+
+def _problem(data: Mapping[str, Any]) -> str:
+    """A run of cells may claim any length: lengths are added up before anything is written out."""
     times: Sequence[float] = data["time_s"]
     if list(times) != sorted(times):
         return "time_s runs backwards"
-    if len({work["subject"] for work in data["work"]}) < len(data["work"]):
+    work = data.get("work", ())
+    if len({each["subject"] for each in work}) < len(work):
         return "the work of one GPU is there twice"
     for subject, own in data["columns"].items():
         for name, cells in own.items():

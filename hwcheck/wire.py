@@ -17,6 +17,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 PROTOCOL = 1
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 """A host that writes more than this is cut off: 8 GPUs need about 20 kB."""
+LOAD_DTYPES = ("auto", "bf16", "fp16", "tf32", "fp32")
+"""What the load multiplies; auto is the fastest that trains."""
 SERIES_LIMIT_BYTES = 4 * 1024 * 1024
 """What the samples of a load may take of it: 8 GPUs need at most about 600 kB."""
 
@@ -186,6 +188,7 @@ class Request:
     (``{"gpus": 8}``); ``budget_s`` bounds the collectives of this visit together, ``load_s`` the
     load that heats the GPUs; without a sign of life on stdin for ``lifeline_s`` the payload ends
     itself. With ``nccl_tests_dir`` the programs of nccl-tests in that folder time the collectives.
+    ``load_dtype`` is one of LOAD_DTYPES.
     """
 
     token: str
@@ -193,6 +196,7 @@ class Request:
     profile: str = "quick"
     budget_s: float = 45.0
     load_s: float = 20.0
+    load_dtype: str = "auto"
     expect: Mapping[str, Any] = field(default_factory=dict)
     torch_python: str = ""
     host_root: str = "/"

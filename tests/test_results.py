@@ -23,6 +23,7 @@ from hwcheck.results import (
     write_rendered,
 )
 from hwcheck.schema_check import schema_problem
+from hwcheck.series import Observed
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from tests.small_disk import fill
 
@@ -54,7 +55,7 @@ def test_what_is_written_is_read_back(folder: RunFolder) -> None:
 def test_the_series_of_a_load(folder: RunFolder) -> None:
     load = LoadRun("cuda", "torch", (), Series((0.0, 0.2), {"gpu0": {"power_w": (70, None)}}), 1, 2)
     folder.write_series("node01", pack(load))
-    assert read_series(folder.path, "node01") == load
+    assert read_series(folder.path, "node01") == Observed(load)
     assert read_series(folder.path, "node02") is None
 
 

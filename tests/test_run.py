@@ -16,6 +16,7 @@ from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results import UNDER_WAY, HostAnswer, read_series
 from hwcheck.run import Event
+from hwcheck.series import Observed
 from tests.lab.visits import log_of, visit_all
 from tests.small_disk import fill
 
@@ -51,7 +52,7 @@ def test_the_series_of_a_load_lies_in_the_folder(out: Path) -> None:
     frame = {"frame": {"kind": "series", "series": pack(load)}}
     visit_all(HOSTS[:2], out, expect={"n0": {"first": frame}})
     (run,) = out.iterdir()
-    assert read_series(run, "n0") == load
+    assert read_series(run, "n0") == Observed(load)
     assert read_series(run, "n1") is None
 
 

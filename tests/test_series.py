@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import GpuWork, LoadRun, Series
+from hwcheck.node.load.records import CollectiveRun, GpuWork, LoadRun, Series
 from hwcheck.schema_check import schema_problem
-from hwcheck.series import problem, unpack
+from hwcheck.series import Observed, problem, unpack
 
 COLUMNS = {
     "gpu0": {
@@ -32,12 +32,13 @@ RUN = LoadRun(
 
 
 def packed(**changes: Any) -> dict[str, Any]:
-    return {**json.loads(json.dumps(pack(RUN))), **changes}
+    return {"load": {**json.loads(json.dumps(pack(RUN)))["load"], **changes}}
 
 
 def test_it_comes_back_but_for_digits_that_nobody_measured() -> None:
     assert schema_problem(packed(), "series") == ""
-    again = unpack(packed())
+    again = unpack(packed()).load
+    assert again is not None
     own = again.series.columns["gpu0"]
     assert own["power_w"] == (70.2, 700, 700, None)
     assert (own["temperature_c"], own["pcie_tx_gbps"]) == (
@@ -51,7 +52,19 @@ def test_it_comes_back_but_for_digits_that_nobody_measured() -> None:
 def test_an_exercise_has_no_columns() -> None:
     bare = LoadRun("cpu", "torch", (GpuWork("cpu", "fp32", 512, 9),), Series(), 3.0, 4.0)
     assert schema_problem(pack(bare), "series") == ""
-    assert unpack(pack(bare)) == bare
+    assert unpack(pack(bare)) == Observed(bare)
+
+
+def test_collectives_beside_a_load() -> None:
+    run = CollectiveRun(Series((0.0, 0.2), {"gpu0": {"power_w": (70, 250)}}), 0.4)
+    data = {**packed(), **json.loads(json.dumps(pack(run)))}
+    assert schema_problem(data, "series") == ""
+    assert unpack(data) == Observed(unpack(packed()).load, run)
+    assert unpack(pack(run)) == Observed(collectives=run)
+    data["collectives"]["columns"]["gpu0"]["power_w"] = [[1, 5]]
+    assert schema_problem(data, "series") == "collectives: power_w of gpu0 has 5 rows of 2"
+    assert schema_problem({}, "series")
+    assert schema_problem({**packed(), "more": packed()["load"]}, "series")
 
 
 @pytest.mark.parametrize(
@@ -66,17 +79,17 @@ def test_an_exercise_has_no_columns() -> None:
 )
 def test_a_column_of_another_length(cells: list[Any], why: str) -> None:
     data = packed(columns={"gpu0": {"power_w": cells}})
-    assert problem(data) == why
-    assert schema_problem(data, "series") == why
+    assert problem(data) == f"load: {why}"
+    assert schema_problem(data, "series") == f"load: {why}"
 
 
 def test_two_works_of_one_gpu() -> None:
-    twice = packed()["work"] * 2
-    assert problem(packed(work=twice)) == "the work of one GPU is there twice"
+    twice = packed()["load"]["work"] * 2
+    assert problem(packed(work=twice)) == "load: the work of one GPU is there twice"
 
 
 def test_time_that_runs_backwards() -> None:
-    assert problem(packed(time_s=[0, 2, 1, 3])) == "time_s runs backwards"
+    assert problem(packed(time_s=[0, 2, 1, 3])) == "load: time_s runs backwards"
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ class Listener:
     """What is told while a visit goes on, from the visit's thread.
 
     ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
-    beside its answer; ``progress`` what it works on; ``series`` the samples of its load, at the
-    end of a visit whose answer can be trusted.
+    beside its answer; ``progress`` what it works on; ``series`` what its GPUs showed at work, at
+    the end of a visit whose answer can be trusted.
     """
 
     record: Callable[[HostAnswer], None]
@@ -60,7 +60,7 @@ class Visit:
         self._started_utc = utc_now()
         self._results: list[dict[str, Any]] = []
         self._report: dict[str, Any] | None = None
-        self._series: dict[str, Any] | None = None
+        self._series: dict[str, Any] = {}
 
     def run(self) -> HostAnswer:
         """Return what became of the host. Raises nothing that a host can cause."""
@@ -69,7 +69,7 @@ class Visit:
             record = self._record("reported", "", "")
         except VisitError as error:
             record = self._ended(error)
-        if self._series is not None and record.state != "invalid":
+        if self._series and record.state != "invalid":
             self._listener.series(self._series)
         return record
 
@@ -140,14 +140,14 @@ class Visit:
             raise _invalid(f"a frame of unknown kind {str(kind)[:50]!r}")
 
     def _take_series(self, series: Any) -> None:
-        if self._series is not None:
-            raise _invalid("two series")
         problem = schema_problem(series, "series")
         if problem:
             raise _invalid(f"a series does not fit its schema: {problem}")
-        if len(to_json(series)) > SERIES_LIMIT_BYTES:
-            raise _invalid(f"a series of more than {SERIES_LIMIT_BYTES >> 20} MiB")
-        self._series = series
+        if not self._series.keys().isdisjoint(series):
+            raise _invalid(f"two series of the {next(iter(series))}")
+        self._series.update(series)
+        if len(to_json(self._series)) > SERIES_LIMIT_BYTES:
+            raise _invalid(f"series of more than {SERIES_LIMIT_BYTES >> 20} MiB")
 
     def _take_result(self, result: Any) -> None:
         problem = schema_problem(result, "result")

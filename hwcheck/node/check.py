@@ -9,7 +9,7 @@ from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Unio
 from hwcheck.limits import Limit
 from hwcheck.node.gpu_protocol import Gpu as Gpu
 from hwcheck.node.host_protocol import Host as Host
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
 from hwcheck.wire import Leg, Request, Sample
@@ -155,6 +155,9 @@ class Node(Protocol):
 
     def load(self) -> LoadRun:
         """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""
+
+    def collective_run(self) -> Optional[CollectiveRun]:
+        """Return what NVML told during this visit's collectives; None where GPUs ran none."""
 
     def reported_under_load(self) -> Optional[Reported]:
         """Return what the driver reported since this visit first loaded the GPUs.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.host import HostReader
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml import Nvml
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
@@ -20,11 +21,15 @@ if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles w
     from hwcheck.node.collective.visit import Collectives
     from hwcheck.node.load_watch import LoadWatch
 
+Recorded = Union[LoadRun, CollectiveRun]
+"""What NVML was read through."""
+
 
 class LiveNode:
     """Implements ``check.Node`` over NVML, ``/proc``, ``/sys`` and torch.
 
-    ``progress`` is told what goes on, ``recorded`` the load as soon as it is over.
+    ``progress`` is told what goes on, ``recorded`` the load, and the collectives, as soon as they
+    are over.
     """
 
     def __init__(
@@ -32,7 +37,7 @@ class LiveNode:
         request: Request,
         payload: str,
         progress: Callable[[str], None],
-        recorded: Optional[Callable[[LoadRun], None]] = None,
+        recorded: Callable[[Recorded], None] = lambda _: None,
     ) -> None:
         self.request = request
         self.host = HostReader(request.host_root)
@@ -43,6 +48,7 @@ class LiveNode:
         self._watch: Optional[LoadWatch] = None
         self._loaded = False
         self._collectives: Optional[Collectives] = None
+        self._collective_run: Optional[CollectiveRun] = None
         self._load: Optional[LoadRun] = None
         self._load_problem: Optional[Exception] = None
 
@@ -86,6 +92,7 @@ class LiveNode:
         from hwcheck.node.collective.choose_legs import choose
         from hwcheck.node.collective.hangs import problem_of
         from hwcheck.node.collective.visit import Collectives
+        from hwcheck.node.load.sampler import Sampler
 
         if self._collectives is None:
             gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
@@ -93,9 +100,22 @@ class LiveNode:
             orders = (self.request, self._payload, len(gpus), memory, self._told, plans)
             with self._alone():
                 found = self._collectives = Collectives()
-                found.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
+                sampler, begin_s = Sampler(self._nvml.sampled() if gpus else ()), time.monotonic()
+                sampler.start()
+                try:
+                    found.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
+                finally:
+                    sampler.stop()
                 self._loaded = self._loaded or found.started
+                if gpus and found.started:
+                    took_s = time.monotonic() - begin_s
+                    self._collective_run = CollectiveRun(sampler.series(begin_s), took_s)
+                    self._recorded(self._collective_run)
         return self._collectives
+
+    def collective_run(self) -> Optional[CollectiveRun]:
+        """See ``check.Node``."""
+        return self._collective_run
 
     def _told(self, text: str) -> None:
         """Pass on what a collective has come to: it has loaded the GPUs, however it ends."""
@@ -110,8 +130,7 @@ class LiveNode:
             except (CouldNotMeasure, load_lock.BusyError) as error:
                 self._load_problem = type(error)(str(error))  # without its frames
             else:
-                if self._recorded:
-                    self._recorded(self._load)
+                self._recorded(self._load)
         if self._load is None:
             assert self._load_problem is not None
             raise self._load_problem

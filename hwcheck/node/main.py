@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping
 
 from hwcheck.node import checks, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
-from hwcheck.node.live import LiveNode
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def main(data: Mapping[str, Any], payload: str) -> int:
         request,
         payload,
         lambda text: wire.send("progress", text=text),
-        lambda load: _send_load(wire, load),
+        lambda run: _send_series(wire, run),
     )
     if member is not None:
         member.serve(node, payload, wire.send)
@@ -74,10 +73,10 @@ def _member(session: Mapping[str, Any]) -> Member:
     return Member(session)
 
 
-def _send_load(wire: Wire, load: LoadRun) -> None:
+def _send_series(wire: Wire, run: Recorded) -> None:
     from hwcheck.node.load.columnar import pack  # here: most visits load nothing
 
-    wire.send("series", series=pack(load))
+    wire.send("series", series=pack(run))
 
 
 def run_check(check: Check, node: Node) -> CheckResult:

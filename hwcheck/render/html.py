@@ -16,7 +16,6 @@ from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
-from hwcheck.node.load.records import LoadRun
 from hwcheck.recommend.records import Advice
 from hwcheck.render import plot, words
 from hwcheck.render.causes import explains
@@ -27,6 +26,7 @@ from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views
 from hwcheck.results import Run
+from hwcheck.series import Observed
 from hwcheck.text import binary_size, block, duration, line, number
 from hwcheck.wire import Leg, SizeTiming
 
@@ -92,12 +92,12 @@ def html(
     run: Run,
     judgement: Judgement,
     advice: Advice,
-    loads: Mapping[str, LoadRun] = MappingProxyType({}),
+    observed: Mapping[str, Observed] = MappingProxyType({}),
     group: GroupRecord | None = None,
 ) -> str:
     """Return the page as text; deterministic for the same run.
 
-    ``loads`` are the loads to draw, by host (``series.drawn_hosts`` says which are wanted);
+    ``observed`` is what to draw of hosts at work (``series.drawn_hosts`` says which are wanted);
     ``group`` is what was run over several hosts.
     """
     views = list(host_views(run, judgement))
@@ -119,7 +119,7 @@ def html(
             plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
             loads=[
                 (item.caption, Markup(item.svg))  # noqa: S704
-                for item in series_plots(run, judgement, loads)
+                for item in series_plots(run, judgement, observed)
             ],
             topology=topologies(run),
             group=group_view(group) if group else None,

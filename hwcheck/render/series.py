@@ -1,4 +1,4 @@
-"""Power, temperature and clock of each GPU over a load, as SVG to put into the page.
+"""Power, temperature and clock of each GPU at work, as SVG to put into the page.
 
 Small multiples: one strip for each quantity, the GPUs side by side in it, all to one scale.
 """
@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from hwcheck.judge.plausible import RANGES
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.node import checks
-from hwcheck.node.load.records import LoadRun
 from hwcheck.render.plot import INK, STYLE, Plot, inline_svg
+from hwcheck.render.stretch import (
+    GPU,
+    STRIPS,
+    Points,
+    Stretch,
+    Strip,
+    plausible,
+    stretches,
+    subjects,
+)
 from hwcheck.results import HostRecord, Run
+from hwcheck.series import Observed
 from hwcheck.text import count, number
 
 FEW_HOSTS = 2
-"""In so small a run every load is drawn; in a larger one those with something to look at."""
+"""In so small a run the work of every host is drawn; in a larger one what shows something."""
 MOST_HOSTS = 20
 MOST_GPUS = 16
-MOST_POINTS = 100
-LONGEST_S = 1e6
 GAP = 0.12
 """Room between two GPUs, as a share of the time that is drawn of one."""
+PAUSE = 0.03
+"""Room between two stretches of one GPU, which may have been minutes apart: likewise."""
 
-GPU = re.compile(r"gpu(\d{1,3})\Z")
 LOOKS = {"": "#000021", "pass": "#000021", "warn": "#000022", "fail": "#000023"}
 COLORS = {"#000021": "leg-default", "#000022": "warn", "#000023": "fail"}
 _DIGITS = re.compile(r"(\d\.\d)\d+")
@@ -41,27 +48,6 @@ MOST_NAMED = 3
 """GPUs whose checks a caption names."""
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One quantity: its column, unit and label, and the metric of a check that bounds it.
-
-    Where several samples make one point, ``keep`` (max or min) says which of them is shown.
-    """
-
-    column: str
-    unit: str
-    label: str
-    bound: str
-    keep: str = "max"
-
-
-STRIPS = (
-    Strip("power_w", "W", "power, W", "power_limit_w"),
-    Strip("temperature_c", "C", "temperature, C", "temperature_slowdown_c"),
-    Strip("sm_clock_mhz", "MHz", "SM clock, MHz", "application_sm_clock_mhz", "min"),
-)
-
-Points = list[tuple[float, float]]
 Marks = Mapping[str, Mapping[str, str]]
 """The worst outcome of each check of the load by the subject that it is about."""
 Bounds = Mapping[tuple[str, str], float]
@@ -80,54 +66,51 @@ def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
     return tuple(sorted(bad, key=lambda host: outcomes[host] != "fail")[:MOST_HOSTS])
 
 
-def series_plots(run: Run, judgement: Judgement, loads: Mapping[str, LoadRun]) -> tuple[Plot, ...]:
-    """Return a plot for each of ``drawn_hosts`` that has a load in ``loads``.
+def series_plots(
+    run: Run, judgement: Judgement, observed: Mapping[str, Observed]
+) -> tuple[Plot, ...]:
+    """Return a plot for each of ``drawn_hosts`` that is in ``observed``.
 
-    An exercise on the CPU and a load without a plausible sample are left out.
+    An exercise on the CPU and work without a plausible sample are left out.
     """
     records = {record.host: record for record in run.records}
     marks = _marks(judgement)
     plots = []
     for host in drawn_hosts(run, judgement):
-        if host in loads and not loads[host].exercise:
-            own = marks.get(host, {})
-            svg = series_plot(loads[host], bounds_of(records[host]), _of_gpus(own))
-            if svg:
-                plots.append(Plot(_caption(host, loads[host], own), svg))
+        of_host = observed.get(host, Observed())
+        found, own = stretches(of_host), marks.get(host, {})
+        if found:
+            stopped = of_host.load is not None and bool(of_host.load.stopped)
+            svg = series_plot(found, bounds_of(records[host]), _of_gpus(own))
+            plots.append(Plot(_caption(host, found, own, stopped=stopped), svg))
     return tuple(plots)
 
 
-def series_plot(load: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> str:
-    """Return the strips of a load as SVG, empty where there is nothing to draw.
+def series_plot(found: Sequence[Stretch], bounds: Bounds, outcomes: Mapping[str, str]) -> str:
+    """Return the strips of the stretches (one at least), one after the other, as SVG.
 
     ``outcomes`` are the worst outcome by GPU (``gpu3``): what failed or warned is marked.
     """
-    subjects = sorted((s for s in load.series.columns if GPU.match(s)), key=lambda s: int(s[3:]))
-    subjects = subjects[:MOST_GPUS]
-    points = {
-        (strip.column, subject): _points(load, subject, strip)
-        for strip in STRIPS
-        for subject in subjects
-    }
-    times = [time_s for own in points.values() for time_s, _ in own]
-    if not times:
-        return ""
-    begin, length = min(times), max(max(times) - min(times), 1.0)
-    strips = [strip for strip in STRIPS if any(points[strip.column, s] for s in subjects)]
+    gpus = subjects(found)[:MOST_GPUS]
+    worked = sum(each.length_s for each in found)
+    pause = PAUSE * worked
+    length = worked + pause * (len(found) - 1)
+    strips = [strip for strip in STRIPS if any(e.points(strip, gpu) for e in found for gpu in gpus)]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.6, 0.5 + 1.5 * len(strips)), layout="constrained")
         FigureCanvasSVG(figure)
         panels = figure.subplots(len(strips), 1, sharex=True, squeeze=False)[:, 0]
         for axes, strip in zip(panels, strips, strict=True):
-            for place, subject in enumerate(subjects):
-                shift = place * length * (1 + GAP) - begin
-                _draw(axes, points[strip.column, subject], shift, outcomes.get(subject, ""))
-                _bound(axes, bounds.get((strip.bound, subject)), (shift + begin, length))
-                if begin <= load.load_end_s <= begin + length:
-                    at_work = (max(begin, 0.0) + shift, load.load_end_s + shift)
-                    axes.axvspan(*at_work, color=INK, alpha=0.08, linewidth=0)
+            for place, gpu in enumerate(gpus):
+                at = place * length * (1 + GAP)
+                _bound(axes, bounds.get((strip.bound, gpu)), (at, length))
+                for each in found:
+                    shift = at - each.begin_s
+                    _draw(axes, each.points(strip, gpu), shift, outcomes.get(gpu, ""))
+                    _band(axes, each.work(), shift)
+                    at += each.length_s + pause
             _label(axes, strip)
-        _name(panels[-1], subjects, length, outcomes)
+        _name(panels[-1], gpus, length, outcomes)
         svg = inline_svg(figure, COLORS)
     return re.sub(r' d="[^"]*"', lambda path: _DIGITS.sub(r"\1", path.group()), svg)
 
@@ -141,7 +124,7 @@ def bounds_of(record: HostRecord) -> Bounds:
         for sample in result.samples
         if wanted.get(sample.metric) == sample.unit
         and isinstance(sample.value, int | float)
-        and _plausible(sample.value, sample.unit)
+        and plausible(sample.value, sample.unit)
     }
 
 
@@ -161,26 +144,15 @@ def _of_gpus(marks: Marks) -> dict[str, str]:
     return {subject: worst(own.values()) for subject, own in marks.items()}
 
 
-def _plausible(value: float, unit: str) -> bool:
-    low, high = RANGES[unit]
-    return low <= value <= high
-
-
-def _points(load: LoadRun, subject: str, strip: Strip) -> Points:
-    column = load.series.columns[subject].get(strip.column, ())
-    told = [
-        (float(time_s), float(value))
-        for time_s, value in zip(load.series.time_s, column, strict=False)
-        if value is not None and _plausible(value, strip.unit) and abs(time_s) <= LONGEST_S
-    ]
-    step = -(-len(told) // MOST_POINTS) or 1
-    keep = max if strip.keep == "max" else min
-    return [keep(told[i : i + step], key=lambda at: at[1]) for i in range(0, len(told), step)]
-
-
 def _draw(axes: Axes, points: Points, shift: float, outcome: str) -> None:
     color = LOOKS.get(outcome, LOOKS[""])
     axes.plot([x + shift for x, _ in points], [y for _, y in points], color=color, linewidth=1.4)
+
+
+def _band(axes: Axes, work: tuple[float, float] | None, shift: float) -> None:
+    if work is not None:
+        begin_s, end_s = work
+        axes.axvspan(begin_s + shift, end_s + shift, color=INK, alpha=0.08, linewidth=0)
 
 
 def _bound(axes: Axes, value: float | None, where: tuple[float, float]) -> None:
@@ -209,13 +181,16 @@ def _marked(name: str, outcome: str, space: str = " ") -> str:
     return f"{name}{space}{SIGNS[outcome]}" if outcome in SIGNS else name
 
 
-def _caption(host: str, load: LoadRun, marks: Marks) -> str:
-    times = load.series.time_s
-    ended = ", which was ended for safety" if load.stopped else ""
-    more = len([subject for subject in load.series.columns if GPU.match(subject)]) - MOST_GPUS
+def _caption(host: str, found: Sequence[Stretch], marks: Marks, *, stopped: bool) -> str:
+    names = [each.name for each in found]
+    bands = f"the band is the {names[0]}"
+    if len(found) > 1:
+        bands = f"the first band is the {names[0]}, the second the {names[1]}"
+    ended = ", which was ended for safety" if stopped else ""
+    more = len(subjects(found)) - MOST_GPUS
     left = f". {count(more, 'more GPU')} not drawn" if more > 0 else ""
-    span = f"each over {number(times[-1] - times[0])} s"
-    return f"{host}: the GPUs side by side, {span}, the band is the load{ended}{left}{_why(marks)}"
+    span = f"each over {number(sum(each.told_s for each in found))} s"
+    return f"{host}: the GPUs side by side, {span}, {bands}{ended}{left}{_why(marks)}"
 
 
 def _why(marks: Marks) -> str:

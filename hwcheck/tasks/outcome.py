@@ -54,13 +54,12 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     advice = advise(run, without_group(judgement))
     if group is not None:
         advice = replace(advice, actions=by_urgency((*group_actions(group), *advice.actions)))
-    loads = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
+    series = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
+    observed = {host: own for host, own in series.items() if own}
     write_rendered(
         path,
         {
-            "report.html": html(
-                run, judgement, advice, {host: load for host, load in loads.items() if load}, group
-            ),
+            "report.html": html(run, judgement, advice, observed, group),
             "report.md": markdown(run, judgement, advice, group),
             "junit.xml": junit(run, judgement, advice),
             **nccl_files(advice),

@@ -25,7 +25,7 @@ from hwcheck.tasks.scope import NODE, run_group, scopes
 from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
 from hwcheck.tasks.shared import read_cluster
 from hwcheck.tasks.timing_options import timing
-from hwcheck.wire import COLLECTIVES
+from hwcheck.wire import COLLECTIVES, LOAD_DTYPES
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 
@@ -54,6 +54,8 @@ DEFAULT_INVENTORY = "inventory/local.yml"
         "rails (the same GPU of every host)",
         "profile": "quick (default; about a minute of load per node), standard or burn_in",
         "duration": "how long burn_in loads the GPUs: 90m, 8h, or seconds (default: 1h)",
+        "load-dtype": "matrices of the load: auto (default: the fastest that trains), bf16, fp16, "
+        "tf32 or fp32",
         "forks": "hosts visited at once (default 32)",
         "timeout": "seconds that one host's visit may take (default: as the profile says)",
         "out": "folder in which the run folder is made (default: runs)",
@@ -83,6 +85,7 @@ def validate(
     scope: str | None = None,
     profile: str = "quick",
     duration: str = "",
+    load_dtype: str = LOAD_DTYPES[0],
     forks: str = "32",
     timeout: str = "0",
     out: str = "runs",
@@ -100,6 +103,8 @@ def validate(
         raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
+    if load_dtype not in LOAD_DTYPES:
+        raise UsageError(f"--load-dtype {load_dtype}: it is one of {', '.join(LOAD_DTYPES)}")
     at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
     duration_s = seconds("--duration", duration) if duration else None
     usual = USUAL if profile == "quick" else COLLECTIVES
@@ -126,6 +131,7 @@ def validate(
         force=force,
         timeout_s=timeout_s or None,
         duration_s=duration_s,
+        load_dtype=load_dtype,
         timing=timed,
         engine=engine,
         payload_sha256=built.sha256,

@@ -12,7 +12,7 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory import Host
 from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import LoadRun, Series
+from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
 from hwcheck.phases import Deadlines
 from hwcheck.results import HostAnswer, HostRecord
 from hwcheck.wire import Request, to_dict
@@ -172,6 +172,17 @@ def test_the_series_of_a_load_is_handed_over_at_the_end() -> None:
     assert heard.series == [SERIES], "what came before the connection was lost is kept"
 
 
+def test_the_series_of_collectives_and_load_are_handed_over_together() -> None:
+    heard = Heard()
+    together = pack(CollectiveRun(Series((0.0,), {"gpu0": {"power_w": (250,)}}), 0.1))
+    what = {
+        name: {"frame": {"kind": "series", "series": series}}
+        for name, series in (("first", together), ("second", SERIES))
+    }
+    assert visit(what, heard=heard).state == "reported"
+    assert heard.series == [{**together, **SERIES}]
+
+
 def test_no_series_of_an_answer_that_cannot_be_trusted() -> None:
     heard = Heard()
     what = {
@@ -186,10 +197,14 @@ def test_no_series_of_an_answer_that_cannot_be_trusted() -> None:
     ("series", "reason"),
     [
         (None, "a series does not fit its schema: "),
-        ({**SERIES, "time_s": [1, 0]}, "a series does not fit its schema: time_s runs backwards"),
+        ({}, "a series does not fit its schema: "),
         (
-            {**SERIES, "columns": {"gpu0": {"power_w": [[1, 10**12]]}}},
-            "a series does not fit its schema: power_w of gpu0 has 1e+12 rows of 2",
+            {"load": {**SERIES["load"], "time_s": [1, 0]}},
+            "a series does not fit its schema: load: time_s runs backwards",
+        ),
+        (
+            {"load": {**SERIES["load"], "columns": {"gpu0": {"power_w": [[1, 10**12]]}}}},
+            "a series does not fit its schema: load: power_w of gpu0 has 1e+12 rows of 2",
         ),
     ],
 )
@@ -203,9 +218,9 @@ def test_a_series_that_cannot_be_trusted(series: Any, reason: str) -> None:
 
 def test_a_second_series_and_one_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = {"frame": {"kind": "series", "series": SERIES}}
-    assert visit({"first": frame, "second": frame}).reason == "two series"
+    assert visit({"first": frame, "second": frame}).reason == "two series of the load"
     monkeypatch.setattr("hwcheck.connect.visit.SERIES_LIMIT_BYTES", 100)
-    assert visit({"first": frame}).reason == "a series of more than 0 MiB"
+    assert visit({"first": frame}).reason == "series of more than 0 MiB"
 
 
 @pytest.mark.parametrize("when", ["first", "after"])

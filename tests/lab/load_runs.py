@@ -75,7 +75,8 @@ def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) 
     series = [frame["series"] for frame in frames if frame["kind"] == "series"]
     assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
     assert schema_problem(series[0], "series") == ""
-    load = unpack(series[0])
+    load = unpack(series[0]).load
+    assert load is not None
     return Loaded(report, load, *judged(node, report, CHECKS))
 
 

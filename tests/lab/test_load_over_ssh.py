@@ -72,7 +72,9 @@ def test_the_slot_is_one_action_and_the_bad_gpu_another(run: Run) -> None:
 
 def test_the_samples_of_each_host_came_home(run: Run) -> None:
     for name in NODES:
-        load = read_series(run.path, name)
+        observed = read_series(run.path, name)
+        assert observed is not None
+        load = observed.load
         assert load is not None
         assert 20 <= load.load_end_s < 22
         assert largest_gap_s(load) <= 1.0

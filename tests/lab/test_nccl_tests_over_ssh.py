@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwcheck.results import Run, read_run
+from hwcheck.results import Run, read_run, read_series
 from hwcheck.wire import CheckResult, Leg
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.scenarios_on_nodes import prepare
@@ -96,6 +97,18 @@ def test_the_tables_are_in_the_hosts_logs(answer: tuple[Run, dict[str, Any]]) ->
     log = (answer[0].path / "nodes" / "good.log").read_text()
     assert log.count("# Collective test concluded: all_reduce_perf") == 2
     assert "secret" not in log
+
+
+def test_nvml_was_read_all_the_time(answer: tuple[Run, dict[str, Any]]) -> None:
+    observed = read_series(answer[0].path, "bad")
+    assert observed is not None
+    assert observed.load is None, "it was not asked for"
+    assert observed.collectives is not None
+    times, end_s = observed.collectives.series.time_s, observed.collectives.end_s
+    assert len(times) > 10
+    assert max(late - early for early, late in pairwise([0.0, *times, end_s])) <= 1.0
+    assert set(observed.collectives.series.columns) == {f"gpu{index}" for index in range(4)}
+    assert "bad: the GPUs side by side" in (answer[0].path / "report.html").read_text("utf-8")
 
 
 def test_what_is_bad_fails_and_is_evidence(answer: tuple[Run, dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""A LoadRun made from the JSON of a case.
+"""A LoadRun, or a CollectiveRun, made from the JSON of a case.
 
 ``load`` has the fields of the record. ``time_s`` is ``{"from": -2, "to": 30, "every": 0.5}``. Each
 of ``gpus`` overrides, key by key, ``work`` and ``series`` in ``each``; one that is ``null`` was not
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.load.records import Column, GpuWork, LoadRun, Series
+from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, Series
 
 WORK = {"dtype": "bf16", "size": 8192, "products": 1000, "digest": "5f1c"}
 KEYS = {"backend", "library", "load_end_s", "cool_end_s", "settled_s", "stopped"}
@@ -25,24 +25,44 @@ def fake_load(says: Mapping[str, Any]) -> LoadRun:
         raise CouldNotMeasure(says["error"])
     unknown = set(says) - KEYS - {"time_s", "each", "gpus"}
     assert not unknown, f"unknown in a case's load: {sorted(unknown)}"
-    times = _times(says.get("time_s", {"from": -2, "to": 30, "every": 0.5}))
-    works, columns = [], {}
-    for index, gpu in enumerate(says.get("gpus", [{}])):
-        if gpu is None:
-            continue
-        own = {
+    gpus = _gpus(says)
+    works = (GpuWork(subject, **{**WORK, **own["work"]}) for subject, own in gpus.items())
+    series = _series(says, {"from": -2, "to": 30, "every": 0.5}, gpus)
+    rest = {"backend": "cuda", "library": "torch 2.8.0", "load_end_s": 20.0, "cool_end_s": 30.0}
+    rest |= {key: says[key] for key in KEYS & set(says)}
+    return LoadRun(work=tuple(works), series=series, **rest)
+
+
+def fake_collectives(says: Mapping[str, Any]) -> CollectiveRun:
+    """Return the record of ``end_s`` and, as in a load, ``time_s``, ``each`` and ``gpus``."""
+    times = {"from": 0, "to": 12, "every": 0.5}
+    return CollectiveRun(_series(says, times, _gpus(says)), says.get("end_s", 12.0))
+
+
+def _gpus(says: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"gpu{index}": {
             key: {**says.get("each", {}).get(key, {}), **gpu.get(key, {})}
             for key in ("work", "series")
         }
-        works.append(GpuWork(f"gpu{index}", **{**WORK, **own["work"]}))
-        columns[f"gpu{index}"] = {
-            name: _column(column, times)
-            for name, column in own["series"].items()
-            if column is not None
-        }
-    rest = {"backend": "cuda", "library": "torch 2.8.0", "load_end_s": 20.0, "cool_end_s": 30.0}
-    rest |= {key: says[key] for key in KEYS & set(says)}
-    return LoadRun(work=tuple(works), series=Series(times, columns), **rest)
+        for index, gpu in enumerate(says.get("gpus", [{}]))
+        if gpu is not None
+    }
+
+
+def _series(says: Mapping[str, Any], usual: Mapping[str, float], gpus: Mapping[str, Any]) -> Series:
+    times = _times(says.get("time_s", usual))
+    return Series(
+        times,
+        {
+            subject: {
+                name: _column(column, times)
+                for name, column in own["series"].items()
+                if column is not None
+            }
+            for subject, own in gpus.items()
+        },
+    )
 
 
 def _times(says: Mapping[str, float]) -> tuple[float, ...]:

@@ -3,9 +3,9 @@
 ``node`` holds the keys of the host that ``tests/node/fake_host.py`` lists, ``nvml_status``,
 ``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs`` (the record
 ``hwcheck/node/pairs/records.py``), ``load``
-(``tests/node/fake_load.py``; absent: a load would be a mistake) and ``reported_under_load``
-(absent: nothing loaded the GPUs). Each of ``gpus`` overrides
-the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
+(``tests/node/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
+absent: none ran) and ``reported_under_load`` (absent: nothing loaded the GPUs). Each of ``gpus``
+overrides the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.host_facts import KernelMessage
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.supported import mig_is_on
@@ -24,10 +24,18 @@ from hwcheck.wire import Leg, Request
 from tests.node.fake_gpu import FakeGpu
 from tests.node.fake_host import HOST_KEYS
 from tests.node.fake_host import FakeHost as FakeHost
-from tests.node.fake_load import fake_load
+from tests.node.fake_load import fake_collectives, fake_load
 
 NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
-OF_LOADS = {"legs", "legs_error", "broken_legs", "pairs", "load", "reported_under_load"}
+OF_LOADS = {
+    "legs",
+    "legs_error",
+    "broken_legs",
+    "pairs",
+    "load",
+    "collectives",
+    "reported_under_load",
+}
 NODE_KEYS = HOST_KEYS | NVML_KEYS | OF_LOADS
 
 
@@ -94,6 +102,10 @@ class FakeNode:
             raise NotApplicable(self._says["load"]["not_applicable"])
         self._refuse_at_work()
         return fake_load(self._says["load"])
+
+    def collective_run(self) -> CollectiveRun | None:
+        said = self._says.get("collectives")
+        return fake_collectives(said) if said else None
 
     def reported_under_load(self) -> Reported | None:
         if "reported_under_load" not in self._says:

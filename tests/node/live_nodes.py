@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hwcheck.node.live import LiveNode
+from hwcheck.node.load.sampler import Source
 from hwcheck.node.nvml_events import EventWatch
 from hwcheck.node.nvml_reader import NotSupported
 from hwcheck.wire import Request
@@ -23,6 +24,9 @@ class FakeNvml:
     def __init__(self, says: Mapping[str, Any]) -> None:
         node = FakeNode(says)
         self.status, self.gpus = node.nvml_status, node.gpus
+
+    def sampled(self) -> list[Source]:
+        return []
 
     def watch_events(self) -> EventWatch:
         return EventWatch(NoNvml(), [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,9 +12,9 @@ import pytest
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Node, Remedy, check
 from hwcheck.node.collective import launch as collective
-from hwcheck.node.live import LiveNode
+from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.load import launch, run
-from hwcheck.node.load.records import GpuWork, LoadRun
+from hwcheck.node.load.records import CollectiveRun, GpuWork
 from hwcheck.node.load.run import Times
 from hwcheck.node.load.spec import BurnSpec
 from hwcheck.node.main import run_check
@@ -63,15 +64,13 @@ def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
 
     def node(uuid: str, pids: Sequence[int] = (), **request: Any) -> LiveNode:
         gpu = {"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}
-        made = live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": list(pids)}]}, **request)
-        made._nvml.sampled = list  # type: ignore[method-assign]
-        return made
+        return live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": list(pids)}]}, **request)
 
     return node
 
 
 def test_the_load_runs_once_and_is_handed_on_once(loading: Loading) -> None:
-    node, recorded = loading("GPU-aaaa"), list[LoadRun]()
+    node, recorded = loading("GPU-aaaa"), list[Recorded]()
     node._recorded = recorded.append
     assert node.reported_under_load() is None
     load = node.load()
@@ -85,7 +84,7 @@ def test_the_load_runs_once_and_is_handed_on_once(loading: Loading) -> None:
 def test_a_load_that_cannot_be_run_is_not_tried_again(
     loading: Loading,
 ) -> None:
-    node, recorded = loading("GPU-none"), list[LoadRun]()
+    node, recorded = loading("GPU-none"), list[Recorded]()
     node._recorded = recorded.append
     for _ in range(2):
         with pytest.raises(CouldNotMeasure, match="no torch"):
@@ -153,3 +152,48 @@ def test_a_refused_load_is_refused_to_every_check(loading: Loading) -> None:
     with pytest.raises(load_lock.BusyError, match="process 7"):
         node.load()
     assert node.reported_under_load() is None
+
+
+class Told:
+    """A GPU that counts how often it was read."""
+
+    subject = "gpu0"
+
+    def __init__(self) -> None:
+        self.twice = threading.Event()
+        self.reads = 0
+
+    def sample(self, depth: int) -> dict[str, float]:
+        self.reads += 1
+        if self.reads >= 2:
+            self.twice.set()
+        return {"power_w": 250.0, "depth": depth}
+
+
+@pytest.mark.parametrize("state", ["done", "not_run"])
+def test_nvml_is_read_through_the_collectives(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    gpu = Told()
+
+    def run_legs(*arguments: Any) -> Iterator[Leg]:
+        yield Leg("all_reduce", "default", "nccl", 1, state)
+        assert gpu.twice.wait(20)
+
+    monkeypatch.setattr(collective, "run_legs", run_legs)
+    node, recorded = loading("GPU-aaaa"), list[Recorded]()
+    node._nvml.sampled = lambda: [gpu]  # type: ignore[method-assign,list-item,return-value]
+    node._recorded = recorded.append
+    assert node.collective_run() is None
+    assert [leg.state for leg in node.legs("all_reduce")] == [state]
+    if state == "not_run":
+        assert (node.collective_run(), recorded) == (None, []), "nothing was run"
+        return
+    run = node.collective_run()
+    assert isinstance(run, CollectiveRun)
+    assert recorded == [run]
+    assert set(run.series.columns["gpu0"]["power_w"]) == {250.0}
+    assert 0 <= run.series.time_s[0] < run.series.time_s[1] <= run.end_s
+    reads = gpu.reads
+    list(node.legs("all_reduce"))
+    assert gpu.reads == reads, "it has ended"

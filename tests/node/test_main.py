@@ -197,7 +197,8 @@ def test_one_load_serves_every_check_and_its_series_is_sent_once(tmp_path: Path)
     assert spoken == ["series", "result", "result", "report"]
     (series,) = [frame["series"] for frame in answer.frames if frame["kind"] == "series"]
     assert schema_problem(series, "series") == ""
-    load = unpack(series)
+    load = unpack(series).load
+    assert load is not None
     assert (load.backend, load.exercise, load.series.columns) == ("cpu", True, {})
     assert 2.5 < load.load_end_s < 10
     assert load.cool_end_s > load.load_end_s

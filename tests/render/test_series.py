@@ -15,20 +15,23 @@ from hwcheck.render.series import (
     FEW_HOSTS,
     MOST_GPUS,
     MOST_HOSTS,
-    MOST_POINTS,
+    Bounds,
     bounds_of,
     drawn_hosts,
     series_plot,
     series_plots,
 )
+from hwcheck.render.stretch import MOST_POINTS, stretches
 from hwcheck.results import Run
+from hwcheck.series import Observed
 from hwcheck.wire import CheckResult, Sample
 from tests import factories
 from tests.factories import HOSTILE, gpu_host
-from tests.node.fake_load import fake_load
+from tests.node.fake_load import fake_collectives, fake_load
 from tests.render.example import judged
 
 POWER = {"line": [[-3, 90], [0, 90], [1, 690], [20, 690], [21, 95], [30, 95]]}
+BAND = "opacity: 0.08"
 EACH = {"power_w": POWER, "temperature_c": 61, "sm_clock_mhz": 1500}
 
 
@@ -41,6 +44,14 @@ def load(gpus: int = 2, **changes: Any) -> LoadRun:
         }
     )
     return replace(made, **changes)
+
+
+def worked(gpus: int = 2, **changes: Any) -> Observed:
+    return Observed(load(gpus, **changes))
+
+
+def drawn(made: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> str:
+    return series_plot(stretches(Observed(made)), bounds, outcomes)
 
 
 def texts(svg: str) -> list[str]:
@@ -60,22 +71,22 @@ def hosts(count: int) -> Run:
 
 
 def test_a_strip_for_each_quantity_and_every_gpu_by_name() -> None:
-    shown = texts(series_plot(load(), {}, {}))
+    shown = texts(drawn(load(), {}, {}))
     assert {"power, W", "temperature, C", "SM clock, MHz", "gpu0", "gpu1"} <= set(shown)
 
 
 def test_a_quantity_that_no_gpu_tells_has_no_strip() -> None:
     made = load()
     columns = {"gpu0": {"power_w": made.series.columns["gpu0"]["power_w"]}}
-    shown = texts(series_plot(replace(made, series=replace(made.series, columns=columns)), {}, {}))
+    shown = texts(drawn(replace(made, series=replace(made.series, columns=columns)), {}, {}))
     assert "power, W" in shown
     assert "SM clock, MHz" not in shown
 
 
 def test_what_failed_is_marked_by_color_and_by_sign() -> None:
-    plain = series_plot(load(), {}, {})
-    assert "var(--fail)" not in plain + series_plot(load(), {}, {"gpu1": "pass"})
-    marked = series_plot(load(), {}, {"gpu1": "fail", "gpu0": "warn"})
+    plain = drawn(load(), {}, {})
+    assert "var(--fail)" not in plain + drawn(load(), {}, {"gpu1": "pass"})
+    marked = drawn(load(), {}, {"gpu1": "fail", "gpu0": "warn"})
     assert "var(--fail)" in marked
     assert "var(--warn)" in marked
     assert {"gpu0 !", "gpu1 \u2715"} <= set(texts(marked))
@@ -84,8 +95,8 @@ def test_what_failed_is_marked_by_color_and_by_sign() -> None:
 def test_bounds_are_lines() -> None:
     bound = {("power_limit_w", "gpu0"): 700.0}
     dashed = "stroke-dasharray"
-    assert dashed not in series_plot(load(), {}, {})
-    assert series_plot(load(), bound, {}).count(dashed) == 1
+    assert dashed not in drawn(load(), {}, {})
+    assert drawn(load(), bound, {}).count(dashed) == 1
 
 
 def test_bounds_come_from_the_hosts_own_samples() -> None:
@@ -132,7 +143,7 @@ def test_a_picture_is_bounded_in_size() -> None:
         }
         for subject, own in hours.columns.items()
     }
-    svg = series_plot(load(8, series=replace(hours, columns=noisy)), {}, {})
+    svg = drawn(load(8, series=replace(hours, columns=noisy)), {}, {})
     longest = max(path.count("L ") for path in svg.split("<path"))
     assert MOST_POINTS / 2 < longest <= MOST_POINTS
     assert len(svg) < 120_000
@@ -143,14 +154,14 @@ def test_a_spike_and_a_dip_are_kept_where_points_become_fewer() -> None:
     columns = {name: list(column) for name, column in made.series.columns["gpu0"].items()}
     columns["temperature_c"][100], columns["sm_clock_mhz"][100] = 99.0, 300.0
     spiked = {"gpu0": {name: tuple(column) for name, column in columns.items()}}
-    svg = series_plot(replace(made, series=replace(made.series, columns=spiked)), {}, {})
+    svg = drawn(replace(made, series=replace(made.series, columns=spiked)), {}, {})
     assert any(text in texts(svg) for text in ("90", "100"))
-    assert svg != series_plot(made, {}, {})
+    assert svg != drawn(made, {}, {})
 
 
 def test_more_gpus_than_fit_are_counted() -> None:
     run = hosts(1)
-    (plot,) = series_plots(run, judgement(), {"n00": load(MOST_GPUS + 2)})
+    (plot,) = series_plots(run, judgement(), {"n00": worked(MOST_GPUS + 2)})
     assert "2 more GPUs not drawn" in plot.caption
     assert f"gpu{MOST_GPUS}" not in texts(plot.svg)
 
@@ -160,7 +171,7 @@ def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
     made = load(1)
     columns: Mapping[str, Any] = {**made.series.columns, text: {text: (1.0,), "power_w": (1.0,)}}
     bad = replace(made, stopped=text, library=text, series=replace(made.series, columns=columns))
-    (plot,) = series_plots(hosts(1), judgement(), {"n00": bad})
+    (plot,) = series_plots(hosts(1), judgement(), {"n00": Observed(bad)})
     assert text not in plot.svg + plot.caption
     assert "ended for safety" in plot.caption
 
@@ -170,30 +181,30 @@ def test_figures_that_cannot_be_are_left_out(value: float) -> None:
     made = load(1)
     count = len(made.series.time_s)
     columns = {"gpu0": dict.fromkeys(EACH, (value,) * count)}
-    assert series_plot(replace(made, series=replace(made.series, columns=columns)), {}, {}) == ""
+    assert stretches(Observed(replace(made, series=replace(made.series, columns=columns)))) == ()
     times = (value,) * count
-    assert series_plot(replace(made, series=replace(made.series, time_s=times)), {}, {}) == ""
+    assert stretches(Observed(replace(made, series=replace(made.series, time_s=times)))) == ()
 
 
 @pytest.mark.parametrize("end_s", [1e300, -1e300, float("inf"), float("nan")])
 def test_an_end_that_cannot_be_is_left_out(end_s: float) -> None:
-    svg = series_plot(load(1, load_end_s=end_s), {}, {})
-    assert svg == series_plot(load(1, load_end_s=-100.0), {}, {})
-    assert svg != series_plot(load(1), {}, {})
+    svg = drawn(load(1, load_end_s=end_s), {}, {})
+    assert svg == drawn(load(1, load_end_s=-100.0), {}, {})
+    assert svg != drawn(load(1), {}, {})
 
 
 def test_an_exercise_is_not_drawn() -> None:
-    assert series_plots(hosts(1), judgement(), {"n00": load(backend="cpu")}) == ()
-    assert series_plots(hosts(1), judgement(), {"other": load()}) == ()
+    assert series_plots(hosts(1), judgement(), {"n00": worked(backend="cpu")}) == ()
+    assert series_plots(hosts(1), judgement(), {"other": worked()}) == ()
 
 
 def test_the_page_shows_loads_where_there_are_any() -> None:
     result = judged(hosts(1))
-    page = html(*result, {"n00": load()})
+    page = html(*result, {"n00": worked()})
     assert "<h2>Under load</h2>" in page
     assert "n00: the GPUs side by side, each over 33 s" in page
     assert "Under load" not in html(*result)
-    assert page == html(*result, {"n00": load()})
+    assert page == html(*result, {"n00": worked()})
 
 
 def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
@@ -206,12 +217,25 @@ def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
         ("n00", "power_cap", "fail", "gpu0"),
         ("n00", "temperature_under_load", "fail", "node"),
     )
-    (plot,) = series_plots(run, found, {"n00": load()})
+    (plot,) = series_plots(run, found, {"n00": worked()})
     assert plot.caption.endswith(
         "the band is the load. gpu1: thermal_spread\u00a0!, throttle_under_load\u00a0\u2715"
     )
     everywhere = judgement(*(("n00", "cool_down", "fail", f"gpu{i}") for i in range(8)))
-    (plot,) = series_plots(run, everywhere, {"n00": load(8)})
+    (plot,) = series_plots(run, everywhere, {"n00": worked(8)})
     assert plot.caption.endswith("gpu2: cool_down\u00a0\u2715; and 5 more GPUs")
-    (plot,) = series_plots(run, judgement(), {"n00": load()})
+    (plot,) = series_plots(run, judgement(), {"n00": worked()})
     assert plot.caption.endswith("the band is the load")
+
+
+def test_collectives_stand_before_the_load() -> None:
+    together = fake_collectives({"each": {"series": EACH}, "gpus": [{}, {}, {}], "end_s": 10.0})
+    both = Observed(load(), together)
+    (plot,) = series_plots(hosts(1), judgement(), {"n00": both})
+    assert "each over 45 s, the first band is the collectives, the second the load" in plot.caption
+    assert "gpu2" in texts(plot.svg), "one that only the collectives saw"
+    (alone,) = series_plots(hosts(1), judgement(), {"n00": Observed(collectives=together)})
+    assert alone.caption.endswith("each over 12 s, the band is the collectives")
+    assert plot.svg.count(BAND) == 2 * alone.svg.count(BAND) == 18
+    exercise = Observed(load(backend="cpu"), together)
+    assert series_plots(hosts(1), judgement(), {"n00": exercise}) == (alone,)

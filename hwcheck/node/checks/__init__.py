@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from hwcheck.node.check import Check
 from hwcheck.node.importer import Importer
@@ -14,13 +14,17 @@ def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     """Return the checks of these names, or every check, by its id. Works from the zip as well.
 
     Checks that load the node come after the others: what is measured at idle must be measured
-    before them. Those that look back on the load are the last. Raises ImportError for a name that
-    no check has.
+    before them. Of these the collectives come first, and those that look back on all of it are the
+    last. Raises ImportError for a name that no check has.
     """
     wanted = _listing() if names is None else names
     found = [getattr(importlib.import_module(__name__ + "." + name), name) for name in wanted]
-    found.sort(key=lambda check: (check.after_load, check.load, check.id))
+    found.sort(key=_order)
     return {check.id: check for check in found}
+
+
+def _order(check: Check) -> Tuple[bool, bool, bool, str]:
+    return check.after_load, check.load, check.load and not check.legs, check.id
 
 
 def _listing() -> List[str]:

@@ -21,7 +21,7 @@ COUNTERS = {
         Metric(
             "new_uncorrected_errors",
             "errors",
-            "uncorrectable memory errors since before the load",
+            "uncorrectable memory errors since before the GPUs were put to work",
             (
                 AtMost(
                     "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors "
@@ -34,7 +34,7 @@ COUNTERS = {
         Metric(
             "new_corrected_errors",
             "errors",
-            "corrected memory errors since before the load",
+            "corrected memory errors since before the GPUs were put to work",
             (
                 AtMost(
                     "derived: single ones are what ECC is for; ten within minutes come from one "
@@ -47,7 +47,7 @@ COUNTERS = {
         Metric(
             "new_pcie_replays",
             "packets",
-            "PCIe packets sent again since before the load",
+            "PCIe packets sent again since before the GPUs were put to work",
             (
                 AtMost(
                     "fail: max_pcie_replays (80) of DCGM's pcie plugin. warn: derived: GPUs of "
@@ -72,10 +72,10 @@ COUNTERS = {
     optional="counters of memory errors and PCIe replays",
 )
 def errors_under_load(node: Node) -> Iterator[Sample]:
-    """Count the memory errors and PCIe replays that the load added.
+    """Count the memory errors and PCIe replays that the collectives and the load added.
 
     Cells and contacts that hold at idle give way when hot and busy, and counters read at idle only
-    tell of the past. The count before the load is held against the count after it, so what a node
+    tell of the past. The count before the work is held against the count after it, so what a node
     gathered in its life does not matter.
     """
     columns = load_of(node).series.columns
@@ -89,12 +89,13 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     for counter, (metric, unit) in COUNTERS.items():
         if not loaded.has(counter):
             continue
-        counts = loaded.points(counter, float("-inf"), float("inf"))
-        if not counts or counts[0][0] > 0 or counts[-1][0] <= 0:
+        told = loaded.points(counter, float("-inf"), float("inf"))
+        counts = loaded.in_collectives(counter) + [count for _, count in told]
+        if not told or told[0][0] > 0 or told[-1][0] <= 0:
             problems.append("%s: %s: not told before and after" % (loaded.subject, counter))
-        elif counts[-1][1] < counts[0][1]:
+        elif counts[-1] < counts[0]:
             problems.append("%s: %s: it was reset meanwhile" % (loaded.subject, counter))
         else:
-            yield Sample(metric, int(counts[-1][1] - counts[0][1]), unit, loaded.subject)
+            yield Sample(metric, int(counts[-1] - counts[0]), unit, loaded.subject)
     if problems:
         raise CouldNotMeasure("; ".join(problems))

@@ -39,7 +39,7 @@ CAN = (
         Metric(
             "pcie_width",
             "lanes",
-            "fewest PCIe lanes in use under load",
+            "fewest PCIe lanes in use under load and in collectives",
             (AtLeast(CAN % ("Width", "width"), fail=1.0, of=FromSample("pcie_width_max")),),
             required=True,
         ),
@@ -71,5 +71,6 @@ def _of_gpu(loaded: Loaded, host: Host) -> Iterator[Sample]:
     generation = int(median(loaded.under_load("pcie_generation")))
     yield Sample("pcie_generation", generation, "", subject)
     yield Sample("pcie_generation_max", newest(loaded.gpu, host), "", subject)
-    yield Sample("pcie_width", int(min(loaded.under_load("pcie_width"))), "lanes", subject)
+    widths = loaded.under_load("pcie_width") + loaded.in_collectives("pcie_width")
+    yield Sample("pcie_width", int(min(widths)), "lanes", subject)
     yield Sample("pcie_width_max", widest(loaded.gpu, host), "lanes", subject)

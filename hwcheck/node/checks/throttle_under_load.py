@@ -13,7 +13,13 @@ from hwcheck.node.load.clock_bits import (
     SW_POWER_CAP,
     SW_THERMAL,
 )
-from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu, share_percent
+from hwcheck.node.load.summary import (
+    LEAST_SAMPLES,
+    Loaded,
+    load_of,
+    per_loaded_gpu,
+    share_percent,
+)
 from hwcheck.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
@@ -28,11 +34,15 @@ BITS = {
     "sw_thermal_slowdown_percent": SW_THERMAL,
     "sw_power_cap_percent": SW_POWER_CAP,
 }
+IN_COLLECTIVES = (HW_THERMAL, HW_POWER_BRAKE, SW_THERMAL)
+"""What is read there too: the others are seen whenever the GPUs go from one size to the next."""
 
 
 def _judged(name: str, meaning: str, reason: str, fail: float) -> Metric:
     limit = AtMost(REASONS + reason + MOMENT, warn=1, fail=fail, confidence="derived")
-    return Metric(name, "%", "share of the load in which " + meaning, (limit,), required=True)
+    where = "load, or of the collectives if more," if BITS[name] in IN_COLLECTIVES else "load"
+    of = "share of the %s in which %s" % (where, meaning)
+    return Metric(name, "%", of, (limit,), required=True)
 
 
 @check(
@@ -81,7 +91,7 @@ def _judged(name: str, meaning: str, reason: str, fail: float) -> Metric:
     optional="GPUs that tell what holds their clocks down",
 )
 def throttle_under_load(node: Node) -> Iterator[Sample]:
-    """Read for how much of the load each reason held the clocks down.
+    """Read for how much of the load, and of the collectives, each reason held the clocks down.
 
     A GPU that throttles for a tenth of a second every second looks well in a glance and costs the
     whole job a tenth of its speed. Heat and the power brake are faults. The driver's own power cap
@@ -95,8 +105,12 @@ def throttle_under_load(node: Node) -> Iterator[Sample]:
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     events = loaded.under_load("clock_events")
+    together = loaded.in_collectives("clock_events")
     for metric, bit in BITS.items():
-        yield Sample(metric, share_percent(events, _holds(bit)), "%", loaded.subject)
+        share = share_percent(events, _holds(bit))
+        if bit in IN_COLLECTIVES and len(together) >= LEAST_SAMPLES:
+            share = max(share, share_percent(together, _holds(bit)))
+        yield Sample(metric, share, "%", loaded.subject)
 
 
 def _holds(bit: int) -> Callable[[int], bool]:

@@ -1,10 +1,10 @@
-"""A load as JSON that stays small: columns, equal values in a row written once."""
+"""Series as JSON that stays small: columns, equal values in a row written once."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
 
 SHORTEST_RUN = 3
 DECIMALS = {"pcie_tx_gbps": 4, "pcie_rx_gbps": 4}
@@ -14,16 +14,11 @@ Cell = Union[None, float, List[Any]]
 """A value, or ``[value, count]`` for so many in a row."""
 
 
-def pack(run: LoadRun) -> Dict[str, Any]:
-    """Return a load as JSON types; ``hwcheck.series`` reads them back."""
-    columns = {
-        subject: {
-            name: list(_runs([_short(value, DECIMALS.get(name, 1)) for value in column]))
-            for name, column in own.items()
-        }
-        for subject, own in run.series.columns.items()
-    }
-    return {
+def pack(run: Union[LoadRun, CollectiveRun]) -> Dict[str, Any]:
+    """Return one of them as JSON types, by what it is; ``hwcheck.series`` reads them back."""
+    if isinstance(run, CollectiveRun):
+        return {"collectives": {"end_s": round(run.end_s, 2), **_series(run.series)}}
+    load = {
         "backend": run.backend,
         "library": run.library,
         "work": [vars(work) for work in run.work],
@@ -31,9 +26,19 @@ def pack(run: LoadRun) -> Dict[str, Any]:
         "cool_end_s": round(run.cool_end_s, 2),
         "settled_s": None if run.settled_s is None else round(run.settled_s, 2),
         "stopped": run.stopped,
-        "time_s": [round(time_s, 2) for time_s in run.series.time_s],
-        "columns": columns,
     }
+    return {"load": {**load, **_series(run.series)}}
+
+
+def _series(series: Series) -> Dict[str, Any]:
+    columns = {
+        subject: {
+            name: list(_runs([_short(value, DECIMALS.get(name, 1)) for value in column]))
+            for name, column in own.items()
+        }
+        for subject, own in series.columns.items()
+    }
+    return {"time_s": [round(time_s, 2) for time_s in series.time_s], "columns": columns}
 
 
 def _short(value: Optional[float], decimals: int) -> Optional[float]:

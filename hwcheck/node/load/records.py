@@ -1,4 +1,4 @@
-"""What a load of the node showed: the work of each GPU, and NVML over time."""
+"""What the GPUs showed at work: what each did in a load, and NVML over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GpuWork:
 class Series:
     """NVML over time: ``columns[subject][quantity]`` has a value for each of ``time_s``.
 
-    ``time_s`` counts from the start of the load; samples before it are negative. Quantities:
+    ``time_s`` counts from the start of the work; samples before it are negative. Quantities:
     ``power_w``, ``power_average_w``, ``temperature_c``, ``memory_temperature_c``, ``sm_clock_mhz``,
     ``memory_clock_mhz``, ``clock_events`` (bits as nvmlClocksEventReason*), ``fan_percent``,
     ``pcie_generation``, ``pcie_width``, ``pcie_tx_gbps``, ``pcie_rx_gbps``,
@@ -50,6 +50,17 @@ class Series:
 
     time_s: Tuple[float, ...] = ()
     columns: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CollectiveRun:
+    """What NVML told while the GPUs of a node worked together, in collectives and copies.
+
+    ``end_s`` is when the last of them ended, in the times of ``series.time_s``.
+    """
+
+    series: Series
+    end_s: float
 
 
 @dataclass(frozen=True)

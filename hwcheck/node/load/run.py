@@ -79,7 +79,7 @@ def orders(request: Request, gpus: Sequence[Gpu], memory_available_bytes: int) -
     """Return what the burn is told; without GPUs it exercises the CPU. Raises CouldNotMeasure."""
     targets = tuple(Target(gpu.subject, gpu.uuid(), _near_cpus(gpu)) for gpu in gpus)
     seconds = times(request, len(gpus)).load_s + SLACK_S
-    return BurnSpec(targets, seconds, memory_available_bytes=memory_available_bytes)
+    return BurnSpec(targets, seconds, request.load_dtype, memory_available_bytes)
 
 
 def _near_cpus(gpu: Gpu) -> str:

@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 from hwcheck.limits import AtLeast
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
-from hwcheck.node.load.records import Column, GpuWork, LoadRun
+from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, Series
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
 
@@ -18,11 +18,12 @@ Points = List[Tuple[float, float]]
 
 
 class Loaded:
-    """One GPU of a load."""
+    """One GPU of a load, and of the collectives before it where there were any."""
 
-    def __init__(self, gpu: Gpu, run: LoadRun) -> None:
+    def __init__(self, gpu: Gpu, run: LoadRun, before: Optional[CollectiveRun] = None) -> None:
         self.gpu = gpu
         self.run = run
+        self.before = before
         self.subject = gpu.subject
 
     def work(self) -> GpuWork:
@@ -41,14 +42,18 @@ class Loaded:
 
     def has(self, quantity: str) -> bool:
         """Whether this GPU tells the quantity at all."""
-        return quantity in self._columns()
+        return quantity in self._columns(self.run.series)
 
     def points(self, quantity: str, begin_s: float, end_s: float) -> Points:
-        """Return what was told from ``begin_s`` to ``end_s``; may be empty."""
-        column: Column = self._columns().get(quantity, ())
-        times = self.run.series.time_s
-        told = [(times[row], value) for row, value in enumerate(column[: len(times)])]
-        return [(at_s, v) for at_s, v in told if v is not None and begin_s <= at_s <= end_s]
+        """Return what was told from ``begin_s`` to ``end_s`` of the load; may be empty."""
+        return self._points(self.run.series, quantity, begin_s, end_s)
+
+    def in_collectives(self, quantity: str) -> List[float]:
+        """Return what was told while the collectives ran; empty where none did."""
+        if self.before is None:
+            return []
+        told = self._points(self.before.series, quantity, 0.0, self.before.end_s)
+        return [value for _, value in told]
 
     def under_load(self, quantity: str) -> List[float]:
         """Return what was told from the begin of the load to its end. Raises CouldNotMeasure."""
@@ -72,8 +77,14 @@ class Loaded:
             raise CouldNotMeasure("%s, %d are needed" % (told, LEAST_SAMPLES))
         return values
 
-    def _columns(self) -> Mapping[str, Column]:
-        return self.run.series.columns.get(self.subject, {})
+    def _points(self, series: Series, quantity: str, begin_s: float, end_s: float) -> Points:
+        column: Column = self._columns(series).get(quantity, ())
+        times = series.time_s
+        told = [(times[row], value) for row, value in enumerate(column[: len(times)])]
+        return [(at_s, v) for at_s, v in told if v is not None and begin_s <= at_s <= end_s]
+
+    def _columns(self, series: Series) -> Mapping[str, Column]:
+        return series.columns.get(self.subject, {})
 
 
 def load_of(node: Node) -> LoadRun:
@@ -86,8 +97,8 @@ def load_of(node: Node) -> LoadRun:
 
 def per_loaded_gpu(node: Node, read: Callable[[Loaded], Iterator[Sample]]) -> Iterator[Sample]:
     """Yield what ``read`` yields for each GPU of the node; see ``per_gpu``."""
-    run = load_of(node)
-    yield from per_gpu(node, lambda gpu: read(Loaded(gpu, run)))
+    run, before = load_of(node), node.collective_run()
+    yield from per_gpu(node, lambda gpu: read(Loaded(gpu, run, before)))
 
 
 class OfKind(NamedTuple):

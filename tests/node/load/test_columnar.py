@@ -1,4 +1,4 @@
-"""columnar.py: a load as JSON; tests/test_series.py reads it back."""
+"""columnar.py: series as JSON; tests/test_series.py reads it back."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from hwcheck.node.load.columnar import pack
-from hwcheck.node.load.records import Column, LoadRun, Series
+from hwcheck.node.load.records import CollectiveRun, Column, LoadRun, Series
 
 
 def cells(quantity: str, *values: float | None) -> list[Any]:
     """Return how one column of one GPU is written."""
     series = Series(tuple(range(len(values))), {"gpu3": {quantity: values}})
-    written: list[Any] = pack(LoadRun("cuda", "", (), series, 1.0, 2.0))["columns"]["gpu3"][
-        quantity
-    ]
+    data = pack(LoadRun("cuda", "", (), series, 1.0, 2.0))["load"]
+    written: list[Any] = data["columns"]["gpu3"][quantity]
     return written
 
 
@@ -38,6 +37,17 @@ def test_a_column(quantity: str, values: Column, written: list[Any]) -> None:
 
 def test_times_are_kept_to_a_hundredth() -> None:
     load = LoadRun("cuda", "", (), Series((-0.2004, 0.1996)), 20.00123, 30.5, settled_s=12.3456)
-    data = pack(load)
+    data = pack(load)["load"]
     assert data["time_s"] == [-0.2, 0.2]
     assert (data["load_end_s"], data["cool_end_s"], data["settled_s"]) == (20.0, 30.5, 12.35)
+
+
+def test_what_it_is_of_is_said() -> None:
+    series = Series((0.0, 0.2), {"gpu3": {"power_w": (250.0, 251.04)}})
+    assert pack(CollectiveRun(series, 0.3333)) == {
+        "collectives": {
+            "end_s": 0.33,
+            "time_s": [0.0, 0.2],
+            "columns": {"gpu3": {"power_w": [250, 251.0]}},
+        }
+    }

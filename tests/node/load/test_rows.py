@@ -95,4 +95,4 @@ def test_a_day_of_eight_gpus_stays_small() -> None:
             values |= {"ecc_uncorrected": 0, "pcie_generation": 5, "pcie_width": 16}
         rows.append(tick / 5, {"gpu0": values})
     run = LoadRun("cuda", "", (), rows.series(), 8000.0, 8000.0)
-    assert 8 * len(json.dumps(pack(run)["columns"])) < 600_000
+    assert 8 * len(json.dumps(pack(run)["load"]["columns"])) < 600_000

@@ -59,7 +59,8 @@ def test_over_the_simulated_nvml_a_gpu_that_gets_hot_ends_it(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    run = unpack(said["load"])
+    run = unpack(said["load"]).load
+    assert run is not None
     assert run.stopped.startswith("gpu5 reached ")
     assert 1 < run.load_end_s < 15
     columns = run.series.columns

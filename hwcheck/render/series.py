@@ -49,7 +49,7 @@ MOST_NAMED = 3
 
 
 Marks = Mapping[str, Mapping[str, str]]
-"""The worst outcome of each check of the load by the subject that it is about."""
+"""The worst outcome of each check that loads the node by the subject that it is about."""
 Bounds = Mapping[tuple[str, str], float]
 """The value of a bound by its metric and the GPU's subject."""
 
@@ -57,7 +57,7 @@ Bounds = Mapping[tuple[str, str], float]
 def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
     """Return the hosts whose load is worth a picture; whether they had one is not known here.
 
-    In a larger run those that failed or warned in a check of the load, failures first, 20 at most.
+    In a larger run those that failed or warned at work, failures first, 20 at most.
     """
     if len(run.records) <= FEW_HOSTS:
         return tuple(record.host for record in run.records)
@@ -129,12 +129,12 @@ def bounds_of(record: HostRecord) -> Bounds:
 
 
 def _marks(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the marks of each host."""
+    """Return the marks of each host that has any but passes."""
     registry = checks.load()
-    of_load = {name for name, check in registry.items() if check.load and not check.legs}
+    of_load = {name for name, check in registry.items() if check.load}
     found: dict[str, dict[str, dict[str, str]]] = {}
     for each in judgement.findings:
-        if each.check in of_load:
+        if each.outcome != "pass" and each.check in of_load:
             own = found.setdefault(each.host, {}).setdefault(each.subject, {})
             own[each.check] = worst((each.outcome, own.get(each.check, "pass")))
     return found

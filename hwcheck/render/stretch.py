@@ -42,7 +42,7 @@ class Stretch:
     """What was told while the GPUs did one thing, of the GPUs that are drawn.
 
     ``name`` is what they did, from 0 to ``work_end_s``; it is drawn from ``begin_s`` on, for
-    ``length_s``, which is 0 where nothing plausible was told. ``told_s`` is how long it was told of.
+    ``length_s``, which is 0 where nothing plausible was told. ``told_s`` is how long it was told.
     """
 
     def __init__(self, name: str, series: Series, work_end_s: float) -> None:

@@ -1,4 +1,4 @@
-"""`hwcheck validate` with a load, on hosts behind real SSH: one slot is hot on all of them."""
+"""`hwcheck validate` with collectives and a load, behind real SSH: one slot is hot everywhere."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.lab import loads
 from tests.lab.lab import Lab, Node
 from tests.lab.load_runs import CHECKS, largest_gap_s
 from tests.lab.scenarios_on_nodes import install_on
+from tests.node.nccl_tests.stand_in import install as install_programs
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 HOT = loads.load("h100x8", "hot_slot")
@@ -31,7 +32,8 @@ pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
 
 def install(node: Node) -> Mapping[str, object]:
     variables = install_on(node, NODES[node.name].scenario)
-    return {**variables, **NODES[node.name].install_cuda(node.folder)}
+    programs = {"hwcheck_nccl_tests_dir": str(install_programs(node.folder / "nccl-tests"))}
+    return {**variables, **programs, **NODES[node.name].install_cuda(node.folder)}
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +41,13 @@ def run(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return one run over all hosts."""
     folder = tmp_path_factory.mktemp("user")
     with Lab(list(NODES), prepare=install) as lab:
-        command = [HWCHECK, "validate", "--hosts", lab.inventory(), "--only", ",".join(CHECKS)]
+        asked = ["--only", ",".join(("all_reduce", *CHECKS)), "--engine", "nccl-tests", "--json"]
         done = subprocess.run(
-            [*command, "--json"], cwd=folder, capture_output=True, text=True, check=False
+            [HWCHECK, "validate", "--hosts", lab.inventory(), *asked],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert done.returncode == 1, done.stderr
     return read_run(folder / json.loads(done.stdout)["run"])
@@ -78,6 +84,8 @@ def test_the_samples_of_each_host_came_home(run: Run) -> None:
         assert load is not None
         assert 20 <= load.load_end_s < 22
         assert largest_gap_s(load) <= 1.0
+        assert observed.collectives is not None, "they came before the load"
+        assert set(observed.collectives.series.columns) == set(load.series.columns)
 
 
 def test_the_report_draws_them(run: Run) -> None:
@@ -85,3 +93,4 @@ def test_the_report_draws_them(run: Run) -> None:
     assert page.count('role="img"') >= len(NODES)
     for name in NODES:
         assert f"{name}: the GPUs side by side" in page
+    assert page.count("the first band is the collectives, the second the load") == len(NODES)

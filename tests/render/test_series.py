@@ -124,7 +124,7 @@ def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -
         ("n04", "all_reduce", "fail", "leg net"),
         ("n05", "power_under_load", "inconclusive", "node"),
     )
-    assert drawn_hosts(hosts(9), found) == ("n02", "n01")
+    assert drawn_hosts(hosts(9), found) == ("n02", "n04", "n01")
 
 
 def test_a_fleet_that_fails_is_bounded() -> None:

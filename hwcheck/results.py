@@ -2,7 +2,8 @@
 
 ``runs/<UTC time>-<short id>/`` holds ``run.json`` (what was asked), ``nodes/<host>.json`` (what
 each node answered), ``nodes/<host>.log`` (everything else that it wrote) and ``series/<host>.json``
-(its GPUs over time, at work). That is enough to judge and render again with no node.
+(its GPUs over time, at work). What was measured a second time lies likewise under ``again/``. That
+is enough to judge and render again with no node.
 ``docs/result-format.md`` has the formats.
 """
 
@@ -31,6 +32,9 @@ HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_vis
 """reported: a whole report. partial: some results, then the connection or the time ran out.
 unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
 not_visited: the run was stopped before its turn."""
+
+AGAIN = "again"
+"""The folder of second visits."""
 
 UNDER_WAY = "the visit is under way"
 """The reason of a record that is written before its visit ends."""
@@ -110,11 +114,15 @@ class HostRecord(_Host[Report]):
 
 @dataclass(frozen=True)
 class Run:
-    """A run as read back: the plan and one record for each of its hosts, in the plan's order."""
+    """A run as read back: the plan and one record for each of its hosts, in the plan's order.
+
+    ``again`` are the second visits of those hosts that had one.
+    """
 
     path: Path
     meta: RunMeta
     records: tuple[HostRecord, ...]
+    again: Mapping[str, HostRecord] = field(default_factory=dict)
 
 
 def utc_now() -> str:
@@ -157,6 +165,13 @@ class RunFolder:
                 f"cannot create the run folder: {out}: {error.strerror}; name another with --out"
             ) from None
         return folder
+
+    def second(self) -> RunFolder:
+        """Return the folder of the run's second visits. Raises DiskError."""
+        again = RunFolder(self.path / AGAIN, self.meta)
+        with writing_to(self.path):
+            (again.path / "nodes").mkdir(parents=True)
+        return again
 
     def write_host(self, answer: HostAnswer | HostRecord) -> None:
         """Write ``nodes/<host>.json``. Raises DiskError."""
@@ -219,21 +234,30 @@ def read_run(path: Path) -> Run:
     missing, damaged or does not match its schema.
     """
     meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
-    records = []
+    records, again = [], {}
     for host in meta.hosts:
-        file = path / "nodes" / f"{host.name}.json"
-        if file.exists():
-            record = HostRecord.from_dict(_read_json(file, "host"))
-            if record.host != host.name:
-                raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
-            cut_off = record.reason == UNDER_WAY and not meta.finished
-            records.append(replace(record, reason=CUT_OFF) if cut_off else record)
-        else:
+        record = _read_host(path, host.name, meta)
+        if record is None:
             reason = "the run was stopped before its turn"
             if not meta.finished:
                 reason = "the run itself ended before its turn, or as its visit began"
-            records.append(HostRecord(host.name, "not_visited", reason))
-    return Run(path, meta, tuple(records))
+            record = HostRecord(host.name, "not_visited", reason)
+        records.append(record)
+        second = _read_host(path / AGAIN, host.name, meta)
+        if second is not None:
+            again[host.name] = second
+    return Run(path, meta, tuple(records), again)
+
+
+def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:
+    file = path / "nodes" / f"{host}.json"
+    if not file.exists():
+        return None
+    record = HostRecord.from_dict(_read_json(file, "host"))
+    if record.host != host:
+        raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
+    cut_off = record.reason == UNDER_WAY and not meta.finished
+    return replace(record, reason=CUT_OFF) if cut_off else record
 
 
 def read_series(path: Path, host: str) -> Observed | None:

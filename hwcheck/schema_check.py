@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 import fastjsonschema
 import jsonschema
 
 from hwcheck import series
+
+_SAMPLE = itemgetter("metric", "value", "unit", "subject")
+_NAME = itemgetter("metric", "subject")
 
 SCHEMAS = ("run", "host", "report", "result", "series")
 
@@ -23,25 +28,26 @@ def schema_problem(data: Any, schema: str) -> str:
     jsonschema takes 20 ms for one host; jsonschema explains.
     """
     try:
-        _compiled()({schema: _lean(data, schema)})
+        lean = _lean(data, schema)
+        _compiled()({schema: lean})
     except fastjsonschema.JsonSchemaValueException as refusal:
         error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
         if error is None:
             return str(refusal.message)[:200]
         where = "/".join(str(part) for part in error.absolute_path) or "top level"
         return f"{where}: {error.message[:200]}"
-    return _repeated(data, schema)
+    return _repeated(lean, schema)
 
 
 def _lean(data: Any, schema: str) -> Any:
-    """Return ``data`` without the samples that fit; with all of them where one of a check does not.
+    """Return ``data`` without the samples of checks whose samples all fit, and are there once.
 
-    Like hosts send like samples, and a run of a thousand has millions: each is checked once.
+    Like hosts send like samples, and a run of a thousand has millions: these are looked at once.
     """
     if schema == "result":
         samples = data.get("samples") if isinstance(data, dict) else None
         most = _definitions()["result"]["properties"]["samples"]["maxItems"]
-        if isinstance(samples, list) and len(samples) <= most and all(map(_fits, samples)):
+        if isinstance(samples, list) and len(samples) <= most and _all_fit(samples):
             return {**data, "samples": []}
     elif schema == "report" and isinstance(data, dict) and isinstance(data.get("results"), list):
         return {**data, "results": [_lean(result, "result") for result in data["results"]]}
@@ -50,15 +56,15 @@ def _lean(data: Any, schema: str) -> Any:
     return data
 
 
-def _fits(sample: Any) -> bool:
+def _all_fit(samples: list[Any]) -> bool:
     try:
-        names = (sample["metric"], sample["value"], sample["unit"], sample["subject"])
-        return len(sample) == len(names) and _fits_as(*names)
+        fit = set(map(len, samples)) <= {4} and all(starmap(_fits_as, map(_SAMPLE, samples)))
+        return fit and not _twice("sample", map(_NAME, samples))
     except (TypeError, KeyError):  # no object, or one with other names or with lists in it
         return False
 
 
-@lru_cache(maxsize=65536, typed=True)
+@lru_cache(maxsize=65536)  # a value that equals one that fits, but for its type, fits as well
 def _fits_as(metric: Any, value: Any, unit: Any, subject: Any) -> bool:
     sample = {"metric": metric, "value": value, "unit": unit, "subject": subject}
     try:
@@ -83,9 +89,8 @@ def _repeated(data: Mapping[str, Any], schema: str) -> str:
             filter(None, inside), ""
         )
     if schema == "result":
-        samples = ((sample["metric"], sample["subject"]) for sample in data["samples"])
         legs = ((leg["collective"], leg["leg"]) for leg in data["legs"])
-        return _twice("sample", samples) or _twice("leg", legs)
+        return _twice("sample", map(_NAME, data["samples"])) or _twice("leg", legs)
     return ""
 
 

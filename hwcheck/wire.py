@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import starmap
+from operator import itemgetter
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 PROTOCOL = 1
@@ -48,17 +50,10 @@ class Sample:
     unit: str = ""
     subject: str = "node"
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Sample:
-        """Rebuild a sample from its (schema-checked) JSON object.
 
-        A run of a thousand hosts has millions, and most of them alike: these are one object.
-        """
-        unit, subject = data.get("unit", ""), data.get("subject", "node")
-        return _sample(data["metric"], data["value"], unit, subject)
-
-
+# A run of a thousand hosts has millions of samples, and most of them alike: these are one object.
 _sample = lru_cache(maxsize=65536, typed=True)(Sample)
+_values = itemgetter("metric", "value", "unit", "subject")
 
 
 @dataclass(frozen=True)
@@ -152,7 +147,7 @@ class CheckResult:
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
         """Rebuild a result from its (schema-checked) JSON object."""
         rest = dict(data)
-        rest["samples"] = tuple(map(Sample.from_dict, rest.get("samples", ())))
+        rest["samples"] = tuple(starmap(_sample, map(_values, rest.get("samples", ()))))
         rest["legs"] = tuple(Leg.from_dict(leg) for leg in rest.get("legs", ()))
         return cls(**rest)
 

@@ -16,6 +16,9 @@ BAD = ("warn", "fail")
 WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 """Legs in which GPUs may reach each other."""
 
+CUT = "killed after"
+"""Words of an answer that ends with a pair that hung."""
+
 Readings = Mapping[tuple[str, str], Mapping[str, Value]]
 
 
@@ -67,18 +70,69 @@ class Case:
         """Whether the login is in a container."""
         return self.value("virtualization", "container") is True
 
-    def p2p_trouble(self) -> tuple[Finding, ...]:
-        """Return the findings of legs that hang, fail or corrupt with P2P and not without it."""
+    @property
+    def cpu_vendor(self) -> str:
+        """The vendor of the CPU; empty where it is not known."""
+        found = self.record.report.facts.get("cpu_vendor") if self.record.report else None
+        return found if isinstance(found, str) else ""
+
+    def linked(self, pair: str) -> bool:
+        """Whether NVLink joins a pair (``gpu0-gpu1``), as far as the topology tells."""
+        paths = self.values("topology", "path")
+        return str(paths.get(pair, paths.get(_turned(pair), ""))).startswith("NV")
+
+    @property
+    def all_linked(self) -> bool:
+        """Whether NVLink joins every pair of GPUs."""
+        paths = self.values("topology", "path")
+        return bool(paths) and all(str(path).startswith("NV") for path in paths.values())
+
+    def granted(self, pair: str) -> bool:
+        """Whether the driver grants the first GPU of a pair the memory of the second.
+
+        A pair that hung at once could not be asked: then it is as the way back, or as NVML says.
+        """
+        access = self.values("gpu_pairs", "p2p_access")
+        if pair in access or _turned(pair) in access:
+            return access.get(pair, access.get(_turned(pair))) is True
+        said = [self.values("p2p_status", f"{way}_read").get(pair) for way in ("pcie", "nvlink")]
+        return "OK" in said
+
+    def p2p_trouble(self, *, over_pcie: bool = False) -> tuple[Finding, ...]:
+        """Return the findings of what hangs, fails or corrupts with P2P and not without it.
+
+        That is of legs, and of pairs of GPUs to which the driver grants it. With ``over_pcie`` only
+        where that is the way: GPUs with NVLink between them do not go over PCIe.
+        """
         clean = {leg.collective for leg in self.legs if leg.leg == "p2p_off" and is_clean(leg)}
-        return tuple(
+        names = () if over_pcie and self.all_linked else sorted(clean)
+        legs = (f for name in names for f in self.leg_findings(name, WITH_P2P))
+        return (*legs, *self._pair_trouble(over_pcie))
+
+    def _pair_trouble(self, over_pcie: bool) -> tuple[Finding, ...]:
+        own = tuple(
             finding
-            for collective in sorted(clean)
-            for finding in self.leg_findings(collective, WITH_P2P)
+            for finding in self.bad("gpu_pairs", "p2p_state", "p2p_wrong_elements")
+            if self.granted(finding.subject) and not (over_pcie and self.linked(finding.subject))
         )
+        if not any(finding.metric == "p2p_state" for finding in own):
+            return own
+        cut = (f for f in self.findings if f.check == "gpu_pairs" and CUT in f.reason)
+        return (*own, *self.bad("gpu_pairs", "driver_answers"), *cut)
+
+    def slow_pairs(self) -> tuple[Finding, ...]:
+        """Return the findings of pairs whose P2P over PCIe is slower than it should be."""
+        found = self.bad("gpu_pairs", "p2p_percent_of_alike", "p2p_concurrent_percent")
+        return tuple(f for f in found if self.granted(f.subject) and not self.linked(f.subject))
+
+    def of_legs(self, *metrics: str) -> tuple[Finding, ...]:
+        """Return the findings of these metrics over all collectives."""
+        collectives = dict.fromkeys(leg.collective for leg in self.legs)
+        return tuple(f for name in collectives for f in self.bad(name, *metrics))
 
     def leg_findings(self, collective: str, legs: Iterable[str]) -> tuple[Finding, ...]:
         """Return the findings of a collective's legs that did not end well."""
-        return self._of_legs(collective, legs, ("leg_state", "wrong_elements"))
+        return self._of_legs(collective, legs, ("leg_state", "wrong_elements", "driver_answers"))
 
     def slow(self, legs: Iterable[str] = ("default", "site")) -> tuple[Finding, ...]:
         """Return the findings of a bandwidth below what the links allow, over all collectives."""
@@ -91,13 +145,13 @@ class Case:
         )
 
     def slow_over_pcie(self) -> tuple[Finding, ...]:
-        """Return those of ``slow`` whose way is PCIe or the host's memory."""
-        return tuple(finding for finding in self.slow() if "PCIe" in finding.limit)
+        """Return those of ``slow`` whose way is PCIe or the host's memory, and ``slow_pairs``."""
+        legs = (finding for finding in self.slow() if "PCIe" in finding.limit)
+        return (*legs, *self.slow_pairs())
 
     def p2p_loses(self) -> tuple[Finding, ...]:
         """Return the warnings that a collective is faster without P2P."""
-        collectives = dict.fromkeys(leg.collective for leg in self.legs)
-        return tuple(f for name in collectives for f in self.bad(name, "p2p_gain"))
+        return self.of_legs("p2p_gain")
 
     def _of_legs(
         self, collective: str, legs: Iterable[str], metrics: tuple[str, ...]
@@ -111,6 +165,11 @@ class Case:
             for text in (leg.reason, *leg.notes, *leg.log_tail.splitlines()):
                 if words.lower() in text.lower():
                     yield text
+
+
+def _turned(pair: str) -> str:
+    one, _, other = pair.partition("-")
+    return f"{other}-{one}"
 
 
 def sign(

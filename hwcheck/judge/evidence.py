@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from hwcheck.judge.legs import leg_problem, planned_env
@@ -26,8 +27,9 @@ class Known:
 
     ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
     GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
-    tell boards of one model apart, ``devices`` the PCI device id alone, as the GPU says it. Without
-    ``whole`` the visit ended before the node named any. With ``mig`` a GPU is split.
+    tell boards of one model apart, ``devices`` and ``subsystems`` the PCI ids alone, as the GPU
+    says them. Without ``whole`` the visit ended before the node named any. With ``mig`` a GPU is
+    split.
     """
 
     expect: Mapping[str, Any] = field(default_factory=dict)
@@ -36,25 +38,31 @@ class Known:
     whole: bool = True
     devices: Mapping[str, str] = field(default_factory=dict)
     mig: bool = False
+    subsystems: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
         """GPUs that the node has to have: as many as declared, or as it names itself."""
         return max(int(self.expect.get("gpus", 0)), len(self.models))
 
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The models of its GPUs, each once."""
+        return tuple(sorted(set(self.models.values())))
+
 
 def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
     """Return what the inventory and the facts of a report say."""
-    models, boards, devices = {}, {}, {}
+    models, boards, devices, subsystems = {}, {}, {}, {}
     for gpu in gpus_of(record):
         if type(gpu.get("index")) is int:
             subject = f"gpu{gpu['index']}"
             models[subject] = str(gpu.get("name", ""))
-            ids = (str(gpu.get(key, "")) for key in ("pci_device_id", "pci_subsystem_id"))
-            boards[subject] = " ".join((models[subject], *ids))
             devices[subject] = str(gpu.get("pci_device_id", ""))
+            subsystems[subject] = str(gpu.get("pci_subsystem_id", ""))
+            boards[subject] = " ".join((models[subject], devices[subject], subsystems[subject]))
     mig = any(gpu.get("mig") is True for gpu in gpus_of(record))
-    return Known(expect, models, boards, record.state == "reported", devices, mig)
+    return Known(expect, models, boards, record.state == "reported", devices, mig, subsystems)
 
 
 def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import Known, gpus_of, known_of
+from hwcheck.judge.evidence import Known, gpus_of
 from hwcheck.judge.slots import Slot, Slots, collect, slotted
 from hwcheck.limits import FromFleet
 from hwcheck.node.check import Check
@@ -48,13 +48,17 @@ class Fleet:
         return f"no majority: {shown}" + (", ..." if len(votes) > SHOWN else "")
 
 
-def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
-    """Collect one vote of each host for each metric that is compared over the fleet."""
+def fleet_of(
+    records: Iterable[HostRecord], knowns: Iterable[Known], registry: Mapping[str, Check]
+) -> Fleet:
+    """Collect one vote of each host for each metric that is compared over the fleet.
+
+    ``knowns`` is what is known of each host.
+    """
     wanted, in_slots = _wanted(registry), slotted(registry)
     votes: dict[Key, Counter[Value]] = {}
     slots: dict[Slot, list[float]] = {}
-    for plan, record in zip(run.meta.hosts, run.records, strict=True):
-        known = known_of(plan.expect, record)
+    for record, known in zip(records, knowns, strict=True):
         collect(slots, record, in_slots, known)
         given: dict[Key, Counter[Value]] = {}
         for check, sample, kind in _compared(record, wanted, known):
@@ -65,20 +69,20 @@ def fleet_of(run: Run, registry: Mapping[str, Check]) -> Fleet:
     return Fleet(votes, Slots(slots))
 
 
-def kind_of(sample: Sample, by: FromFleet, others: Iterable[Sample], known: Known) -> Kind:
+def kind_of(sample: Sample, by: FromFleet, told: Mapping[str, Value], known: Known) -> Kind:
     """Return what a sample must share with another for the two to be compared.
 
     That is the board of a GPU, and for anything else the models of the node's GPUs and the name of
-    the thing; besides, the value of the metric ``by.alike`` among ``others``, of the same answer.
+    the thing; besides, the value of the metric ``by.alike``, which the same answer has by subject
+    in ``told``.
     """
     if sample.subject in known.boards:
         kind: Kind = (known.boards[sample.subject],)
     else:
-        kind = (*sorted(set(known.models.values())), "of " + sample.subject)
+        kind = (*known.kinds, "of " + sample.subject)
     if not by.alike:
         return kind
-    values = {other.subject: other.value for other in others if other.metric == by.alike}
-    return (*kind, by.alike, str(values.get(sample.subject, values.get("node", ""))))
+    return (*kind, by.alike, str(told.get(sample.subject, told.get("node", ""))))
 
 
 def same_machine(run: Run) -> dict[str, str]:
@@ -117,9 +121,14 @@ def _compared(
 ) -> Iterator[tuple[str, Sample, Kind]]:
     for result in record.report.results if record.report else ():
         compared = wanted.get(result.check, {})
+        alike = {operand.alike for operands in compared.values() for operand in operands}
+        told: dict[str, dict[str, Value]] = {name: {} for name in alike}
+        for sample in result.samples if any(alike) else ():
+            if sample.metric in alike:
+                told[sample.metric][sample.subject] = sample.value
         for sample in result.samples if compared else ():
             for operand in compared.get(sample.metric, ()):
-                yield result.check, sample, kind_of(sample, operand, result.samples, known)
+                yield result.check, sample, kind_of(sample, operand, told[operand.alike], known)
 
 
 def _uuids(record: HostRecord) -> Iterator[str]:

@@ -100,7 +100,7 @@ def _link_gbps(
     for hop in hops.values():
         together = said.get(("nvlink_gbps", "-".join(hop.ends)))
         if hop.nvlinks and isinstance(together, (int, float)):
-            speeds.add(round(together / hop.nvlinks, 4))
+            speeds.add(round(together / hop.nvlinks, 5))  # 25.78125 has five
     return speeds.pop() if len(speeds) == 1 else None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of
 from hwcheck.judge.expectation import judge_busbw
 from hwcheck.judge.fleet import Fleet, fleet_of, same_machine
+from hwcheck.judge.nccl_default import judge_nccl_default
+from hwcheck.judge.network import judge_network
 from hwcheck.judge.p2p import judge_p2p
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.readings import Readings, hold, references
@@ -20,6 +22,9 @@ from hwcheck.results import HostPlan, HostRecord, Run
 from hwcheck.wire import CheckResult
 
 ALONE = Fleet()
+REMEMBERED = 8192
+"""Different answers that are kept for hosts to come; what most give is among the first."""
+
 MEANING = "meaning"
 """A metric of this name says in words what the others of its subject mean."""
 
@@ -34,6 +39,7 @@ class _Host:
     record: HostRecord
     known: Known
     results: Mapping[str, CheckResult]
+    again: Mapping[str, CheckResult]
     findings: list[Finding]
 
     def complaints(self) -> dict[str, set[str]]:
@@ -48,10 +54,12 @@ class _Host:
 def judge(run: Run) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now."""
     registry = {name: _asked(check, run) for name, check in checks.load().items()}
-    fleet, doubles = fleet_of(run, registry), same_machine(run)
+    planned = list(zip(run.meta.hosts, run.records, strict=True))
+    knowns = _one_of_each(known_of(plan.expect, record) for plan, record in planned)
+    fleet, doubles = fleet_of(run.records, knowns, registry), same_machine(run)
+    like = LikeAnswers(fleet)
     hosts = []
-    for plan, record in zip(run.meta.hosts, run.records, strict=True):
-        known = known_of(plan.expect, record)
+    for (plan, record), known in zip(planned, knowns, strict=True):
         answers = record.report.results if record.report else ()
         results = {
             answer.check: believe(registry[answer.check], answer, known)
@@ -59,10 +67,11 @@ def judge(run: Run) -> Judgement:
             else answer
             for answer in answers
         }
-        host = _Host(plan, record, known, results, [*_visit_findings(record, known)])
+        again = _measured_again(run, plan.name)
+        host = _Host(plan, record, known, results, again, [*_visit_findings(record, known)])
         if plan.name in doubles:
             host.findings.append(_unmeasured(plan.name, "", doubles[plan.name]))
-        host.findings += _check_findings(host, run.meta.checks, registry, fleet)
+        host.findings += _check_findings(host, run.meta.checks, registry, like)
         hosts.append(host)
     _compare(hosts, run.meta.checks, registry)
     findings: list[Finding] = []
@@ -84,16 +93,69 @@ def _asked(check: Check, run: Run) -> Check:
 
 
 def _check_findings(
-    host: _Host, asked: Sequence[str], registry: Mapping[str, Check], fleet: Fleet
+    host: _Host, asked: Sequence[str], registry: Mapping[str, Check], like: LikeAnswers
 ) -> Iterator[Finding]:
     name, record, known = host.plan.name, host.record, host.known
     for check in asked:
         if check in host.results and check in registry:
             result = host.results[check]
-            yield from judge_result(name, registry[check], result, known, fleet)
-            yield from judge_busbw(name, check, result.legs, record, known)
+            yield from like.judge_result(name, registry[check], result, known)
+            if result.legs:
+                again = host.again.get(check)
+                second = again.legs if again else ()
+                yield from judge_busbw(name, check, result.legs, record, known, second)
+                yield from _failures(name, registry[check], again, known)
+                yield from judge_network(name, check, result.legs, record, known)
+                yield from judge_nccl_default(name, check, result.legs, record)
         elif record.report is not None:
             yield _unmeasured(name, check, _lost_reason(check, registry, record))
+
+
+def _measured_again(run: Run, host: str) -> Mapping[str, CheckResult]:
+    second = run.again[host].report if host in run.again else None
+    return {answer.check: answer for answer in second.results} if second else {}
+
+
+def _failures(
+    host: str, check: Check, again: CheckResult | None, known: Known
+) -> Iterator[Finding]:
+    """Yield what failed when a check was measured again: a hang or wrong data counts then too."""
+    if again is not None:
+        for finding in judge_result(host, check, again, known):
+            if finding.outcome == "fail":
+                reason = f"when measured again: {finding.reason}".rstrip(": ")
+                yield finding._replace(reason=reason)
+
+
+def _one_of_each(knowns: Iterable[Known]) -> list[Known]:
+    """Return what is known of each host; where it is the same, as one object."""
+    distinct: dict[str, Known] = {}
+    return [distinct.setdefault(repr(known), known) for known in knowns]
+
+
+class LikeAnswers:
+    """Answers that are alike, of hosts that are: these are judged once in a run.
+
+    Samples that are alike are one object, as they are read (``wire``).
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._judged: dict[tuple[object, ...], tuple[CheckResult, Known, list[Finding]]] = {}
+
+    def judge_result(
+        self, host: str, check: Check, result: CheckResult, known: Known
+    ) -> list[Finding]:
+        """Return what ``judge_result`` does."""
+        if result.legs:
+            return judge_result(host, check, result, known, self._fleet)
+        same = (check.id, result.state, result.reason, id(known), *map(id, result.samples))
+        found = self._judged.get(same)
+        if found is None:
+            found = result, known, judge_result("", check, result, known, self._fleet)
+            if len(self._judged) < REMEMBERED:
+                self._judged[same] = found  # what is kept keeps its id
+        return [Finding._make((host, *finding[1:])) for finding in found[2]]
 
 
 def _compare(hosts: list[_Host], asked: Sequence[str], registry: Mapping[str, Check]) -> None:
@@ -157,7 +219,7 @@ def _explained(finding: Finding, readings: Readings) -> Finding:
     if finding.outcome == "pass" or finding.reason:
         return finding
     said = readings.by_subject(MEANING)
-    return replace(finding, reason=str(said.get(finding.subject, "")))
+    return finding._replace(reason=str(said.get(finding.subject, "")))
 
 
 def _visit_findings(record: HostRecord, known: Known) -> Iterator[Finding]:

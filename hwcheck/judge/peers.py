@@ -117,6 +117,10 @@ class _Compared:
     low: bool
     high: bool
 
+    def is_outlier(self, value: float, middle: Middle) -> bool:
+        """Whether a value is one on a side that is bad."""
+        return middle.beyond(value, self.kind, low=self.low, high=self.high)
+
 
 @dataclass(frozen=True)
 class Middle:
@@ -156,24 +160,31 @@ def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
     """
     metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
     told: dict[Key, list[tuple[str, float]]] = {}
+    like: dict[tuple[object, ...], tuple[CheckResult, Known, list[tuple[Key, float]]]] = {}
     for host, result, known, bad in answers if metrics else ():
-        for key, value in _figures(metrics, result, known):
+        same = () if result.legs else (id(known), *map(id, result.samples))
+        if not same or same not in like:
+            # What is kept keeps its id. Samples that are alike are one object (``wire``).
+            like[same] = result, known, list(_figures(metrics, result, known))
+        for key, value in like[same][2]:
             if key[2] not in bad:
                 told.setdefault(key, []).append((host, value))
     for (metric, _, subject), figures in told.items():
         compared = metrics[metric]
-        middle = middle_of((value for _, value in figures), compared.kind)
-        for host, value in figures if middle else ():
-            assert middle is not None
-            if middle.beyond(value, compared.kind, low=compared.low, high=compared.high):
-                yield _warning(host, check.id, metric, subject, compared.unit, value, middle)
+        values = [value for _, value in figures]
+        outermost = {min(values), max(values)}  # where these are none, there is no outlier
+        middle = middle_of(values, compared.kind) if len(outermost) > 1 else None
+        if middle and any(compared.is_outlier(value, middle) for value in outermost):
+            for host, value in figures:
+                if compared.is_outlier(value, middle):
+                    yield _warning(host, check.id, metric, subject, compared.unit, value, middle)
 
 
 def _figures(
     metrics: Mapping[str, _Compared], result: CheckResult, known: Known
 ) -> Iterator[tuple[Key, float]]:
     """Yield what of an answer is compared."""
-    models = " and ".join(sorted(set(known.models.values())))
+    models = " and ".join(known.kinds)
     legs = _legs(result) if result.legs else {}
     for sample in result.samples:
         metric, value = metrics.get(sample.metric), sample.value

@@ -70,7 +70,8 @@ def references(
             if operand.name in known.expect:
                 yield limit, known.expect[operand.name]
         elif isinstance(operand, FromFleet):
-            kind = kind_of(sample, operand, readings.samples, known)
+            told = readings.by_subject(operand.alike) if operand.alike else {}
+            kind = kind_of(sample, operand, told, known)
             most = fleet.reference(readings.check.id, metric.name, kind)
             if most is not None and not _declared(limits, known):
                 yield limit, most
@@ -82,8 +83,8 @@ def references(
             if highest is not None:
                 yield limit, highest
         elif isinstance(operand, FromModel):
-            name, device = (d.get(sample.subject, "") for d in (known.models, known.devices))
-            model = model_of(name, device)
+            facts = (known.models, known.devices, known.subsystems)
+            model = model_of(*(of.get(sample.subject, "") for of in facts))
             reached = model.reached(operand.figure) if model else None
             if reached is not None or not operand.known_only:
                 yield limit, reached

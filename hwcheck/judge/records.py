@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
 
 from hwcheck.wire import Value
 
@@ -14,12 +17,11 @@ OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 
 def worst(outcomes: Iterable[str]) -> str:
     """Return the worst of some outcomes; pass when there are none."""
-    return min(outcomes, key=OUTCOMES.index, default="pass")
+    return min(set(outcomes), key=OUTCOMES.index, default="pass")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A judged sample, or the reason why there is none.
+class Finding(NamedTuple):
+    """A judged sample, or the reason why there is none. A tuple: a large run has millions.
 
     ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
@@ -79,8 +81,8 @@ class Judgement:
     def by_host(self) -> Mapping[str, Sequence[Finding]]:
         """The findings of each host that has any."""
         found: dict[str, list[Finding]] = {}
-        for finding in self.findings:
-            found.setdefault(finding.host, []).append(finding)
+        for host, own in groupby(self.findings, key=attrgetter("host")):
+            found.setdefault(host, []).extend(own)
         return found
 
     @property

@@ -51,20 +51,20 @@ def slot_of(check: str, sample: Sample, known: Known) -> Slot:
     return check, sample.metric, known.boards.get(sample.subject, ""), sample.subject
 
 
-def slotted(registry: Mapping[str, Check]) -> set[tuple[str, str]]:
-    """Return check and name of the metrics that are compared over slots."""
-    return {
-        (name, metric.name)
-        for name, check in registry.items()
-        for metric in check.metrics
-        if any(isinstance(limit.operand, FromSlot) for limit in metric.limits)
-    }
+def slotted(registry: Mapping[str, Check]) -> dict[str, set[str]]:
+    """Return by check the names of the metrics that are compared over slots."""
+    found: dict[str, set[str]] = {}
+    for name, check in registry.items():
+        for metric in check.metrics:
+            if any(isinstance(limit.operand, FromSlot) for limit in metric.limits):
+                found.setdefault(name, set()).add(metric.name)
+    return found
 
 
 def collect(
     told: dict[Slot, list[float]],
     record: HostRecord,
-    compared: Set[tuple[str, str]],
+    compared: Mapping[str, Set[str]],
     known: Known,
 ) -> None:
     """Add what a host tells of the metrics that are compared over slots."""
@@ -73,9 +73,9 @@ def collect(
             told.setdefault(slot_of(check, sample, known), []).append(float(sample.value))
 
 
-def _compared(record: HostRecord, compared: Set[tuple[str, str]]) -> Iterator[tuple[str, Sample]]:
-    checks = {check for check, _ in compared}
+def _compared(record: HostRecord, compared: Mapping[str, Set[str]]) -> Iterator[tuple[str, Sample]]:
     for result in record.report.results if record.report else ():
-        for sample in result.samples if result.check in checks else ():
-            if (result.check, sample.metric) in compared:
+        metrics = compared.get(result.check, ())
+        for sample in result.samples if metrics else ():
+            if sample.metric in metrics:
                 yield result.check, sample

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
 import yaml
+
+from hwcheck.models.records import Board, Busbw, Figure, Joined, Model
+
+__all__ = ["UNITS", "Board", "Busbw", "Figure", "Joined", "Model", "model_of", "models", "parse"]
 
 UNITS = {
     "bf16_tflops": "TFLOP/s",
@@ -28,48 +31,30 @@ UNITS = {
 bytes/s read and written together. NVLinks are given for boards that have them all wired."""
 
 DEVICE_ID = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee]\Z")
+SUBSYSTEM_ID = re.compile(r"0x([0-9A-Fa-f]{8})\Z")
+
+PART_OF_A_GPU = re.compile(r"\bMIG\b|\bGRID\b|-\d+[ABCQ]\d?\Z")
+"""Names of MIG instances and vGPUs (NVIDIA Virtual GPU Software User Guide, Virtual GPU Types):
+they have the device id of the whole board and not its figures."""
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure: the vendor's ``value``, and the share of it that a healthy GPU sustains."""
-
-    value: float
-    unit: str
-    measure: str
-    source: str
-    confidence: str
-    sustained: float
-    sustained_source: str
-    sustained_confidence: str
-
-
-@dataclass(frozen=True)
-class Model:
-    """One model of GPU: how NVML names it, and its PCI device ids where they tell it apart."""
-
-    id: str
-    names: tuple[str, ...]
-    figures: Mapping[str, Figure]
-    pci_device_ids: tuple[str, ...] = field(default=())
-
-    def reached(self, figure: str) -> float | None:
-        """Return what a healthy GPU sustains of ``figure``, in its unit; None where not known."""
-        known = self.figures.get(figure)
-        return None if known is None else round(known.value * known.sustained, 1)
-
-
-def model_of(name: str, device_id: str = "") -> Model | None:
+@lru_cache(maxsize=1024)
+def model_of(name: str, device_id: str = "", subsystem_id: str = "") -> Model | None:
     """Return the model of a GPU that NVML names so, None where it is not known.
 
-    ``device_id`` is NVML's (``0x233510DE``), or an empty text. Boards of one name differ: where
-    the model lists PCI device ids and the GPU gives another, it is another model.
+    The ids are NVML's (``0x233510DE``, ``0x18BE10DE``), or empty texts. Boards of one name differ,
+    so a GPU with another PCI device id than those of its name is of another model; and a name that
+    is not known ("NVIDIA Graphics Device") is looked up by the ids.
     """
-    model = _by_name().get(name)
-    given = DEVICE_ID.match(device_id)
-    if model is None or not model.pci_device_ids or not given:
-        return model
-    return model if given.group(1).lower() in model.pci_device_ids else None
+    device, subsystem = _hexadecimal(DEVICE_ID, device_id), _hexadecimal(SUBSYSTEM_ID, subsystem_id)
+    by_id = _by_pci_id().get(f"{device}:{subsystem}") or _by_pci_id().get(device)
+    named = _by_name().get(name, ())
+    if by_id and (by_id in named or (not named and not PART_OF_A_GPU.search(name))):
+        return by_id
+    fitting = [model for model in named if not device or device in model.devices]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 @cache
@@ -78,19 +63,44 @@ def models() -> tuple[Model, ...]:
     folder = resources.files("hwcheck.models")
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yml"))
     return tuple(
-        parse(file.removesuffix(".yml"), yaml.safe_load(folder.joinpath(file).read_text("utf-8")))
-        for file in files
+        read(file.removesuffix(".yml"), folder.joinpath(file).read_text("utf-8")) for file in files
     )
+
+
+def read(model_id: str, text: str) -> Model:
+    """Return the model that a file describes. Raises yaml.YAMLError, TypeError or KeyError."""
+    return parse(model_id, yaml.load(text, LOADER))  # noqa: S506 (a safe loader, in C where it is there)
 
 
 def parse(model_id: str, data: Mapping[str, Any]) -> Model:
     """Return a model from what its file says. Raises TypeError for a key too many or too few."""
     rest = dict(data)
     figures = {name: Figure(**figure) for name, figure in rest.pop("figures").items()}
-    names = tuple(rest.pop("names"))
-    return Model(model_id, names, figures, tuple(rest.pop("pci_device_ids", ())), **rest)
+    names, pci_ids = tuple(rest.pop("names")), tuple(rest.pop("pci_ids"))
+    board, busbw = Board(**rest.pop("board")), tuple(map(_busbw, rest.pop("busbw", ())))
+    return Model(model_id, names, figures, board, pci_ids, busbw=busbw, **rest)
+
+
+def _busbw(data: Mapping[str, Any]) -> Busbw:
+    joined = dict(data["joined"])
+    pairs = tuple((one, other, links) for one, other, links in joined.pop("pairs", ()))
+    return Busbw(**{**data, "joined": Joined(**joined, pairs=pairs)})
+
+
+def _hexadecimal(form: re.Pattern[str], given: str) -> str:
+    found = form.match(given)
+    return found.group(1).lower() if found else ""
 
 
 @cache
-def _by_name() -> Mapping[str, Model]:
-    return {name: model for model in models() for name in model.names}
+def _by_name() -> Mapping[str, tuple[Model, ...]]:
+    found: dict[str, tuple[Model, ...]] = {}
+    for model in models():
+        for name in model.names:
+            found[name] = (*found.get(name, ()), model)
+    return found
+
+
+@cache
+def _by_pci_id() -> Mapping[str, Model]:
+    return {pci_id: model for model in models() for pci_id in model.pci_ids}

@@ -114,6 +114,9 @@ class Host(Protocol):
     def has_module(self, name: str) -> bool:
         """Whether a kernel module is loaded."""
 
+    def module_parameter(self, module: str, name: str) -> str:
+        """Value of a parameter of a loaded kernel module; empty where it shows none."""
+
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
         """Kernel messages since boot with one of these words. Raises CouldNotMeasure."""
 

@@ -124,3 +124,7 @@ class SystemReader(Tree):
     def has_module(self, name: str) -> bool:
         """See ``check.Host``."""
         return self._exists("sys/module/" + name)
+
+    def module_parameter(self, module: str, name: str) -> str:
+        """See ``check.Host``."""
+        return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()

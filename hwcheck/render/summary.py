@@ -56,7 +56,7 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
             for host in judgement.hosts
         ],
         "findings": [
-            asdict(finding) for finding in judgement.findings if finding.outcome != "pass"
+            finding._asdict() for finding in judgement.findings if finding.outcome != "pass"
         ],
         "causes": [asdict(cause) for cause in advice.causes.diagnoses],
         "actions": [asdict(action) for action in advice.actions],
@@ -83,4 +83,5 @@ def _nccl(advice: NcclAdvice) -> dict[str, Any]:
         "reasons": [asdict(setting) for setting in advice.settings],
         "summary": advice.summary,
         "evidence": list(advice.evidence),
+        "unset": list(advice.unset),
     }

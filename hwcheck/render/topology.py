@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
 from hwcheck.results import HostRecord, Run
 from hwcheck.topology import legend_lines, matrix_rows, nic_lines, topology_of
+from hwcheck.wire import Sample
 
 CHECK = "topology"
 MOST_GROUPS = 16
@@ -37,19 +38,26 @@ class Topologies:
 def topologies(run: Run) -> Topologies:
     """Return the matrices of the hosts that measured one."""
     hosts: dict[str, list[str]] = {}
+    texts: dict[tuple[int, ...], str] = {}
     for record in run.records:
-        text = _matrix(record)
-        if text:
-            hosts.setdefault(text, []).append(record.host)
+        samples = _samples(record)
+        same = tuple(map(id, samples))  # those that are alike are one object, as they are read
+        if same not in texts:
+            texts[same] = _matrix(samples)
+        if texts[same]:
+            hosts.setdefault(texts[same], []).append(record.host)
     groups = sorted(hosts.items(), key=lambda group: -len(group[1]))
     shown = tuple(Matrix(fold(names), text) for text, names in groups[:MOST_GROUPS])
     rest = [name for _, names in groups[MOST_GROUPS:] for name in names]
     return Topologies(shown, fold(rest), "\n".join(legend_lines()))
 
 
-def _matrix(record: HostRecord) -> str:
+def _samples(record: HostRecord) -> Sequence[Sample]:
     results = record.report.results if record.report else ()
-    samples = [sample for result in results if result.check == CHECK for sample in result.samples]
+    return next((result.samples for result in results if result.check == CHECK), ())
+
+
+def _matrix(samples: Iterable[Sample]) -> str:
     topology = topology_of(samples)
     if topology is None:
         return ""

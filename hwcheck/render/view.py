@@ -99,7 +99,7 @@ class HostView:
         """Whether a collective ran on the CPU only."""
         return any(leg.exercise for leg in legs_of(self.record))
 
-    @property
+    @cached_property
     def why(self) -> str:
         """Why the outcome is not ``pass``, in one line: the first figures that broke a limit."""
         outcome = self.verdict.outcome
@@ -108,8 +108,9 @@ class HostView:
         parts = [
             f"{line(check.check, 60)}: {row.metric} {row.value}{_of(row.subjects)}"
             for check in self.checks
+            if check.outcome == outcome
             for row in check.rows[:1]
-            if check.outcome == row.outcome == outcome
+            if row.outcome == outcome
         ]
         return "; ".join(parts[:2]) or line(self.verdict.reason)
 

@@ -16,6 +16,7 @@ from hwcheck.phases import Deadlines
 from hwcheck.plan import ENGINES, PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
+from hwcheck.tasks.again import measure_again
 from hwcheck.tasks.command import command, end, seconds, whole
 from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.interrupts import Interrupts
@@ -146,6 +147,7 @@ def validate(
             with Progress(len(plan.hosts), verbose=verbose) as progress:
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
+            measure_again(plan, built, folder, connector, forks=at_once, verbose=verbose)
         run_group(chosen, plan, built, folder, connector.lasting(), verbose=verbose)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())

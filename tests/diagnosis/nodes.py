@@ -20,6 +20,7 @@ GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
+    *("ports", "cpu"),
 }
 
 
@@ -28,10 +29,14 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
 
     ``samples`` by check and metric: a value of the node, or values by subject. ``path`` is the way
     between the GPUs, ``legs`` those of all_reduce, ``unmeasured`` the reasons of checks that could
-    not be measured.
+    not be measured. ``ports`` are active RDMA ports by device: ``{gbps: 400, layer: InfiniBand,
+    near: {gpu0: PIX}}``, or the number alone. ``cpu`` is the vendor.
     """
     gpus = case.get("gpus", GPUS)
-    answers = [_result(check, said) for check, said in case.get("samples", {}).items()]
+    samples = {**case.get("samples", {})}
+    for check, said in _of_ports(case.get("ports", {})).items():
+        samples[check] = {**samples.get(check, {}), **said}
+    answers = [_result(check, said) for check, said in samples.items()]
     answers += [
         CheckResult(check, "could_not_measure", reason)
         for check, reason in case.get("unmeasured", {}).items()
@@ -46,7 +51,11 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
             answers.append(pcie(gpus, 4))
     if "legs" in case:
         answers.append(factories.reduce_result([_leg(each, gpus) for each in case["legs"]]))
-    return factories.record(host, answers, gpus=factories.gpu_facts(gpus, H100))
+    made = factories.record(host, answers, gpus=factories.gpu_facts(gpus, H100))
+    if "cpu" not in case or made.report is None:
+        return made
+    facts = {**made.report.facts, "cpu_vendor": case["cpu"]}
+    return replace(made, report=replace(made.report, facts=facts))
 
 
 def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
@@ -66,6 +75,28 @@ def run_of(*hosts: tuple[str, Mapping[str, Any]]) -> Run:
     return replace(run, meta=replace(run.meta, hosts=plans))
 
 
+def _of_ports(ports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what infiniband_ports and topology say of these ports."""
+    if not ports:
+        return {}
+    usual = {"gbps": 400, "layer": "InfiniBand", "near": {}}
+    full = {
+        device: {**usual, **(says if isinstance(says, dict) else {"gbps": says})}
+        for device, says in ports.items()
+    }
+    named = {f"port {device}/1": says for device, says in full.items()}
+    said: dict[str, Any] = {
+        "active_ports": len(ports),
+        "link_layer": {subject: says["layer"] for subject, says in named.items()},
+        "linked_state": dict.fromkeys(named, "ACTIVE"),
+        "port_rate_gbps": {subject: float(says["gbps"]) for subject, says in named.items()},
+        "firmware": dict.fromkeys(named, "28.39.2048"),
+        "firmware_of_most": dict.fromkeys(named, "28.39.2048"),
+    }
+    near = {f"{g}-{d}": way for d, says in full.items() for g, way in says["near"].items()}
+    return {"infiniband_ports": said, **({"topology": {"nic_path": near}} if near else {})}
+
+
 def _result(check: str, said: Mapping[str, Any]) -> CheckResult:
     samples = []
     for metric, values in said.items():
@@ -80,6 +111,7 @@ def _leg(said: Mapping[str, Any], gpus: int) -> Leg:
     given = dict(said)
     name, gbps = given.pop("leg"), given.pop("gbps", 100.0)
     changes: dict[str, Any] = {"ranks": gpus, "transport": given.pop("transport", {})}
+    changes |= {key: given.pop(key) for key in ("library",) if key in given}
     changes |= {"notes": tuple(given.pop("notes", ())), "log_tail": given.pop("log", "")}
     state, wrong = given.pop("state", "done"), given.pop("wrong", 0)
     assert not given, f"unknown keys of a leg: {sorted(given)}"

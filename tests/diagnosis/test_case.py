@@ -72,3 +72,44 @@ def test_words_of_logs_are_found_whatever_their_case() -> None:
 
 def test_a_sign_needs_something_to_explain() -> None:
     assert sign("certain", (), ["seen"]) is None
+
+
+def pairs(state: str = "done", wrong: int = 0, **access: bool) -> dict[str, Any]:
+    said = {"p2p_state": {"gpu0-gpu1": state}, "p2p_wrong_elements": {"gpu0-gpu1": wrong}}
+    return {
+        "gpu_pairs": {**said, "p2p_access": {k.replace("_", "-"): v for k, v in access.items()}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("samples", "granted"),
+    [
+        (pairs(gpu0_gpu1=True), True),
+        (pairs(gpu0_gpu1=False), False),
+        (pairs(gpu1_gpu0=True), True),
+        (pairs(gpu1_gpu0=False) | {"p2p_status": {"pcie_read": {"gpu0-gpu1": "OK"}}}, False),
+        (pairs() | {"p2p_status": {"pcie_read": {"gpu0-gpu1": "OK"}}}, True),
+        (pairs() | {"p2p_status": {"pcie_read": {"gpu0-gpu1": "CNS"}}}, False),
+        (pairs(), False),
+    ],
+    ids=["yes", "no", "the way back", "the way back, no", "by NVML", "not by NVML", "not known"],
+)
+def test_whether_the_driver_grants_a_pair(samples: dict[str, Any], granted: bool) -> None:
+    found = case(path="NODE", samples={**samples, "memlock": {"memlock_unlimited": False}})
+    assert found.granted("gpu0-gpu1") is granted
+
+
+def test_a_pair_in_trouble_is_trouble_with_p2p() -> None:
+    hang = case(path="NODE", samples=pairs("hang", gpu0_gpu1=True))
+    assert [f.metric for f in hang.p2p_trouble()] == ["p2p_state"]
+    assert [f.metric for f in hang.p2p_trouble(over_pcie=True)] == ["p2p_state"]
+    linked = case(path="NV4", samples=pairs("done", 5, gpu0_gpu1=True))
+    assert [f.metric for f in linked.p2p_trouble()] == ["p2p_wrong_elements"]
+    assert linked.p2p_trouble(over_pcie=True) == ()
+    assert case(path="NODE", samples=pairs("done", 5, gpu0_gpu1=False)).p2p_trouble() == ()
+
+
+def test_legs_over_nvlink_are_no_trouble_of_pcie() -> None:
+    found = case(path="NV18", legs=[HANG, CLEAN])
+    assert [f.metric for f in found.p2p_trouble()] == ["leg_state"]
+    assert found.p2p_trouble(over_pcie=True) == ()

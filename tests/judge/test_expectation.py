@@ -52,6 +52,56 @@ def test_a_spread_that_straddles_a_border_is_inconclusive(gbps: float, borders: 
     assert narrow.outcome == borders.split()[0]
 
 
+def measured_again(first: Leg, *second: Leg) -> Finding:
+    """Return what is said of a leg that was measured a second time."""
+    others = (topology(), pcie())
+    host, again = (node("n1", legs, *own) for legs, own in (([first], others), (second, ())))
+    run = factories.run(host, checks=("all_reduce", "topology", "pcie_link"))
+    (finding,) = (
+        finding
+        for finding in judge(replace(run, again={"n1": again})).findings
+        if finding.metric == "busbw_gbps"
+    )
+    return finding
+
+
+def on_border(gbps: float = 405.0) -> Leg:
+    return leg(peak_gbps=gbps, spread=0.08)
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome", "reason"),
+    [
+        (leg(peak_gbps=430.0), "pass", ""),
+        (
+            leg(peak_gbps=380.0),
+            "warn",
+            "0.8022 of the 470 GB/s expected when measured again; at first 0.855 of",
+        ),
+        (
+            on_border(),
+            "inconclusive",
+            "; measured again: 0.855 of the 470 GB/s expected, spread 8%",
+        ),
+        (leg(peak_gbps=120.0), "inconclusive", "; measured again: 0.2533 of the 470 GB/s expected"),
+        (leg(peak_gbps=430.0, largest=512 * MIB), "inconclusive", "warn and pass: measure again"),
+        (leg("net", peak_gbps=430.0), "inconclusive", "warn and pass: measure again"),
+        (hung(), "inconclusive", "warn and pass: measure again"),
+        (wrong(peak_gbps=430.0), "inconclusive", "warn and pass: measure again"),
+    ],
+    ids=["pass", "warn", "border", "far", "smaller", "other leg", "hang", "wrong"],
+)
+def test_the_second_figure_decides_where_it_is_clear(again: Leg, outcome: str, reason: str) -> None:
+    finding = measured_again(on_border(), again)
+    assert finding.outcome == outcome
+    assert reason in finding.reason
+    assert bool(finding.reason) == bool(reason)
+
+
+def test_a_figure_that_is_clear_stays_what_it_is() -> None:
+    assert measured_again(leg(peak_gbps=367.0), leg(peak_gbps=470.0)).outcome == "warn"
+
+
 def test_a_spread_without_bounds_is_no_pass() -> None:
     size = replace(leg().sizes[-1], spread=3.0)
     assert band(size, 480.0) == ("fail", "pass")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hwcheck.judge.interconnect import links_of
+from hwcheck.judge.prediction import PER_LINK_GBPS
 from hwcheck.results import HostRecord
 from hwcheck.wire import CheckResult, Report, Sample
 from tests.judge.nodes import node, pcie, topology
@@ -15,6 +18,15 @@ def test_switches() -> None:
     assert links is not None
     assert (links.gpus, links.switched, links.fewest, links.link_gbps) == (8, True, 18, 26.5625)
     assert links.pcie["gpu7"] == (5, 16)
+
+
+@pytest.mark.parametrize("link_gbps", PER_LINK_GBPS)
+@pytest.mark.parametrize("count", [1, 2, 6, 18])
+def test_the_speed_of_one_link_is_one_that_is_known(link_gbps: float, count: int) -> None:
+    said = topology(2, f"NV{count}", switched=False, link_gbps=link_gbps)
+    links = links_of(node("n1", (), said, pcie(2), gpus=2))
+    assert links is not None
+    assert links.link_gbps == link_gbps
 
 
 def test_a_way_that_the_driver_refuses_is_none_between_peers() -> None:

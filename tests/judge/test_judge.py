@@ -1,5 +1,6 @@
 """Samples in, findings and verdicts out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,35 @@ def test_exit_codes() -> None:
     assert (judge(run(good)).outcome, judge(run(good)).exit_code) == ("pass", 0)
     assert (judge(run(good, warned)).outcome, judge(run(good, warned)).exit_code) == ("warn", 0)
     assert (judge(run(good, away)).outcome, judge(run(good, away)).exit_code) == ("inconclusive", 3)
+
+
+def counted(hosts: int, expect: Callable[[int], int], samples: tuple[Sample, ...]) -> list[str]:
+    """Return host and outcome of each finding; the answers of all hosts are one object."""
+    answer = CheckResult("gpu_count", "done", samples=samples)
+    records = tuple(reported(f"n{number}", answer, gpus=8) for number in range(hosts))
+    a_run = run(*records, asked=("gpu_count",))
+    plans = tuple(
+        replace(plan, expect={"gpus": expect(number)})
+        for number, plan in enumerate(a_run.meta.hosts)
+    )
+    found = judge(replace(a_run, meta=replace(a_run.meta, hosts=plans))).findings
+    return [f"{each.host} {each.outcome}" for each in found if "hwcheck_gpus" in each.limit]
+
+
+COUNTS = (Sample("nvml_gpus", 8, "GPUs"),)
+
+
+def test_hosts_that_answer_alike_are_each_judged() -> None:
+    assert counted(3, lambda number: 8, COUNTS) == ["n0 pass", "n1 pass", "n2 pass"]
+
+
+def test_the_same_answer_is_held_against_what_each_host_should_have() -> None:
+    assert counted(3, lambda number: 8 - number % 2, COUNTS) == ["n0 pass", "n1 fail", "n2 pass"]
+
+
+def test_answers_that_are_not_kept_are_judged_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hwcheck.judge.judge.REMEMBERED", 0)
+    assert counted(2, lambda number: 8 - number, COUNTS) == ["n0 pass", "n1 fail"]
 
 
 def test_a_failure_beats_what_could_not_be_measured() -> None:

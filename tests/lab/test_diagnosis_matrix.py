@@ -1,4 +1,8 @@
-"""For every fault of the lab the right cause comes first, and a healthy node has none."""
+"""For every fault of the lab the right cause comes first, and a healthy node has none.
+
+Idle nodes answer through the payload; what they do at work is simulated (``at_work.yml``) and goes
+through the real checks, the judge and the rules.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,13 @@ import pytest
 from hwcheck.diagnosis.diagnose import diagnose
 from hwcheck.diagnosis.rule import load as load_rules
 from hwcheck.judge.judge import judge
-from tests.lab.scenario import Scenario
-from tests.lab.test_fault_matrix import FAULTS, SCENARIOS, run_of, title
+from tests.lab import at_work
+from tests.lab.at_work import AtWork
+from tests.lab.scenario import Scenario, load
+from tests.lab.test_fault_matrix import FAULTS, SCENARIOS, declared, reports, run_of, title
 
 LEAST_FAULTS = 25
+WORKING, FAILING = at_work.healthy(), at_work.faulty()
 
 CAUSES: Mapping[str, str] = {
     "a100_mig ecc_counts_refused": "mig_hides_counters",
@@ -101,6 +108,22 @@ def causes(scenario: Scenario) -> tuple[str, ...]:
     return diagnose(run, judge(run)).by_host.get(title(scenario), ())
 
 
+def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:
+    """Return what is no pass on a node at work, and its causes, the likeliest first."""
+    run = node.run(reports()[node.node], declared(load(*node.node.split())))
+    judgement = judge(run)
+    bad = [
+        f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason}"
+        for f in judgement.findings
+        if f.outcome != "pass"
+    ]
+    return bad, diagnose(run, judgement).by_host.get(node.name, ())
+
+
+def name_of(node: AtWork) -> str:
+    return node.name
+
+
 @pytest.mark.parametrize("healthy", SCENARIOS, ids=title)
 def test_a_healthy_node_has_no_cause(healthy: Scenario) -> None:
     assert causes(healthy) == ()
@@ -109,6 +132,28 @@ def test_a_healthy_node_has_no_cause(healthy: Scenario) -> None:
 @pytest.mark.parametrize("faulty", FAULTS, ids=title)
 def test_the_right_cause_comes_first(faulty: Scenario) -> None:
     assert causes(faulty)[:1] == (CAUSES[title(faulty)],)
+
+
+@pytest.mark.parametrize("working", WORKING, ids=name_of)
+def test_a_healthy_node_at_work_raises_nothing(working: AtWork) -> None:
+    assert findings_and_causes(working) == ([], ())
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=name_of)
+def test_the_right_cause_of_what_work_brings_out_comes_first(failing: AtWork) -> None:
+    assert findings_and_causes(failing)[1][:1] == (failing.cause,)
+
+
+def test_the_table_of_nodes_at_work_is_of_rules_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    causes = {node.cause for node in FAILING}
+    assert causes <= set(load_rules())
+    assert len(FAILING) >= LEAST_FAULTS
+    assert all(node.doc for node in FAILING)
+    with capsys.disabled():
+        print(f"\n{len(FAULTS)} faults of idle nodes with {len(set(CAUSES.values()))} causes, ")
+        print(f"{len(FAILING)} of nodes at work with {len(causes)}", end=" ")
 
 
 def test_the_table_is_of_faults_and_rules_that_there_are() -> None:

@@ -1,102 +1,48 @@
-"""The figures of the GPU models: complete, in their units, and of the size that they can have."""
+"""The models: how a GPU is found, and what its file says."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
-from statistics import median
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from hwcheck.limits import CONFIDENCES, FromModel
-from hwcheck.models import UNITS, Figure, Model, model_of, models, parse
+from hwcheck.limits import FromModel
+from hwcheck.models import UNITS, Model, model_of, models, parse
+from hwcheck.models.records import size_bytes
 from hwcheck.node import checks
 
-FURTHEST = 12.0
-"""The fastest and the slowest model with a figure are no further from the middle of all."""
+MODELS = {model.id: model for model in models()}
+H200 = MODELS["h200_sxm"]
 
-RATIOS = {
-    ("fp16_tflops", "bf16_tflops"): (1.0, 1.0),
-    ("bf16_tflops", "tf32_tflops"): (1.9, 2.1),
-    ("tf32_tflops", "fp32_tflops"): (4.0, 10.0),
-    ("fp16_tflops", "memory_gbps"): (0.07, 0.5),
-}
-"""What one figure of a chip is of another, over all generations: a slip of units is 1000 times."""
-
-
-def problems(model: Model, all_models: tuple[Model, ...]) -> list[str]:
-    """Return what is wrong with a model's figures."""
-    found = []
-    if not model.names or not all(name.strip() == name and name for name in model.names):
-        found.append("names")
-    if not all(re.fullmatch(r"[0-9a-f]{4}", device) for device in model.pci_device_ids):
-        found.append("PCI device ids")
-    if "memory_gbps" not in model.figures or "fp16_tflops" not in model.figures:
-        found.append("figures that every model has")
-    for name, figure in model.figures.items():
-        found += [f"{name}: {what}" for what in _figure_problems(name, figure)]
-        middle = median(other.figures[name].value for other in all_models if name in other.figures)
-        if not middle / FURTHEST <= figure.value <= middle * FURTHEST:
-            found.append(f"{name}: far from all others")
-    for (one, other), (low, high) in RATIOS.items():
-        if one in model.figures and other in model.figures:
-            ratio = model.figures[one].value / model.figures[other].value
-            if not low <= ratio <= high:
-                found.append(f"{one} is {ratio:.3g} x {other}")
-    return found
+WANTED = (
+    *("NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200", "NVIDIA H800"),
+    *("NVIDIA H800 PCIe", "NVIDIA H20", "NVIDIA B200", "NVIDIA GB200", "NVIDIA B300 SXM6 AC"),
+    *("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-PCIE-40GB"),
+    *("NVIDIA A100 80GB PCIe", "NVIDIA A800-SXM4-40GB", "NVIDIA A800-SXM4-80GB"),
+    *("NVIDIA A800 80GB PCIe", "NVIDIA A800 40GB Active", "NVIDIA A40", "NVIDIA A30", "NVIDIA A10"),
+    *("NVIDIA A10G", "NVIDIA L40S", "NVIDIA L40", "NVIDIA L20", "NVIDIA L4", "Tesla T4"),
+    *("Tesla V100-SXM2-16GB", "Tesla V100-SXM3-32GB", "Tesla V100-PCIE-32GB", "TITAN RTX"),
+    *("NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090"),
+    *("NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX PRO 6000 Blackwell Server Edition"),
+    *("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "NVIDIA GH200 120GB"),
+    "NVIDIA GH200 480GB",
+)
 
 
-def _figure_problems(name: str, figure: Figure) -> list[str]:
-    right = {
-        "unit": UNITS.get(name) == figure.unit,
-        "value": figure.value > 0,
-        "measure": bool(figure.measure),
-        "source": len(figure.source) >= 10 and len(figure.sustained_source) >= 10,
-        "confidence": {figure.confidence, figure.sustained_confidence} <= set(CONFIDENCES),
-        "sustained": 0.2 <= figure.sustained <= 1.0,
-    }
-    return [what for what, fine in right.items() if not fine]
-
-
-@pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
-def test_figures(model: Model) -> None:
-    assert problems(model, models()) == []
+@pytest.mark.parametrize("name", WANTED)
+def test_a_gpu_of_this_name_has_what_the_load_is_held_against(name: str) -> None:
+    model = model_of(name)
+    assert model is not None
+    dtype = "fp16_tflops" if model.board.chip in ("GV100", "TU102", "TU104") else "bf16_tflops"
+    assert (model.reached(dtype) or 0) > 0
+    assert (model.reached("memory_gbps") or 0) > 0
 
 
 def test_no_name_is_there_twice() -> None:
     names = [name for model in models() for name in model.names]
     assert len(names) == len(set(names))
-    assert len(names) > 20
-
-
-H200 = next(model for model in models() if model.id == "h200_sxm")
-
-
-def figure(name: str, **changes: Any) -> Model:
-    """Return the H200 with one figure changed."""
-    changed = replace(H200.figures[name], **changes)
-    return replace(H200, figures={**H200.figures, name: changed})
-
-
-@pytest.mark.parametrize(
-    ("model", "problem"),
-    [
-        (figure("memory_gbps", value=4.8), "memory_gbps: far from all others"),
-        (figure("memory_gbps", value=4_800_000.0), "fp16_tflops is 0.000206 x memory_gbps"),
-        (figure("bf16_tflops", value=1979.0), "bf16_tflops is 4 x tf32_tflops"),
-        (figure("memory_gbps", unit="GiB/s"), "memory_gbps: unit"),
-        (figure("memory_gbps", source=""), "memory_gbps: source"),
-        (figure("memory_gbps", confidence="certain"), "memory_gbps: confidence"),
-        (figure("memory_gbps", sustained=88.0), "memory_gbps: sustained"),
-        (replace(H200, names=("H200 ",)), "names"),
-        (replace(H200, pci_device_ids=("0x2335",)), "PCI device ids"),
-        (replace(H200, figures={}), "figures that every model has"),
-    ],
-)
-def test_a_slip_is_noticed(model: Model, problem: str) -> None:
-    assert problem in problems(model, models())
 
 
 def test_every_figure_that_a_limit_asks_for_can_be_there() -> None:
@@ -110,22 +56,52 @@ def test_every_figure_that_a_limit_asks_for_can_be_there() -> None:
     assert asked == set(UNITS)
 
 
+UNNAMED = "NVIDIA Graphics Device"
+
+
 @pytest.mark.parametrize(
-    ("name", "device", "found"),
+    ("name", "device", "subsystem", "found"),
     [
-        ("NVIDIA H200", "", "h200_sxm"),
-        ("NVIDIA H200", "0x233510DE", "h200_sxm"),
-        ("NVIDIA H200", "0x233B10DE", None),
-        ("NVIDIA H200", "nonsense", "h200_sxm"),
-        ("NVIDIA H200 NVL", "0x233B10DE", "h200_nvl"),
-        ("NVIDIA B200", "0x290110DE", "b200"),
-        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "", None),
-        ("", "", None),
+        ("NVIDIA H200", "", "", "h200_sxm"),
+        ("NVIDIA H200", "0x233510DE", "0x18BE10DE", "h200_sxm"),
+        ("NVIDIA H200", "0x233B10DE", "", None),
+        ("NVIDIA H200", "0xFFFF10DE", "", None),
+        ("NVIDIA H200", "nonsense", "[REDACTED]", "h200_sxm"),
+        ("NVIDIA H200 NVL", "0x233B10DE", "", "h200_nvl"),
+        ("NVIDIA B200", "0x290110DE", "0x199910DE", "b200"),
+        ("NVIDIA GeForce RTX 4090", "0x268410DE", "0x40BF1458", "rtx_4090"),
+        ("NVIDIA GeForce RTX 4090", "0x268510DE", "", None),
+        ("", "", "", None),
+        (UNNAMED, "", "", None),
+        (UNNAMED, "0x294110DE", "0x204610DE", "gb200"),
+        (UNNAMED, "0x290110DE", "", "b200"),
+        ("NVIDIA GB200 of tomorrow", "0x294110de", "", "gb200"),
+        (UNNAMED, "0xFFFF10DE", "0x204610DE", None),
+        (UNNAMED, "0x29411002", "0x204610DE", None),
+        # Other products have the device ids of the A100 SXM.
+        (UNNAMED, "0x20B210DE", "0x146310DE", "a100_sxm_80gb"),
+        ("NVIDIA PG509-210", "0x20B210DE", "0x162510DE", None),
+        ("NVIDIA A100-PG509-200", "0x20B010DE", "0x145010DE", None),
+        (UNNAMED, "0x20B210DE", "", None),
+        ("NVIDIA A100-SXM4-80GB", "0x20B210DE", "0x123410DE", "a100_sxm_80gb"),
+        # A part of a GPU has its device id and not its figures.
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "0x233010DE", "0x16C110DE", None),
+        ("GRID T4-16Q", "0x1EB810DE", "", None),
+        ("NVIDIA L40S-48C", "0x26B910DE", "", None),
     ],
 )
-def test_lookup(name: str, device: str, found: str | None) -> None:
-    model = model_of(name, device)
+def test_lookup(name: str, device: str, subsystem: str, found: str | None) -> None:
+    model = model_of(name, device, subsystem)
     assert (model.id if model else None) == found
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
+def test_every_model_is_found_by_name_and_by_each_of_its_pci_ids(model: Model) -> None:
+    for pci_id in model.pci_ids:
+        device, _, subsystem = pci_id.upper().partition(":")
+        ids = (f"0x{device}10DE", f"0x{subsystem}" if subsystem else "")
+        assert model_of(UNNAMED, *ids) is model
+        assert all(model_of(name, *ids) is model for name in model.names)
 
 
 def test_what_a_healthy_gpu_reaches() -> None:
@@ -133,17 +109,41 @@ def test_what_a_healthy_gpu_reaches() -> None:
     assert H200.reached("no_such_figure") is None
 
 
+def test_the_size_of_a_message() -> None:
+    assert size_bytes("32 MiB") == 32 * 2**20
+    with pytest.raises(ValueError, match="no size such as"):
+        size_bytes("32 MB")
+
+
 def _file(**changes: Any) -> Mapping[str, Any]:
     return {
         "names": ["A"],
-        "figures": {"memory_gbps": vars(H200.figures["memory_gbps"])},
+        "pci_ids": ["2335"],
+        "pci_source": "pci.ids (pci-ids.ucw.cz)",
+        "board": asdict(H200.board),
+        "figures": {"memory_gbps": asdict(H200.figures["memory_gbps"])},
         **changes,
     }
 
 
-def test_a_key_too_many_or_too_few_is_refused() -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"odd": 1},
+        {"figures": {"memory_gbps": {"value": 1.0}}},
+        {"board": {"chip": "GH100"}},
+        {"busbw": [{"joined": {"by": "pcie"}}]},
+        {"busbw": [{**asdict(H200.busbw[0]), "joined": {"over": "pcie"}}]},
+    ],
+)
+def test_a_key_too_many_or_too_few_is_refused(changes: dict[str, Any]) -> None:
     assert parse("a", _file()).names == ("A",)
     with pytest.raises(TypeError):
-        parse("a", _file(odd=1))
+        parse("a", _file(**changes))
+
+
+@pytest.mark.parametrize("field", ["size", "gpus", "algorithm", "measure", "source", "confidence"])
+def test_a_busbw_without_what_makes_it_one_is_refused(field: str) -> None:
+    busbw = {name: value for name, value in asdict(H200.busbw[0]).items() if name != field}
     with pytest.raises(TypeError):
-        parse("a", _file(figures={"memory_gbps": {"value": 1.0}}))
+        parse("a", _file(busbw=[busbw]))

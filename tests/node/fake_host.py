@@ -7,6 +7,7 @@
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address; ``modules`` is the list of loaded ones;
+  ``module_parameters`` are by ``module.name``;
   ``kernel_log`` is ``{"complete", "messages"}``.
 
 ``{"error": text}`` in place of any value cannot be measured, and so can what has no default.
@@ -64,6 +65,7 @@ BY_NAME = {
     "aer_errors",
     "iommu_domains",
     "kernel_settings",
+    "module_parameters",
     "filesystems",
     "pci_answers",
     "numa_node_of",
@@ -172,6 +174,9 @@ class FakeHost:
 
     def has_module(self, name: str) -> bool:
         return name in self._say("modules")
+
+    def module_parameter(self, module: str, name: str) -> str:
+        return str(self._says.get("module_parameters", {}).get(f"{module}.{name}", ""))
 
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
         log = self._say("kernel_log")

@@ -81,6 +81,12 @@ def test_kernel_settings_options_and_modules(root: Root) -> None:
         root.host.kernel_setting("kernel/numa_balancing")
 
 
+def test_a_parameter_of_a_module(root: Root) -> None:
+    root.write("sys/module/nvidia_uvm/parameters/uvm_disable_hmm", "N\n")
+    assert root.host.module_parameter("nvidia_uvm", "uvm_disable_hmm") == "N"
+    assert root.host.module_parameter("nvidia_uvm", "another") == ""
+
+
 def test_numa_nodes(root: Root) -> None:
     assert root.host.numa_nodes() == 0
     for name in ("node0", "node1", "online", "power"):

@@ -22,4 +22,4 @@ def bar1_small(case: Case) -> Sign | None:
     own = case.bad("bar1_size", "bar1_total_bytes")
     if case.vm or not own:
         return None
-    return sign("certain", (*own, *case.p2p_trouble()))
+    return sign("certain", (*own, *case.p2p_trouble(over_pcie=True)))

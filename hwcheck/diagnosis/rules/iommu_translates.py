@@ -21,5 +21,9 @@ def iommu_translates(case: Case) -> Sign | None:
     own = case.bad("iommu", "translated")
     if not own or case.vm:
         return None
-    trouble = (*case.p2p_trouble(), *case.p2p_loses(), *case.slow_over_pcie())
+    trouble = (
+        *case.p2p_trouble(over_pcie=True),
+        *case.p2p_loses(),
+        *case.slow_over_pcie(),
+    )
     return sign("likely" if trouble else "possible", (*own, *trouble))

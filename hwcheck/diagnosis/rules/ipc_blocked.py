@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwcheck.diagnosis.case import WITH_P2P, Case, sign
+from hwcheck.diagnosis.numa_calls import wants_numa_calls
 from hwcheck.diagnosis.records import Sign
 from hwcheck.diagnosis.rule import rule
 from hwcheck.judge.legs import is_clean
@@ -27,5 +28,5 @@ def ipc_blocked(case: Case) -> Sign | None:
         for finding in case.leg_findings(leg.collective, ("p2p_off", *WITH_P2P))
     ]
     both = {finding.subject for finding in own} >= {"leg default", "leg p2p_off"}
-    inside = case.vm or case.container
+    inside = (case.vm or case.container) and not wants_numa_calls(case)
     return sign("likely" if inside else "possible", own if both else ())

@@ -25,4 +25,7 @@ def nvlink_down(case: Case) -> Sign | None:
         return None
     xids = [finding for finding in case.bad("xid") if finding.subject.endswith("xid 74")]
     everywhere = {f.subject for f in own} >= set(case.values("nvlink_state", "nvlink_links_active"))
-    return sign("possible" if everywhere else "likely", (*own, *pairs, *xids, *case.slow()))
+    slow = case.bad("gpu_pairs", "p2p_percent_of_alike")
+    copies = [finding for finding in slow if case.linked(finding.subject)]
+    explained = (*own, *pairs, *xids, *copies, *case.slow())
+    return sign("possible" if everywhere else "likely", explained)

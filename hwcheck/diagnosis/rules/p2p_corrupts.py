@@ -6,6 +6,8 @@ from hwcheck.diagnosis.case import Case, sign
 from hwcheck.diagnosis.records import Sign
 from hwcheck.diagnosis.rule import rule
 
+WRONG = ("wrong_elements", "p2p_wrong_elements")
+
 
 @rule(
     title="The driver offers P2P on a path that damages data",
@@ -20,5 +22,5 @@ from hwcheck.diagnosis.rule import rule
 )
 def p2p_corrupts(case: Case) -> Sign | None:
     """Look for it. ACS, the IOMMU or a virtual machine explain it better where they are seen."""
-    wrong = tuple(f for f in case.p2p_trouble() if f.metric == "wrong_elements")
+    wrong = tuple(f for f in case.p2p_trouble() if f.metric in WRONG)
     return sign("possible", wrong)

@@ -9,7 +9,7 @@ from hwcheck.diagnosis.rule import rule
 
 @rule(
     title="P2P is offered by the driver and does not work",
-    follows="every job on these GPUs hangs at its first collective",
+    follows="jobs on these GPUs hang, at the first collective or copy that takes the way",
     fix="set NCCL_P2P_DISABLE=1 (NCCL_P2P_LEVEL=NVL where bridged pairs are clean) for now; "
     "try another driver, look for unlike boards, a patched driver or a display on one of "
     "them, then test again",
@@ -19,5 +19,7 @@ from hwcheck.diagnosis.rule import rule
 )
 def p2p_hangs(case: Case) -> Sign | None:
     """Look for it. ACS, the IOMMU or a virtual machine explain it better where they are seen."""
-    stuck = tuple(f for f in case.p2p_trouble() if f.metric == "leg_state")
-    return sign("possible", stuck)
+    wrong = ("wrong_elements", "p2p_wrong_elements")
+    trouble = tuple(f for f in case.p2p_trouble() if f.metric not in wrong)
+    hangs = any(f.metric in ("leg_state", "p2p_state") for f in trouble)
+    return sign("possible", trouble if hangs else ())

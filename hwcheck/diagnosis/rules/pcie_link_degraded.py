@@ -26,4 +26,6 @@ def pcie_link_degraded(case: Case) -> Sign | None:
     )
     gpus = {finding.subject for finding in own}
     copies = case.of(gpus, "host_to_device", "device_to_host")
-    return sign("certain", (*own, *copies, *case.slow_over_pcie()) if own else ())
+    slow = case.bad("gpu_pairs", "p2p_percent_of_alike")
+    pairs = [f for f in slow if gpus & set(f.subject.split("-")) and not case.linked(f.subject)]
+    return sign("certain", (*own, *copies, *pairs, *case.slow_over_pcie()) if own else ())

@@ -22,12 +22,17 @@ SOCKET = "NET/Socket"
     "5.4 over sockets)",
 )
 def wrong_network_transport(case: Case) -> Sign | None:
-    """Look for it. NCCL names the way that its data took; a complaint has to go with it."""
+    """Look for it. NCCL names the way that its data took; that is judged in the leg net."""
     ports = case.value("infiniband_ports", "active_ports")
     if not isinstance(ports, int) or ports < 1:
         return None
     sockets = sorted({leg.leg for leg in case.legs if _only_sockets(leg)})
-    own = (*case.bad("memlock"), *case.slow(("net",)), *case.bad("nccl_environment"))
+    own = (
+        *case.of_legs("network_transport"),
+        *case.bad("memlock"),
+        *case.slow(("net",)),
+        *case.bad("nccl_environment"),
+    )
     also = [f"NCCL used {SOCKET} in the leg {name}" for name in sockets]
     also.append(f"infiniband_ports: {ports} active")
     return sign("likely", own if sockets else (), also, stands=True)

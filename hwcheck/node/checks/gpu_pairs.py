@@ -58,6 +58,20 @@ from hwcheck.wire import DRIVER_ANSWERS, Sample
         ),
         Metric("p2p_concurrent_gbps", "GB/s", "the same while disjoint pairs of all GPUs copy"),
         Metric(
+            "p2p_concurrent_percent",
+            "%",
+            "that, in % of what a link that all these pairs shared would leave to each",
+            (
+                AtLeast(
+                    "derived: n copies that share a link get 1/n of it each, and half of that "
+                    "behind switches in a row; a published collapse: 2.7 to 7 of 50 GB/s "
+                    "(local-inference-lab/rtx6kpro, hardware/collapse-report.md)",
+                    warn=40,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
             "driver_answers",
             "",
             "whether the driver answers within a bound after a copy stood still",
@@ -99,8 +113,12 @@ def gpu_pairs(node: Node) -> Iterator[Sample]:
     if run.driver:
         yield Sample("driver_answers", run.driver == DRIVER_ANSWERS)
     ways = _ways(node) if run.copies else {}
+    together = len({gpu for copy in run.copies for gpu in (copy.one, copy.other)}) // 2
     for copy in run.copies:
         yield from _pair(run, copy, _alike(copy, run.copies, ways))
+        if together > 1 and copy.access and copy.gbps and copy.together_gbps is not None:
+            share = 100.0 * together * copy.together_gbps / copy.gbps
+            yield Sample("p2p_concurrent_percent", round(share, 1), "%", copy.subject)
     if run.reason:
         raise CouldNotMeasure(run.reason)
 

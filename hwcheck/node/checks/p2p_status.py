@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from hwcheck.limits import Equal
@@ -21,6 +22,10 @@ CODES = "; OK, or CNS, GNS, TNS: not supported by chipset, GPU or topology, DR: 
 CODES += "driver's settings, NS: not supported, U: unknown"
 
 GRANTED = ("OK", "OK")
+# Consumer boards and what nobody has seen granted are not in it.
+MODELS = re.compile(
+    r"\b(V100|A100|A800|A30|A40|[HL]20|H[18]00|H200|B[23]00|L40S?|RTX (A|PRO )6000|RTX 6000 Ada)\b"
+)
 
 
 class _Pair(NamedTuple):
@@ -61,6 +66,27 @@ class _Pair(NamedTuple):
                 ),
             ),
         ),
+        Metric(
+            "refused_like_all",
+            "",
+            "whether a pair of one NUMA node is refused what its model can do, and all like it are",
+            (
+                Equal(
+                    False,
+                    source="derived from " + NVML + " and NVIDIA/nccl#175: boards for data centers "
+                    "and workstations have PCIe P2P below one CPU, so a chipset that the driver "
+                    "does not know, or a setting, takes it from all of them",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric(
+            "uvm_hmm",
+            "",
+            "whether the driver migrates ordinary memory (HMM), which is on unless "
+            "uvm_disable_hmm=1; lock-ups of P2P went with it (local-inference-lab/rtx6kpro)",
+        ),
         Metric("p2p_nvlink", "", "whether the pair may use NVLink for it" + CODES),
         Metric("p2p_atomics", "", "whether the first GPU may do atomics in the second's memory"),
     ],
@@ -79,8 +105,9 @@ def p2p_status(node: Node) -> Iterator[Sample]:
 
     Without it data between two GPUs goes through the CPU's memory, and over NVLinks NCCL does not
     start at all. A GeForce board that refuses it over PCIe is as its driver makes it: that is
-    recorded. One pair that is refused what pairs like it are granted is worth a look. In a virtual
-    machine the host decides pair by pair, and with MIG on there is no such access.
+    recorded. One pair that is refused what pairs like it are granted is worth a look, and so are
+    boards for data centers that are refused it to the last pair. In a virtual machine the host
+    decides pair by pair, and with MIG on there is no such access.
     """
     found = Interconnect(node)
     members = [member for member in found.members if not member.mig]
@@ -99,6 +126,13 @@ def p2p_status(node: Node) -> Iterator[Sample]:
             granted_first = sorted(answers[pair.kind], key=lambda answer: answer != GRANTED)
             unlike = (pair.status.read, pair.status.write) != majority(granted_first)
             yield Sample("unlike_other_pairs", unlike, "", pair.subject)
+            one, other, path = pair.kind
+            if path != "SYS" and MODELS.search(one) and MODELS.search(other):
+                refused = not unlike and (pair.status.read, pair.status.write) != GRANTED
+                yield Sample("refused_like_all", refused, "", pair.subject)
+    disabled = node.host.module_parameter("nvidia_uvm", "uvm_disable_hmm")
+    if disabled:
+        yield Sample("uvm_hmm", disabled in ("N", "0"))
     if reasons:
         raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
     if hypervisor and not any(pair.nvlinked for pair in pairs):

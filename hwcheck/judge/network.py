@@ -1,0 +1,182 @@
+"""The network that NCCL took against the RDMA ports that the node has for it. Pure.
+
+A node alone shows it in the leg ``net``, in which GPUs may reach each other over the network only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hwcheck.judge.evidence import Known
+from hwcheck.judge.records import Finding
+from hwcheck.node.collective.proof import TEXT
+from hwcheck.results import HostRecord
+from hwcheck.text import line
+from hwcheck.wire import Leg, Sample
+
+NET = "net"
+SOCKET = "NET/Socket"
+INFINIBAND = "InfiniBand"
+NEAR = ("PIX", "PXB")
+LEAST_GBPS = 100.0
+"""TCP carries what a slower port does; many boards have one of those for everything else."""
+
+LEAST_PORTS = 4
+"""Of fewer, half may well be there for storage."""
+
+SOURCE = (
+    "NCCL User Guide, Troubleshooting, Networking issues; 122.6 GB/s over RDMA and 5.4 over "
+    "sockets (eth-cscs/cscs-docs); one port of four in use: NVIDIA/nccl issue 700"
+)
+NAMED = re.compile(r"[A-Za-z0-9_]+:\d+(?=/)")
+"""A port in what NCCL says of its network: ``IB mlx5_0:1/RoCE``."""
+
+GPU = re.compile(r"gpu\d{1,3}")
+
+
+@dataclass(frozen=True)
+class Port:
+    """An active RDMA port by NCCL's name (``mlx5_0:1``); ``gpus`` reach it through switches."""
+
+    name: str
+    layer: str
+    rate_gbps: float
+    gpus: frozenset[str]
+
+
+def judge_network(
+    host: str, check: str, legs: Sequence[Leg], record: HostRecord, known: Known
+) -> list[Finding]:
+    """Return what is to say of the leg ``net``; nothing where it says nothing about the node.
+
+    An exercise, one GPU and a node without ports for it have no network that could be wrong.
+    """
+    findings: list[Finding] = []
+    for leg in legs:
+        if leg.leg == NET and _is_judged(leg, known):
+            active = active_ports(record)
+            ports = compute_ports(active, known)
+            findings += _findings(host, check, leg, ports, active) if ports else ()
+    return findings
+
+
+def _is_judged(leg: Leg, known: Known) -> bool:
+    return (
+        leg.backend == "nccl"
+        and not leg.exercise
+        and leg.state == "done"
+        and leg.ranks == len(known.models) > 1
+        and any(kind.startswith("NET/") for kind in leg.transport)
+    )
+
+
+def active_ports(record: HostRecord) -> list[Port]:
+    """Return the active RDMA ports of a node."""
+    said: dict[tuple[str, str], object] = {}
+    for sample in _samples(record, "infiniband_ports"):
+        said[sample.metric, sample.subject] = sample.value
+    names = [
+        subject.removeprefix("port ")
+        for (metric, subject), value in said.items()
+        if metric == "linked_state" and value == "ACTIVE"
+    ]
+    near: dict[str, set[str]] = {}
+    for sample in _samples(record, "topology") if names else ():
+        if sample.metric == "nic_path" and sample.value in NEAR:
+            gpu, _, device = sample.subject.partition("-")
+            if GPU.fullmatch(gpu):
+                near.setdefault(device, set()).add(gpu)
+    ports = []
+    for name in names:
+        device, _, number = name.partition("/")
+        rate = said.get(("port_rate_gbps", f"port {name}"))
+        ports.append(
+            Port(
+                name=f"{device}:{number}",
+                layer=str(said.get(("link_layer", f"port {name}"), "")),
+                rate_gbps=float(rate) if isinstance(rate, (int, float)) else 0.0,
+                gpus=frozenset(near.get(device, ())),
+            )
+        )
+    return ports
+
+
+def compute_ports(active: Sequence[Port], known: Known) -> list[Port]:
+    """Return the active ports that a node has for collectives: the fastest of those near GPUs.
+
+    Where the inventory declares RDMA ports, any may be one. Otherwise a port counts from 100 Gb/s
+    on: near GPUs, or where none is, of InfiniBand. An Ethernet port far from the GPUs is everybody
+    else's, and speaks RDMA because its driver does.
+    """
+    declared = bool(known.expect.get("rdma_ports"))
+    fast = [port for port in active if declared or port.rate_gbps >= LEAST_GBPS]
+    chosen = (
+        [port for port in fast if port.gpus]
+        or [port for port in fast if port.layer == INFINIBAND]
+        or (fast if declared else [])
+    )
+    best = max((port.rate_gbps for port in chosen), default=0.0)
+    return [port for port in chosen if port.rate_gbps == best]
+
+
+def _findings(
+    host: str, check: str, leg: Leg, ports: Sequence[Port], active: Sequence[Port]
+) -> Iterator[Finding]:
+    kinds = sorted(kind for kind in leg.transport if kind.startswith("NET/"))
+    wrong = kinds == [SOCKET]
+    have = f"{len(ports)} active RDMA ports of {ports[0].rate_gbps:g} Gb/s"
+    yield Finding(
+        host=host,
+        check=check,
+        outcome="warn" if wrong else "pass",
+        metric="network_transport",
+        subject=f"leg {leg.leg}",
+        value=line(", ".join(kinds), 160),
+        limit=f"warn where it is {SOCKET} alone beside {have}",
+        source=SOURCE,
+        confidence="derived",
+        reason=f"TCP, although there are {have}" if wrong else "",
+    )
+    named = named_ports(leg)
+    if wrong or not named & {port.name for port in active}:
+        return
+    used = [port for port in ports if port.name in named]
+    lost = _without(ports, named)
+    few = len(ports) >= LEAST_PORTS and 2 * len(used) < len(ports)
+    reason = f"NCCL uses {', '.join(sorted(named)[:8])}" if lost or few else ""
+    if lost:
+        reason += f"; the ports near {', '.join(lost)} are idle"
+    yield Finding(
+        host=host,
+        check=check,
+        outcome="warn" if lost or few else "pass",
+        metric="network_ports",
+        subject=f"leg {leg.leg}",
+        value=len(used),
+        unit="ports",
+        limit=f"warn where a GPU has none of its own or fewer than half are used; {have}",
+        source=SOURCE,
+        confidence="derived",
+        reason=reason,
+    )
+
+
+def named_ports(leg: Leg) -> set[str]:
+    """Return the ports that NCCL names as its network; none where their list was cut."""
+    said = str(leg.transport.get("network", ""))
+    return set(NAMED.findall(said)) if len(said) < TEXT else set()
+
+
+def _without(ports: Sequence[Port], named: set[str]) -> list[str]:
+    """Return the GPUs that have ports near them of which NCCL names none."""
+    served = {gpu for port in ports if port.name in named for gpu in port.gpus}
+    lost = {gpu for port in ports for gpu in port.gpus} - served
+    return sorted(lost, key=lambda gpu: int(gpu[3:]))
+
+
+def _samples(record: HostRecord, check: str) -> Iterator[Sample]:
+    for result in record.report.results if record.report else ():
+        if result.check == check:
+            yield from result.samples

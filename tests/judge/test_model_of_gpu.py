@@ -1,0 +1,50 @@
+"""What a GPU is held against follows from its name and its PCI ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwcheck.judge.evidence import known_of
+from hwcheck.judge.judge import judge_result
+from hwcheck.models import Model, models
+from hwcheck.node import checks
+from hwcheck.results import HostRecord
+from hwcheck.wire import CheckResult, Report, Sample
+
+CHECKS = checks.load()
+FIGURES = {"bf16_tflops": "TFLOP/s", "fp16_tflops": "TFLOP/s", "memory_gbps": "GB/s"}
+
+
+def outcomes(figure: str, value: float, **facts: str) -> list[str]:
+    """Return the outcomes of a figure of the load on a GPU with these facts."""
+    check, metric = ("sustained_tflops", figure)
+    if figure == "memory_gbps":
+        check, metric = ("hbm_bandwidth", "copy_gbps")
+    gpu = {"index": 0, "uuid": "GPU-0", **facts}
+    known = known_of({}, HostRecord("n", "reported", report=Report({"gpus": [gpu]}, ())))
+    result = CheckResult(check, "done", samples=(Sample(metric, value, FIGURES[figure], "gpu0"),))
+    findings = judge_result("n", CHECKS[check], result, known)
+    return [finding.outcome for finding in findings if finding.metric == metric]
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
+def test_a_healthy_gpu_of_each_model_passes_and_a_slow_one_fails(model: Model) -> None:
+    device, _, subsystem = model.pci_ids[0].upper().partition(":")
+    ids = {"pci_device_id": f"0x{device}10DE", "pci_subsystem_id": f"0x{subsystem or '0'}"}
+    for name in (*model.names, "NVIDIA Graphics Device"):
+        for figure in FIGURES.keys() & model.figures.keys():
+            healthy = model.reached(figure)
+            assert healthy is not None
+            assert outcomes(figure, healthy, name=name, **ids) == ["pass"]
+            assert outcomes(figure, 0.7 * healthy, name=name, **ids) == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("subsystem", "outcome"), [("0x146310DE", "pass"), ("0x162510DE", "inconclusive"), ("", None)]
+)
+def test_the_subsystem_tells_boards_of_one_device_id_apart(
+    subsystem: str, outcome: str | None
+) -> None:
+    ids = {"pci_device_id": "0x20B210DE", "pci_subsystem_id": subsystem}
+    found = outcomes("memory_gbps", 1700.0, name="NVIDIA Graphics Device", **ids)
+    assert found == [outcome or "inconclusive"]

@@ -1,0 +1,100 @@
+"""The network that NCCL took against the ports that the node has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hwcheck.judge.evidence import known_of
+from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
+from hwcheck.node.collective.proof import TEXT
+from hwcheck.wire import Leg
+from tests.diagnosis.nodes import record_of
+from tests.factories import leg
+
+FOUR = {f"mlx5_{n}": {"near": {f"gpu{n // 2}": "PIX"}} for n in range(4)}
+ALL = "IB " + " ".join(f"mlx5_{n}:1/IB" for n in range(4))
+
+
+def net(kind: str = "NET/IB", network: str = "", **changes: Any) -> Leg:
+    transport = {kind: 16, **({"network": network} if network else {})}
+    return leg("net", 9.0, ranks=2, transport=transport, **changes)
+
+
+def outcomes(ports: dict[str, Any], *legs: Leg, **expect: Any) -> dict[str, str]:
+    record = record_of("n", {"ports": ports})
+    found = judge_network("n", "all_reduce", legs, record, known_of(expect, record))
+    return {finding.metric: finding.outcome for finding in found}
+
+
+def test_sockets_beside_active_ports_are_warned_of_and_rdma_passes() -> None:
+    assert outcomes(FOUR, net("NET/Socket", "Socket eth0")) == {"network_transport": "warn"}
+    passed = {"network_transport": "pass", "network_ports": "pass"}
+    assert outcomes(FOUR, net(network=ALL)) == passed
+    assert outcomes(FOUR, net("NET/AWS Libfabric")) == {"network_transport": "pass"}
+
+
+@pytest.mark.parametrize(
+    "leg_of",
+    [
+        net("NET/Socket", exercise=True, backend="gloo"),
+        net("NET/Socket", state="hang"),
+        leg("net", 9.0, ranks=3, transport={"NET/Socket": 8}),
+        leg("p2p_off", 9.0, ranks=2, transport={"NET/Socket": 8}),
+        leg("net", 9.0, ranks=2, transport={"SHM": 8}),
+    ],
+    ids=["gloo", "hang", "not every GPU", "another leg", "no network"],
+)
+def test_a_leg_that_shows_no_network_says_nothing(leg_of: Leg) -> None:
+    assert outcomes(FOUR, leg_of) == {}
+
+
+@pytest.mark.parametrize(
+    ("named", "outcome"),
+    [
+        ("mlx5_0:1 mlx5_1:1 mlx5_2:1 mlx5_3:1", "pass"),
+        ("mlx5_0:1 mlx5_2:1", "pass"),
+        ("mlx5_0:1 mlx5_1:1", "warn"),
+        ("mlx5_0:1", "warn"),
+    ],
+    ids=["all", "one for each GPU", "none for one GPU", "one of four"],
+)
+def test_every_gpu_has_a_port_of_its_own(named: str, outcome: str) -> None:
+    network = "IB " + " ".join(f"{name}/IB" for name in named.split())
+    assert outcomes(FOUR, net(network=network))["network_ports"] == outcome
+
+
+def test_names_that_the_node_does_not_know_say_nothing() -> None:
+    assert "network_ports" not in outcomes(FOUR, net(network="IB vnic_0:1/IB"))
+    cut = net(network=("IB " + " ".join(f"mlx5_{n}:1/RoCE" for n in range(40)))[:TEXT])
+    assert named_ports(cut) == set()
+    assert "network_ports" not in outcomes(FOUR, cut)
+
+
+@pytest.mark.parametrize(
+    ("ports", "expect", "chosen"),
+    [
+        ({"a": {"near": {"gpu0": "PXB"}}, "b": 400}, {}, ["a:1"]),
+        ({"a": 400, "b": 200}, {}, ["a:1"]),
+        ({"a": {"layer": "Ethernet"}}, {}, []),
+        ({"a": {"layer": "Ethernet", "near": {"gpu0": "NODE"}}}, {}, []),
+        ({"a": {"layer": "Ethernet", "near": {"gpu0": "PIX"}}}, {}, ["a:1"]),
+        ({"a": {"layer": "Ethernet", "gbps": 25}}, {"rdma_ports": 1}, ["a:1"]),
+        ({"a": 56}, {}, []),
+    ],
+    ids=["near", "fastest", "Ethernet", "far Ethernet", "near Ethernet", "declared", "slow"],
+)
+def test_the_ports_for_collectives(
+    ports: dict[str, Any], expect: dict[str, Any], chosen: list[str]
+) -> None:
+    record = record_of("n", {"ports": ports})
+    assert [
+        port.name for port in compute_ports(active_ports(record), known_of(expect, record))
+    ] == chosen
+
+
+def test_ports_that_are_down_do_not_count() -> None:
+    said = {"active_ports": 0, "linked_state": {"port mlx5_0/1": "INIT"}}
+    record = record_of("n", {"samples": {"infiniband_ports": said}})
+    assert active_ports(record) == []

@@ -92,6 +92,10 @@ def _version(variables: HostVars, key: str) -> str:
     return text
 
 
+def _truth(variables: HostVars, key: str) -> bool:
+    return variables.flag(key)
+
+
 def _interface(variables: HostVars, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
@@ -138,6 +142,7 @@ VARIABLES: Mapping[str, Variable] = {
         "network interface that leads to the other hosts (eth0); unless set, that of the route",
         _interface,
     ),
+    "hwcheck_golden": Variable("this host is what hosts like it are held against", _truth),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
 }
 """Every variable of our own that an inventory may set."""

@@ -41,13 +41,15 @@ class FromFleet:
     A thing of the node, such as a port, is compared with that of the same name. With ``alike``
     only those are compared that give the same value for that other metric of the check. The limit
     does not apply where the inventory declares what the metric should be, nor without another host
-    to compare with.
+    to compare with. Where the inventory declares such a host golden the judge makes it ``golden``:
+    what that host gives.
     """
 
     alike: str = ""
+    golden: bool = False
 
     def __str__(self) -> str:
-        return "most hosts of this kind"
+        return ("the golden host" if self.golden else "most hosts") + " of this kind"
 
 
 @dataclass(frozen=True)

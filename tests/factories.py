@@ -87,7 +87,7 @@ def wrong(name: str = "default", elements: int = 7, **changes: Any) -> Leg:
 
 def as_alltoall(of: Leg) -> Leg:
     """Make a leg of all_reduce one of alltoall with the same busbw."""
-    factor = BUSBW_FACTORS["alltoall"](8)
+    factor = BUSBW_FACTORS["alltoall"](of.ranks)
     sizes = []
     for size in of.sizes:
         algbw = size.busbw_gbps / factor

@@ -45,6 +45,11 @@ class Known:
         """GPUs that the node has to have: as many as declared, or as it names itself."""
         return max(int(self.expect.get("gpus", 0)), len(self.models))
 
+    @property
+    def golden(self) -> bool:
+        """Whether the inventory says that hosts like it are held against it."""
+        return self.expect.get("golden") is True
+
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """The models of its GPUs, each once."""

@@ -1,7 +1,8 @@
 """The hosts of a run against each other: versions that drift, and one machine under two names.
 
-Pure. Peers do it too: against a golden file and against the majority (field survey in the design
-notes: NVIDIA's and Oracle's configuration checks), most of them within one node only.
+What a golden host gives stands for what most give. Pure. Peers do it too: against a golden file and
+against the majority (field survey in the design notes: NVIDIA's and Oracle's configuration checks),
+most of them within one node only.
 """
 
 from __future__ import annotations
@@ -26,17 +27,25 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Fleet:
-    """What the hosts of a run give, by check, metric and kind of host; one vote for each host."""
+    """What the hosts of a run give, by check, metric and kind of host; one vote for each host.
+
+    ``golden`` are the votes of golden hosts alone.
+    """
 
     votes: Mapping[Key, Counter[Value]] = field(default_factory=dict)
+    golden: Mapping[Key, Counter[Value]] = field(default_factory=dict)
     slots: Slots = field(default_factory=Slots)
 
     def reference(self, check: str, metric: str, kind: Kind) -> Value | None:
-        """Return what most hosts give, or in words that there is no majority.
+        """Return what the golden host or most hosts give, or in words that there is no majority.
 
         None where no other host gives anything to compare with.
         """
-        votes = self.votes.get((check, metric, kind), Counter())
+        votes = self.golden.get((check, metric, kind)) or self.votes.get(
+            (check, metric, kind), Counter()
+        )
+        if len(votes) == 1 and self.has_golden(check, metric, kind):
+            return next(iter(votes))
         if votes.total() < 2:
             return None
         (value, count), *_ = votes.most_common()
@@ -46,6 +55,10 @@ class Fleet:
             f"{quantity(value)} on {count}" for value, count in votes.most_common(SHOWN)
         )
         return f"no majority: {shown}" + (", ..." if len(votes) > SHOWN else "")
+
+    def has_golden(self, check: str, metric: str, kind: Kind) -> bool:
+        """Whether a golden host gives it."""
+        return (check, metric, kind) in self.golden
 
 
 def fleet_of(
@@ -57,6 +70,7 @@ def fleet_of(
     """
     wanted, in_slots = _wanted(registry), slotted(registry)
     votes: dict[Key, Counter[Value]] = {}
+    golden: dict[Key, Counter[Value]] = {}
     slots: dict[Slot, list[float]] = {}
     for record, known in zip(records, knowns, strict=True):
         collect(slots, record, in_slots, known)
@@ -65,8 +79,9 @@ def fleet_of(
             key = (check, sample.metric, kind)
             given.setdefault(key, Counter())[sample.value] += 1
         for key, values in given.items():
-            votes.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
-    return Fleet(votes, Slots(slots))
+            for counted in (votes, golden) if known.golden else (votes,):
+                counted.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
+    return Fleet(votes, golden, Slots(slots))
 
 
 def kind_of(sample: Sample, by: FromFleet, told: Mapping[str, Value], known: Known) -> Kind:

@@ -4,6 +4,7 @@ The border to the other comparisons of a fleet: ``fleet`` asks whether versions 
 same as on most hosts, ``slots`` whether a figure whose check says so is higher than usual in its
 slot. This is for all other numbers, with no limit declared by anybody. It knows nothing of what is
 right, so it only ever warns; a fleet that is bad as a whole is caught by limits and expectation.
+Where the inventory declares a golden host, the others are held against its figures.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
+from hwcheck.fold import fold
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.legs import largest
 from hwcheck.judge.records import Finding
@@ -124,12 +126,16 @@ class _Compared:
 
 @dataclass(frozen=True)
 class Middle:
-    """The median over some hosts, and how far from it is usual; in decades where ``log``."""
+    """The median over some hosts, and how far from it is usual; in decades where ``log``.
+
+    ``golden`` names the hosts where they are golden ones.
+    """
 
     hosts: int
     median: float
     width: float
     log: bool = False
+    golden: tuple[str, ...] = ()
 
     def beyond(self, value: float, kind: Kind, *, low: bool, high: bool) -> bool:
         """Whether a value is an outlier on a side that is bad."""
@@ -153,6 +159,15 @@ def middle_of(values: Iterable[float], kind: Kind) -> Middle | None:
     return Middle(len(told), centre, max(floor, MADS * _scatter(told)))
 
 
+def golden_middle(figures: Mapping[str, float], kind: Kind) -> Middle | None:
+    """Return what golden hosts have, by name, and how far from it is usual; None without one."""
+    if not figures:
+        return None
+    centre = median(figures.values())
+    width = kind.decades or max(kind.relative * abs(centre), kind.absolute)
+    return Middle(len(figures), centre, width, bool(kind.decades), tuple(sorted(figures)))
+
+
 def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
     """Yield a warning for each outlier among all answers of one check.
 
@@ -160,6 +175,7 @@ def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
     """
     metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
     told: dict[Key, list[tuple[str, float]]] = {}
+    golden: dict[Key, dict[str, float]] = {}
     like: dict[tuple[object, ...], tuple[CheckResult, Known, list[tuple[Key, float]]]] = {}
     for host, result, known, bad in answers if metrics else ():
         same = () if result.legs else (id(known), *map(id, result.samples))
@@ -169,11 +185,17 @@ def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
         for key, value in like[same][2]:
             if key[2] not in bad:
                 told.setdefault(key, []).append((host, value))
-    for (metric, _, subject), figures in told.items():
+                if known.golden:
+                    golden.setdefault(key, {})[host] = value
+    for key, figures in told.items():
+        metric, _, subject = key
         compared = metrics[metric]
         values = [value for _, value in figures]
         outermost = {min(values), max(values)}  # where these are none, there is no outlier
-        middle = middle_of(values, compared.kind) if len(outermost) > 1 else None
+        middle = None
+        if len(outermost) > 1:
+            middle = golden_middle(golden.get(key, {}), compared.kind)
+            middle = middle or middle_of(values, compared.kind)
         if middle and any(compared.is_outlier(value, middle) for value in outermost):
             for host, value in figures:
                 if compared.is_outlier(value, middle):
@@ -184,7 +206,7 @@ def _figures(
     metrics: Mapping[str, _Compared], result: CheckResult, known: Known
 ) -> Iterator[tuple[Key, float]]:
     """Yield what of an answer is compared."""
-    models = " and ".join(known.kinds)
+    models = f"{len(known.models)} x {' and '.join(known.kinds)}"
     legs = _legs(result) if result.legs else {}
     for sample in result.samples:
         metric, value = metrics.get(sample.metric), sample.value
@@ -230,7 +252,8 @@ def _legs(result: CheckResult) -> dict[str, str | None]:
     for leg in result.legs:
         size = largest(leg)
         counts = leg.state == "done" and not leg.exercise and size is not None
-        found[f"leg {leg.leg}"] = f" at {size.size_bytes}" if counts and size else None
+        alike = f" at {size.size_bytes} over {leg.ranks} by {leg.library}" if size else None
+        found[f"leg {leg.leg}"] = alike if counts else None
     return found
 
 
@@ -243,6 +266,11 @@ def _warning(
         width = f"{number(10**middle.width)} times that"
     else:
         width = f"{number(middle.width)} {unit} either way"
+    like = f"its peers: {usual} in the middle of {middle.hosts}"
+    whose = "like hosts have"
+    if middle.golden:
+        like = f"golden {fold(middle.golden)}: {usual}"
+        whose = f"golden {fold(middle.golden)} has"
     return Finding(
         host=host,
         check=check,
@@ -251,10 +279,10 @@ def _warning(
         subject=subject,
         value=value,
         unit=unit,
-        limit=f"warn unless like its peers: {usual} in the middle of {middle.hosts}, {width}",
+        limit=f"warn unless like {like}, {width}",
         source=SOURCE,
         confidence="derived",
-        reason=f"far {side} the {usual} that like hosts have in the same slot",
+        reason=f"far {side} the {usual} that {whose} in the same slot",
     )
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache, lru_cache
 
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.fleet import Fleet, kind_of
 from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding
 from hwcheck.judge.slots import slot_of
-from hwcheck.limits import FromFleet, FromInventory, FromModel, FromSample, FromSlot, Limit, Operand
+from hwcheck.limits import (
+    Equal,
+    FromFleet,
+    FromInventory,
+    FromModel,
+    FromSample,
+    FromSlot,
+    Limit,
+    Operand,
+)
 from hwcheck.models import model_of
 from hwcheck.node.check import Check, Metric
 from hwcheck.wire import CheckResult, Sample, Value
@@ -74,7 +84,8 @@ def references(
             kind = kind_of(sample, operand, told, known)
             most = fleet.reference(readings.check.id, metric.name, kind)
             if most is not None and not _declared(limits, known):
-                yield limit, most
+                golden = fleet.has_golden(readings.check.id, metric.name, kind)
+                yield _of_golden(limit) if golden else limit, most
         elif isinstance(operand, FromSample):
             found = readings.by_subject(operand.metric)
             yield limit, found.get(sample.subject, found.get("node"))
@@ -88,6 +99,14 @@ def references(
             reached = model.reached(operand.figure) if model else None
             if reached is not None or not operand.known_only:
                 yield limit, reached
+
+
+@cache
+def _of_golden(limit: Limit) -> Limit:
+    """Return the limit that names the golden host; ``Equal`` alone looks at the fleet."""
+    assert isinstance(limit, Equal)
+    assert isinstance(limit.to, FromFleet)
+    return replace(limit, to=replace(limit.to, golden=True))
 
 
 def _declared(limits: Iterable[tuple[Limit, Operand | None]], known: Known) -> bool:

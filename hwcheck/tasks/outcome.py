@@ -29,12 +29,16 @@ from hwcheck.tasks.output import emit, rendered
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector away: millions of records are built here, and none is garbage."""
+    """Keep the garbage collector away: millions of records are built here, and none is garbage.
+
+    Afterwards it leaves them alone too: looking through those of 1,000 hosts takes it a second.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         if was_on:
             gc.enable()
 

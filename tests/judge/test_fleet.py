@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,15 +32,19 @@ def versioned(host: str, version: str, model: str = H200, uuid: str = "") -> Hos
     return record(host, [CheckResult("driver", "done", samples=samples)], gpus=gpus)
 
 
-def drifted(*hosts: HostRecord, **expect: Any) -> dict[str, tuple[str, str]]:
+def drifted(
+    *hosts: HostRecord, golden: Sequence[str] = (), **expect: Any
+) -> dict[str, tuple[str, str]]:
     """Return outcome and limit of the comparison over the fleet, by host."""
     a_run = run(*hosts, checks=["driver"])
-    declared = tuple(replace(plan, expect=expect) for plan in a_run.meta.hosts)
+    declared = tuple(
+        replace(plan, expect={**expect, "golden": plan.name in golden}) for plan in a_run.meta.hosts
+    )
     a_run = replace(a_run, meta=replace(a_run.meta, hosts=declared))
     return {
         finding.host: (finding.outcome, finding.limit)
         for finding in judge(a_run).findings
-        if "most hosts" in finding.limit
+        if "of this kind" in finding.limit
     }
 
 
@@ -63,6 +68,29 @@ def test_a_host_alone_is_compared_with_nobody() -> None:
     assert drifted(versioned("a", "570")) == {}
     unlike = versioned("b", "575", "NVIDIA A40")
     assert drifted(versioned("a", "570"), unlike) == {}
+
+
+def test_a_golden_host_counts_for_more_than_most_hosts() -> None:
+    hosts = [versioned("a", "570"), versioned("b", "575"), versioned("c", "575")]
+    found = drifted(*hosts, golden=["a"])
+    assert {host: outcome for host, (outcome, _) in found.items()} == {
+        "a": "pass",
+        "b": "warn",
+        "c": "warn",
+    }
+    assert found["b"][1] == "= the golden host of this kind (570)"
+
+
+def test_golden_hosts_may_not_differ() -> None:
+    hosts = [versioned("a", "570"), versioned("b", "575"), versioned("c", "575")]
+    limit = "= the golden host of this kind (no majority: 570 on 1, 575 on 1)"
+    assert drifted(*hosts, golden=["a", "b"]) == dict.fromkeys("abc", ("warn", limit))
+
+
+def test_a_golden_host_says_nothing_of_hosts_with_other_gpus() -> None:
+    hosts = [versioned("a", "570", "NVIDIA A40"), versioned("b", "575"), versioned("c", "575")]
+    found = drifted(*hosts, golden=["a"])
+    assert found["b"] == found["c"] == ("pass", "= most hosts of this kind (575)")
 
 
 def test_what_the_inventory_declares_comes_first() -> None:

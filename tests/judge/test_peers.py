@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,35 @@ def test_too_few_hosts_and_other_models_are_no_measure() -> None:
     assert warned(*few, copied("slow", 43.0)) == []
     assert warned(*few, *(copied(f"m{n}", 55.0, model="NVIDIA A40") for n in range(4))) == []
     assert warned(*few, copied("n9", 55.0), copied("slow", 43.0)) != []
+
+
+def test_what_differs_from_a_golden_host_is_warned_of_whatever_most_have() -> None:
+    run = factories.run(*fleet(55.0, 47.0, 47.2), checks=["device_to_host"])
+    hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    bad = [finding for finding in findings if "golden" in finding.reason]
+    assert [(finding.host, finding.outcome) for finding in bad] == [("n1", "warn"), ("n2", "warn")]
+    assert bad[0].reason == "far below the 55 GB/s that golden n0 has in the same slot"
+    assert bad[0].limit == "warn unless like golden n0: 55 GB/s, 5.5 GB/s either way"
+
+
+def test_a_golden_host_that_is_complained_of_is_no_measure() -> None:
+    run = factories.run(*fleet(20.0, 55.0, 55.2), checks=["device_to_host"])
+    hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    assert any(finding.host == "n0" and finding.outcome == "fail" for finding in findings)
+    assert not any("golden" in finding.reason for finding in findings)
+
+
+def test_hosts_with_other_numbers_of_gpus_or_another_nccl_are_not_alike() -> None:
+    def fast(host: str, gbps: float, gpus: int = 8, **changes: Any) -> HostRecord:
+        return gpu_host(host, [leg(peak_gbps=gbps, ranks=gpus, **changes)], nvml_gpus=gpus)
+
+    eight = [fast(f"n{index}", 473.0) for index in range(6)]
+    for other in (fast("four", 363.0, 4), fast("old", 363.0, library="NCCL 2.16.5")):
+        assert warned(*eight, other, check="all_reduce") == []
+    (found, *_) = warned(*eight, fast("slow", 363.0), check="all_reduce")
+    assert found.host == "slow"
 
 
 def test_slots_are_compared_with_themselves() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hwcheck.explain import benchmark_notes as notes
+from hwcheck.explain.broken_off import why_no_proof
 from hwcheck.explain.records import BenchmarkRun
 from hwcheck.node.nccl_tests.ranks import collective_of, ranks_of
 from hwcheck.node.nccl_tests.records import Half, Row, Table
@@ -14,11 +15,17 @@ TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}
 """What nccl-tests took for right before 2.13.0, by type (src/common.cu, DeltaMaxValue)."""
 
 
-def run_of(table: Table) -> BenchmarkRun:
-    """Return what one table says."""
+def run_of(table: Table, said: Sequence[str] = (), announced: int | None = None) -> BenchmarkRun:
+    """Return what one table says.
+
+    ``said`` are the messages of an end that its file has, ``announced`` the largest size that its
+    command asks for, or that fits into memory.
+    """
     collective = collective_of(table)
     ranks = ranks_of(table, collective)
-    state = _state(table, ranks)
+    wanted = min(filter(None, (table.max_bytes, announced)), default=None)
+    no_proof = why_no_proof(table, said, wanted)
+    state = _state(table, ranks, said)
     size, busbw = _peak(table)
     run = BenchmarkRun(
         collective=collective or None,
@@ -29,16 +36,21 @@ def run_of(table: Table) -> BenchmarkRun:
         state=state,
         notes=(),
         table=table,
+        no_proof=no_proof,
     )
-    return replace(run, notes=tuple(notes.of_run(run)))
+    found = notes.of_run(run, said)
+    return replace(run, notes=tuple(dict.fromkeys(found)))
 
 
-def runs_of(tables: Sequence[Table]) -> tuple[BenchmarkRun, ...]:
-    """Return the runs of a log.
+def runs_of(
+    tables: Sequence[Table], said: Sequence[str] = (), announced: int | None = None
+) -> tuple[BenchmarkRun, ...]:
+    """Return the runs of a log (see ``run_of``); ``announced`` is of a log with one table.
 
     Processes that each ran by themselves, told apart by the launcher's prefix, become one.
     """
-    runs = [run_of(table) for table in tables]
+    known = announced if len(tables) == 1 else None
+    runs = [run_of(table, said, known) for table in tables]
     alone = [run for run in runs if run.state == "single-rank" and run.table.stream]
     if len({run.table.stream for run in alone}) < 2:
         return tuple(runs)
@@ -47,12 +59,14 @@ def runs_of(tables: Sequence[Table]) -> tuple[BenchmarkRun, ...]:
     return tuple(merged if run is first else run for run in runs if id(run) not in dropped)
 
 
-def _state(table: Table, ranks: int | None) -> str:
+def _state(table: Table, ranks: int | None, said: Sequence[str]) -> str:
     if not table.rows:
         has_table = bool(table.columns or table.announced)
-        return "hang" if has_table and not table.failures else "launch-failed"
+        return "hang" if has_table and not (table.failures or said) else "launch-failed"
     if _is_corrupt(table):
         return "corrupt"
+    if said and not table.ended:
+        return "launch-failed"
     if ranks == 1:
         return "single-rank"
     return "done" if _is_checked(table) else "unchecked"

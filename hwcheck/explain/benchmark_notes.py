@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hwcheck.explain.records import BenchmarkRun
 from hwcheck.node.nccl_tests.ranks import computed_ranks, listed_ranks
@@ -18,9 +18,9 @@ RISING = 0.03
 MOST_OUTLIERS = 5
 
 
-def of_run(run: BenchmarkRun) -> Iterator[str]:
-    """Yield the notes, what matters most first."""
-    yield from _state_notes(run)
+def of_run(run: BenchmarkRun, said: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the notes, what matters most first; ``said`` are the file's messages of an end."""
+    yield from _state_notes(run, said)
     yield from _rank_notes(run)
     if run.table.timed and run.state != "single-rank":
         yield from _figure_notes(run)
@@ -35,13 +35,15 @@ def each_alone(processes: int) -> str:
     )
 
 
-def _state_notes(run: BenchmarkRun) -> Iterator[str]:
+def _state_notes(run: BenchmarkRun, said: Sequence[str]) -> Iterator[str]:
     table = run.table
     if run.state == "hang":
         yield (
             "the table has no row: the first collective did not end (a hang, or a crash that left "
             "no message); this is no bandwidth of 0"
         )
+    elif run.state == "launch-failed" and table.rows:
+        yield f"{run.no_proof}: its figures are of the sizes before, and no proof of a clean run"
     elif run.state == "launch-failed":
         yield "nothing was measured: the launcher or the program failed"
     elif run.state == "single-rank":
@@ -50,7 +52,8 @@ def _state_notes(run: BenchmarkRun) -> Iterator[str]:
         yield "nobody compared the data (-c 0): wrong data would not show"
     elif run.state == "corrupt":
         yield from _corruption(run)
-    for failure in table.failures[:3]:
+    ends = said if not table.ended else ()
+    for failure in dict.fromkeys((*table.failures[:3], *ends[:3])):
         yield f"it said: {line(failure, 200)}"
 
 
@@ -141,10 +144,11 @@ def _form_notes(run: BenchmarkRun) -> Iterator[str]:
         )
     if table.damaged:
         yield f"{count(table.damaged, 'row')} left out: other output runs into them"
-    yield from _end_notes(table)
+    yield from _end_notes(run)
 
 
-def _end_notes(table: Table) -> Iterator[str]:
+def _end_notes(run: BenchmarkRun) -> Iterator[str]:
+    table = run.table
     if not table.timed:
         return
     largest = max(row.size_bytes for row in table.timed)
@@ -154,11 +158,7 @@ def _end_notes(table: Table) -> Iterator[str]:
         yield f"announced up to {announced}, and the rows go to {reach}: the rows are believed"
     if table.ended:
         return
-    if table.max_bytes and 2 * largest <= table.max_bytes:
-        announced = binary_size(table.max_bytes)
-        yield (
-            f"the rows end at {reach} of {announced} and no footer follows: the log is cut, or the "
-            "run hung or was killed there"
-        )
+    if run.no_proof:
+        yield run.no_proof
     else:
         yield "no footer: its counts are not there to compare with"

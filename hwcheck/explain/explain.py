@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hwcheck.explain import matrix, nccl_log
+from hwcheck.explain import acs, broken_off, environment, matrix, nccl_log, network_notes, smi
 from hwcheck.explain.benchmark import runs_of
+from hwcheck.explain.command_line import Command, commands_of
 from hwcheck.explain.records import Benchmarks, Entry, Unknown
 from hwcheck.explain.sources import Source
 from hwcheck.node.collective import nccl_info
@@ -33,12 +34,22 @@ def _entries(source: Source) -> Iterator[Entry]:
     tables = _tables(source.text)
     if tables:
         info = nccl_info.read(source.text)
-        notes = (*nccl_log.info_notes(info), *_command_notes(source.text))
-        yield Benchmarks(source.name, runs_of(tables), info, notes)
+        commands = commands_of(source.text)
+        runs = runs_of(tables, broken_off.messages(source.text), _announced(source.text, commands))
+        notes = (
+            *nccl_log.info_notes(info),
+            *environment.notes(info, commands),
+            *network_notes.notes(runs, info, commands),
+            *_command_notes(source.text),
+        )
+        yield Benchmarks(source.name, runs, info, tuple(notes), commands=commands)
         return
     log = nccl_log.read(source.name, source.text)
     if log:
         yield log
+    told = (*smi.notes(source.text), *acs.notes(source.text))
+    if told:
+        yield Unknown(source.name, told)
 
 
 def _tables(content: str) -> list[Table]:
@@ -49,6 +60,13 @@ def _tables(content: str) -> list[Table]:
     found = text.read(content)
     # A failure without a table is only one of nccl-tests where one of its programs is named.
     return [each for each in found if each.columns or each.announced or each.rows or each.program]
+
+
+def _announced(content: str, commands: Sequence[Command]) -> int | None:
+    """Return the largest size that was asked for and that fits, where a command tells it."""
+    asked = commands[0].max_bytes if len(commands) == 1 else None
+    fits = broken_off.reduced_bytes(content)
+    return min(filter(None, (asked, fits)), default=None)
 
 
 def _command_notes(content: str) -> Iterator[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
+from hwcheck.explain.command_line import Command
+from hwcheck.explain.environment import of_leg
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
 from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective import proof
 from hwcheck.node.collective.nccl_info import NcclInfo
-from hwcheck.node.collective.spec import LegPlan
+from hwcheck.node.collective.spec import SITE, LegPlan
 from hwcheck.node.nccl_tests.outcome import timing
 from hwcheck.node.nccl_tests.ranks import busbw_factor
 from hwcheck.wire import Leg, SizeTiming
@@ -38,20 +40,40 @@ def legs_of(name: str, logs: Sequence[Benchmarks], reference: Sequence[Leg] = ()
     """
     found: dict[tuple[str, int], list[Leg]] = {}
     for log in logs:
-        for run in log.runs:
+        for place, run in enumerate(log.runs):
             collective, ranks = run.collective or "", run.ranks or 0
             alike = [leg for leg in reference if collective in ("", leg.collective)]
             if len(alike) == 1 and not (run.collective and run.ranks):
                 collective, ranks = alike[0].collective, ranks or alike[0].ranks
             if collective:
-                leg = _leg(name, collective, ranks, run, log.info)
+                env = of_leg(name, log.info, _command(log, place))
+                leg = _leg(name, env, collective, ranks, run, log.info)
                 found.setdefault((collective, ranks), []).append(leg)
     yield from (_merged(legs) for legs in found.values())
 
 
-def _leg(name: str, collective: str, ranks: int, run: BenchmarkRun, info: NcclInfo) -> Leg:
+def _command(log: Benchmarks, place: int) -> Command | None:
+    """Return the command that started a run of a log; None where it shows none.
+
+    Where they are not as many as the runs, all have to count: one that sets more tells of it.
+    """
+    if len(log.commands) == len(log.runs):
+        return log.commands[place]
+    return max(log.commands, key=lambda command: len(command.env), default=None)
+
+
+def _leg(
+    name: str,
+    env: Mapping[str, str],
+    collective: str,
+    ranks: int,
+    run: BenchmarkRun,
+    info: NcclInfo,
+) -> Leg:
     plan = LegPlan(name, planned_env(name) or {})
-    state, reason = STATES[run.state], "" if run.state == "done" else run.notes[0]
+    state, reason = STATES[run.state], run.no_proof or run.notes[0]
+    if run.no_proof and run.state in ("done", "unchecked"):
+        state, reason = "failed", run.no_proof
     if state == "done" and ranks > 1 and info.transports:
         problem = proof.problem(plan, info, read_env=bool(info.env_set))
         state, reason = ("not_engaged", problem) if problem else (state, reason)
@@ -64,11 +86,17 @@ def _leg(name: str, collective: str, ranks: int, run: BenchmarkRun, info: NcclIn
         state=state,
         reason="" if state == "done" else reason,
         library=f"NCCL {version}",
-        env=plan.env,
+        env=env,
         sizes=tuple(_sizes(collective, ranks, run)) if ranks else (),
         notes=(UNCHECKED,) if run.state == "unchecked" else (),
         transport=proof.facts(info),
+        dtype=_dtype(run),
     )
+
+
+def _dtype(run: BenchmarkRun) -> str:
+    """Return the type of the elements; several of them as one text, which equals no other."""
+    return "+".join(sorted({row.dtype for row in run.table.rows})) or Leg.dtype
 
 
 def _sizes(collective: str, ranks: int, run: BenchmarkRun) -> Iterator[SizeTiming]:
@@ -88,6 +116,10 @@ def _sizes(collective: str, ranks: int, run: BenchmarkRun) -> Iterator[SizeTimin
 
 def _merged(legs: Sequence[Leg]) -> Leg:
     """Return several turns of one leg as one; a turn that broke stands for all."""
+    planned = planned_env(legs[0].leg)
+    other = next((leg for leg in legs if leg.leg != SITE and leg.env != planned), None)
+    if other is not None:
+        return other  # It is another leg, and what it shows is not to be mixed with the rest.
     worst = min(legs, key=lambda leg: (WORST.index(leg.state), not _wrong(leg)))
     if worst.state != "done" or _wrong(worst) or len(legs) == 1:
         return worst

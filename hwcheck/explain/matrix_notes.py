@@ -6,7 +6,7 @@ Sources: NVIDIA/nccl, src/graph/paths.cc (ncclTopoCheckP2p, ncclTopoCheckGdr) an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from hwcheck.explain.records import Matrix
@@ -96,6 +96,13 @@ def _nic_notes(matrix: Matrix) -> Iterator[str]:
         )
     elif far:
         yield f"no NIC at PIX or PXB, so no GPUDirect RDMA by default: {', '.join(far)}"
+    shown = [gpu for gpu in matrix.gpus if gpu in near]
+    other = [nic for nic in matrix.nics if shown and _is_apart(matrix, nic, shown)]
+    if other:
+        yield (
+            f"SYS from every GPU shown: {', '.join(other[:16])}: behind another CPU socket than "
+            "they are, unless this is Grace"
+        )
     own = [f"{gpu} {'+'.join(nics)}" for gpu, nics in near.items() if nics]
     if own:
         yield "nearest NICs: " + ", ".join(own[:16])
@@ -106,6 +113,10 @@ def _nic_notes(matrix: Matrix) -> Iterator[str]:
     ]
     if twins:
         yield "NICs behind one switch, or ports of one NIC: " + ", ".join(twins[:8])
+
+
+def _is_apart(matrix: Matrix, nic: str, gpus: Sequence[str]) -> bool:
+    return all(matrix.way(gpu, nic) == "SYS" for gpu in gpus)
 
 
 def _nearest(matrix: Matrix, gpu: str) -> list[str]:

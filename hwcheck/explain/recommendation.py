@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwcheck.explain import comparable
 from hwcheck.explain.legs import USUAL_ITERATIONS, legs_of
 from hwcheck.explain.records import Benchmarks, Entry, Matrix
 from hwcheck.recommend.nccl import advise
@@ -55,8 +56,12 @@ def recommend(
     matrix = matrix if isinstance(matrix, Matrix) else None
     sizes = {leg.ranks for leg in found if leg.ranks}
     reasons = [*_input_notes(default, legs)]
+    of_one_node = {"default": _logs(default)} | {name: _logs(own) for name, own in legs.items()}
+    apart = list(comparable.problems(of_one_node))
     if not first or len(sizes) != 1:
-        return Recommendation({}, (*_why_not(first, sizes), *reasons))
+        return Recommendation({}, (*_why_not(first, sizes), *apart, *reasons))
+    if apart:
+        return Recommendation({}, (f"leave unset: {'; '.join(apart)}", *reasons))
     (ranks,) = sizes
     links = _links(ranks, matrix) if matrix else _links_by_product(default, ranks)
     if links is None:
@@ -74,8 +79,11 @@ def recommend(
 def _without_pcie(advice: NcclAdvice, without_p2p: NcclAdvice) -> NcclAdvice:
     """Return what keeps the NVLinks, where the legs speak against P2P on a node with both kinds.
 
-    ``without_p2p`` is what they would say of a node without NVLink.
+    ``without_p2p`` is what they would say of a node without NVLink: where that is nothing to set,
+    its reason is the one, since P2P that is slow over PCIe is no defect of the NVLinks.
     """
+    if not without_p2p.settings:
+        return without_p2p
     if [(each.name, each.value) for each in without_p2p.settings] != [OFF]:
         return advice
     reason = (
@@ -127,6 +135,10 @@ def _input_notes(default: Sequence[Entry], legs: Mapping[str, Sequence[Entry]]) 
                 f"leg {name}: its log does not say which way the data went (NCCL_DEBUG=INFO), so "
                 "the name of the leg is taken on trust"
             )
+        yield from comparable.trusted(name, logs)
+        clean = (run for log in logs for run in log.runs if run.state != "corrupt")
+        for reason in dict.fromkeys(run.no_proof for run in clean if run.no_proof):
+            yield f"leg {name}: its log is no proof of a clean run: {reason}"
         if any(run.table.rows and run.table.iterations is None for log in logs for run in log.runs):
             yield (
                 f"leg {name}: its log does not say how often a size was timed; taken as "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hwcheck.explain.command_line import Command
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.nccl_tests.records import Table
 
@@ -16,8 +17,10 @@ class BenchmarkRun:
 
     ``peak_busbw_gbps`` is the better half (out of place or in place) at the largest size, in 1e9
     bytes/s; never an average. ``wrong`` counts elements. ``state`` is done, unchecked (nobody
-    compared the data), corrupt, hang (a table without rows), launch-failed or single-rank (busbw
-    is 0 by arithmetic). ``table`` is what it was read from.
+    compared the data), corrupt, hang (a table without rows), launch-failed (it failed or was
+    killed, before the first row or before its end) or single-rank (busbw
+    is 0 by arithmetic). ``table`` is what it was read from. ``no_proof`` says why its rows do not
+    prove a run that came to its end; empty where nothing speaks against it.
     """
 
     collective: str | None
@@ -28,6 +31,7 @@ class BenchmarkRun:
     state: str
     notes: tuple[str, ...]
     table: Table = field(repr=False, compare=False)
+    no_proof: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON types, without its table."""
@@ -37,13 +41,14 @@ class BenchmarkRun:
 
 @dataclass(frozen=True)
 class Benchmarks:
-    """A log of nccl-tests; ``info`` is what NCCL said in between."""
+    """A log of nccl-tests; ``info`` is what NCCL said in between, ``commands`` what started it."""
 
     file: str
     runs: tuple[BenchmarkRun, ...]
     info: NcclInfo
     notes: tuple[str, ...] = ()
     kind: str = "nccl-tests"
+    commands: tuple[Command, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON types."""

@@ -83,7 +83,9 @@ def source(path: Path, *, must: bool = True) -> Source:
 
 def _as_text(name: str, data: bytes, size: int) -> Source:
     if not data:
-        return Source(name, problem="it is empty")
+        # nvidia-smi nvlink --status prints nothing on GPUs without NVLink.
+        links = "; of nvidia-smi nvlink that is the answer of GPUs without NVLink"
+        return Source(name, problem="it is empty" + (links if "nvlink" in Path(name).name else ""))
     notes = []
     if size > len(data):
         notes.append(f"only its first {binary_size(len(data))} of {binary_size(size)} are read")

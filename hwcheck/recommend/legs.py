@@ -21,7 +21,7 @@ from hwcheck.judge.legs import (
 from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec
 from hwcheck.recommend.alike import alike_of
 from hwcheck.recommend.pairs import prove_pairs
-from hwcheck.recommend.proof import HostProof, Proof, host_kind, setting_of
+from hwcheck.recommend.proof import HostProof, Proof, completed, host_kind, setting_of
 from hwcheck.results import HostRecord
 from hwcheck.text import binary_size, line, number
 from hwcheck.wire import Leg
@@ -44,7 +44,7 @@ def prove(
     nvlinks = active_nvlinks(record)
     found = counted(record, known, double)
     proofs = tuple(_prove_collective(each, nvlinks) for each in found)
-    proofs += prove_pairs(record, found, nvlinks)
+    proofs = completed(proofs + prove_pairs(record, found, nvlinks))
     kind = host_kind(proofs)
     return HostProof(
         host=record.host,
@@ -158,10 +158,10 @@ def _off_makes_up(off: Comparison | None, p2p_off: Leg, net: Leg | None) -> bool
 
 def _prove_broken(default: Leg, off_leg: Leg, net: Leg | None, nvlinks: int | None) -> Proof:
     detail = f"the default {_state(default)}, {off_leg.leg} {_state(off_leg)}"
-    if off_leg.state == "not_run":
-        return _proof(default, off_leg, "unproven", detail)
     if not is_clean(off_leg):
-        return _proof(default, off_leg, "neither", detail)
+        # One that failed, or was not run, shows nothing about P2P either way.
+        kind = "neither" if is_broken(off_leg) else "unproven"
+        return _proof(default, off_leg, kind, detail)
     if not is_broken(default):
         detail += "; an error is no proof against P2P, its log says more"
         return _proof(default, off_leg, "unproven", detail)

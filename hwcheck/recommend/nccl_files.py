@@ -6,16 +6,18 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwcheck import __version__
 from hwcheck.fold import fold
+from hwcheck.recommend.evidence import named
 from hwcheck.recommend.network import version_of
 from hwcheck.recommend.records import Advice, NcclAdvice, Setting
 from hwcheck.text import line
 
 COMMENTS_SINCE = (2, 26)
 """NCCL before takes no comments in a conf file (NVIDIA/nccl, src/misc/param.cc)."""
+MOST_NAMED = 3000
 FOLDER = "nccl"
 """The folder of the run folder that has the snippets, and a folder for each group."""
 
@@ -32,7 +34,7 @@ def nccl_files(advice: Advice) -> dict[str, str]:
     files = {"nccl.conf": nccl_conf(advice.nccl), "nccl.env": nccl_env(advice.nccl)}
     files |= {f"{FOLDER}/{name}": make(advice.nccl, "") for name, make in SNIPPETS.items()}
     for group in advice.groups:
-        about = f"For {group.alike}: {fold(group.hosts)}."
+        about = f"For {group.alike}: {_whom(group.nccl.hosts or group.hosts)}."
         for name, make in {**FOR_NCCL, **SNIPPETS}.items():
             files[f"{FOLDER}/{group.name}/{name}"] = make(group.nccl, about)
     return files
@@ -103,14 +105,27 @@ def _preamble(advice: NcclAdvice, where: str, about: str) -> list[str]:
     what = where if advice.settings else "Nothing to set: this file changes nothing."
     told = {text for setting in advice.settings for text in setting.evidence}
     rest = (text for text in advice.evidence if text not in told)
+    if advice.settings and advice.hosts and not about:
+        about = f"For {_whom(advice.hosts)} and no other host."
     texts = (f"Written by hwcheck {__version__}. {what}", about, advice.summary, *rest)
     return [comment for text in texts for comment in _comment(text)]
 
 
+def _whom(hosts: Sequence[str]) -> str:
+    """Return the names folded; of more than a comment can hold, as many as fit in words."""
+    text = fold(hosts)
+    return text if len(text) <= MOST_NAMED else named(hosts)
+
+
 def _takes_comments(advice: NcclAdvice) -> bool:
-    """Whether no NCCL that was found is too old for comments."""
+    """Whether no NCCL that may read the file is too old for comments; unknown counts as old.
+
+    A file without a setting may have them before an unknown NCCL: no line of it has a ``=``.
+    """
     versions = [version_of(text) for text in advice.versions]
-    return all(version >= COMMENTS_SINCE for version in versions if version)
+    if any(version and version < COMMENTS_SINCE for version in versions):
+        return False
+    return not advice.settings or (bool(versions) and all(versions))
 
 
 def _comment(text: str) -> list[str]:

@@ -2,13 +2,14 @@
 
 NCCL finds interfaces, ports, GIDs and rails by itself, so each setting here needs both: that it
 chose one which cannot be meant, by its own words, and which one is. NCCL_CROSS_NIC is never set:
-whether the rails of a fabric meet is nothing that a run measures, and 2 lets NCCL try.
+whether the rails of a fabric meet is nothing that a run measures, and 2 lets NCCL try. What is not
+set has its reason in ``network_unset``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hwcheck.judge.legs import legs_of
 from hwcheck.recommend.alike import driver_of, library_of, readings
@@ -22,6 +23,8 @@ VIRTUAL = ("br-", "cali", "cilium", "cni", "docker", "flannel", "tun", "tap", "v
 """Begins of the names of interfaces that lead to no other host: bridges and tunnels of containers,
 virtual machines and private networks. NCCL itself passes over ``lo`` and ``docker`` only
 (NVIDIA/nccl, src/misc/socket.cc)."""
+NEARNESS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""Ways from a GPU to a device as nvidia-smi names them, the nearest first."""
 ALWAYS_LEFT_OUT = ("lo", "docker")
 CHOOSES_GIDS = (2, 21)
 """From this NCCL on a GID is found by address family and RoCE version (NCCL User Guide,
@@ -29,6 +32,7 @@ NCCL_IB_GID_INDEX)."""
 RETEST = "Test again after a change of ports, cables, names of interfaces, or of NCCL."
 
 _PORT = re.compile(r"[A-Za-z0-9_]{1,40}:\d{1,3}(?=/)")
+_GPU = re.compile(r"gpu\d{1,3}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")
 
 
@@ -46,16 +50,21 @@ def version_of(library: str) -> tuple[int, ...]:
 
 
 def _ports(records: Sequence[HostRecord]) -> Setting | None:
-    """Name the fastest ports alone where NCCL said that it uses slower ones too."""
+    """Name the fastest ports alone where NCCL said that it uses slower ones too.
+
+    Not where a slower one is nearer to a GPU, or the slower ones carry more together: the fastest
+    may be there for storage, and the others meant.
+    """
     wanted: dict[str, list[HostRecord]] = {}
     slower: set[str] = set()
     for record in records:
-        rates = _rates(record)
-        used = {port for text in _said(record) for port in _PORT.findall(text)}
+        rates = rates_of(record)
+        used = {port for text in said_of(record) for port in _PORT.findall(text)}
         fastest = max(rates.values(), default=0.0)
         fast = [port for port in sorted(rates, key=_by_number) if rates[port] == fastest]
         slow = [port for port in used if port in rates and rates[port] < fastest]
-        wanted.setdefault(",".join(fast) if slow else "", []).append(record)
+        sure = bool(slow) and _carry_more(rates, fast, slow) and _as_near(record, fast, slow)
+        wanted.setdefault(",".join(fast) if sure else "", []).append(record)
         slower |= {f"{port} ({number(rates[port])} Gb/s)" for port in slow}
     value = _agreed(wanted)
     if not value:
@@ -67,11 +76,49 @@ def _ports(records: Sequence[HostRecord]) -> Setting | None:
     return _setting("NCCL_IB_HCA", "=" + value, reason, records)
 
 
+def _carry_more(rates: Mapping[str, float], fast: Sequence[str], slow: Sequence[str]) -> bool:
+    return sum(rates[port] for port in fast) > sum(rates[port] for port in slow)
+
+
+def _as_near(record: HostRecord, fast: Sequence[str], slow: Sequence[str]) -> bool:
+    """Whether every GPU is known to have a fast port as near as its nearest slow one."""
+    ways = _ways(record)
+    return bool(ways) and all(_nearest(own, fast) <= _nearest(own, slow) for own in ways.values())
+
+
+def _nearest(ways: Mapping[str, str], ports: Sequence[str]) -> int:
+    """Return the place in ``NEARNESS`` of the nearest port; beyond it where none is known."""
+    known = (ways.get(port.partition(":")[0], "") for port in ports)
+    places = (NEARNESS.index(way) for way in known if way in NEARNESS)
+    return min(places, default=len(NEARNESS))
+
+
+def _ways(record: HostRecord) -> dict[str, dict[str, str]]:
+    """Return by GPU the way to each RDMA device, of ``nic_path``'s subjects ``gpu0-mlx5_0``."""
+    found: dict[str, dict[str, str]] = {}
+    for subject, way in readings(record, "topology", "nic_path").items():
+        gpu, _, device = subject.partition("-")
+        if _GPU.match(gpu) and device:
+            found.setdefault(gpu, {})[device] = str(way)
+    return found
+
+
+def nearest_ports(record: HostRecord) -> dict[str, list[str]]:
+    """Return by GPU its nearest active ports, of those at PIX or PXB; empty where not known."""
+    ports = list(rates_of(record))
+    found: dict[str, list[str]] = {}
+    for gpu, ways in _ways(record).items():
+        place = _nearest(ways, ports)
+        near = [port for port in ports if _nearest(ways, [port]) == place]
+        found[gpu] = sorted(near, key=_by_number) if place < NEARNESS.index("PHB") else []
+    return found
+
+
 def _interfaces(records: Sequence[HostRecord]) -> Setting | None:
     """Leave interfaces out that lead nowhere, where NCCL said that it uses them."""
     wanted: dict[str, list[HostRecord]] = {}
     for record in records:
-        names = {name for text in _said(record) for name in _sockets(text)}
+        names = {name for text in said_of(record) for name in sockets_of(text)}
         virtual = sorted(name for name in names if name.startswith(VIRTUAL))
         # Where nothing else is left, leaving them out would leave NCCL without any.
         usable = virtual and len(virtual) < len(names)
@@ -119,7 +166,7 @@ def _agreed(wanted: dict[str, list[HostRecord]]) -> str:
 def _setting(
     name: str, value: str, reason: str, records: Sequence[HostRecord], told: str = ""
 ) -> Setting:
-    heard = dict.fromkeys(line(text, 120) for record in records for text in _said(record))
+    heard = dict.fromkeys(line(text, 120) for record in records for text in said_of(record))
     hosts = named(record.host for record in records)
     ways = [f"the leg net goes by {text}" for text in list(heard)[:4]]
     evidence = tuple(f"{hosts}: {text}" for text in ([told] if told else ways))
@@ -129,7 +176,7 @@ def _setting(
     return Setting(name, value, reason, evidence, with_, RETEST)
 
 
-def _said(record: HostRecord) -> list[str]:
+def said_of(record: HostRecord) -> list[str]:
     """Return what NCCL said of its network: ``IB mlx5_0:1/IB mlx5_1:1/IB``, ``Socket eth0``."""
     return [
         str(leg.transport["network"])
@@ -138,12 +185,13 @@ def _said(record: HostRecord) -> list[str]:
     ]
 
 
-def _sockets(text: str) -> list[str]:
+def sockets_of(text: str) -> list[str]:
+    """Return the interfaces of ``Socket eth0 eth1``; nothing of another network."""
     kind, *names = text.split()
     return [name for name in names if _NAME.match(name)] if kind == "Socket" else []
 
 
-def _rates(record: HostRecord) -> dict[str, float]:
+def rates_of(record: HostRecord) -> dict[str, float]:
     """Return the rate of each active port (1e9 bit/s), by the name that NCCL gives it."""
     states = readings(record, "infiniband_ports", "linked_state")
     rates = readings(record, "infiniband_ports", "port_rate_gbps")

@@ -24,6 +24,13 @@ through the CPUs. Collectives that show no difference do not stand against a gai
 "Without P2P" is without it over PCIe only (the leg nvlink_only) on a host that has pairs of both
 kinds: NVLinks are never turned off."""
 
+BOTH = ("all_reduce", "alltoall")
+"""What a setting for speed has to be measured with. P2P through a CPU can gain a fifth on the one
+and lose nine tenths on the other (NVIDIA/nccl issue 1603), so neither stands for both. A hang or
+wrong data needs no second collective: P2P must not be used where it breaks one."""
+
+GAINS = ("off_faster", "sys_faster")
+
 OFF = ("NCCL_P2P_DISABLE", "1")
 NVL = ("NCCL_P2P_LEVEL", "NVL")
 SYS = ("NCCL_P2P_LEVEL", "SYS")
@@ -79,8 +86,33 @@ class HostProof:
         return next((proof.detail for proof in self.proofs if proof.kind == self.kind), "")
 
 
+def completed(proofs: Sequence[Proof]) -> tuple[Proof, ...]:
+    """Return the proofs of a host, and one more for each of ``BOTH`` that a gain in speed lacks."""
+    if _together(proofs) not in GAINS:
+        return tuple(proofs)
+    measured = {proof.collective for proof in proofs}
+    others = " and ".join(sorted(measured))
+    lacking = (name for name in BOTH if name not in measured)
+    return (
+        *proofs,
+        *(
+            Proof(
+                name,
+                "unproven",
+                f"no leg of {name} was measured, and it may lose by what {others} gains: measure "
+                f"{' and '.join(BOTH)} with the same legs",
+            )
+            for name in lacking
+        ),
+    )
+
+
 def host_kind(proofs: Sequence[Proof]) -> str:
     """Return what all collectives of a host prove together (see ``KINDS``)."""
+    return _together(completed(proofs))
+
+
+def _together(proofs: Sequence[Proof]) -> str:
     kinds = [proof.kind for proof in proofs]
     first = min(kinds, key=KINDS.index, default="")
     off = {proof.off for proof in proofs}

@@ -53,13 +53,16 @@ class NcclAdvice:
 
     ``summary`` is one line for people; ``evidence`` are the figures, one line each. ``versions``
     are those of every NCCL that was found on the hosts, such as ``2.27.5``: they decide what a
-    file may hold.
+    file may hold. ``hosts`` are those that the settings are for. ``unset`` says why each setting
+    of the network is left unset, one line each.
     """
 
     settings: tuple[Setting, ...]
     summary: str
     evidence: tuple[str, ...]
     versions: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ from hwcheck.wire import Leg, SizeTiming
 DETAILED_HOSTS = 64
 """In a larger run, hosts that passed get one line, and a leg shows its largest size only."""
 
+MOST_SECTIONS = 100
+"""So many hosts have a section; a large run whose every host failed still makes a page to open."""
+MOST_ROWS = 2000
+"""In a run of more hosts, the table has no line for those that passed, and so many at most."""
+
 OPEN_HOSTS = 6
 LOGS = 20
 LOG_CHARACTERS = 4000
@@ -102,7 +107,9 @@ def html(
     """
     views = list(host_views(run, judgement))
     brief = len(views) > DETAILED_HOSTS
-    shown = [view for view in views if not brief or view.verdict.outcome != "pass"]
+    bad = [view for view in views if view.verdict.outcome != "pass"]
+    shown = bad if brief else views
+    rows = bad[:MOST_ROWS] if len(views) > MOST_ROWS else views
     return (
         _environment()
         .get_template("report.html.j2")
@@ -124,12 +131,25 @@ def html(
             topology=topologies(run),
             group=group_view(group) if group else None,
             hosts=views,
-            details=_details(shown, brief=brief),
+            rows=rows,
+            no_row=_without(views, rows),
+            details=_details(shown[:MOST_SECTIONS], brief=brief),
+            no_section=_names(shown[MOST_SECTIONS:]),
             limits=list(_limits(run)),
             brief=brief,
             limit=DETAILED_HOSTS,
         )
     )
+
+
+def _names(views: Iterable[HostView]) -> list[str]:
+    return [view.name for view in views]
+
+
+def _without(views: Iterable[HostView], some: Iterable[HostView]) -> list[str]:
+    """Return the names of the other hosts."""
+    named = set(_names(some))
+    return [name for name in _names(views) if name not in named]
 
 
 def _limits(run: Run) -> Iterator[LimitView]:

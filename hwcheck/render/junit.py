@@ -25,15 +25,19 @@ def junit(run: Run, judgement: Judgement, advice: Advice) -> str:
     root.append(_properties({"nccl": advice.nccl.summary, "verdict": words.verdict(judgement)}))
     views = {view.name: view for view in host_views(run, judgement)}
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    suites = []
     for host in judgement.hosts:
-        suite = _suite(views[host.host])
-        root.append(suite)
+        suite = _suite(views.pop(host.host))
         for name in totals:
             totals[name] += int(suite.get(name, "0"))
+        ET.indent(suite, level=1)
+        # As text: the elements of a large run would take gigabytes.
+        suites.append("  " + ET.tostring(suite, encoding="unicode") + "\n")
     for name, total in totals.items():
         root.set(name, str(total))
     ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    begin, end, _ = ET.tostring(root, encoding="unicode").rpartition("</testsuites>")
+    return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', begin, *suites, end, "\n"])
 
 
 def _suite(view: HostView) -> ET.Element:

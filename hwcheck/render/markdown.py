@@ -106,6 +106,7 @@ def _nccl(advice: Advice) -> Iterator[str]:
     yield _escape(advice.nccl.summary, 2000)
     yield ""
     yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.evidence)
+    yield from (f"- {_escape(text, 1000)}" for text in advice.nccl.unset)
     if advice.nccl.settings:
         yield from _code(nccl_env(advice.nccl))
     if advice.groups:

@@ -11,6 +11,7 @@ from invoke import Context
 from hwcheck.errors import UsageError
 from hwcheck.explain.explain import explain as read
 from hwcheck.explain.recommendation import recommend
+from hwcheck.explain.records import Entry
 from hwcheck.explain.sources import files, source
 from hwcheck.render.explained import explained
 from hwcheck.tasks.command import command
@@ -26,8 +27,8 @@ OTHER_LEGS = tuple(name for name in LEGS if name != "default")
     iterable=["leg"],
     help={
         "path": "a log of nccl-tests or NCCL, output of nvidia-smi topo, or a folder of these",
-        "leg": "the log of another leg of the same node, p2p_off=FILE; may stand several times. "
-        f"PATH is the leg default; the others are {', '.join(OTHER_LEGS)}",
+        "leg": "the log of another leg of the same node, p2p_off=FILE, or a folder with its logs; "
+        f"may stand several times. PATH is the leg default; the others are {', '.join(OTHER_LEGS)}",
         "topology": "output of nvidia-smi topo -m of that node, for the recommendation",
         "json": "print it as JSON on stdout",
     },
@@ -36,13 +37,17 @@ def explain(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     path: str,
     leg: Sequence[str] | None = None,
-    topology: str = "",
+    topology: str | None = None,
     json: bool = False,
 ) -> None:
     """Say what logs of nccl-tests, nvidia-smi topo and NCCL show; with --leg, what to set."""
+    if not path.strip():  # an unset variable in a script must not read the whole folder
+        raise UsageError("the path is empty; name a log, or a folder with logs")
+    if topology is not None and not topology.strip():
+        raise UsageError("--topology is empty; name a file, or leave --topology out")
     legs = _legs(leg or ())
-    default = [entry for each in files(Path(path)) for entry in read(each)]
-    others = {name: read(source(file)) for name, file in legs.items()}
+    default = _entries(Path(path))
+    others = {name: _entries(file) for name, file in legs.items()}
     matrices = read(source(Path(topology))) if topology else []
     told = recommend(default, others, [*matrices, *default]) if others else None
     entries = [*default, *(entry for entries in others.values() for entry in entries), *matrices]
@@ -55,6 +60,10 @@ def explain(
     emit(text)
 
 
+def _entries(path: Path) -> list[Entry]:
+    return [entry for each in files(path) for entry in read(each)]
+
+
 def _legs(given: Sequence[str]) -> dict[str, Path]:
     """Return the file of each leg. Raises UsageError."""
     found: dict[str, Path] = {}
@@ -64,6 +73,6 @@ def _legs(given: Sequence[str]) -> dict[str, Path]:
             raise UsageError(f"--leg {each}: it takes a leg and its log, such as p2p_off=off.txt")
         split("--leg", name, OTHER_LEGS, "leg", "compare nothing")
         if name in found:
-            raise UsageError(f"--leg {name} is given twice; a folder of logs can be PATH only")
+            raise UsageError(f"--leg {name} is given twice; name a folder with its logs")
         found[name] = Path(file)
     return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.explain.benchmark import runs_of
-from hwcheck.explain.records import BenchmarkRun
+from hwcheck.explain.explain import explain
+from hwcheck.explain.records import BenchmarkRun, Benchmarks
+from hwcheck.explain.sources import Source
 from hwcheck.node.nccl_tests.text import read
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row, started
@@ -14,6 +16,13 @@ from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row, started
 def one(*lines: str) -> BenchmarkRun:
     (run,) = runs_of(read("\n".join(lines)))
     return run
+
+
+def whole(*lines: str) -> BenchmarkRun:
+    """The one run of a log as ``explain`` reads it."""
+    (entry,) = explain(Source("f", "\n".join(lines)))
+    assert isinstance(entry, Benchmarks)
+    return entry.runs[0]
 
 
 def said(run: BenchmarkRun, part: str) -> bool:
@@ -154,6 +163,41 @@ def test_what_the_end_of_a_log_tells(high: int, end: str, note: str) -> None:
     run = one(started(high=high), header(), row(64 * MIB), end)
     assert run.state == "done"
     assert said(run, note) if note else not said(run, "footer")
+
+
+KILLED = "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed)."
+FAILED = "n1: Test NCCL failure common.cu:959 'unhandled cuda error / '"
+
+
+@pytest.mark.parametrize("said", [KILLED, FAILED])
+def test_a_run_that_was_killed_is_not_done(said: str) -> None:
+    lines = (started(high=64 * MIB), header(), row(MIB), row(2 * MIB))
+    run = whole(*lines, said)
+    assert run.state == "launch-failed"
+    assert run.notes[0].startswith("it broke off after 2 MiB: " + said[:40])
+    assert run.no_proof
+    assert (run.peak_busbw_gbps, run.peak_bytes) == (20.0, 2 * MIB), "what it measured is told"
+    assert whole(*lines, FOOTER, said).state == "done", "the footer comes after the last row"
+    assert whole(said, *lines).state == "done", "what was said before the table is of another run"
+
+
+def test_wrong_data_stays_wrong_where_the_run_was_killed() -> None:
+    run = whole(started(), header(), row(MIB, checks=("3", "0")), KILLED)
+    assert (run.state, run.wrong) == ("corrupt", 3)
+
+
+def test_no_row_and_a_kill_is_no_hang() -> None:
+    """Whoever killed it may have been short of memory, or of patience."""
+    assert whole(started(), header()).state == "hang"
+    assert whole(started(), header(), "Killed").state == "launch-failed"
+
+
+def test_a_log_that_is_cut_proves_no_clean_run() -> None:
+    cut = one(started(high=512 * MIB), header(), row(64 * MIB))
+    assert (cut.state, bool(cut.no_proof)) == ("done", True)
+    ended = one(started(high=512 * MIB), header(), row(64 * MIB), FOOTER)
+    reached = one(started(high=64 * MIB), header(), row(64 * MIB))
+    assert (ended.no_proof, reached.no_proof) == ("", "")
 
 
 def test_an_average_is_no_verdict() -> None:

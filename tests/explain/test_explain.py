@@ -13,6 +13,7 @@ from hwcheck.explain.records import Benchmarks
 from hwcheck.explain.sources import Source
 from tests.explain.matrices import blanks, gpus, square, tabs
 from tests.node.nccl_tests import logs
+from tests.node.nccl_tests.logs import MIB, header, row
 
 INFO = "node7:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n"
 MATRIX = tabs(square(gpus(4), ["NV4"]))
@@ -65,6 +66,19 @@ def test_a_setting_behind_the_program_is_no_setting() -> None:
     assert any("NCCL_P2P_DISABLE=1 stands after the program" in note for note in entry.notes)
     (entry,) = explain(Source("f", "$ NCCL_P2P_DISABLE=1 ./all_reduce_perf -b 8\n" + logs.log()))
     assert not any("stands after" in note for note in entry.notes)
+    assert "its command sets NCCL_P2P_DISABLE=1" in entry.notes
+
+
+def test_a_size_that_a_command_asks_for_is_missed() -> None:
+    def reason(largest: str, *before: str) -> str:
+        text = "\n".join([*before, f"$ ./all_reduce_perf -e {largest}", header(), row(MIB)])
+        (entry,) = explain(Source("f", text))
+        assert isinstance(entry, Benchmarks)
+        return entry.runs[0].no_proof
+
+    assert "the rows end at 1 MiB of 16 GiB" in reason("16G")
+    assert reason("1M") == ""
+    assert reason("16G", "# Reducing maxBytes to 1048576 due to memory limitation") == ""
 
 
 def test_what_was_done_to_read_it_is_said() -> None:

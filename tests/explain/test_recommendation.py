@@ -25,6 +25,18 @@ def run(busbw: float, *said: str, checks: tuple[str, str] = ("0", "0")) -> str:
     return "\n".join([*said, started(high=256 * MIB), header(), *rows, FOOTER])
 
 
+def A2A(busbw: float, *said: str, checks: tuple[str, str] = ("0", "0")) -> str:  # noqa: N802
+    """The same of alltoall."""
+    sizes = (MIB << step for step in range(5, 9))
+    rows = [row(size, busbw=busbw, factor=0.75, checks=checks, n=4) for size in sizes]
+    return "\n".join([*said, started("alltoall_perf", high=256 * MIB), header(), *rows, FOOTER])
+
+
+def BOTH(busbw: float, *said: str) -> str:  # noqa: N802
+    return run(busbw, *said) + "\n" + A2A(busbw)
+
+
+DISABLE = {"NCCL_P2P_DISABLE": "1"}
 HANG = "\n".join([P2P, started(), header()])
 OFF = (TAKEN, SHM)
 
@@ -51,7 +63,19 @@ def advise(default: str, topology: str, **legs: str) -> Recommendation:
             "gave 72 wrong elements",
         ),
         # Faster without it by more than 10 %: off. By less: leave unset.
-        (run(15.0, P2P), run(20.0, *OFF), PCIE, {"NCCL_P2P_DISABLE": "1"}, "Without P2P it is"),
+        (
+            BOTH(15.0, P2P),
+            BOTH(20.0, *OFF),
+            PCIE,
+            {"NCCL_P2P_DISABLE": "1"},
+            "Without P2P it is",
+        ),
+        (BOTH(15.0, P2P), BOTH(20.0, *OFF), PAIRS, {"NCCL_P2P_LEVEL": "NVL"}, "nvlink_only"),
+        # One collective alone is no proof of a gain for the other.
+        (run(15.0, P2P), run(20.0, *OFF), PCIE, {}, "no leg of alltoall was measured"),
+        (run(15.0, P2P), run(20.0, *OFF), PAIRS, {}, "no leg of alltoall was measured"),
+        (A2A(2.0, P2P), A2A(18.0, *OFF), PCIE, {}, "no leg of all_reduce was measured"),
+        (A2A(20.0, P2P, checks=("9", "9")), A2A(18.0, *OFF), PCIE, DISABLE, "wrong elements"),
         (run(19.0, P2P), run(20.0, *OFF), PCIE, {}, "no difference beyond"),
         (run(22.0, P2P), run(18.0, *OFF), PCIE, {}, "the defaults measured best"),
         # NVLink is never turned off, and never where nobody knows.
@@ -71,6 +95,72 @@ def test_decisions(default: str, off: str, topology: str, env: dict[str, str], r
     told = advise(default, topology, p2p_off=off)
     assert told.env == env, told.reasons
     assert any(reason in each for each in told.reasons), told.reasons
+
+
+KILLED = "mpirun noticed that process rank 3 on node n1 exited on signal 9 (Killed)."
+
+
+def cut(text: str, *said: str) -> str:
+    """A log without its footer and its last two sizes."""
+    return "\n".join([*text.replace(FOOTER, "").rstrip().split("\n")[:-2], *said])
+
+
+@pytest.mark.parametrize("said", [(), (KILLED,), ("Test NCCL failure common.cu:959",)])
+def test_a_log_that_did_not_come_to_its_end_sets_nothing(said: tuple[str, ...]) -> None:
+    """Control: the same logs, whole, prove a setting."""
+    on, off = BOTH(15.0, P2P), BOTH(20.0, *OFF)
+    assert advise(on, PCIE, p2p_off=off).env == DISABLE
+    hang, mended = run(20.0, P2P, checks=("9", "9")), run(18.0, *OFF)
+    assert advise(hang, PCIE, p2p_off=mended).env == DISABLE
+    for default, leg in ((on, cut(off, *said)), (cut(on, *said), off), (hang, cut(mended, *said))):
+        told = advise(default, PCIE, p2p_off=leg)
+        assert told.env == {}, told.reasons
+        why = "it broke off after" if said else "the rows end at 64 MiB of 256 MiB"
+        assert why in told.reasons[0]
+        assert any("is no proof of a clean run: " + why in each for each in told.reasons)
+
+
+COMMAND = "$ {}./build/all_reduce_perf -b 32M -e 256M -f 2 -g 4"
+
+
+def test_logs_that_were_swapped_set_nothing() -> None:
+    on = COMMAND.format("") + "\n" + BOTH(15.0)
+    off = COMMAND.format("NCCL_P2P_DISABLE=1 ") + "\n" + BOTH(20.0)
+    assert advise(on, PCIE, p2p_off=off).env == DISABLE
+    swapped = advise(off.replace("20.00", "15.00"), PCIE, p2p_off=on)
+    assert swapped.env == {}
+    assert "it ran with NCCL_P2P_DISABLE=1, and its plan is no variable" in swapped.reasons[0]
+    unset = advise(on, PCIE, p2p_off=COMMAND.format("") + "\n" + BOTH(20.0))
+    assert unset.env == {}
+    assert "it ran with no variable, and its plan is NCCL_P2P_DISABLE=1" in unset.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("GPU X", "NVIDIA L40S"), "the GPUs differ (default: GPU X; p2p_off: L40S)"),
+        (("node7 device", "node8 device"), "the hosts differ (default: node7; p2p_off: node8)"),
+        (("library=22809", "library=21903"), "the versions of NCCL differ (default: 2.28.9; p2p_"),
+        (("[0000:14:00]", "[0000:94:00]"), "the PCI addresses of the GPUs differ"),
+    ],
+)
+def test_logs_that_are_not_of_one_node_are_refused(change: tuple[str, str], why: str) -> None:
+    on, off = BOTH(15.0, P2P), BOTH(20.0, *OFF)
+    told = advise(on, PCIE, p2p_off=off.replace(*change))
+    assert told.env == {}
+    assert why in told.reasons[0]
+    same = advise(on.replace(*change), PCIE, p2p_off=off.replace(*change))
+    assert same.env == DISABLE, same.reasons
+
+
+def test_a_log_of_two_hosts_is_no_leg_of_a_node() -> None:
+    two = [
+        text.replace("Rank  3 Group  0 Pid  703 on      node7", "Rank  3 Group  0 Pid  703 on n8")
+        for text in (BOTH(15.0, P2P), BOTH(20.0, *OFF))
+    ]
+    told = advise(two[0], PCIE, p2p_off=two[1])
+    assert told.env == {}
+    assert "leg default: its log is of 2 hosts (n8, node7)" in told.reasons[0]
 
 
 def test_a_leg_that_kept_the_nvlinks_decides_on_a_node_with_both_kinds() -> None:

@@ -22,6 +22,7 @@ from tests.factories import (
     results,
     wrong,
 )
+from tests.recommend.both import both
 
 OFF = leg("p2p_off", 21.0)
 SELDOM = replace(OFF, sizes=tuple(replace(size, iterations=19) for size in OFF.sizes))
@@ -33,7 +34,7 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
     [
         ([leg(), OFF], 18, "defaults"),
         ([leg(peak_gbps=20.0), OFF], 0, "defaults"),
-        ([leg(peak_gbps=14.0), OFF], 0, "off_faster"),
+        ([leg(peak_gbps=14.0), OFF], 0, "unproven"),
         ([leg(peak_gbps=14.0), OFF], 18, "defect"),
         ([leg(peak_gbps=14.0), OFF], None, "unproven"),
         ([hung(), OFF], 0, "off_mends"),
@@ -51,6 +52,7 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
         ([FAILED, OFF], 0, "unproven"),
         ([leg(), leg("p2p_off", state="not_run", sizes=())], 0, "unproven"),
         ([hung(), leg("p2p_off", state="not_run", sizes=())], 0, "unproven"),
+        ([hung(), leg("p2p_off", state="failed", reason="killed")], 0, "unproven"),
         ([hung(), leg("p2p_off", 21.0, ranks=2)], 0, "unproven"),
         ([wrong(ranks=2), OFF], 0, "unproven"),
         ([leg(ranks=4), hung("p2p_off")], 0, "unproven"),
@@ -65,6 +67,38 @@ FAILED = leg(state="failed", reason="error 205", sizes=())
 )
 def test_what_one_host_proves(legs: list[Leg], nvlinks: int | None, kind: str) -> None:
     assert prove(gpu_host("node01", legs, nvlink_links=nvlinks)).kind == kind
+
+
+SYS_LEG = leg("p2p_sys", 40.0)
+
+
+@pytest.mark.parametrize(
+    ("legs", "kind"),
+    [
+        ([leg(peak_gbps=14.0), OFF], "off_faster"),
+        ([leg(peak_gbps=21.0), OFF, SYS_LEG], "sys_faster"),
+    ],
+)
+def test_a_gain_of_one_collective_is_no_proof_without_the_other(legs: list[Leg], kind: str) -> None:
+    assert prove(both("a", legs)).kind == kind
+    reduce = prove(gpu_host("a", legs, nvlink_links=0))
+    assert (reduce.kind, reduce.setting) == ("unproven", None)
+    assert reduce.why.startswith("no leg of alltoall was measured, and it may lose by what")
+    answer = CheckResult("alltoall", "done", legs=tuple(map(as_alltoall, legs)))
+    others = prove(record("a", [answer], gpus=gpu_facts(nvlink_links=0)))
+    assert (others.kind, others.setting) == ("unproven", None)
+    assert others.why.startswith("no leg of all_reduce was measured")
+
+
+def test_what_breaks_one_collective_needs_no_second_one() -> None:
+    answer = CheckResult("alltoall", "done", legs=tuple(map(as_alltoall, [wrong(), OFF])))
+    found = prove(record("a", [answer], gpus=gpu_facts(nvlink_links=0)))
+    assert (found.kind, found.setting) == ("off_mends", OFF_SETTING)
+
+
+def test_no_gain_asks_for_no_second_collective() -> None:
+    found = prove(gpu_host("a", [leg(peak_gbps=22.0), OFF], nvlink_links=0))
+    assert [proof.kind for proof in found.proofs] == ["defaults"]
 
 
 def test_gloo_proves_nothing() -> None:
@@ -96,7 +130,7 @@ def test_sockets_that_beat_the_default_are_a_defect(
     default: float, p2p_off: float, net: float, kind: str
 ) -> None:
     legs = [leg(peak_gbps=default), leg("p2p_off", p2p_off), leg("net", net)]
-    assert prove(gpu_host("a", legs, nvlink_links=0)).kind == kind
+    assert prove(both("a", legs)).kind == kind
 
 
 def test_sockets_beat_a_default_whose_p2p_off_hangs() -> None:
@@ -118,7 +152,7 @@ def test_sockets_beat_a_default_whose_p2p_off_hangs() -> None:
     ],
 )
 def test_small_sizes_prove_the_data_and_no_speed(legs: list[Leg], kind: str) -> None:
-    assert prove(gpu_host("a", legs, nvlink_links=0)).kind == kind
+    assert prove(both("a", legs)).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -166,9 +200,7 @@ def test_no_collective_is_harmed_for_another(default: Leg, p2p_off: Leg, kind: s
 
 def _both(reduce: list[Leg], others: list[Leg], nvlinks: int = 0) -> HostProof:
     """Return what a host proves by all_reduce and alltoall."""
-    answer = CheckResult("alltoall", "done", legs=tuple(map(as_alltoall, others)))
-    facts = gpu_facts(nvlink_links=nvlinks)
-    return prove(record("a", [*results(reduce), answer], gpus=facts))
+    return prove(both("a", reduce, others, nvlink_links=nvlinks))
 
 
 def test_a_hang_in_one_collective_outweighs_the_speed_of_another() -> None:
@@ -206,7 +238,7 @@ NVL_LEG = leg("nvlink_only", 47.0)
 def test_where_both_kinds_of_pairs_are_nvlinks_are_never_turned_off(
     legs: list[Leg], kind: str, setting: tuple[str, str] | None
 ) -> None:
-    found = prove(gpu_host("a", legs, nvlink_links=4))
+    found = prove(both("a", legs, nvlink_links=4))
     assert (found.kind, found.setting) == (kind, setting)
 
 

@@ -8,10 +8,9 @@ from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.recommend.nccl import advise
 from hwcheck.recommend.nccl_files import nccl_conf
 from hwcheck.results import HostRecord, Run
-from hwcheck.wire import CheckResult
+from hwcheck.wire import CheckResult, Sample
 from tests.factories import (
     CHECKS,
-    as_alltoall,
     cpu_results,
     gpu_facts,
     gpu_host,
@@ -21,6 +20,7 @@ from tests.factories import (
     results,
     run,
 )
+from tests.recommend.both import ALSO, both
 
 OFF = leg("p2p_off", 21.0)
 
@@ -35,7 +35,7 @@ def _one_gpu(host: str) -> HostRecord:
 
 
 def test_a_hang_that_p2p_off_mends_gives_the_setting() -> None:
-    advice = advise(run(_pcie("node01", hung(), OFF), record("node02", None, reason="down")))
+    advice = advise(run(_pcie("node01", hung(), OFF), _idle("node02"), checks=SEEN))
     assert [(s.name, s.value) for s in advice.settings] == [("NCCL_P2P_DISABLE", "1")]
     assert "Mend the cause first" in advice.settings[0].reason
     assert "all_reduce only" in advice.settings[0].reason
@@ -45,19 +45,33 @@ def test_a_hang_that_p2p_off_mends_gives_the_setting() -> None:
 
 
 def test_p2p_off_that_is_faster_gives_the_setting_with_figures() -> None:
-    advice = advise(run(_pcie("a1", leg(peak_gbps=14.0), OFF), _pcie("a2", hung(), OFF)))
+    faster = both("a1", [leg(peak_gbps=14.0), OFF])
+    advice = advise(run(faster, _pcie("a2", hung(), OFF), checks=ALSO))
     assert len(advice.settings) == 1
     assert "a[1-2]" in advice.summary
     assert any("13.89 GB/s" in text and "20.84 GB/s" in text for text in advice.evidence)
 
 
 DOWN = [record(f"n{i:02d}", None, reason="down") for i in range(3, 100)]
+
+
+def _idle(host: str) -> HostRecord:
+    """A like host without a leg: what it is is known, and nothing was measured."""
+    made = _pcie(host)
+    assert made.report is not None
+    nccl = CheckResult("software_versions", "done", samples=(Sample("nccl_version", "2.27.5"),))
+    return replace(made, report=replace(made.report, results=(*made.report.results, nccl)))
+
+
+IDLE = [_idle(f"n{i:02d}") for i in range(3, 100)]
+SEEN = (*ALSO, "software_versions")
 NOTHING = [_one_gpu(f"n{i:02d}") for i in range(3, 100)]
 
 
-@pytest.mark.parametrize("others", [DOWN, NOTHING, [_pcie("n03", hung(), hung("p2p_off"))] * 3])
+@pytest.mark.parametrize("others", [IDLE, NOTHING, IDLE[:1] + NOTHING[1:]])
 def test_a_few_hosts_set_nothing_for_a_cluster_that_was_not_measured(others) -> None:
-    advice = advise(run(_pcie("n01", hung(), OFF), _pcie("n02", leg(peak_gbps=14.0), OFF), *others))
+    proven = (_pcie("n01", hung(), OFF), both("n02", [leg(peak_gbps=14.0), OFF]))
+    advice = advise(run(*proven, *others, checks=SEEN))
     assert advice.settings == ()
     share = f"2 of {len(others) + 2} hosts"
     assert f"NCCL_P2P_DISABLE=1 is proven on n[01-02] only ({share})" in advice.summary
@@ -68,8 +82,40 @@ def test_a_few_hosts_set_nothing_for_a_cluster_that_was_not_measured(others) -> 
 
 def test_half_of_the_hosts_is_enough() -> None:
     proven = [_pcie(f"p{i}", hung(), OFF) for i in range(2)]
-    assert len(advise(run(*proven, *DOWN[:2])).settings) == 1
-    assert advise(run(*proven, *DOWN[:3])).settings == ()
+    assert len(advise(run(*proven, *IDLE[:2], checks=SEEN)).settings) == 1
+    assert advise(run(*proven, *IDLE[:3], checks=SEEN)).settings == ()
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [DOWN[0], record("n03", ()), record("n03", cpu_results(), state="partial")],
+)
+def test_a_host_that_nobody_saw_keeps_the_cluster_unset(unseen: HostRecord) -> None:
+    """It may have NVLinks, and one file for all would turn them off."""
+    proven = [_pcie(f"p{i}", hung(), OFF) for i in range(9)]
+    assert len(advise(run(*proven)).settings) == 1
+    advice = advise(run(*proven, unseen))
+    assert advice.settings == ()
+    assert "proven on p[0-8], and the GPUs of n03 are not known" in advice.summary
+
+
+def test_nvlinks_that_could_not_be_read_keep_the_cluster_unset() -> None:
+    unread = gpu_host("d", [], nvlink_links=None)
+    advice = advise(run(*(_pcie(f"p{i}", hung(), OFF) for i in range(9)), unread))
+    assert advice.settings == ()
+    assert "it might turn off NVLinks of d, where they could not be read" in advice.summary
+
+
+def test_hosts_that_hang_either_way_count_against_as_many() -> None:
+    neither = [_pcie(f"n{i}", hung(), hung("p2p_off")) for i in range(2)]
+    proven = [_pcie(f"p{i}", hung(), OFF) for i in range(3)]
+    tie = advise(run(*proven[:2], *neither))
+    assert tie.settings == ()
+    assert "on n[0-1] a leg without P2P is bad too" in tie.summary
+    advice = advise(run(*proven, *neither))
+    assert len(advice.settings) == 1
+    assert "not proven on n[0-1] (the default hangs" in advice.summary
+    assert advice.hosts == ("p0", "p1", "p2"), "what ails the others is not mended by it"
 
 
 def test_a_host_without_a_gpu_has_no_part_in_it() -> None:
@@ -84,8 +130,8 @@ def test_a_host_without_a_gpu_has_no_part_in_it() -> None:
     [
         (record("c", cpu_results()[:1]), "without a GPU, so not counted: c"),
         (record("c", cpu_results()[1:]), "without a GPU, so not counted: c"),
-        (record("c", ()), "(1 of 2 hosts); not measured on c"),
-        (record("c", cpu_results(), state="partial"), "(1 of 2 hosts); not measured on c"),
+        (record("c", ()), "the GPUs of c are not known"),
+        (record("c", cpu_results(), state="partial"), "the GPUs of c are not known"),
     ],
 )
 def test_only_a_whole_answer_shows_that_a_host_has_no_gpu(host: HostRecord, words: str) -> None:
@@ -96,12 +142,13 @@ def test_a_host_that_should_have_gpus_counts_without_any() -> None:
     a_run = run(_pcie("p1", hung(), OFF), *(record(f"cpu{i}", cpu_results()) for i in range(2)))
     advice = advise(_declared(a_run, 8))
     assert advice.settings == ()
-    assert "(1 of 3 hosts)" in advice.summary
+    assert "the GPUs of cpu[0-1] are not known" in advice.summary
 
 
 def test_what_is_not_proven_is_named_beside_the_setting() -> None:
     failed = _pcie("p2", leg(state="failed", reason="error 205", sizes=()), OFF)
-    advice = advise(run(_pcie("p1", hung(), OFF), _pcie("p3", hung(), OFF), failed, DOWN[0]))
+    proven = [_pcie(name, hung(), OFF) for name in ("p1", "p3")]
+    advice = advise(run(*proven, failed, IDLE[0], checks=SEEN))
     assert len(advice.settings) == 1
     assert "(2 of 4 hosts); not proven on p2 (the default failed (error 205)" in advice.summary
     assert "; not measured on n03" in advice.summary
@@ -151,9 +198,9 @@ def test_sockets_that_win_are_told_and_set_nothing() -> None:
     assert advice.settings == ()
     assert "the default is slower than net on s1: a defect" in advice.summary
     assert "measured best" not in advice.summary
-    both = advise(run(_pcie("p1", hung(), OFF), _pcie("p2", hung(), OFF), sockets))
-    assert both.settings == ()
-    assert "sockets on s1" in both.summary
+    mixed = advise(run(_pcie("p1", hung(), OFF), _pcie("p2", hung(), OFF), sockets))
+    assert mixed.settings == ()
+    assert "sockets on s1" in mixed.summary
 
 
 def test_a_copied_nccl_conf_is_not_taken_for_the_defaults() -> None:
@@ -190,27 +237,24 @@ def test_neither_clean_gives_no_setting() -> None:
 
 def _two(host: str, reduce: tuple[float, float], others: tuple[float, float]) -> HostRecord:
     """A PCIe host with figures by default and without P2P, of all_reduce and of alltoall."""
-    first, second = ([leg(peak_gbps=on), leg("p2p_off", off)] for on, off in (reduce, others))
-    others_legs = tuple(map(as_alltoall, second))
-    answers = [*results(first), CheckResult("alltoall", "done", legs=others_legs)]
-    return record(host, answers, gpus=gpu_facts(nvlink_links=0))
+    pairs = ([leg(peak_gbps=on), leg("p2p_off", off)] for on, off in (reduce, others))
+    return both(host, *pairs)
 
 
 def test_collectives_that_contradict_each_other_leave_it_unset_and_are_named() -> None:
     """NVIDIA/nccl#1603: with P2P all_reduce gains and alltoall falls to a ninth."""
-    both = (*CHECKS, "alltoall")
-    advice = advise(run(_two("a", (22.0, 18.0), (2.0, 18.0)), checks=both))
+    advice = advise(run(_two("a", (22.0, 18.0), (2.0, 18.0)), checks=ALSO))
     assert advice.settings == ()
     wanted = (
         "it depends on the collective, all_reduce is best under default, alltoall is best under"
     )
     assert f"leave unset: a: {wanted} p2p_off" in advice.summary
     assert any("alltoall" in text and "1.984 GB/s" in text for text in advice.evidence)
-    agreed = advise(run(_two("a", (14.0, 18.0), (2.0, 18.0)), checks=both))
+    agreed = advise(run(_two("a", (14.0, 18.0), (2.0, 18.0)), checks=ALSO))
     assert [s.name for s in agreed.settings] == ["NCCL_P2P_DISABLE"]
     assert "Measured with all_reduce, alltoall only" in agreed.settings[0].reason
     mixed = (_two("a", (14.0, 18.0), (2.0, 18.0)), _two("b", (22.0, 18.0), (2.0, 18.0)))
-    advice = advise(run(*mixed, checks=both))
+    advice = advise(run(*mixed, checks=ALSO))
     assert advice.settings == ()
     assert "on b all_reduce is best under default, alltoall is best under p2p_off" in advice.summary
 
@@ -225,7 +269,7 @@ def test_bridged_pairs_keep_their_nvlinks() -> None:
 
 def test_p2p_through_the_cpus_that_gains_is_a_setting() -> None:
     legs = [leg(peak_gbps=30.0), leg("p2p_off", 30.0), leg("p2p_sys", 39.0)]
-    advice = advise(run(_pcie("a", *legs)))
+    advice = advise(run(both("a", legs), checks=ALSO))
     assert [(s.name, s.value) for s in advice.settings] == [("NCCL_P2P_LEVEL", "SYS")]
     assert "P2P through the CPUs is faster on a." in advice.settings[0].reason
     assert "Mend the cause" not in advice.settings[0].reason

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,14 @@ from hwcheck.recommend.nccl_files import (
     torchrun,
 )
 from hwcheck.recommend.records import Advice, GroupAdvice, NcclAdvice, Setting
-from tests.factories import HOSTILE, gpu_host, hung, leg, run
+from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, run
+from tests.recommend.both import ALSO, both
 
 OFF = leg("p2p_off", 21.0)
 EVERY = [*FOR_NCCL.values(), *SNIPPETS.values()]
-PLAIN = NcclAdvice((Setting("NCCL_P2P_DISABLE", "1", "because"),), "set it", ("figures",))
+PLAIN = NcclAdvice(
+    (Setting("NCCL_P2P_DISABLE", "1", "because"),), "set it", ("figures",), ("2.27.5",), ("n1",)
+)
 
 
 def _pcie(host: str, *legs):
@@ -95,7 +99,9 @@ def test_what_the_file_cannot_carry_is_refused(name: str, value: str, render) ->
 @pytest.mark.parametrize(
     ("versions", "comments"),
     [
-        ((), True),
+        ((), False),
+        (("NCCL of a version not named",), False),
+        (("NCCL 2.27.5", "NCCL of a version not named"), False),
         (("NCCL 2.26.2",), True),
         (("NCCL 2.27.5", "2.30.7"), True),
         (("NCCL 2.25.1",), False),
@@ -111,7 +117,8 @@ def test_comments_only_where_every_nccl_found_takes_them(versions, comments: boo
 
 
 def test_every_line_has_its_reason_its_figures_its_versions_and_its_condition() -> None:
-    text = nccl_conf(advise(run(_pcie("a", leg(peak_gbps=14.0), OFF)))).replace("\n# ", " ")
+    host = both("a", [leg(peak_gbps=14.0), OFF])
+    text = nccl_conf(advise(run(host, checks=ALSO))).replace("\n# ", " ")
     told, _, _ = text.partition("NCCL_P2P_DISABLE=1\n")
     for words in ("Without P2P it is faster on a", "default 13.89 GB/s", "p2p_off 20.84 GB/s"):
         assert words in told
@@ -156,8 +163,38 @@ def test_nothing_to_set_is_said_in_every_file() -> None:
     assert yaml.safe_load(kubernetes(empty, "")) == {"env": []}
 
 
+def test_a_file_without_a_setting_may_have_comments_before_an_unknown_nccl() -> None:
+    """No reader takes a line without a ``=``."""
+    for versions in ((), ("NCCL of a version not named",)):
+        assert nccl_conf(NcclAdvice((), "leave unset", (), versions)).startswith("# ")
+    assert nccl_conf(NcclAdvice((), "leave unset", (), ("NCCL 2.20.5",))) == ""
+
+
+def test_a_version_that_nobody_found_takes_the_comments_away() -> None:
+    bad = [hung(), OFF]
+    assert "#" in nccl_conf(advise(run(_pcie("a1", *bad), _pcie("a2", *bad))))
+    unnamed = [replace(each, library="NCCL of a version not named") for each in bad]
+    assert "#" not in nccl_conf(advise(run(_pcie("a1", *unnamed), _pcie("a2", *unnamed))))
+
+
+def test_the_file_of_the_cluster_names_its_hosts() -> None:
+    proven = [_pcie(f"a{i}", hung(), OFF) for i in range(3)]
+    neither = _pcie("b1", hung(), hung("p2p_off"))
+    without = record("cpu1", cpu_results())
+    text = nccl_conf(advise(run(*proven, neither, without))).replace("\n# ", " ")
+    assert "For a[0-2] and no other host." in text
+    assert "NCCL_P2P_DISABLE=1" in text
+
+
+def test_names_that_do_not_fold_leave_room_in_the_file() -> None:
+    hosts = tuple(f"n{i * i:07d}" for i in range(1000))
+    text = nccl_env(replace(PLAIN, hosts=hosts)).replace("\n# ", " ")
+    assert "1000 hosts (n0000000 to n0998001, and others between them)" in text
+
+
 def test_each_group_has_a_folder_that_says_whom_it_is_for() -> None:
-    group = GroupAdvice("4x-a40", "4x NVIDIA A40, NV4 x2", ("a1", "a2"), PLAIN)
+    own = replace(PLAIN, hosts=("a1", "a2"))
+    group = GroupAdvice("4x-a40", "4x NVIDIA A40, NV4 x2", ("a1", "a2", "bad"), own)
     empty = NcclAdvice((), "leave unset", ())
     files = nccl_files(Advice((), empty, groups=(group,)))
     assert set(files) == {

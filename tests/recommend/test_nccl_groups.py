@@ -123,6 +123,17 @@ def test_hosts_that_do_not_fold_leave_room_for_the_reason() -> None:
     assert len(group.hosts) == 200
 
 
+def test_a_host_that_nobody_saw_leaves_the_measured_ones_their_own_file() -> None:
+    advice = _advice(_pcie("a1", hung(), OFF), record("dgx1", None, reason="no route"))
+    assert advice.nccl.settings == ()
+    assert _settings(advice) == {"8x-l40s": ["NCCL_P2P_DISABLE=1"]}
+    files = nccl_files(advice)
+    assert all(line.startswith("#") for line in files["nccl.conf"].splitlines())
+    told = files["nccl/8x-l40s/nccl.conf"].replace("\n# ", " ")
+    assert "For 8x NVIDIA L40S, NCCL 2.27.5, driver 570.86.15: a1." in told
+    assert "dgx1" not in told
+
+
 def test_a_host_without_an_answer_is_in_no_group() -> None:
     advice = _advice(
         _pcie("a1", hung(), OFF), gpu_host("h1"), record("down", None, reason="no route")

@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from hwcheck.recommend.proof import KINDS, NVL, OFF, SYS, HostProof, Proof, host_kind, setting_of
+from hwcheck.recommend.proof import (
+    BOTH,
+    KINDS,
+    NVL,
+    OFF,
+    SYS,
+    HostProof,
+    Proof,
+    completed,
+    host_kind,
+    setting_of,
+)
 
 
-def of(kind: str, off: str = "", sys: str = "") -> Proof:
-    return Proof("c", kind, f"because {kind}", off=off, sys=sys)
+def of(kind: str, off: str = "", sys: str = "", collective: str = "c") -> Proof:
+    return Proof(collective, kind, f"because {kind}", off=off, sys=sys)
 
 
 @pytest.mark.parametrize(
@@ -28,8 +41,28 @@ def of(kind: str, off: str = "", sys: str = "") -> Proof:
     ],
 )
 def test_what_collectives_prove_together(proofs: list[Proof], kind: str) -> None:
+    names = (*BOTH, "c")
+    proofs = [replace(proof, collective=names[n]) for n, proof in enumerate(proofs)]
     assert host_kind(proofs) == host_kind(proofs[::-1]) == kind
     assert kind in ("", *KINDS)
+
+
+@pytest.mark.parametrize("gain", [of("off_faster", "faster"), of("defaults", sys="faster")])
+@pytest.mark.parametrize("name", BOTH)
+def test_a_gain_needs_both_collectives(gain: Proof, name: str) -> None:
+    alone = (replace(gain, collective=name),)
+    assert host_kind(alone) == "unproven"
+    (*first, lacking) = completed(alone)
+    assert tuple(first) == alone
+    assert (lacking.kind, {lacking.collective, name}) == ("unproven", set(BOTH))
+    whole = tuple(replace(gain, collective=each) for each in BOTH)
+    assert host_kind(whole) == gain.kind.replace("defaults", "sys_faster")
+    assert completed(whole) == whole
+
+
+@pytest.mark.parametrize("kind", ["off_mends", "neither", "defect", "net_faster", "defaults"])
+def test_what_is_no_gain_needs_no_second_collective(kind: str) -> None:
+    assert completed([of(kind)]) == (of(kind),)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def net(gbps: float) -> Leg:
 NOTED = {"notes": (SYSTEM_CONF_NOTE,)}
 FAILED = {"state": "failed", "reason": "error 205", "sizes": ()}
 SHORT = {"largest": 8 * MIB}
+SAME = (on(20), off(20), net(9))
 ABSENT = {"state": "not_engaged", "reason": "NCCL used SHM"}
 
 TABLE = (
@@ -103,6 +104,7 @@ TABLE = (
         [on(14), off(5), net(2), leg("nvlink_only", 20)],
         NVL,
         "proven on n",
+        alltoall=[on(14), off(5), net(2), leg("nvlink_only", 14)],
         nvlinks=4,
     ),
     Row("hang on NVSwitch", [hung(), off(21), net(9)], UNSET, "a defect", nvlinks=18),
@@ -130,8 +132,34 @@ TABLE = (
         "leave unset",
         alltoall=[on(14), hung("p2p_off"), net(9)],
     ),
+    # What nobody measured may be the one that loses.
+    Row("one gains, the other not measured", [on(14), off(18), net(9)], UNSET, "of alltoall was"),
+    Row(
+        "one gains beside NVLinks, the other not measured",
+        [on(14), off(5), net(2), leg("nvlink_only", 20)],
+        UNSET,
+        "no leg of alltoall was measured",
+        nvlinks=4,
+    ),
+    Row(
+        "alltoall gains, all_reduce not measured", [], UNSET, "of all_reduce was", [on(2), off(18)]
+    ),
+    # A hang or wrong data needs no second one: P2P must not be used where it breaks anything.
+    Row("alltoall hangs, all_reduce not measured", [], OFF, "proven on n", [hung(), off(18)]),
     # P2P through the CPUs, as patched drivers allow it: where every collective gains.
-    Row("P2P everywhere", [on(28), off(28), net(9), leg("p2p_sys", 45)], SYS, "proven on n"),
+    Row(
+        "P2P everywhere",
+        [on(28), off(28), net(9), leg("p2p_sys", 45)],
+        SYS,
+        "proven on n",
+        alltoall=[on(18), off(18), net(9), leg("p2p_sys", 18)],
+    ),
+    Row(
+        "P2P everywhere, alltoall not measured",
+        [on(28), off(28), net(9), leg("p2p_sys", 45)],
+        UNSET,
+        "no leg of alltoall was measured",
+    ),
     Row(
         "P2P everywhere, bad for alltoall",
         [on(28), off(28), net(9), leg("p2p_sys", 45)],
@@ -167,7 +195,7 @@ TABLE = (
 
 
 def _host(row: Row) -> HostRecord:
-    answers = [*results(row.reduce, row.gpus)]
+    answers = [*results(row.reduce, row.gpus)][0 if row.reduce else 1 :]
     others = tuple(as_alltoall(each) for each in row.alltoall)
     if others:
         answers.append(CheckResult("alltoall", "done", legs=others))
@@ -205,11 +233,22 @@ def test_where_there_are_or_may_be_nvlinks_they_stay_on(row: Row) -> None:
     ("name", "mended", "right"),
     [
         ("hang", {"reduce": [on(30), off(21), net(9)]}, UNSET),
-        ("eight percent", {"reduce": [on(20), off(24), net(9)]}, OFF),
+        ("eight percent", {"reduce": [on(20), off(24), net(9)], "alltoall": SAME}, OFF),
         ("one gains, one loses", {"reduce": [on(14), off(18), net(9)]}, OFF),
-        ("P2P everywhere corrupts", {"reduce": [on(28), off(28), leg("p2p_sys", 45)]}, SYS),
-        ("latency only", {"reduce": [on(14), off(21)]}, OFF),
-        ("a conf in the way", {"reduce": [on(14), off(21)]}, OFF),
+        ("one gains, the other not measured", {"alltoall": SAME}, OFF),
+        ("alltoall gains, all_reduce not measured", {"reduce": SAME}, OFF),
+        ("P2P everywhere, alltoall not measured", {"alltoall": [*SAME, leg("p2p_sys", 20)]}, SYS),
+        ("P2P everywhere, bad for alltoall", {"alltoall": [*SAME, leg("p2p_sys", 20)]}, SYS),
+        (
+            "P2P everywhere corrupts",
+            {
+                "reduce": [on(28), off(28), leg("p2p_sys", 45)],
+                "alltoall": [*SAME, leg("p2p_sys", 20)],
+            },
+            SYS,
+        ),
+        ("latency only", {"reduce": [on(14), off(21)], "alltoall": SAME}, OFF),
+        ("a conf in the way", {"reduce": [on(14), off(21)], "alltoall": SAME}, OFF),
         ("hang on NVSwitch", {"nvlinks": 0}, OFF),
     ],
 )

@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pytest
+
 from hwcheck.render import html as module
 from hwcheck.render.html import html
 from hwcheck.render.words import EXERCISE
@@ -144,6 +146,19 @@ def test_a_large_run_stays_small_and_keeps_what_failed() -> None:
     assert text.count("The end of its log:") == module.LOGS
     assert "n000" in text
     assert "More than 64 hosts" in text
+
+
+def test_a_huge_run_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SECTIONS", 4)
+    monkeypatch.setattr(module, "MOST_ROWS", 6)
+    hosts = [gpu_host(f"n{i:03d}", [hung()] if i < 8 else None) for i in range(80)]
+    text = html(*judged(factories.run(*hosts)))
+    table = text.partition('<section id="hosts">')[2]
+    assert [f'<td class="names">n{i:03d}</td>' in table for i in (0, 5, 6, 40)] == [1, 1, 0, 0]
+    assert '74 more hosts are not in this table: <span class="names">n[006-079]' in table
+    assert [f'<span class="names">n{i:03d}</span>' in table for i in (0, 3, 4)] == [1, 1, 0]
+    assert "4 more hosts that did not pass have no section" in table
+    assert 'class="names">n[004-007]</span>' in table
 
 
 def test_a_small_run_shows_every_host_in_full() -> None:

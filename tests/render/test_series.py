@@ -3,13 +3,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from hwcheck.judge.records import Finding, Judgement
-from hwcheck.node.load.records import LoadRun
+from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.render.html import html
 from hwcheck.render.series import (
     FEW_HOSTS,
@@ -21,7 +22,7 @@ from hwcheck.render.series import (
     series_plot,
     series_plots,
 )
-from hwcheck.render.stretch import MOST_POINTS, stretches
+from hwcheck.render.stretch import MOST_POINTS, STRIPS, stretches
 from hwcheck.results import Run
 from hwcheck.series import Observed
 from hwcheck.wire import CheckResult, Sample
@@ -147,6 +148,32 @@ def test_a_picture_is_bounded_in_size() -> None:
     longest = max(path.count("L ") for path in svg.split("<path"))
     assert MOST_POINTS / 2 < longest <= MOST_POINTS
     assert len(svg) < 120_000
+
+
+def test_a_long_series_is_drawn_evenly_though_its_ends_have_more_samples() -> None:
+    times = (
+        *(i / 5 for i in range(300)),
+        *range(100, 3600, 7),
+        *(3600 + i / 5 for i in range(400)),
+    )
+    column = tuple(float(i % 3) for i in range(len(times)))
+    series = Series(times, {"gpu0": {"power_w": column}})
+    (stretch,) = stretches(Observed(load(1, series=series, load_end_s=3600.0)))
+    drawn_s = [at_s for at_s, _ in stretch.points(STRIPS[0], "gpu0")]
+    assert MOST_POINTS / 2 < len(drawn_s) <= MOST_POINTS
+    assert max(late - early for early, late in pairwise(drawn_s)) < 2 * 3680 / MOST_POINTS
+
+
+def test_memory_has_a_strip_where_its_temperature_is_told() -> None:
+    made = load()
+    warm = {of: {**own, "memory_temperature_c": (70.0,) * 166} for of, own in columns_of(made)}
+    told = replace(made, series=replace(made.series, columns=warm))
+    assert "memory, C" in texts(drawn(told, {}, {}))
+    assert "memory, C" not in texts(drawn(made, {}, {}))
+
+
+def columns_of(made: LoadRun) -> list[tuple[str, Any]]:
+    return list(made.series.columns.items())
 
 
 def test_a_spike_and_a_dip_are_kept_where_points_become_fewer() -> None:

@@ -74,6 +74,20 @@ def test_several_legs(folder: Path) -> None:
     assert "P2P is not shown to be the cause" in last["recommendation"]["reasons"][0]
 
 
+def test_a_leg_may_be_a_folder_with_a_log_for_each_collective(folder: Path) -> None:
+    for leg, busbw in (("on", 20.0), ("off", 24.0)):
+        rows = [row(MIB << step, busbw=busbw, factor=0.75, n=4) for step in range(5, 9)]
+        a2a = "\n".join([started("alltoall_perf", high=256 * MIB), header(), *rows, FOOTER])
+        (folder / leg).mkdir()
+        (folder / leg / "a2a.txt").write_text(a2a)
+        (folder / leg / "reduce.txt").write_text((folder / f"{leg}.txt").read_text())
+    topology = ("--topology", "topo.txt")
+    *_, alone = listed(folder, "on.txt", "--leg", "p2p_off=off.txt", *topology)
+    assert alone["recommendation"]["env"] == {}
+    *_, last = listed(folder, "on", "--leg", "p2p_off=off", *topology)
+    assert last["recommendation"]["env"] == {"NCCL_P2P_DISABLE": "1"}
+
+
 def test_text_for_people(folder: Path) -> None:
     done = run(folder, "hang.txt", "--leg", "p2p_off=off.txt", "--topology", "topo.txt")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,6 +107,11 @@ def test_text_for_people(folder: Path) -> None:
         (("off.txt", "--leg", "default=off.txt"), "--leg default: no such leg"),
         (("off.txt", "--leg", "net=gone.txt"), "gone.txt: No such file"),
         (("off.txt", "--topology", "gone.txt"), "gone.txt: No such file"),
+        (("",), "the path is empty; name a log, or a folder with logs"),
+        ((" ",), "the path is empty"),
+        (("off.txt", "--topology", ""), "--topology is empty; name a file, or leave --topology"),
+        (("off.txt", "--leg", ""), "--leg : it takes a leg and its log"),
+        (("off.txt", "--leg", "net="), "--leg net=: it takes a leg and its log"),
         (
             ("off.txt", "--leg", "net=off.txt", "--leg", "net=on.txt"),
             "--leg net is given twice",

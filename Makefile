@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test demo lint clean
+.PHONY: validate test test-older-ansible demo lint clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -17,6 +17,19 @@ validate: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# The roles and playbooks with the minor version of ansible-core before the pinned one. All but
+# ansible-core comes from the environment beside it.
+OLDER_ANSIBLE ?= 2.18
+OLDER := .venv/older-ansible
+test-older-ansible: .venv/installed
+	$(BIN)/python -m venv $(OLDER)
+	$(OLDER)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'ansible-core==$(OLDER_ANSIBLE).*'
+	site() { $$1/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+	echo "import site; site.addsitedir('$$(site .venv)')" >"$$(site $(OLDER))/beside.pth"
+	HWCHECK_TEST_ANSIBLE=$(CURDIR)/$(OLDER)/bin/python $(BIN)/python -m pytest tests/roles \
+	  tests/test_roles.py
 
 # Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
 demo: .venv/installed

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,11 @@ class AnsibleError(Exception):
     """ansible-inventory refused; the text is its own, in one line."""
 
 
-def list_inventory(source: str, limit: str | None) -> Listing:
+def list_inventory(source: str, limit: str | None, extra_vars: Sequence[str] = ()) -> Listing:
     """Read an inventory that ``source`` names. Raises AnsibleError, and UsageError without one."""
     # In one word each: a pattern may begin with a dash.
     words = ["inventory", "--list", f"--inventory={source}"]
+    words += [f"--extra-vars={each}" for each in extra_vars]
     done = run([*words, f"--limit={limit}"] if limit is not None else words)
     if done.returncode != 0:
         raise AnsibleError(_error(done.stderr))

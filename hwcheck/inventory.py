@@ -6,7 +6,7 @@ It runs once per command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,11 @@ class Cluster:
     warnings: tuple[str, ...] = ()
 
 
-def read(source: str, limit: str | None = None) -> Cluster:
+def read(source: str, limit: str | None = None, extra_vars: Sequence[str] = ()) -> Cluster:
     """Read an inventory file, folder, script or comma-separated list of hosts.
 
-    ``limit`` is an Ansible pattern (``h100:!node03``). Raises UsageError, one line, when the
+    ``limit`` is an Ansible pattern (``h100:!node03``), ``extra_vars`` are variables that come
+    before the inventory's, as Ansible's ``-e`` takes them. Raises UsageError, one line, when the
     inventory is missing or malformed, no host matches, a variable is unknown or of the wrong kind,
     or two hosts are this machine (``Connector.prepare`` finds two names for another one).
     """
@@ -94,7 +95,7 @@ def read(source: str, limit: str | None = None) -> Cluster:
     if limit is not None:
         refuse_hollow(limit)
     try:
-        listing = ansible.list_inventory(source, limit)
+        listing = ansible.list_inventory(source, limit, extra_vars)
     except ansible.AnsibleError as error:
         _blame_variables(source)
         raise UsageError(f"{_shown(source)}: {error}") from None

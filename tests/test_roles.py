@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.roles.machine import PYTHON
 from tests.roles.wheels import write_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +27,7 @@ def play(*extra: str, **variables: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
             *(
-                sys.executable,
+                PYTHON,
                 "-m",
                 "ansible",
                 "playbook",

@@ -28,7 +28,7 @@ class Request:
     """A playbook and the hosts it is for; the flags are those of ``ansible-playbook``.
 
     ``only`` names hosts out of the cluster, all without it; ``cluster`` has been read with the
-    same ``limit``.
+    same ``limit`` and ``extra_vars``.
     """
 
     playbook: Path
@@ -36,6 +36,7 @@ class Request:
     limit: str | None = None
     only: tuple[str, ...] = ()
     tags: str | None = None
+    extra_vars: tuple[str, ...] = ()
     check: bool = False
     diff: bool = False
     forks: int = 32
@@ -67,6 +68,7 @@ class Request:
         }
         # In one word each: a pattern may begin with a dash.
         given = [f"{name}={value}" for name, value in values.items() if value is not None]
+        given += [f"--extra-vars={each}" for each in self.extra_vars]
         return [*(name for name, wanted in flags.items() if wanted), *given]
 
     def hide(self, text: str) -> str:

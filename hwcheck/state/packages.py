@@ -55,9 +55,15 @@ def hold_problem(host: Any, packages: Iterable[str]) -> str:
         held = set(ask(host, "apt-mark showhold").split())
         loose = [package for package in packages if package not in held]
     else:
-        locked = ask(host, "dnf -q versionlock list")
-        loose = [package for package in packages if package not in locked]
+        locks = ask(host, "dnf -q versionlock list").splitlines()
+        loose = [package for package in packages if not any(_locks(one, package) for one in locks)]
     return f"{', '.join(loose)}: not held, an upgrade may change it" if loose else ""
+
+
+def _locks(lock: str, package: str) -> bool:
+    """Return whether a lock of dnf, ``NAME-EPOCH:VERSION-RELEASE``, is on a package."""
+    version = r"-(\d+:)?\d[^-]*(-[^-]*)?"
+    return re.fullmatch(re.escape(package) + version, lock.strip()) is not None
 
 
 def named(role: Mapping[str, Any], variable: str, otherwise: Iterable[str]) -> list[str]:

@@ -19,6 +19,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Ansible inventory whose hosts `--pyargs hwcheck.state` asserts",
     )
     group.addoption("--hwcheck-limit", metavar="PATTERN", help="Ansible pattern of hosts")
+    group.addoption(
+        "--hwcheck-extra-vars",
+        action="append",
+        default=[],
+        metavar="VARS",
+        help="variables that come before the inventory's, as Ansible's -e takes them",
+    )
     group.addoption("--hwcheck-roles", metavar="ROLES", help="comma-separated roles to assert")
     group.addoption(
         "--hwcheck-forks", type=int, default=FORKS, metavar="N", help="hosts asserted at once"

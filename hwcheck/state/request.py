@@ -38,7 +38,7 @@ def asked(config: pytest.Config) -> Request:
     source, forks = option("hwcheck_hosts"), option("hwcheck_forks")
     if forks < 1:
         raise UsageError(f"--hwcheck-forks {forks}: it takes a whole number from 1")
-    cluster = inventory.read(source, option("hwcheck_limit"))
+    cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"))
     if option("hwcheck_become"):
         descriptor = option("hwcheck_become_password_fd")
         cluster = becoming(cluster, None if descriptor is None else _line(descriptor))

@@ -8,6 +8,7 @@ from typing import Any
 from hwcheck.state.asserts import ask, asserts
 from hwcheck.state.node import need_gpu
 
+KINDS = ("applications", "default_applications")
 PERSISTENCE = {"enabled": "Enabled", "disabled": "Disabled"}
 
 
@@ -43,6 +44,19 @@ def test_application_clocks(host: Any, wanted: str) -> None:
     pair = ", ".join(part.strip() for part in str(wanted).split(","))
     for gpu, found in query(host, "clocks.applications.memory,clocks.applications.graphics"):
         assert found == pair, f"the application clocks of GPU {gpu} are {found} MHz, not {pair}"
+
+
+@asserts(
+    "gpu_power_application_clocks",
+    when=lambda role: role["gpu_power_application_clocks"] == "reset",
+)
+def test_clocks_reset(host: Any) -> None:
+    """Every GPU has the application clocks that it comes with."""
+    pairs = [f"clocks.{kind}.{clock}" for kind in KINDS for clock in ("memory", "graphics")]
+    for gpu, found in query(host, ",".join(pairs)):
+        clocks = found.split(", ")
+        own, default = ", ".join(clocks[:2]), ", ".join(clocks[2:])
+        assert own == default, f"the application clocks of GPU {gpu} are {own} MHz, not {default}"
 
 
 @asserts("gpu_power_persistence_mode")

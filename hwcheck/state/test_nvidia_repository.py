@@ -14,5 +14,5 @@ def test_known(host: Any, wanted: str) -> None:
     """The package manager knows the repository."""
     command = "apt-cache policy" if is_debian(host) else "dnf -q repolist -v"
     # apt writes file:/srv, whatever stands in its sources; a slash at the end means nothing.
-    place = re.sub(r"^file:/+", "file:/", wanted).rstrip("/")
-    assert place in ask(host, command), f"{wanted} is not among the node's repositories"
+    place, known = (re.sub(r"file:/+", "file:/", text) for text in (wanted, ask(host, command)))
+    assert place.rstrip("/") in known, f"{wanted} is not among the node's repositories"

@@ -18,6 +18,7 @@ SHORT_FLAGS = {
     "limit": "l",
     "forks": "f",
     "verbose": "v",
+    "extra_vars": "e",
     "minbytes": "b",
     "maxbytes": "e",
     "stepfactor": "f",

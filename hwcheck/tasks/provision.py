@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from invoke import Context
@@ -17,13 +18,14 @@ from hwcheck.tasks.stages import apply, assert_after, interrupted
 from hwcheck.tasks.validate import DEFAULT_INVENTORY
 
 
-@command(help=HELP)
+@command(help=HELP, iterable=["extra_vars"])
 def provision(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = DEFAULT_INVENTORY,
     limit: str | None = None,
     playbook: str = "site.yml",
     tags: str | None = None,
+    extra_vars: Sequence[str] | None = None,
     check: bool = False,
     diff: bool = False,
     forks: str = "32",
@@ -39,9 +41,10 @@ def provision(
     becomes = read_become(become, become_user, ask_become_pass)
     request = Request(
         playbook=found,
-        cluster=read_cluster(hosts, limit),
+        cluster=read_cluster(hosts, limit, extra_vars or ()),
         limit=limit,
         tags=tags,
+        extra_vars=tuple(extra_vars or ()),
         check=check,
         diff=diff,
         forks=at_once,

@@ -33,7 +33,8 @@ FORMAT = 1
         "canary": "the host that goes first (default: the first of the inventory)",
         "only": "comma-separated checks that validate each batch (default: all, quick)",
         "skip": "comma-separated checks to leave out of that",
-    }
+    },
+    iterable=["extra_vars"],
 )
 def rollout(
     ctx: Context,
@@ -41,6 +42,7 @@ def rollout(
     limit: str | None = None,
     playbook: str = "site.yml",
     tags: str | None = None,
+    extra_vars: Sequence[str] | None = None,
     batch: str = DEFAULT_BATCH,
     canary: str | None = None,
     only: str | None = None,
@@ -58,8 +60,9 @@ def rollout(
     request = Request(
         playbook=find_playbook(playbook),
         become=read_become(become, become_user, ask_become_pass),
-        cluster=read_cluster(hosts, limit),
+        cluster=read_cluster(hosts, limit, extra_vars or ()),
         tags=tags,
+        extra_vars=tuple(extra_vars or ()),
         forks=at_once,
         accept_new_host_keys=accept_new_host_keys,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 
 from hwcheck import inventory
 from hwcheck.inventory import Cluster
@@ -17,6 +18,7 @@ HELP = {
     "limit": "Ansible pattern of hosts (h100:!node03)",
     "playbook": "a playbook file, or one that hwcheck brings (default: site.yml)",
     "tags": "comma-separated tags; every role has its own name as one",
+    "extra-vars": "variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
     "check": "change nothing, say what would change",
     "diff": "show the differences in files",
     "forks": "hosts at once (default 32)",
@@ -29,9 +31,9 @@ HELP = {
 }
 
 
-def read_cluster(hosts: str, limit: str | None) -> Cluster:
+def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) -> Cluster:
     """Read the inventory and pass its warnings on. Raises UsageError."""
-    cluster = inventory.read(hosts, limit)
+    cluster = inventory.read(hosts, limit, extra_vars)
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     return cluster

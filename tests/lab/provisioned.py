@@ -15,7 +15,7 @@ from tests.lab.lab import Lab, Node
 
 BIN = Path(sys.executable).parent
 PLAY = "- hosts: all\n  gather_facts: false\n  roles:\n    - {role: nccl, tags: [nccl]}\n"
-WANTED = {
+WANTED: dict[str, Any] = {
     "nccl_library": False,
     "nccl_conf": "present",
     "nccl_conf_settings": {"NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": "22"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from tests.lab.scenarios_on_nodes import prepare
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
 
+OTHER = {"nccl_conf_settings": {"NCCL_DEBUG": "TRACE"}}
 ROLL_OUT = ("rollout", "--playbook", "play.yml", "--only", "gpu_count,gpu_lost,serials")
 
 
@@ -41,11 +43,11 @@ def test_a_canary_that_fails_validation_stops_it_and_the_other_host_is_untouched
 
 
 def test_a_canary_that_passes_lets_the_others_follow(site: Site) -> None:
-    done = site.run(*ROLL_OUT, "--canary", "gpu2")
+    done = site.run(*ROLL_OUT, "--canary", "gpu2", "-e", json.dumps(OTHER), "-e", "unheard=of")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "canary: done: gpu2 (exit codes: provision 0, state 0, validate 0)" in done.stdout
     assert "batch1: stopped: gpu1 (exit codes: provision 0, state 0, validate 1)" in done.stdout
-    assert all("NCCL_DEBUG=WARN" in conf(node) for node in site.lab.nodes.values())
+    assert all("NCCL_DEBUG=TRACE" in conf(node) for node in site.lab.nodes.values())
     batches = site.record("rollout.json")["batches"]
     assert [(each["name"], each["outcome"]) for each in batches] == [
         ("canary", "done"),

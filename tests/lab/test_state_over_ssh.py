@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.lab import Lab, wait_until
-from tests.lab.provisioned import Site, conf, logins
+from tests.lab.provisioned import WANTED, Site, conf, logins
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
 
@@ -86,6 +86,9 @@ def test_drift_on_one_host_is_that_hosts_failure(site: Site, applied: object) ->
     assert f"  gpu2: {wrong}\n" in found.stdout
     (failed,) = [host for host in site.record("state.json")["hosts"] if host["outcome"] == "fail"]
     assert (failed["host"], failed["assertions"][0]["variable"]) == ("gpu2", "nccl_conf")
+    also = {**WANTED["nccl_conf_settings"], "NCCL_DEBUG": "INFO"}
+    wanted = site.state("--limit", "gpu2", "-e", json.dumps({"nccl_conf_settings": also}))
+    assert wanted.returncode == 0, wanted.stdout
     mended = site.run("provision", "--playbook", "play.yml", "--limit", "gpu2", "--tags", "nccl")
     assert mended.returncode == 0, mended.stderr
     assert "NCCL_DEBUG=WARN" in conf(site.lab.nodes["gpu2"])

@@ -17,7 +17,14 @@ CLUSTER = Cluster(
 
 def test_flags_are_ansibles_own() -> None:
     request = Request(
-        Path("site.yml"), CLUSTER, limit="-n3", tags="nccl", check=True, diff=True, forks=4
+        Path("site.yml"),
+        CLUSTER,
+        limit="-n3",
+        tags="nccl",
+        check=True,
+        diff=True,
+        forks=4,
+        extra_vars=("-a=1", "@more.yml"),
     )
     assert request.arguments() == [
         "--check",
@@ -25,6 +32,8 @@ def test_flags_are_ansibles_own() -> None:
         "--limit=-n3",
         "--tags=nccl",
         "--forks=4",
+        "--extra-vars=-a=1",
+        "--extra-vars=@more.yml",
     ]
     assert request.hosts == ("n1", "n2")
 

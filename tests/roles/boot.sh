@@ -24,8 +24,11 @@ for part in vm kernel net/core; do
 done
 mount --bind "$folder/tree/proc/cpuinfo" /proc/cpuinfo
 [ -e /var/lib/hwlab/cmdline ] || { mkdir -p /var/lib/hwlab; cp "$folder/tree/proc/cmdline" /var/lib/hwlab/cmdline; }
+# What GRUB's menu says counts from this boot on, and so does what is to be loaded at boot.
+[ ! -e /var/lib/hwlab/menu ] || sed 's/^/BOOT_IMAGE=\/vmlinuz /' /var/lib/hwlab/menu >/var/lib/hwlab/cmdline
 mount --bind /var/lib/hwlab/cmdline /proc/cmdline
 [ ! -e "/lib/modules/$kernel/updates/dkms/nvidia.ko" ] || modprobe nvidia
+for module in $(sed '/^#/d' /etc/modules-load.d/hwcheck-*.conf 2>/dev/null); do modprobe "$module"; done
 
 # Nothing of this machine's own services; what a role enables starts at the next boot.
 if [ ! -e /var/lib/hwlab/trimmed ]; then

@@ -24,6 +24,7 @@ from tests.lab.host_tree import write_host
 from tests.lab.lab import Lab, listens, wait_until
 from tests.lab.namespaces import REPOSITORY
 from tests.roles.packages import Package, write_repository
+from tests.roles.signing import SigningKey
 
 BOOT_S = 20.0
 PLAY_S = 240
@@ -37,14 +38,23 @@ ENTER = HERE / "machine.sh"
 # Tools that need a kernel or a boot loader; each does to this machine's files what it would do.
 STAND_INS = {
     "modprobe": """
+[ "$1" != --showconfig ] || { cat /etc/modprobe.d/*.conf 2>/dev/null || :; exit; }
 module=$(echo "$1" | tr - _)
 file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
 [ -e "$file" ] || file=/sys/module/nvidia/version
 [ -e "$file" ] || { echo "modprobe: FATAL: Module $1 not found" >&2; exit 1; }
 mkdir -p "/sys/module/$module"
-cp "$file" "/sys/module/$module/version"
+head -n 1 "$file" >"/sys/module/$module/version"
 """,
-    "modinfo": '[ "$1 $2" = "-F version" ] && cat "$3"\n',
+    "modinfo": """
+file=$3
+[ "$file" != nvidia ] || file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
+case "$2" in
+version) head -n 1 "$file" ;;
+license) tail -n 1 "$file" ;;
+*) exit 1 ;;
+esac
+""",
     "update-initramfs": "cat /etc/modprobe.d/hwcheck-*.conf >/var/lib/hwlab/initramfs\n",
     "shutdown": "exec systemctl reboot\n",  # its own way goes over a login daemon
     "update-grub": """
@@ -127,9 +137,11 @@ class Machine:
         """Put a program of the test's own onto the search path."""
         self.write(f"/usr/sbin/{tool}", f"#!/bin/sh\nset -eu\n{script}", 0o755)
 
-    def add_repository(self, name: str, packages: Sequence[Package]) -> None:
+    def add_repository(
+        self, name: str, packages: Sequence[Package], key: SigningKey | None = None
+    ) -> None:
         """Make, or make anew, the repository in ``PACKAGES/<name>``."""
-        write_repository(self.node.root / PACKAGES.lstrip("/") / name, packages)
+        write_repository(self.node.root / PACKAGES.lstrip("/") / name, packages, key)
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Write a file of its file system (not of /proc, /sys or /run)."""
@@ -145,16 +157,27 @@ class Machine:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PLAY_S)
         return done.stdout.strip()
 
+    def playbook(self, roles: Sequence[str]) -> Path:
+        """Write a playbook with one play and return its path."""
+        play = {"hosts": "all", "gather_subset": ["!all"], "roles": list(roles)}
+        path = self.beside_playbook("play.yml")
+        path.write_text(yaml.safe_dump([play]))
+        return path
+
+    def beside_playbook(self, name: str) -> Path:
+        """Return the path of a file in the folder of the playbooks."""
+        return self._lab.folder / name
+
+    def inventory(self, **variables: object) -> Path:
+        """Write an inventory of the machine, with these variables, and return its path."""
+        return self._lab.inventory(ansible_python_interpreter="/usr/bin/python3", **variables)
+
     def play(
         self, roles: Sequence[str], *options: str, playbook: Path | None = None, **variables: object
     ) -> Played:
         """Apply roles in one play, or a playbook."""
-        path = playbook or self._lab.folder / "play.yml"
-        if playbook is None:
-            play = {"hosts": "all", "gather_subset": ["!all"], "roles": list(roles)}
-            path.write_text(yaml.safe_dump([play]))
-        inventory = self._lab.inventory(ansible_python_interpreter="/usr/bin/python3")
-        command = [PYTHON, "-m", "ansible", "playbook", "-i", str(inventory), str(path)]
+        path = playbook or self.playbook(roles)
+        command = [PYTHON, "-m", "ansible", "playbook", "-i", str(self.inventory()), str(path)]
         done = subprocess.run(
             [*command, *options, "-e", json.dumps(variables)],
             capture_output=True,

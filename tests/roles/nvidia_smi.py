@@ -38,7 +38,9 @@ def change(gpu: "dict[str, str]", option: str, value: str) -> None:
 words = sys.argv[1:]
 gpus = json.loads(STATE.read_text()) if STATE.exists() else [dict(NEW) for _ in range(8)]
 if words[0] != "-i":
-    print("\n".join(map(str, range(len(gpus)))))
+    fields = words[0].partition("=")[2].split(",")
+    for index, gpu in enumerate(gpus):
+        print(", ".join(({"index": str(index)} | gpu)[name] for name in fields))
     sys.exit()
 chosen, option = gpus[int(words[1])], words[2]
 if option.startswith("--query-gpu="):

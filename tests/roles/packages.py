@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.roles.signing import SigningKey
+
 UNIT = """\
 [Service]
 ExecStart=/bin/sleep infinity
@@ -53,14 +55,18 @@ class Package:
             subprocess.run([*command, str(folder)], check=True, stdout=subprocess.DEVNULL)
 
 
-def write_repository(folder: Path, packages: Sequence[Package]) -> None:
-    """Write a repository of the packages, and of nothing else, into a folder."""
+def write_repository(
+    folder: Path, packages: Sequence[Package], key: SigningKey | None = None
+) -> None:
+    """Write a repository of the packages, and of nothing else, into a folder; sign it."""
     with tempfile.TemporaryDirectory() as place:
         for package in packages:
             package.build(Path(place))
         command = ["dpkg-scanpackages", "--multiversion", "."]
         listed = subprocess.run(command, cwd=place, check=True, capture_output=True)
         (Path(place) / "Packages").write_bytes(listed.stdout)
+        if key is not None:
+            key.sign(Path(place))
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(place, folder)
     folder.chmod(0o755)

@@ -3,68 +3,81 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.lab.scenario import load
 from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
+from tests.roles.nvidia_packages import FABRIC, NEW, NEXT, OLD, driver, other
 from tests.roles.packages import Package
+from tests.roles.signing import SigningKey
+from tests.roles.stated import HWCHECK, Stated, state
 
 ROLES = ["nvidia_driver", "nvidia_fabricmanager", "cuda_toolkit", "dcgm", "nccl", "node_reboot"]
-OLD, NEW, NEXT = "580.65.06", "580.95.05", "590.44.01"
-MODULE = f"/usr/lib/modules/{KERNEL}/updates/dkms/nvidia.ko"
-FABRIC = "/usr/share/nvidia/nvswitch/fabricmanager.cfg"
 HELD = "cuda-toolkit-12-8 datacenter-gpu-manager-4-cuda12 libnccl-dev libnccl2 "
 HELD += "nvidia-fabricmanager-580 nvidia-open"
+REST = other("libnccl2", "libnccl-dev")
+KEY = "nvidia.asc"  # lies beside the playbook
+DRIFT = (
+    "apt-get -q -y install --allow-change-held-packages libnccl2=2.27.3-1+cuda12.9",
+    "rm /etc/apt/sources.list.d/hwcheck-nvidia.sources; apt-get -q update",
+    "rm /etc/modprobe.d/hwcheck-nouveau.conf /etc/profile.d/hwcheck-cuda.sh",
+    "apt-mark unhold nvidia-open",
+    "systemctl stop nvidia-persistenced nvidia-dcgm",
+    "systemctl -q disable nvidia-fabricmanager",
+    f"sed -i s/LOG_LEVEL=3/LOG_LEVEL=4/ {FABRIC}",
+    "ln -sfn /usr/local/cuda-11.8 /usr/local/cuda",
+)
+DRIFTED = {
+    "nvidia_repository_url",
+    "nvidia_driver_nouveau_off",
+    "nvidia_driver_hold",
+    "nvidia_driver_persistence_daemon",
+    "nvidia_fabricmanager_config",
+    "nvidia_fabricmanager_service",
+    "cuda_toolkit_link",
+    "cuda_toolkit_profile",
+    "dcgm_service",
+    "nccl_library",
+    "nccl_hold",
+}
+# The tasks that must mend it, and what they lead to.
+MENDED = [
+    "nvidia_repository : Name the repository",
+    "nvidia_repository : Read the list of its packages",
+    "nvidia_driver : Keep nouveau from loading, or let it load",
+    "nvidia_repository : Hold the packages, or let go of them",
+    "nvidia_driver : Rebuild the initramfs",
+    "nvidia_driver : Run the persistence daemon",
+    "nvidia_fabricmanager : Configure it",
+    "nvidia_fabricmanager : Run it",
+    "cuda_toolkit : Link to it",
+    "cuda_toolkit : Put it on the search path, or take it off",
+    "dcgm : Run it",
+    "nvidia_repository : Install the packages",
+    "nvidia_repository : Hold the packages, or let go of them",
+    "nvidia_fabricmanager : Restart Fabric Manager",
+]
 pytestmark = pytest.mark.timeout(600)
 
 
-def driver(version: str, *, module: bool = True) -> Sequence[Package]:
-    """Return the packages of a driver: each depends on the others of its own version."""
-    branch = version.partition(".")[0]
-    same = f"(= {version}-1)"
-    files = {MODULE: f"{version}\n"} if module else {}
-    fabric = "nvidia-fabricmanager" + (f"-{branch}" if int(branch) < 590 else "")
-    return [
-        Package(
-            "nvidia-open",
-            f"{version}-1",
-            f"nvidia-kernel-open-dkms {same}, nvidia-driver-cuda {same}",
-        ),
-        Package("nvidia-kernel-open-dkms", f"{version}-1", files=files),
-        Package("nvidia-driver-cuda", f"{version}-1", f"nvidia-persistenced {same}"),
-        Package("nvidia-persistenced", f"{version}-1", service="nvidia-persistenced"),
-        Package(
-            fabric,
-            f"{version}-1",
-            files={FABRIC: "LOG_LEVEL=4\nDAEMONIZE=1\n"},
-            service="nvidia-fabricmanager",
-        ),
-    ]
-
-
-REST = [
-    *(
-        Package("cuda-toolkit-12-8", f"12.8.{n}-1", files={"/usr/local/cuda-12.8/bin/nvcc": ""})
-        for n in range(2)
-    ),
-    Package("datacenter-gpu-manager-4-cuda12", "4.4.1-1", service="nvidia-dcgm"),
-    Package("nvidia-container-toolkit", "1.17.8-1"),
-    *(
-        Package(name, version)
-        for name in ("libnccl2", "libnccl-dev")
-        for version in ("2.26.2-1+cuda12.8", "2.27.3-1+cuda12.9")
-    ),
-]
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SigningKey]:
+    with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as key:
+        yield key
 
 
 @pytest.fixture(scope="module")
-def machine(namespaces: None) -> Iterator[Machine]:
+def machine(namespaces: None, key: SigningKey) -> Iterator[Machine]:
     host = copy.deepcopy(dict(load("h100x8").host)) | {"driver": None}
     host["kernel"]["modules"] = []
     with Machine(host, [Package(f"linux-headers-{KERNEL}", "6.18-1")]) as machine:
-        machine.add_repository("nvidia", [*driver(OLD), *driver(NEW), *driver(NEXT), *REST])
+        machine.add_repository("nvidia", [*driver(OLD), *driver(NEW), *driver(NEXT), *REST], key)
+        machine.beside_playbook(KEY).write_bytes(key.armored.read_bytes())
         yield machine
 
 
@@ -73,7 +86,7 @@ def wanted(version: str, **more: object) -> dict[str, object]:
     return {
         "nvidia_repository_url": f"file:{PACKAGES}/nvidia",
         "nvidia_repository_suite": "./",
-        "nvidia_repository_trusted": True,
+        "nvidia_repository_key": KEY,
         "nvidia_driver_version": version,
         "nvidia_fabricmanager_config": {"LOG_LEVEL": 3},
         "cuda_toolkit_release": "12.8.0-1",
@@ -117,7 +130,12 @@ def predicted(machine: Machine, orderless: Played) -> Played:
 
 
 @pytest.fixture(scope="module")
-def first(machine: Machine, predicted: Played) -> Played:
+def before(machine: Machine, predicted: Played) -> Stated:
+    return state(machine, [*ROLES, "nvidia_repository"], **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, before: Stated) -> Played:
     assert versions(machine) == {}
     return machine.play(ROLES, **wanted(OLD))
 
@@ -168,6 +186,28 @@ def test_the_second_run_changes_nothing(second: Played) -> None:
     assert second.changes == 0, second.changed
 
 
+def test_the_state_fails_before_and_holds_after(
+    machine: Machine, before: Stated, second: Played
+) -> None:
+    assert before.code == 1, before.text
+    assert before.roles("fail") == {*ROLES, "nvidia_repository"} - {"node_reboot"}
+    holds = state(machine, [*ROLES, "nvidia_repository"], **wanted(OLD))
+    assert holds.code == 0, holds.text
+    assert holds.variables("pass") >= DRIFTED | before.variables("fail")
+
+
+def test_drift_is_found_and_mended_and_nothing_else_is_touched(
+    machine: Machine, second: Played
+) -> None:
+    machine.ask("; ".join(DRIFT))
+    found = state(machine, [*ROLES, "nvidia_repository"], **wanted(OLD))
+    assert found.variables("fail") == DRIFTED, found.text
+    mended = machine.play(ROLES, **wanted(OLD))
+    assert mended.code == 0, mended.text
+    assert mended.changed == MENDED
+    assert versions(machine) == with_driver(OLD)
+
+
 def test_an_ordinary_upgrade_leaves_all_of_it_alone(machine: Machine, second: Played) -> None:
     machine.ask("apt-get -q -y install nvidia-container-toolkit; apt-get -q -y dist-upgrade")
     apart = {"nvidia-container-toolkit": "1.17.8-1"}
@@ -195,17 +235,29 @@ def test_a_node_at_work_is_not_rebooted(machine: Machine, raised: Played) -> Non
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
 
 
-def test_a_drained_node_is_rebooted_and_needs_nothing_more(
-    machine: Machine, raised: Played
+def test_a_rollout_reboots_a_drained_node_then_asserts_and_validates_it(
+    machine: Machine, raised: Played, tmp_path: Path
 ) -> None:
+    waits = state(machine, ["nvidia_driver"], **wanted(NEW))
+    assert waits.variables("fail") == {"nvidia_driver_version"}, waits.text
     boot = machine.ask("cat /proc/sys/kernel/random/boot_id")
-    booted = machine.play(["node_reboot"], node_reboot_allowed=True)
-    assert booted.code == 0, booted.text
+    inventory = machine.inventory(**wanted(NEW), node_reboot_allowed=True)
+    command = [HWCHECK, "rollout", "--hosts", inventory, "--only", "software_versions"]
+    done = subprocess.run(
+        [*command, "--playbook", machine.playbook(ROLES)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # No GPU answers on this machine, so there is nothing to validate.
+    stages = "exit codes: provision 0, state 0, validate 3"
+    assert f"canary: stopped: gpu01 ({stages})" in done.stdout, done.stdout + done.stderr
+    (record,) = tmp_path.glob("runs/*/canary/provision.json")
+    assert json.loads(record.read_text())["hosts"][0]["counts"]["changed"] == 1
     assert machine.ask("cat /proc/sys/kernel/random/boot_id") != boot
     assert machine.ask("cat /sys/module/nvidia/version") == NEW
     assert machine.ask("ls /run/hwcheck/reboot 2>/dev/null || true") == ""
-    again = machine.play(ROLES, **wanted(NEW))
-    assert (again.code, again.changes) == (0, 0), again.text
 
 
 def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None:
@@ -234,11 +286,29 @@ def test_what_cannot_work_is_refused(
     assert says in refused.text
 
 
+def test_a_repository_with_another_signature_is_refused(
+    machine: Machine, raised: Played, key: SigningKey, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    role = ["nvidia_repository"]
+    keyless = machine.play(role, **wanted(OLD, nvidia_repository_key=""))
+    assert keyless.code != 0
+    assert "NO_PUBKEY" in keyless.text
+    with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as other:
+        machine.beside_playbook("other.asc").write_bytes(other.armored.read_bytes())
+    refused = machine.play(role, **wanted(OLD, nvidia_repository_key="other.asc"))
+    assert refused.code != 0
+    assert "NO_PUBKEY" in refused.text
+    machine.beside_playbook("nvidia.gpg").write_bytes(key.binary.read_bytes())
+    taken = machine.play(role, **wanted(OLD, nvidia_repository_key="nvidia.gpg"))
+    assert taken.code == 0, taken.text
+    machine.ask("apt-get -q update -o APT::Update::Error-Mode=any")
+
+
 def test_a_driver_without_a_module_for_this_kernel_is_refused(
-    machine: Machine, raised: Played
+    machine: Machine, raised: Played, key: SigningKey
 ) -> None:
     broken = "580.99.99"
-    machine.add_repository("nvidia", [*driver(broken, module=False), *REST])
+    machine.add_repository("nvidia", [*driver(broken, module=False), *REST], key)
     machine.ask("apt-get -q update")
     refused = machine.play(["nvidia_driver"], **wanted(broken))
     assert refused.code != 0

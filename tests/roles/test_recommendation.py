@@ -18,6 +18,7 @@ from hwcheck.recommend.actions import advise
 from hwcheck.recommend.nccl_files import nccl_files
 from hwcheck.results import HostRecord, read_run, write_rendered
 from tests.factories import gpu_host, hung, leg, saved
+from tests.roles.machine import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 PROVEN = [hung(), leg("p2p_off", 21.0)]
@@ -57,7 +58,7 @@ def apply(
     inventory.write_text(yaml.safe_dump({"all": {"hosts": names, "vars": local}}))
     variables = {"run": str(run), "nccl_conf_path": str(target), **extra}
     playbook = ROOT / "playbooks/apply_recommendation.yml"
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), str(playbook)]
+    command = [PYTHON, "-m", "ansible", "playbook", "-i", str(inventory), str(playbook)]
     return subprocess.run(
         [*command, *options, "-e", json.dumps(variables)],
         capture_output=True,

@@ -74,6 +74,8 @@ def test_drift_names_role_and_variable_also_in_junit(folder: Folder) -> None:
     (failure,) = ET.parse(folder.path / "junit.xml").getroot().iter("failure")
     assert said in str(failure.text)
     assert "Traceback" not in str(failure.text)
+    wanted = json.dumps({"nccl_conf_settings": {"NCCL_DEBUG": "INFO"}})
+    assert folder.pytest("--hwcheck-extra-vars", wanted).returncode == 0
 
 
 def test_hosts_run_beside_each_other_and_one_that_is_away_spoils_no_other(folder: Folder) -> None:

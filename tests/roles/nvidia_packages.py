@@ -1,0 +1,56 @@
+"""Small packages with the names, versions and dependencies of NVIDIA's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.roles.machine import KERNEL
+from tests.roles.packages import Package
+
+OLD, NEW, NEXT = "580.65.06", "580.95.05", "590.44.01"
+MODULE = f"/usr/lib/modules/{KERNEL}/updates/dkms/nvidia.ko"
+FABRIC = "/usr/share/nvidia/nvswitch/fabricmanager.cfg"
+
+
+def driver(version: str, *, module: bool = True, fabric: str = "") -> Sequence[Package]:
+    """Return the packages of a driver: each depends on the others of its own version.
+
+    ``fabric`` is the name of Fabric Manager's; without it, that of the Debian family.
+    """
+    branch = version.partition(".")[0]
+    same = f"(= {version}-1)"
+    files = {MODULE: f"{version}\nDual MIT/GPL\n"} if module else {}
+    numbered = f"-{branch}" if int(branch) < 590 else ""
+    return [
+        Package(
+            "nvidia-open",
+            f"{version}-1",
+            f"nvidia-kernel-open-dkms {same}, nvidia-driver-cuda {same}",
+        ),
+        Package("nvidia-kernel-open-dkms", f"{version}-1", files=files),
+        Package("nvidia-driver-cuda", f"{version}-1", f"nvidia-persistenced {same}"),
+        Package("nvidia-persistenced", f"{version}-1", service="nvidia-persistenced"),
+        Package(
+            fabric or f"nvidia-fabricmanager{numbered}",
+            f"{version}-1",
+            files={FABRIC: "LOG_LEVEL=4\nDAEMONIZE=1\n"},
+            service="nvidia-fabricmanager",
+        ),
+    ]
+
+
+def other(*nccl: str) -> list[Package]:
+    """Return the packages of CUDA, DCGM, the container toolkit, and NCCL under these names."""
+    return [
+        *(
+            Package("cuda-toolkit-12-8", f"12.8.{n}-1", files={"/usr/local/cuda-12.8/bin/nvcc": ""})
+            for n in range(2)
+        ),
+        Package("datacenter-gpu-manager-4-cuda12", "4.4.1-1", service="nvidia-dcgm"),
+        Package("nvidia-container-toolkit", "1.17.8-1"),
+        *(
+            Package(name, version)
+            for name in nccl
+            for version in ("2.26.2-1+cuda12.8", "2.27.3-1+cuda12.9")
+        ),
+    ]

@@ -1,0 +1,187 @@
+"""What differs on the RHEL family: the same machine under another name, with dnf and RPMs."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.conftest import refuse
+from tests.lab.scenario import load
+from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
+from tests.roles.nvidia_packages import NEW, OLD, driver, other
+from tests.roles.packages import Package
+from tests.roles.rpms import TOOLS, write_rpm_repository
+from tests.roles.signing import SigningKey
+from tests.roles.stated import Stated, state
+
+ROLES = ["nvidia_driver", "nvidia_fabricmanager", "nccl", "rdma", "pcie_p2p", "validation_env"]
+ASSERTED = [*ROLES, "nvidia_repository"]
+RELEASE = "Rocky Linux release 9.4 (Blue Onyx)\n"
+OS_RELEASE = 'NAME="Rocky Linux"\nID=rocky\nVERSION_ID="9.4"\nPLATFORM_ID="platform:el9"\n'
+LOCKS = "/etc/dnf/plugins/versionlock.list"
+FABRIC_NAME = "nvidia-fabricmanager"
+DISTRIBUTION = [
+    Package(f"kernel-devel-{KERNEL}", "1-1"),  # no RPM may have such a version
+    *(
+        Package(name, "44.0-2")
+        for name in (
+            *("kernel-headers", "python3", "python3-pip", "python3-dnf-plugin-versionlock"),
+            *("rdma-core", "libibverbs-utils", "infiniband-diags", "perftest"),
+        )
+    ),
+]
+STAND_INS = {
+    "dracut": "cat /etc/modprobe.d/hwcheck-*.conf >/var/lib/hwlab/initramfs\n",
+    # Two kernels with arguments of their own, as grubby(8) shows and changes them.
+    "grubby": """
+folder=/var/lib/hwlab/kernels
+[ -e $folder ] || { mkdir $folder; echo ro quiet >$folder/0; echo ro iommu=pt >$folder/1; }
+case "$1 ${2:-}" in
+"--info=ALL ") for file in $folder/*; do echo "args=\\"$(cat "$file")\\""; done ;;
+"--update-kernel=ALL --args="*)
+    for file in $folder/*; do
+        grep -qw -e "${2#--args=}" "$file" || sed -i "s|$| ${2#--args=}|" "$file"
+    done ;;
+*) exit 1 ;;
+esac
+""",
+}
+BASE = f"[base]\nname=base\nbaseurl=file://{PACKAGES}/rpms\ngpgcheck=0\n"
+# They stand on what is not installed yet, or are commands of dnf and rpm.
+NOT_PREDICTED = {
+    "nvidia_repository : Install the key of the repository",
+    "nvidia_repository : Install the packages",
+    "nvidia_driver : Enable the stream of the branch",
+    "nvidia_driver : Run the persistence daemon",
+    "nvidia_fabricmanager : Run it",
+    "pcie_p2p : Enable the unit, or take it out of the boot",
+}
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        refuse(f"no {', '.join(missing)}", os.environ.get("CI", ""))
+    host = copy.deepcopy(dict(load("h100x8").host)) | {"driver": None}
+    host["kernel"] |= {"modules": [], "options": "ro quiet"}
+    with Machine(host, []) as machine:
+        machine.write("/etc/redhat-release", RELEASE)
+        machine.write("/etc/os-release", OS_RELEASE)
+        machine.ask("rm /usr/bin/dpkg* /usr/bin/apt* /etc/debian_version")
+        machine.ask("mkdir -p /etc/pki/rpm-gpg /etc/yum.repos.d")
+        for tool, script in STAND_INS.items():
+            machine.install(tool, script)
+        # Each step of a transaction waits for the disk.
+        machine.ask("mkdir /dev/shm/rpmdb; ln -s /dev/shm/rpmdb /root/.rpmdb")
+        with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as key:
+            own = [*driver(OLD, fabric=FABRIC_NAME), *driver(NEW, fabric=FABRIC_NAME)]
+            packages = [*own, *other("libnccl", "libnccl-devel")]
+            place = machine.node.root / PACKAGES.lstrip("/")
+            write_rpm_repository(place / "nvidia", packages, key, {"580-open": own})
+            write_rpm_repository(place / "rpms", DISTRIBUTION, key, {})
+            machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
+        machine.write("/etc/yum.repos.d/base.repo", BASE)
+        yield machine
+
+
+def wanted(version: str, **more: object) -> dict[str, object]:
+    return {
+        "nvidia_repository_url": f"file://{PACKAGES}/nvidia",
+        "nvidia_repository_key": "nvidia.asc",
+        "nvidia_driver_version": version,
+        "nccl_version": "2.26.2-1+cuda12.8",
+        "rdma_memlock_kib": "4096",
+        "rdma_gpu_memory": "none",
+        "validation_env_requirements": [],
+        **more,
+    }
+
+
+def versions(machine: Machine) -> dict[str, str]:
+    query = "rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\\n'"
+    lines = [line.split() for line in machine.ask(query).splitlines()]
+    return {name: version for name, version in lines if name != "gpg-pubkey"}
+
+
+@pytest.fixture(scope="module")
+def predicted(machine: Machine) -> Played:
+    return machine.play(ROLES, "--check", **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def before(machine: Machine, predicted: Played) -> Stated:
+    return state(machine, ASSERTED, **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, before: Stated) -> Played:
+    assert versions(machine) == {}
+    return machine.play(ROLES, **wanted(OLD))
+
+
+@pytest.fixture(scope="module")
+def second(machine: Machine, first: Played) -> Played:
+    return machine.play(ROLES, **wanted(OLD))
+
+
+def test_check_mode_predicts_the_changes(predicted: Played, first: Played) -> None:
+    assert predicted.code == 0, predicted.text
+    assert first.code == 0, first.text
+    assert set(first.changed) - set(predicted.changed) == NOT_PREDICTED
+
+
+def test_the_second_run_changes_nothing(second: Played) -> None:
+    assert second.code == 0, second.text
+    assert second.changes == 0, second.changed
+
+
+def test_the_state_fails_before_and_holds_after_but_for_what_waits_for_a_boot(
+    machine: Machine, before: Stated, second: Played
+) -> None:
+    assert before.roles("fail") == set(ASSERTED), before.text
+    after = state(machine, ASSERTED, **wanted(OLD))
+    assert after.variables("fail") == {"pcie_p2p_iommu"}, after.text
+    assert after.variables("inconclusive") == set()
+    assert after.variables("pass") >= before.variables("fail") - {"pcie_p2p_iommu"}
+
+
+def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> None:
+    found = versions(machine)
+    assert {found[name] for name in found if name.startswith("nvidia-")} == {f"{OLD}-1"}
+    assert found["libnccl-devel"] == "2.26.2-1+cuda12.8"
+    assert found.keys() >= {each.name for each in DISTRIBUTION}
+    kernels = machine.ask("cat /var/lib/hwlab/kernels/*").splitlines()
+    assert kernels == ["ro quiet iommu=pt", "ro iommu=pt"]
+    assert "blacklist nouveau" in machine.ask("cat /var/lib/hwlab/initramfs")
+    assert machine.ask("cat /sys/module/nvidia/version") == OLD
+
+
+def test_an_ordinary_upgrade_leaves_it_alone_and_the_role_does_not(
+    machine: Machine, second: Played
+) -> None:
+    machine.ask("dnf -q -y install nvidia-container-toolkit; dnf -q -y upgrade")
+    assert versions(machine)["nvidia-container-toolkit"] == "1.17.8-1"
+    assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
+    raised = machine.play(["nvidia_driver"], **wanted(NEW))
+    assert raised.code == 0, raised.text
+    assert versions(machine)["nvidia-driver-cuda"] == f"{NEW}-1"
+    reason = f"driver {OLD} is loaded, {NEW} is installed"
+    assert machine.ask("cat /run/hwcheck/reboot/nvidia_driver") == reason
+
+
+def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(
+    machine: Machine, second: Played
+) -> None:
+    machine.ask(f"sed -i /libnccl/d {LOCKS}")
+    loose = state(machine, ["nccl"], **wanted(OLD, nccl_version=""))
+    assert loose.variables("fail") == {"nccl_hold"}, loose.text
+    held = machine.play(["nccl"], **wanted(OLD, nccl_version=""))
+    assert held.changed == ["nvidia_repository : Hold the packages at the version that came"]
+    machine.ask("dnf -q -y upgrade")
+    assert versions(machine)["libnccl"] == "2.26.2-1+cuda12.8"

@@ -122,7 +122,9 @@ class HostVars:
                 text = jinja.from_string(text).render(self.context)
             except _NotAWordError:
                 raise
-            except jinja2.TemplateError as error:
+            except UsageError:  # a vaulted value that cannot be read
+                raise
+            except Exception as error:  # what a template computes may fail in any way: 1/0
                 problem = f"cannot be templated here: {' '.join(str(error).split())}"
                 raise self.error(name, problem) from None
         raise self.error(name, "refers to itself")

@@ -5,6 +5,7 @@ It runs once per command.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ NAME_CHARACTERS = 200
 ADDRESS_CHARACTERS = 255
 """More than any DNS name has (RFC 1035, section 2.3.4)."""
 SHOWN_CHARACTERS = 300
+VARIABLE_SUFFIXES = ("", ".yml", ".yaml", ".json")
+VAULT = b"$ANSIBLE_VAULT"
 
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"} | {
     "ansible.builtin.ssh": "ssh",
@@ -140,9 +143,25 @@ def _blame_variables(source: str) -> None:
         return
     folder = Path(source) if Path(source).is_dir() else Path(source).parent
     for kind in ("group_vars", "host_vars"):
-        for path in sorted((folder / kind).rglob("*")):
-            if path.is_file() and not path.read_bytes().startswith(b"$ANSIBLE_VAULT"):
-                _check_yaml(path, str(path))
+        for path in sorted(_variable_files(folder / kind)):
+            _check_yaml(path, str(path))
+
+
+def _variable_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that Ansible reads; one that is encrypted is no YAML."""
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            hidden = path.name.startswith(".") or path.name.endswith("~")
+            if path.suffix in VARIABLE_SUFFIXES and not hidden and not _is_vault(path):
+                yield path
+
+
+def _is_vault(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(VAULT)) == VAULT
+    except OSError:
+        return False  # what reads it next says why it cannot
 
 
 def _check_yaml(path: Path, source: str) -> None:

@@ -51,7 +51,7 @@ def problem(data: Mapping[str, Any]) -> str:
 
 
 def _problem(data: Mapping[str, Any]) -> str:
-    """A run of cells may claim any length: lengths are added up before anything is written out."""
+    """Add lengths up before anything is written out: a run of cells may claim any."""
     times: Sequence[float] = data["time_s"]
     if list(times) != sorted(times):
         return "time_s runs backwards"

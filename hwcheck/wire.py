@@ -62,8 +62,9 @@ class SizeTiming:
 
     ``size_bytes`` is what nccl-tests prints as *size*. Each iteration's time is the slowest
     rank's; ``time_us`` is the median, ``time_p95_us`` the 95th percentile, ``spread`` the
-    inter-quartile range over the median. ``algbw_gbps`` and ``busbw_gbps`` are 1e9 bytes/s.
-    ``wrong`` counts wrong elements over all ranks.
+    inter-quartile range over the median. nccl-tests tells a mean: then there is no percentile, and
+    the spread is that of out of place and in place. ``algbw_gbps`` and ``busbw_gbps`` are 1e9
+    bytes/s. ``wrong`` counts wrong elements over all ranks.
 
     Timed in several ``passes``, between which other legs had their turn, ``time_us`` is the median
     of their medians and ``pass_spread`` the largest less the smallest of these over it. Where a
@@ -74,7 +75,7 @@ class SizeTiming:
     size_bytes: int
     iterations: int
     time_us: float
-    time_p95_us: float
+    time_p95_us: Optional[float]
     spread: float
     algbw_gbps: float
     busbw_gbps: float

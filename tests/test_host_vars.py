@@ -31,6 +31,20 @@ def test_templates_run_in_a_sandbox() -> None:
         variables(x="{{ ''.__class__.__mro__ }}").text("x")
 
 
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ gpus + 1 }}", "can only concatenate str"),
+        ("{{ range(10 ** 9) | list }}", "Range too big"),
+    ],
+)
+def test_a_template_that_fails_is_one_line(template: str, said: str) -> None:
+    with pytest.raises(UsageError, match=r"node01\.example: x: cannot be te") as caught:
+        variables(x=template, gpus="eight").text("x")
+    assert said in str(caught.value)
+
+
 def test_booleans_as_ansible_reads_them() -> None:
     assert variables(b="yes").flag("b")
     assert variables(b=True).flag("b")

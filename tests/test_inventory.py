@@ -1,6 +1,8 @@
 """Ansible inventories in, hosts out; every refusal is one line."""
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +149,36 @@ def test_broken_group_vars_name_their_file(cluster: Path) -> None:
     broken = cluster.parent / "group_vars" / "h100.yml"
     broken.write_text("a: [1\nb: 2\n")
     assert f"{broken}:2" in refusal(cluster)
+
+
+def test_only_variable_files_are_blamed(cluster: Path) -> None:
+    folder = cluster.parent / "group_vars"
+    folder.mkdir()
+    for name in ("README.md", ".all.yml.swp", "all.yml~"):
+        (folder / name).write_text("a: [1\n")
+    (folder / "secret.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n: [\n")
+    cluster.write_text("- a\n- b\n")
+    said = refusal(cluster)
+    assert str(cluster) in said
+    assert "group_vars" not in said
+
+
+def test_a_variable_file_that_cannot_be_read_is_named(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cluster.parent / "group_vars").mkdir()
+    closed = cluster.parent / "group_vars" / "all.yml"
+    closed.write_text("a: 1\n")
+    cluster.write_text("- a\n")
+    opened = Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert refusal(cluster) == f"{closed}: Permission denied"
 
 
 def test_an_inventory_with_no_host(tmp_path: Path) -> None:

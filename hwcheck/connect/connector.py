@@ -102,7 +102,9 @@ class Connector:
                 gateway.session.close()
 
     def _prepare_ssh(self, host: Host, places: Places) -> None:
-        endpoint = self._endpoints[host.name] = self._resolver.host(host)
+        endpoint = self._resolver.host(host)
+        endpoint = replace(endpoint, jumps=self._resolver.way(endpoint.jumps))
+        self._endpoints[host.name] = endpoint
         passed = []
         for count, jump in enumerate(endpoint.jumps, 1):
             hops = endpoint.jumps[:count]

@@ -13,6 +13,7 @@ from hwcheck.wire import OUTPUT_LIMIT_BYTES, Deframer
 
 HEARTBEAT_S = 5.0
 LOOK_S = 0.5
+HIDDEN = "[password]"
 
 
 class EndedError(Exception):
@@ -41,6 +42,15 @@ class Conversation:
         self._bytes = 0
         self._sent = time.monotonic()
         self._stderr_rest = ""
+        self._secret = ""
+
+    def tell_secret(self, text: str, seconds: float, phase: str) -> None:
+        """Write a line that is kept out of the log, where a shell that echoes would put it.
+
+        Raises VisitError when it takes longer than ``seconds``.
+        """
+        self._secret = text.strip()
+        self.send(text.encode() + b"\n", seconds, phase)
 
     def frame(self, end: float, late: VisitError, *, heartbeat: bool) -> dict[str, Any]:
         """Return the next frame.
@@ -107,6 +117,8 @@ class Conversation:
         self._stderr_rest = ""
 
     def _note(self, lines: list[str]) -> None:
+        if self._secret:
+            lines = [line.replace(self._secret, HIDDEN) for line in lines]
         if lines:
             self._log("\n".join(lines) + "\n")
             self.last_line = next((line for line in reversed(lines) if line.strip()), "").strip()

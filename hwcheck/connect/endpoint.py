@@ -73,6 +73,20 @@ class Resolver:
         """Resolve a hop. As with ssh, the target's options do not apply to it."""
         return self._endpoint(jump.host, jump.user, jump.port, SshOptions(), (), None)
 
+    def way(self, jumps: tuple[Jump, ...]) -> tuple[Jump, ...]:
+        """Return the hops and those before them: the first may itself be behind a jump host.
+
+        The way between the hops is the one that is named. ``Host *`` with a ProxyJump leads to the
+        jump host through itself: nothing is before that.
+        """
+        way = jumps
+        while way:
+            before = self.jump(way[0]).jumps
+            if not before or not {jump.host for jump in before}.isdisjoint(j.host for j in way):
+                break
+            way = before + way
+        return way
+
     def _endpoint(
         self,
         address: str,
@@ -125,7 +139,10 @@ def _route(
         except ValueError as error:
             raise UsageError(f"ssh configuration: ProxyJump: {error}") from None
     command = found.get("proxycommand") or ""
-    return (), ssh_options.split_command(command)
+    try:
+        return (), ssh_options.split_command(command)
+    except ValueError as error:
+        raise UsageError(f"ssh configuration: ProxyCommand {command}: {error}") from None
 
 
 def _port(text: str) -> int:

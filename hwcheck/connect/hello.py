@@ -18,7 +18,7 @@ def first_frame(host: Host, talk: Conversation, deadlines: Deadlines) -> dict[st
     seconds = deadlines.within(deadlines.hello_s)
     end = time.monotonic() + seconds
     if host.become and host.become_password is not None:
-        talk.send(host.become_password.encode() + b"\n", seconds, BECOME)
+        talk.tell_secret(host.become_password, seconds, BECOME)
     phase, what = (BECOME, "sudo") if host.become else (PYTHON, host.python)
     late = VisitError(phase, f"nothing from {what} within {seconds:.3g} s")
     try:

@@ -42,7 +42,7 @@ class KnownHosts:
 
     def __init__(self, user_files: tuple[str, ...] = USER_FILES) -> None:
         self._lock = threading.Lock()
-        self._user_files = [Path(name).expanduser() for name in user_files]
+        self._user_files = [Path(name).expanduser() for name in user_files if name != "none"]
         self._plain: dict[str, list[Line]] = {}
         self._others: list[Line] = []
         for path in [*self._user_files, *map(Path, GLOBAL_FILES)]:
@@ -55,19 +55,17 @@ class KnownHosts:
             return lines + [line for line in self._others if _matches(line.names, name)]
 
     def append(self, name: str, key: paramiko.PKey) -> None:
-        """Add a key at the end of the user's file; the file is never rewritten.
+        """Add a key at the end of the user's file, where there is one; it is never rewritten.
 
         Raises OSError when it cannot be written.
         """
         line = f"{name} {key.get_name()} {key.get_base64()}\n"
-        path = self._user_files[0]
         with self._lock:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(fd, "r+b", buffering=0) as stream:
-                fcntl.flock(stream, fcntl.LOCK_EX)  # another hwcheck may be adding too
-                stream.write((b"" if _ends_line(fd) else b"\n") + line.encode())
-            self._add(line, f"{path}:new")
+            where = "this run"
+            if self._user_files:
+                _append(self._user_files[0], line)
+                where = f"{self._user_files[0]}:new"
+            self._add(line, where)
 
     def _read(self, path: Path) -> None:
         try:
@@ -93,8 +91,16 @@ class KnownHosts:
         if re.search(r"[*?!|]", line.names):
             self._others.append(line)
         else:
-            for name in line.names.split(","):
+            for name in line.names.lower().split(","):  # as with ssh, case means nothing
                 self._plain.setdefault(name, []).append(line)
+
+
+def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(fd, "r+b", buffering=0) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # another hwcheck may be adding too
+        stream.write((b"" if _ends_line(fd) else b"\n") + line.encode())
 
 
 def _ends_line(fd: int) -> bool:

@@ -43,8 +43,8 @@ class PrivateKeys:
     ) -> Login:
         """Choose keys: ``named`` by the inventory, or ``configured`` by ssh, or ssh's defaults.
 
-        Raises UsageError when a named key cannot be used. Keys of the configuration and default
-        keys that cannot be used are left out, as ssh does.
+        Raises UsageError when the first named key cannot be used. Others, keys of the configuration
+        and default keys that cannot be used are left out, as ssh does.
         """
         names = list(dict.fromkeys(named))
         if names:
@@ -63,7 +63,8 @@ class PrivateKeys:
         return Login(arguments, " or ".join(paths) or "no key")
 
     def _named(self, names: list[str]) -> Login:
-        key, rest = None, names[1:]
+        key = None
+        more = [str(found[0]) for found in map(self._usable, names[1:]) if found is not None]
         locked = False
         try:
             key = self._load(Path(names[0]).expanduser())
@@ -78,9 +79,9 @@ class PrivateKeys:
             raise UsageError(f"cannot read private key {names[0]}: {error.strerror}") from None
         except (ValueError, UnsupportedAlgorithm, paramiko.SSHException) as error:
             raise UsageError(f"not a private key: {names[0]}: {error}") from None
-        arguments = {"pkey": key, "key_filename": rest, "allow_agent": locked}
+        arguments = {"pkey": key, "key_filename": more, "allow_agent": locked}
         text = "the agent's keys" if locked else f"key {names[0]}"
-        return Login({**arguments, "look_for_keys": False}, text)
+        return Login({**arguments, "look_for_keys": False}, " or ".join([text, *more]))
 
     def _agent_has_keys(self) -> bool:
         with self._lock:

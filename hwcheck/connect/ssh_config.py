@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import io
+import itertools
 import os
 import re
 import shlex
@@ -18,6 +19,10 @@ import paramiko
 
 from hwcheck.errors import UsageError
 
+ALONE = {"all", "canonical", "final"}
+CRITERIA = ALONE | {"exec", "host", "originalhost", "user", "localuser"}
+"""What may follow ``Match``. paramiko takes any other word for true: for every host."""
+
 USER_FILE, USER_FOLDER = "~/.ssh/config", "~/.ssh"
 SYSTEM_FILE, SYSTEM_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh"
 DEPTH = 16  # OpenSSH, readconf.c: READCONF_MAX_DEPTH
@@ -28,7 +33,10 @@ Criteria = tuple[str, ...]
 
 
 class _Remembered(paramiko.SSHConfig):
-    """One that looks a host up once: Fabric asks again for each connection."""
+    """One that looks a host up once: Fabric asks again for each connection.
+
+    Raises UsageError for a host that the configuration leads nowhere.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +44,17 @@ class _Remembered(paramiko.SSHConfig):
 
     def lookup(self, hostname: str) -> paramiko.SSHConfigDict:
         if hostname not in self._answers:
-            self._answers[hostname] = super().lookup(hostname)
+            try:
+                self._answers[hostname] = super().lookup(hostname)
+            except paramiko.ssh_exception.CouldNotCanonicalize:
+                raise UsageError(
+                    f"ssh configuration: {hostname} is in none of its CanonicalDomains, and "
+                    "CanonicalizeFallbackLocal is not yes"
+                ) from None
+            except KeyError as error:
+                raise UsageError(f"ssh configuration: {error.args[0]} is not set") from None
+            except (ValueError, paramiko.SSHException) as error:
+                raise UsageError(f"ssh configuration: {' '.join(str(error).split())}") from None
         return paramiko.SSHConfigDict(self._answers[hostname])
 
 
@@ -54,7 +72,7 @@ def load(path: Path | None = None) -> fabric.Config:
     elif config.load_ssh_configs:
         for name, folder in ((USER_FILE, USER_FOLDER), (SYSTEM_FILE, SYSTEM_FOLDER)):
             file = Path(name).expanduser()
-            if file.is_file():
+            if os.path.isfile(file):  # a folder that may not be entered has none, as with ssh
                 _parse(config.base_ssh_config, file, folder)
     return config
 
@@ -78,7 +96,7 @@ def _expand(path: Path, folder: str, outer: Criteria, depth: int) -> Iterator[st
         where = f"{path}:{number}"
         if match and key in ("host", "match"):
             block = outer + _criteria(key, match[2], where)
-            yield _header(block) if outer else line
+            yield _header(block) if outer or key == "match" else line
         elif match and key == "include":
             for file in _included(match[2], folder, where):
                 yield from _expand(file, folder, block, depth + 1)
@@ -99,8 +117,27 @@ def _criteria(key: str, value: str, where: str) -> Criteria:
     words = _words(value, where)
     if key == "host":
         return ("originalhost", ",".join(words))
-    # paramiko refuses "all" beside another criterion, to which it adds nothing.
-    return tuple(word for word in words if word.lower() != "all")
+    return tuple(_known(words, where))
+
+
+def _known(words: list[str], where: str) -> Iterator[str]:
+    """Yield what follows ``Match`` as paramiko knows it, without ``all``.
+
+    It refuses that beside another criterion, to which it adds nothing: ``Match final all`` stands
+    in what Fedora and its like bring.
+    """
+    rest = iter(words)
+    for word in rest:
+        name = word.lstrip("!").lower()
+        if name not in CRITERIA:
+            raise UsageError(
+                f"ssh configuration: {where}: Match {word} is not supported; name a file without "
+                "it as ssh_config_path in ~/.fabric.yaml"
+            )
+        if name != "all":
+            yield word.lower()
+        if name not in ALONE:
+            yield from itertools.islice(rest, 1)
 
 
 def _header(criteria: Criteria) -> str:

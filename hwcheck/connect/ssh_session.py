@@ -140,7 +140,7 @@ class SshSession:
 
     def _verify_host_key(self) -> HostKeyPolicy:
         connection, endpoint = self.connection, self._endpoint
-        name = endpoint.alias or str(connection.host).lower()
+        name = (endpoint.alias or str(connection.host)).lower()
         if connection.port != paramiko.config.SSH_PORT and not endpoint.alias:
             name = f"[{name}]:{connection.port}"
         policy = HostKeyPolicy(endpoint.known, name, accept_new=endpoint.accept_new)

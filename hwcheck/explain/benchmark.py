@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hwcheck.explain import benchmark_notes as notes
 from hwcheck.explain.broken_off import why_no_proof
+from hwcheck.explain.identity import collective_of, ranks_of
 from hwcheck.explain.records import BenchmarkRun
-from hwcheck.node.nccl_tests.ranks import collective_of, ranks_of
 from hwcheck.node.nccl_tests.records import Half, Row, Table
 
 TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}

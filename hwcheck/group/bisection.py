@@ -1,7 +1,8 @@
 """Split a group that is slow, wrong or hangs until the host or the link is named.
 
-Pure: whoever calls it says how a set of hosts is measured. One culprit among n hosts takes at most
-2 log2(n) + 6 runs; every further one adds about as many.
+Pure: whoever calls it says how a set of hosts is measured. One bad host among n takes at most
+2 log2(n) + 6 runs. A bad link shows only where both its hosts are, and takes up to 4 log2(n) + 2.
+Every further culprit adds about as many.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hwcheck.group.outcome import Suspect
-from hwcheck.group.trials import Hosts, Measure, Trials
+from hwcheck.group.trials import Hosts, Measure, Share, Trials
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,19 @@ class Finding:
     runs: int
 
 
-def bisect(hosts: Sequence[str], measure: Measure, reference_gbps: float = 0.0) -> Finding:
+def bisect(
+    hosts: Sequence[str],
+    measure: Measure,
+    reference_gbps: float = 0.0,
+    share: Share = lambda _: 1.0,
+) -> Finding:
     """Name what makes this group slow, wrong or hang; nothing when it is fine.
 
     ``reference_gbps`` is the busbw that these hosts are known to reach; without it, the best of
     the runs made here stands for it, and a fault in either half of the group can hide the other.
+    ``share`` is as for ``Trials``.
     """
-    search = _Search(Trials(measure, reference_gbps))
+    search = _Search(Trials(measure, reference_gbps, (), share))
     search.look(list(hosts), compare=not reference_gbps)
     return Finding(tuple(search.suspects()), tuple(search.unresolved), search.trials.runs)
 

@@ -12,38 +12,29 @@ PROCESS_STATES = {
     "T": "is stopped",
     "t": "is stopped by a debugger",
     "D": "waits in the kernel and cannot be interrupted",
-    "Z": "has ended and was not collected",
-    "X": "is gone",
 }
 """States of proc(5) in which a rank takes no part in anything."""
 
 ECHO = re.compile(
-    r"connection (closed|reset|refused)|broken pipe|socket (closed|timeout)|remote (error|process)"
-    r"|peer|timed? ?out",
+    r"connection (closed|reset|refused)|broken pipe|socket (closed|timeout)|remote ?(error|process)"
+    r"|(by|remote) peer|timed? ?out|socketPoll|no route to host|unreachable",
     re.IGNORECASE,
 )
-"""What a rank says whose partner is gone."""
+"""What a rank says whose partner is gone: gloo's words, NCCL's (NVIDIA/nccl, src/misc/socket.cc,
+src/init.cc) and torch's."""
+
+ABORTED = re.compile("was killed by SIGABRT")
+"""What torch's watchdog does to a rank whose partner is gone, and what a rank does to itself."""
 
 Answers = Mapping[str, Mapping[str, Any]]
 """Each host's (schema-checked) answer to one order."""
 
 
 def of_hang(answers: Answers) -> list[Suspect]:
-    """Return the hosts whose ranks hold up the others.
+    """Return the hosts with ranks that are behind: they have begun fewer collectives than others.
 
-    Those are ranks whose process stands still; where none does, ranks that have begun fewer
-    collectives than the others wait for. Nothing where all wait at the same point.
+    That may be the link to them. Nothing where all wait at the same point.
     """
-    still = {
-        host: [
-            f"rank {rank['rank']} on {host} {PROCESS_STATES[rank['process']]}"
-            for rank in answer["ranks"]
-            if rank["process"] in PROCESS_STATES
-        ]
-        for host, answer in answers.items()
-    }
-    if any(still.values()):
-        return [Suspect((host,), "hang", tuple(why)) for host, why in still.items() if why]
     calls = [rank["calls"] for answer in answers.values() for rank in answer["ranks"]]
     most = max(calls, default=0)
     behind = {
@@ -58,16 +49,35 @@ def of_hang(answers: Answers) -> list[Suspect]:
     return late if len(late) <= len(answers) // 2 else []
 
 
+def of_state(answers: Answers) -> list[Suspect]:
+    """Return the hosts with ranks whose process stands still, which is proof.
+
+    Not those that failed: their ranks were on their way out.
+    """
+    still = {
+        host: [
+            f"rank {rank['rank']} on {host} {PROCESS_STATES[rank['process']]}"
+            for rank in answer["ranks"]
+            if rank["process"] in PROCESS_STATES
+        ]
+        for host, answer in answers.items()
+        if answer["state"] == "hang"
+    }
+    return [Suspect((host,), "hang", tuple(why), True) for host, why in still.items() if why]
+
+
 def of_failure(answers: Answers) -> list[Suspect]:
     """Return the hosts whose ranks failed for a reason of their own, where there are few.
 
-    When one rank ends, the others lose their connection to it: that is an echo.
+    When one rank ends, the others lose their connection to it: that is an echo. So is a rank that
+    was aborted, where another host has a reason of its own.
     """
     own = [
         host
         for host, answer in answers.items()
         if answer["state"] == "failed" and not ECHO.search(answer["reason"])
     ]
+    own = [host for host in own if not ABORTED.search(answers[host]["reason"])] or own
     if 2 * len(own) > len(answers):
         return []
     return [Suspect((host,), "failed", (f"{host}: {answers[host]['reason']}",)) for host in own]

@@ -12,6 +12,7 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import HEARTBEAT_S, Conversation, EndedError
+from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.group.orders import Ready
 from hwcheck.group.records import schema_problem
@@ -102,7 +103,8 @@ class Member(Visit):
 
     def _gather(self, talk: Conversation) -> None:
         body = self._hear(talk, "ready", READY_LIMIT_S)
-        self.ready.set_result(Ready(body["address"], body["port"], body["interface"], body["gpus"]))
+        settings = tuple(tuple(each) for each in body["settings"])
+        self.ready.set_result(Ready(**{**body, "settings": settings}))
         while True:
             given = self._next(talk)
             if given is None:
@@ -118,7 +120,11 @@ class Member(Visit):
         super()._gather(talk)
 
     def _tell(self, talk: Conversation, message: Mapping[str, Any]) -> None:
-        talk.send(b"\n" + json.dumps(message).encode("ascii") + b"\n", BEAT_LIMIT_S, RUN)
+        try:
+            talk.send(b"\n" + json.dumps(message).encode("ascii") + b"\n", BEAT_LIMIT_S, RUN)
+        except LinkLostError as error:
+            # How it ended says more than that it did, and is what comes next from it.
+            self._listener.log(f"an order could not be sent: {error}\n")
 
     def _next(self, talk: Conversation) -> tuple[Mapping[str, Any], Future[Any]] | None:
         """Wait for an order, with heartbeats both ways. Raises VisitError when the host is gone."""

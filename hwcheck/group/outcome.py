@@ -41,11 +41,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Suspect:
-    """One host, or two for the link between them; ``kind`` is one of KINDS, evidence in lines."""
+    """One host, or two for the link between them; ``kind`` is one of KINDS, evidence in lines.
+
+    ``direct``: one run proves it, without a second look.
+    """
 
     hosts: tuple[str, ...]
     kind: str
     evidence: tuple[str, ...]
+    direct: bool = False
 
 
 def worst_kind(kinds: Iterable[str]) -> str:

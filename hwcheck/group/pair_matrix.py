@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from hwcheck.group.outcome import Outcome
-
-Pairs = Mapping[tuple[str, str], Outcome]
+from hwcheck.group.reference import Pairs, Reference
 
 
 @dataclass(frozen=True)
 class Standouts:
     """Who stands out before a second look. ``good`` are the hosts that do not.
 
-    ``reference_gbps`` is what a healthy pair reaches: the upper median of every host's best pair.
+    ``reference`` is what a healthy run reaches.
     """
 
     hosts: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     good: tuple[str, ...]
-    reference_gbps: float
+    reference: Reference
 
 
-def standouts(pairs: Pairs) -> Standouts:
+def standouts(pairs: Pairs, kinds: Mapping[str, str] = MappingProxyType({})) -> Standouts:
     """Return the hosts that are bad with most of their partners, and the bad links of the others.
 
     A slow host drags every pair that it is in, so a host is compared with the best that each host
     reaches, which a slow partner cannot spoil. The worst host is taken out before the next is
-    looked at: its partners are not held responsible for it.
+    looked at: its partners are not held responsible for it. ``kinds`` says which hosts are alike.
     """
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    reference = reference_of(pairs)
-    bad = {pair for pair, outcome in pairs.items() if outcome.kind_against(reference) != "ok"}
+    reference = Reference(pairs, kinds)
+    bad = {
+        pair for pair, outcome in pairs.items() if outcome.kind_against(reference.of(pair)) != "ok"
+    }
     hosts: list[str] = []
     while True:
         left = [name for name in names if name not in hosts]
@@ -48,17 +49,6 @@ def standouts(pairs: Pairs) -> Standouts:
         good = tuple(name for name in left if name not in marred) or tuple(left)
         return Standouts(tuple(hosts), links, good, reference)
     return Standouts((), tuple(pair for pair in pairs if pair in bad), (), reference)
-
-
-def reference_of(pairs: Pairs) -> float:
-    """Return what a healthy pair reaches, in 1e9 B/s; 0 when no pair came to its end."""
-    best: dict[str, float] = {}
-    for pair, outcome in pairs.items():
-        if outcome.kind == "ok":
-            for name in pair:
-                best[name] = max(best.get(name, 0.0), outcome.busbw_gbps)
-    ordered = sorted(best.values())
-    return ordered[len(ordered) // 2] if ordered else 0.0
 
 
 def _bad_share(name: str, among: Iterable[str], pairs: Pairs, bad: set[tuple[str, str]]) -> float:

@@ -15,7 +15,7 @@ import jsonschema
 from hwcheck.errors import UsageError
 from hwcheck.files import replace_text, writing_to
 from hwcheck.group.outcome import Outcome, Suspect
-from hwcheck.wire import to_json
+from hwcheck.wire import Value, to_json
 
 FORMAT = 1
 FILE = "group.json"
@@ -41,6 +41,17 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Transport:
+    """What NCCL said of the way of the data, alike on these hosts.
+
+    ``facts`` are those of a leg (``wire.Leg``), and the ``version`` of NCCL.
+    """
+
+    hosts: tuple[str, ...]
+    facts: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class GroupRun:
     """One collective over some hosts. ``state`` is done, hang or failed.
 
@@ -62,6 +73,8 @@ class GroupRun:
     left_over: tuple[str, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
+    dtype: str = "float"
+    transport: tuple[Transport, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
@@ -81,7 +94,9 @@ class GroupRecord:
 
     ``absent`` are hosts that took no part, or not to the end, each with the reason;
     ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
-    must know. ``finished`` is false while it goes on, and where it was cut short.
+    must know, and ``warnings`` what is amiss with a host that took part. ``leg`` is the environment
+    of all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
+    ``finished`` is false while it goes on, and where it was cut short.
     """
 
     scopes: tuple[str, ...]
@@ -92,6 +107,9 @@ class GroupRecord:
     absent: Mapping[str, str] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    leg: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     finished: bool = False
     format: int = FORMAT
 
@@ -141,11 +159,16 @@ def _run(data: Mapping[str, Any]) -> GroupRun:
     rest["sizes"] = tuple(Size(**size) for size in rest["sizes"])
     rest["blamed"] = _suspects(rest["blamed"])
     rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), tuple(rest["left_over"])
+    rest["transport"] = tuple(
+        Transport(tuple(each["hosts"]), each["facts"]) for each in rest["transport"]
+    )
     return GroupRun(**rest)
 
 
 def _suspects(data: Any) -> tuple[Suspect, ...]:
-    return tuple(Suspect(tuple(s["hosts"]), s["kind"], tuple(s["evidence"])) for s in data)
+    return tuple(
+        Suspect(tuple(s["hosts"]), s["kind"], tuple(s["evidence"]), s["direct"]) for s in data
+    )
 
 
 @cache

@@ -9,6 +9,7 @@ from hwcheck.group.outcome import Outcome, Suspect, worst_kind
 
 Hosts = tuple[str, ...]
 Measure = Callable[[Hosts], Outcome]
+Share = Callable[[Hosts], float]
 
 PARTNERS = 2
 """So many known-good hosts must fail with a suspect before it is accused."""
@@ -19,21 +20,27 @@ class Trials:
 
     ``reference_gbps`` is a bandwidth known to be usual; without one, the best of the runs made here
     stands for it. ``good`` are hosts that are known to be fine, besides those that turn out to be.
+    ``share`` says which share of the reference some hosts can reach.
     """
 
     def __init__(
-        self, measure: Measure, reference_gbps: float = 0.0, good: Iterable[str] = ()
+        self,
+        measure: Measure,
+        reference_gbps: float = 0.0,
+        good: Iterable[str] = (),
+        share: Share = lambda _: 1.0,
     ) -> None:
         self.outcomes: dict[frozenset[str], tuple[Hosts, Outcome]] = {}
         self.runs = 0
         self._measure = measure
         self._reference_gbps = reference_gbps
         self._good = list(good)
+        self._share = share
 
     @property
     def reference_gbps(self) -> float:
         """What runs are held against, in 1e9 B/s."""
-        seen = (outcome.busbw_gbps for _, outcome in self.outcomes.values())
+        seen = (o.busbw_gbps / self._share(hosts) for hosts, o in self.outcomes.values())
         return self._reference_gbps or max(seen, default=0.0)
 
     def run(self, hosts: Iterable[str]) -> Outcome:
@@ -50,7 +57,11 @@ class Trials:
 
     def kind(self, hosts: Iterable[str]) -> str:
         """Return ok or what is wrong with these hosts together, by what is known by now."""
-        return self.run(hosts).kind_against(self.reference_gbps)
+        names = tuple(hosts)
+        return self._kind(names, self.run(names))
+
+    def _kind(self, hosts: Hosts, outcome: Outcome) -> str:
+        return outcome.kind_against(self.reference_gbps * self._share(hosts))
 
     def bad(self, hosts: Iterable[str]) -> bool:
         """Whether something is wrong with these hosts together."""
@@ -58,12 +69,8 @@ class Trials:
 
     def good(self, without: Iterable[str] = ()) -> list[str]:
         """Return the hosts that took part in a run with which nothing is wrong."""
-        reference, left_out = self.reference_gbps, set(without)
-        fine = [
-            hosts
-            for hosts, outcome in self.outcomes.values()
-            if outcome.kind_against(reference) == "ok"
-        ]
+        left_out = set(without)
+        fine = [hosts for hosts, o in self.outcomes.values() if self._kind(hosts, o) == "ok"]
         names = dict.fromkeys(chain(chain.from_iterable(fine), self._good))
         return [name for name in names if name not in left_out]
 

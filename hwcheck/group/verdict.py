@@ -49,6 +49,8 @@ def findings_of(record: GroupRecord) -> Iterator[Finding]:
     for suspect in record.suspects:
         for host in suspect.hosts:
             yield Finding(host, CHECK, "fail", subject=_subject(suspect, host), reason=say(suspect))
+    for host, text in record.warnings.items():
+        yield Finding(host, CHECK, "warn", reason=text)
     for host, reason in record.absent.items():
         yield Finding(host, CHECK, "inconclusive", reason=f"took no part: {reason}")
     accused = {host for suspect in record.suspects for host in suspect.hosts}

@@ -179,7 +179,9 @@ def _silent(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[s
 
 def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
     legs = {leg.leg: leg for leg in result.legs if leg.collective == check.id}
-    for name in check.legs:
+    # One GPU has no peer to reach in several ways: the default is all that it can show.
+    alone = known.gpus == 1 and "default" in check.legs
+    for name in ("default",) if alone else check.legs:
         reason = _leg_gap(legs[name], known) if name in legs else "the leg was not reported"
         if reason:
             yield f"leg {name}", reason

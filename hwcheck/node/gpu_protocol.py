@@ -134,6 +134,9 @@ class Gpu(Protocol):
     def temperature_shutdown_c(self) -> Optional[int]:
         """Threshold of the board's own at which it switches itself off."""
 
+    def temperature_max_operating_c(self) -> Optional[int]:
+        """Threshold of the board's own from which on the driver lowers the clocks."""
+
     def memory_temperature_c(self) -> Optional[int]:
         """Memory temperature now."""
 

@@ -85,7 +85,7 @@ class Host(Protocol):
         """CPUs by ``<driver> <governor>``; empty where the kernel does not scale frequencies."""
 
     def memory_available_bytes(self) -> int:
-        """MemAvailable. Raises CouldNotMeasure."""
+        """MemAvailable, or what a control group leaves of it. Raises CouldNotMeasure."""
 
     def huge_pages(self) -> HugePages:
         """Memory set aside as huge pages. Raises CouldNotMeasure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from hwcheck.node import system_calls
 from hwcheck.node.check import CouldNotMeasure
@@ -104,7 +104,19 @@ class SystemReader(Tree):
         match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
             raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
-        return int(match.group(1)) * 1024
+        return min([int(match.group(1)) * 1024, *self._left_bytes()])
+
+    def _left_bytes(self) -> Iterator[int]:
+        """Yield what each control group above this process leaves; file caches can be given up."""
+        match = re.search(r"^0::(/.*)$", self._read("proc/self/cgroup"), re.MULTILINE)
+        folder = "sys/fs/cgroup" + match.group(1).rstrip("/") if match else ""
+        while folder.startswith("sys/fs/cgroup"):
+            limit = self._read(folder + "/memory.max").strip()
+            if limit.isdigit():  # or "max"
+                used = int(self._read(folder + "/memory.current") or 0)
+                cache = re.search(r"inactive_file (\d+)", self._read(folder + "/memory.stat"))
+                yield max(0, int(limit) - used + (int(cache.group(1)) if cache else 0))
+            folder = folder.rpartition("/")[0]
 
     def filesystem(self, path: str) -> Filesystem:
         """See ``check.Host``."""

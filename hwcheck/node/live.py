@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles w
 
 Recorded = Union[LoadRun, CollectiveRun]
 """What NVML was read through."""
+LOOK_S = 0.5
 
 
 class LiveNode:
@@ -148,7 +149,8 @@ class LiveNode:
         duration = times(self.request, len(gpus))
         try:
             with self._alone():
-                return Load(gpus, burn, sampler, duration, self._progress).run()
+                force = self.request.force
+                return Load(gpus, burn, sampler, duration, self._progress, force=force).run()
         finally:
             # It names its library once a GPU works: what the driver says since may be due to it.
             self._loaded = self._loaded or bool(gpus and burn.library)
@@ -171,7 +173,7 @@ class LiveNode:
         works on the node, unless the request has ``force``.
         """
         with load_lock.held():
-            why = "" if self.request.force else self.busy()
+            why = "" if self.request.force else self.busy() or self._in_use()
             if why:
                 raise load_lock.BusyError(why)
             yield
@@ -216,6 +218,25 @@ class LiveNode:
                 return "%s is in use by process %s" % (gpu.subject, ", ".join(map(str, pids[:5])))
         return ""
 
+    def _in_use(self) -> str:
+        """Return which GPU is at work for nobody that NVML names, or an empty text."""
+        gpus: Sequence[Gpu] = self.gpus() if self.nvml_status() == "ok" else ()
+        end_s = time.monotonic() + load_lock.TRAIL_S
+        while True:
+            gpus = [gpu for gpu in gpus if _use_percent(gpu) > load_lock.IDLE_PERCENT]
+            if not gpus:
+                return ""
+            if time.monotonic() >= end_s:
+                return load_lock.NAMELESS % (gpus[0].subject, _use_percent(gpus[0]))
+            time.sleep(LOOK_S)
+
     def gpu_facts(self) -> List[Dict[str, Any]]:
         """Return what identifies each GPU; empty where NVML does not answer."""
         return self._nvml.facts()
+
+
+def _use_percent(gpu: Gpu) -> int:
+    try:
+        return gpu.utilization_percent()
+    except CouldNotMeasure:
+        return 0  # it does not tell: the processes that NVML names are all that is known

@@ -12,6 +12,13 @@ NAME = "\0hwcheck-load"
 """An abstract socket name, unix(7): no file, one for all users, freed by the kernel when its
 holder dies. It belongs to a network namespace: containers with their own do not see each other."""
 
+IDLE_PERCENT = 20
+"""A GPU that is in use for less may be that of a desktop."""
+TRAIL_S = 5.0
+"""So long a GPU may still say that it is in use by what this visit has just ended."""
+NAMELESS = "%s is %.0f %% in use by a process that NVML does not name"
+"""As in a container, which does not see the processes of others."""
+
 
 class BusyError(Exception):
     """The node is at work; the text says with what."""

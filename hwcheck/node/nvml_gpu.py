@@ -132,6 +132,10 @@ class NvmlGpu(MemoryReader, TopologyReader):
         """See ``check.Gpu``."""
         return self._threshold("SHUTDOWN")
 
+    def temperature_max_operating_c(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        return self._threshold("GPU_MAX")
+
     def memory_temperature_c(self) -> Optional[int]:
         """See ``check.Gpu``. 0 is what a board without the sensor may say."""
         field = self._nvml.constant("NVML_FI_DEV_MEMORY_TEMP")

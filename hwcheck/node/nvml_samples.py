@@ -79,6 +79,10 @@ class SampleReader(NvmlReader):
         ecc = "nvmlDeviceGetTotalEccErrors"
         traffic = "nvmlDeviceGetPcieThroughput"
         clock = "nvmlDeviceGetClockInfo"
+        margin: List[Call] = []
+        kind = constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
+        if not self._value("slowdown", "nvmlDeviceGetTemperatureThreshold", (kind,)):
+            margin = [("thermal_margin_c", "nvmlDeviceGetMarginTemperature", (), int)]
         return [
             [
                 ("power_w", "nvmlDeviceGetPowerUsage", (), _from_milli),
@@ -87,6 +91,7 @@ class SampleReader(NvmlReader):
                 ("clock_events", CLOCK_EVENTS, (), int),
             ],
             [
+                *margin,
                 ("memory_clock_mhz", clock, (constant("NVML_CLOCK_MEM"),), int),
                 ("utilization_percent", "nvmlDeviceGetUtilizationRates", (), _of_gpu),
                 (

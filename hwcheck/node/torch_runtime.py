@@ -5,7 +5,9 @@ So a process may import it once and fork others afterwards, each of which starts
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+import json
+import pickle
+from typing import Callable, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -18,13 +20,17 @@ def version() -> str:
     return str(torch.__version__).split("+")[0]
 
 
-def nccl_record() -> Optional[Callable[[], bytes]]:
+def nccl_record() -> Optional[Callable[[], Union[str, bytes]]]:
     """Return what gives torch's flight record of NCCL as JSON; None where this torch has none.
 
-    ``_dump_nccl_trace_json`` came with torch 2.5, in builds that have NCCL.
+    ``_dump_nccl_trace_json`` came with torch 2.5, in builds that have NCCL; before, there was
+    ``_dump_nccl_trace``, which pickles (at first a bare list of entries).
     """
     c10d = getattr(torch._C, "_distributed_c10d", None)
-    return getattr(c10d, "_dump_nccl_trace_json", None)
+    older = getattr(c10d, "_dump_nccl_trace", None)
+    # Our own process wrote what is unpickled here.
+    unpickled = older and (lambda: json.dumps(pickle.loads(older()), default=str))  # noqa: S301
+    return getattr(c10d, "_dump_nccl_trace_json", unpickled)
 
 
 def missing_cuda() -> str:

@@ -78,6 +78,10 @@ def _has_no_gpu(record: HostRecord, known: Known) -> bool:
 
 
 def _prove_collective(found: Counted, nvlinks: int | None) -> Proof:
+    default = found.legs.get("default")
+    if default is not None and default.ranks < 2:
+        detail = "one rank on the node: one GPU has no peer, so this proves nothing about P2P"
+        return Proof(line(found.collective, 60), "unproven", detail)
     # Where there are pairs of both kinds, "without P2P" leaves the NVLinks on.
     other = "nvlink_only" if "nvlink_only" in found.legs and nvlinks else "p2p_off"
     for name in ("default", other):
@@ -86,9 +90,6 @@ def _prove_collective(found: Counted, nvlinks: int | None) -> Proof:
             why = f"does not count: {problem}" if problem else "was not measured"
             return Proof(line(found.collective, 60), "unproven", f"the leg {name} {why}")
     default, off = found.legs["default"], found.legs[other]
-    if default.ranks < 2:
-        detail = "one rank on the node: one GPU has no peer, so this proves nothing about P2P"
-        return _proof(default, off, "unproven", detail)
     if any(SYSTEM_CONF_NOTE in leg.notes for leg in found.legs.values()):
         return _proof(default, off, "unproven", CONF_IN_THE_WAY)
     links = 0 if other == "nvlink_only" else nvlinks

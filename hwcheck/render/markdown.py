@@ -133,7 +133,7 @@ def _group(view: GroupView) -> Iterator[str]:
     if view.runs:
         yield ""
         rows = ((run.why, run.hosts, run.figure) for run in view.runs)
-        yield from _table(("run", "hosts", "all_reduce"), rows)
+        yield from _table(("run", "hosts", "busbw"), rows)
     if view.matrix:
         yield from _code(view.matrix)
     if view.matrix_note:

@@ -17,7 +17,7 @@ GPU = re.compile(r"gpu(\d{1,3})\Z")
 
 @dataclass(frozen=True)
 class Strip:
-    """One quantity: its column, unit and label, and the metric of a check that bounds it.
+    """One quantity: its column, unit and label, and the metric of a check that bounds it or "".
 
     Where several samples make one point, ``keep`` (max or min) says which of them is shown.
     """
@@ -32,6 +32,7 @@ class Strip:
 STRIPS = (
     Strip("power_w", "W", "power, W", "power_limit_w"),
     Strip("temperature_c", "C", "temperature, C", "temperature_slowdown_c"),
+    Strip("memory_temperature_c", "C", "memory, C", ""),
     Strip("sm_clock_mhz", "MHz", "SM clock, MHz", "application_sm_clock_mhz", "min"),
 )
 
@@ -102,6 +103,13 @@ def _points(series: Series, subject: str, strip: Strip) -> Points:
         for time_s, value in zip(series.time_s, column, strict=False)
         if value is not None and plausible(value, strip.unit) and abs(time_s) <= LONGEST_S
     ]
-    step = -(-len(told) // MOST_POINTS) or 1
+    if len(told) <= MOST_POINTS:
+        return told
+    # By time: of a long series the ends have more samples than the middle.
+    first_s = told[0][0]
+    width_s = (told[-1][0] - first_s) / MOST_POINTS or 1.0
+    parts: dict[int, Points] = {}
+    for at in told:
+        parts.setdefault(min(int((at[0] - first_s) / width_s), MOST_POINTS - 1), []).append(at)
     keep = max if strip.keep == "max" else min
-    return [keep(told[i : i + step], key=lambda at: at[1]) for i in range(0, len(told), step)]
+    return [keep(part, key=lambda at: at[1]) for part in parts.values()]

@@ -135,11 +135,16 @@ def seconds(flag: str, text: str) -> float:
     return length_s
 
 
+MOST_DIGITS = 9
+"""More than any count or number of seconds here has, and far from where Python refuses."""
+
+
 def whole(flag: str, text: str, least: int) -> int:
     """Return the whole number that a flag was given. Raises UsageError.
 
     Invoke's own conversion answers a word with a traceback.
     """
-    if not text.isdecimal() or int(text) < least:
-        raise UsageError(f"{flag} {text}: it takes a whole number from {least}")
+    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < least:
+        most = f", of at most {MOST_DIGITS} digits" if len(text) > MOST_DIGITS else ""
+        raise UsageError(f"{flag} {text[:40]}: it takes a whole number from {least}{most}")
     return int(text)

@@ -18,6 +18,16 @@ from hwcheck.tasks.namespace import namespace
 from hwcheck.tasks.output import emit, say, unprinted
 
 
+class _Config(Config):  # type: ignore[misc]
+    """Fabric's configuration without the ssh files.
+
+    ``connect.ssh_config`` reads these, where they are wanted, with what they include.
+    """
+
+    def load_ssh_config(self) -> None:
+        """Load nothing."""
+
+
 class Program(Fab):  # type: ignore[misc]
     """Fabric's program, with exit code 2 for a command line that cannot be parsed.
 
@@ -69,7 +79,7 @@ program = Program(
     version=__version__,
     namespace=namespace,
     executor_class=Executor,
-    config_class=Config,
+    config_class=_Config,
 )
 
 
@@ -81,8 +91,6 @@ def _refusing() -> Iterator[None]:
             yield
     except (ParseError, UsageError) as error:
         say(f"hwcheck: {error}")
-    except FileNotFoundError as error:  # -S nosuch
-        say(f"hwcheck: {error.filename}: {error.strerror}")
     except ValueError as error:  # -t soon
         say(f"hwcheck: a core flag wants a number: {error}")
     else:
@@ -97,8 +105,6 @@ def _printing() -> Iterator[None]:
         yield
     except Exit:
         emit("")
-        raise
-    except FileNotFoundError:
         raise
     except OSError as error:
         unprinted(error)

@@ -45,6 +45,12 @@ def refuse_core_flags(flags: Any, remainder: str) -> None:
             f"-f {file}: before the task that is Invoke's own configuration file, and hwcheck "
             f"has none; for an inventory: validate --hosts {file}"
         )
+    ssh_file = flags["ssh-config"].value
+    if ssh_file:
+        raise UsageError(
+            f"-S {ssh_file}: not used; name it as ssh_config_path in ~/.fabric.yaml, or write what "
+            "it says into ~/.ssh/config or ansible_ssh_common_args"
+        )
     if flags["dry"].value:
         raise UsageError("--dry: a visit cannot be tried without making it; leave it out")
     if remainder:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hwcheck.connect.connector import Connector
+from hwcheck.errors import UsageError
 from hwcheck.group.members import Members
+from hwcheck.group.orders import Asked
 from hwcheck.group.records import SCOPES
 from hwcheck.group.session import Session
+from hwcheck.group.settings import LEGS
 from hwcheck.payload import Payload
 from hwcheck.plan import Plan
 from hwcheck.results import RunFolder
 from hwcheck.tasks.output import say
-from hwcheck.tasks.selection import split
+from hwcheck.tasks.selection import ALL, split
 from hwcheck.text import count
+from hwcheck.wire import COLLECTIVES, Timing
 
 NODE = "node"
+SIZE_FLAGS = ("minbytes", "maxbytes", "stepfactor")
+MOST_ITERATIONS = 1000
+"""Of a run over hosts: every host tells the time of each."""
 
 
 def scopes(text: str | None) -> tuple[str, ...]:
@@ -26,8 +33,51 @@ def scopes(text: str | None) -> tuple[str, ...]:
     return tuple(split("--scope", text, (NODE, *SCOPES), "scope", "measure each node")) or (NODE,)
 
 
+def asked_of_hosts(
+    chosen: Sequence[str],
+    timed: Timing,
+    given: Mapping[str, str | None],
+) -> Asked:
+    """Return what the flags ask of runs over hosts; ``given`` are their texts by name.
+
+    Raises UsageError for what has no effect on them.
+    """
+    if not set(chosen) - {NODE}:
+        return Asked()
+    if given["engine"] == "nccl-tests":
+        raise UsageError("--engine nccl-tests: it times single nodes; leave --scope at node")
+    if NODE not in chosen:
+        for name in ("only", "skip"):
+            if given[name] is not None:
+                raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
+    legs = [leg for leg in timed.legs if leg in LEGS]
+    if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
+        raise UsageError(f"--legs {given['legs']}: a run over hosts takes one of {', '.join(LEGS)}")
+    if given["iters"] and timed.iterations > MOST_ITERATIONS:
+        raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
+    known = (*COLLECTIVES, ALL)
+    names = split("--collectives", given["collectives"], known, "collective", "time all_reduce")
+    return Asked(
+        collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
+        sizes=sizes(timed) if any(given[name] for name in SIZE_FLAGS) else (),
+        iterations=timed.iterations if given["iters"] else None,
+        warmups=timed.warmups if given["warmup_iters"] else None,
+        dtype=timed.dtype,
+        leg=legs[0] if legs else "",
+    )
+
+
+def sizes(timed: Timing) -> tuple[int, ...]:
+    """Return the sizes from the smallest to the largest, in bytes."""
+    found = [timed.min_bytes]
+    while found[-1] * timed.step_factor <= timed.max_bytes:
+        found.append(found[-1] * timed.step_factor)
+    return tuple(found)
+
+
 def run_group(
     chosen: Sequence[str],
+    asked: Asked,
     plan: Plan,
     payload: Payload,
     folder: RunFolder,
@@ -51,7 +101,7 @@ def run_group(
     say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
     members = Members(plan.hosts, plan.requests, payload, connector, folder.append_log)
     with members:
-        Session(members, over_hosts, folder.path, tell).run()
+        Session(members, over_hosts, folder.path, tell, asked=asked).run()
     if NODE not in chosen:
         for answer in members.answers().values():
             folder.write_host(answer)

@@ -10,13 +10,12 @@ from hwcheck.tasks.selection import split
 from hwcheck.text import binary_size
 from hwcheck.wire import DTYPES, LEGS, Timing
 
-LEAST_BYTES, MOST_BYTES = 1024, 64 << 30
-LEAST_ITERATIONS = 20
-"""Fewer have no spread worth the name, and are not judged."""
+LEAST_BYTES, MOST_BYTES = 8, 64 << 30
+"""nccl-tests' own examples begin at 8 bytes (README.md)."""
 MOST_REPETITIONS = 100_000
 MOST_FACTOR = 1024
 
-_SIZE = re.compile(r"([0-9]{1,12})([KMGkmg]?)B?")
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -45,22 +44,22 @@ def timing(
         min_bytes=least,
         max_bytes=most,
         step_factor=_number("--stepfactor", stepfactor, usual.step_factor, 2, MOST_FACTOR),
-        iterations=_number("--iters", iters, usual.iterations, LEAST_ITERATIONS, MOST_REPETITIONS),
+        iterations=_number("--iters", iters, usual.iterations, 1, MOST_REPETITIONS),
         warmups=_number("--warmup-iters", warmup_iters, usual.warmups, 0, MOST_REPETITIONS),
         dtype=datatype or usual.dtype,
     )
 
 
 def size(flag: str, text: str) -> int:
-    """Return the bytes of a size as nccl-tests takes it: ``1048576``, ``1M``, ``8G``.
+    """Return the bytes of a size as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``.
 
     Suffixes are binary. Raises UsageError.
     """
     found = _SIZE.fullmatch(text)
-    count = int(found.group(1)) * _SCALE[found.group(2).lower()] if found else 0
+    count = int(float(found.group(1)) * _SCALE[found.group(2).lower()]) if found else 0
     if not LEAST_BYTES <= count <= MOST_BYTES:
         border = f"{binary_size(LEAST_BYTES)} to {binary_size(MOST_BYTES)}"
-        raise UsageError(f"{flag} {text}: it takes bytes, or 64K, 8M, 1G, from {border}")
+        raise UsageError(f"{flag} {text}: it takes bytes, or 64K, 8M, 0.5G, from {border}")
     return count
 
 

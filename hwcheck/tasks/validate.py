@@ -22,7 +22,7 @@ from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import NODE, run_group, scopes
+from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
 from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
 from hwcheck.tasks.shared import read_cluster
 from hwcheck.tasks.timing_options import timing
@@ -40,9 +40,11 @@ DEFAULT_INVENTORY = "inventory/local.yml"
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
         "collectives": "comma-separated all_reduce, alltoall, all_gather, reduce_scatter, "
-        "broadcast, sendrecv, or all (default: the first two, in longer profiles all)",
+        "broadcast, sendrecv, or all (default: the first two, in longer profiles all; over several "
+        "hosts all_reduce)",
         "legs": "comma-separated NCCL environments default, p2p_off, net, nvlink_only, p2p_sys, "
-        "site (default: those that can differ on the node)",
+        "site (default: those that can differ on the node; over hosts one of site and default, "
+        "site where a host has NCCL settings)",
         "engine": "what times the collectives: torch (default), or nccl-tests, whose programs are "
         "in hwcheck_nccl_tests_dir",
         "minbytes": "smallest size of a collective, as nccl-tests -b (default 1M)",
@@ -123,6 +125,19 @@ def validate(
         warmup_iters=warmup_iters,
         datatype=datatype,
     )
+    given = {
+        "only": only,
+        "skip": skip,
+        "collectives": collectives,
+        "legs": legs,
+        "engine": engine,
+        "minbytes": minbytes,
+        "maxbytes": maxbytes,
+        "stepfactor": stepfactor,
+        "iters": iters,
+        "warmup_iters": warmup_iters,
+    }
+    asked = asked_of_hosts(chosen, timed, given)
     built = payload.build()
     plan = make_plan(
         read_cluster(hosts, limit),
@@ -148,7 +163,7 @@ def validate(
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
             measure_again(plan, built, folder, connector, forks=at_once, verbose=verbose)
-        run_group(chosen, plan, built, folder, connector.lasting(), verbose=verbose)
+        run_group(chosen, asked, plan, built, folder, connector.lasting(), verbose=verbose)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)

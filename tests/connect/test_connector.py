@@ -48,6 +48,15 @@ def test_hosts_behind_one_route_share_its_gateways(connector: Connector) -> None
     assert routes_made == [["a"], ["a", "b"]]
 
 
+def test_a_gateway_behind_another_is_reached_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("Host n1\n ProxyJump inner\nHost inner\n ProxyJump outer\n")
+    connector = Connector(Deadlines(), threading.Event(), ssh_config=path)
+    connector.prepare([Host("n1", "n1")])
+    routes_made = sorted([jump.host for jump in hops] for hops in connector._gateways)
+    assert routes_made == [["outer"], ["outer", "inner"]]
+
+
 def test_a_local_host_needs_no_key(connector: Connector) -> None:
     host = Host("here", "127.0.0.1", connection="local", private_key_file="/no/such/key")
     connector.prepare([host])

@@ -70,6 +70,28 @@ def test_a_key_of_the_configuration_is_used(tmp_path: Path) -> None:
     assert login.arguments["allow_agent"] is False
 
 
+def test_a_proxy_command_of_the_configuration_with_an_open_quote(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="n1: ssh configuration: ProxyCommand sh -c 'nc: No clo"):
+        resolver(tmp_path, "Host n1\n ProxyCommand sh -c 'nc\n").host(Host("n1", "n1"))
+
+
+def test_a_jump_host_behind_another_is_reached_over_it(tmp_path: Path) -> None:
+    text = "Host inner\n ProxyJump ann@middle\nHost middle\n ProxyJump outer,next\n"
+    way = resolver(tmp_path, text).way((Jump("inner"), Jump("last")))
+    assert [jump.host for jump in way] == ["outer", "next", "middle", "inner", "last"]
+    assert resolver(tmp_path, text).way((Jump("other"), Jump("inner"))) == (
+        Jump("other"),
+        Jump("inner"),
+    ), "the way that is named is the one that is gone"
+
+
+def test_a_jump_host_is_not_behind_itself(tmp_path: Path) -> None:
+    gate = resolver(tmp_path, "Host *\n ProxyJump bob@gate\n")
+    assert gate.way((Jump("gate"),)) == (Jump("gate"),)
+    circle = resolver(tmp_path, "Host a\n ProxyJump b\nHost b\n ProxyJump a\n")
+    assert circle.way((Jump("a"),)) == (Jump("b"), Jump("a"))
+
+
 def test_a_malformed_jump_of_the_configuration(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n1: ssh configuration: ProxyJump: not"):
         resolver(tmp_path, "Host n1\n ProxyJump a b\n").host(Host("n1", "n1"))

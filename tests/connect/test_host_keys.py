@@ -31,7 +31,7 @@ def judge(path: Path, name: str, key: paramiko.PKey, *, accept_new: bool = False
 
 @pytest.mark.parametrize(
     "names",
-    ["h1", "h0,h1", "h*", "h?,!h2", "*", "[h1]:22,h1", "H1,h1"],
+    ["h1", "h0,h1", "h*", "h?,!h2", "*", "[h1]:22,h1", "H1,h1", "H1", "h0,H1"],
 )
 def test_a_known_key_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey], names: str) -> None:
     path = tmp_path / "known_hosts"
@@ -122,6 +122,21 @@ def test_a_new_file_is_private(tmp_path: Path, keys: dict[str, paramiko.PKey]) -
     judge(path, "h1", keys["one"], accept_new=True)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_none_is_no_file(
+    tmp_path: Path, keys: dict[str, paramiko.PKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = KnownHosts(("none",))
+    HostKeyPolicy(known, "h1", accept_new=True).missing_host_key(
+        paramiko.SSHClient(), "h1", keys["one"]
+    )
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(VisitError, match="changed: this run has another"):
+        HostKeyPolicy(known, "h1", accept_new=True).missing_host_key(
+            paramiko.SSHClient(), "h1", keys["two"]
+        )
 
 
 def test_threads_append_whole_lines(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:

@@ -38,6 +38,15 @@ def test_a_named_key_is_loaded_once_and_is_the_only_one_tried(home: Path) -> Non
     assert first.text == f"key {key}"
 
 
+def test_more_named_keys_are_tried_after_the_first_where_they_can_be_used(home: Path) -> None:
+    make_key(home / "first")
+    make_key(home / "second")
+    names = [str(home / "first"), "~/second", "~/none"]
+    login = PrivateKeys().login(names, [], identities_only=False)
+    assert login.arguments["key_filename"] == [str(home / "second")]
+    assert login.text == f"key {home}/first or {home}/second"
+
+
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519", "pem"])
 def test_kinds_of_keys(home: Path, kind: str) -> None:
     options = ["-t", "rsa", "-m", "PEM"] if kind == "pem" else ["-t", kind]

@@ -87,6 +87,14 @@ BLOCKS = {
         "Match originalhost n1,n3 user root\n Include more\nMatch all\n Port 9\n",
         "Match all\n Port 7\n",
     ),
+    "what Fedora and its like bring": (
+        "Include more\nHost n1\n Port 7\n",
+        "Match final all\n Port 9\n",
+    ),
+    "a match in the user's own file": (
+        "Match FINAL all\n Port 9\nMatch originalhost n1 ALL\n Port 7\nMatch user all\n Port 8\n",
+        "",
+    ),
     "a match that does not hold": (
         "Match user nobody-here\n Include more\nHost *\n Port 9\n",
         "Host *\n Port 7\n",
@@ -122,6 +130,8 @@ def test_a_chain_of_16_is_followed_and_a_loop_is_refused(home: Path) -> None:
         ("\nInclude ${HOME}/more\n", "config:2: Include "),
         ('Include "more\n', "config:1: No closing quotation"),
         ("nonsense\n", "config: Unparsable line nonsense"),
+        ("Match tagged gpu\n Port 7\n", "config:1: Match tagged is not supported; name a file wi"),
+        ("\nMatch !localnetwork 10.0.0.0/8\n", "config:2: Match !localnetwork is not supported"),
         ("Match host\n", "config: Missing parameter to Match 'host' keyword"),
     ],
 )
@@ -131,6 +141,24 @@ def test_what_cannot_be_honored_is_one_line(home: Path, text: str, message: str)
         ssh_config.load()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "CanonicalDomains invalid\nCanonicalizeFallbackLocal no\n",
+            "n1 is in none of its CanonicalDomains, and CanonicalizeFallbackLocal is not yes",
+        ),
+        ("", "canonicaldomains is not set"),
+        ("CanonicalizeMaxDots some\n", "invalid literal for int"),
+    ],
+)
+def test_a_host_that_the_configuration_leads_nowhere(home: Path, text: str, message: str) -> None:
+    write(home, config=f"CanonicalizeHostname yes\n{text}")
+    config = ssh_config.load().base_ssh_config
+    with pytest.raises(UsageError, match=f"^ssh configuration: {message}"):
+        config.lookup("n1")
 
 
 def test_a_file_that_cannot_be_read(home: Path) -> None:

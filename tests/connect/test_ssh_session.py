@@ -81,6 +81,7 @@ def test_known_hosts_name_has_the_port_where_it_is_not_22(tmp_path: Path) -> Non
     assert session(tmp_path, 2222)._policy._name == "[127.0.0.1]:2222"
     assert session(tmp_path)._policy._name == "127.0.0.1"
     assert session(tmp_path, 2222, alias="n1")._policy._name == "n1"
+    assert session(tmp_path, alias="N1")._policy._name == "n1", "as ssh looks it up"
 
 
 def test_opening_reads_no_configuration_that_another_thread_may_rebuild(

@@ -355,3 +355,19 @@ def test_become(
     assert (record.state, record.reason) == (state, reason)
     assert record.phase == ("" if state == "reported" else "become")
     assert "s3cret" not in heard.log
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_a_password_that_is_echoed_stays_out_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: int
+) -> None:
+    (tmp_path / "bin").mkdir()
+    path = tmp_path / "bin" / "sudo"
+    path.write_text(f'#!/bin/sh\nread -r line\necho "sudo: what is $line?" >&{stream}\nexit 1\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
+    heard = Heard()
+    host = replace(HERE, become=True, become_password="s3cret\n")
+    record = visit(host=host, heard=heard)
+    assert record.reason == "sudo: what is [password]?"
+    assert heard.log.strip() == "sudo: what is [password]?"

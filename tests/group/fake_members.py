@@ -78,11 +78,11 @@ class FakeMembers:
         name, number = self._goes_at
         if name in hosts and len(self.asked) >= number:
             self.absent[name] = "no sign of life"
-            blamed = (Suspect((name,), "hang", (f"{name}: no sign of life",)),)
+            blamed = (Suspect((name,), "hang", (f"{name}: no sign of life",), True),)
             return group_run(why, hosts, Outcome("hang"), round=round_, blamed=blamed)
         outcome = self.fleet.measure(hosts)
         blamed = ()
         if outcome.kind == "hang" and self._stands_still in hosts:
             evidence = (f"rank 0 on {self._stands_still} is stopped",)
-            blamed = (Suspect((self._stands_still,), "hang", evidence),)
+            blamed = (Suspect((self._stands_still,), "hang", evidence, True),)
         return group_run(why, hosts, outcome, round=round_, blamed=blamed)

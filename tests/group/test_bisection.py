@@ -16,6 +16,20 @@ def most_runs(hosts: int) -> int:
     return 2 * math.ceil(math.log2(hosts)) + 6
 
 
+def most_runs_for_a_link(hosts: int) -> int:
+    return 4 * math.ceil(math.log2(hosts)) + 2
+
+
+@pytest.mark.parametrize("amount", [64, 128])
+def test_a_bad_link_among_many_hosts_takes_as_few_runs(amount: int) -> None:
+    hosts = names(amount)
+    taken = []
+    for seed, one in enumerate(hosts[:-1]):
+        fleet = Fleet({(one, random.Random(seed).choice(hosts[seed + 1 :])): "hang"}, seed)
+        taken.append(bisect(hosts, fleet.measure).runs)
+    assert most_runs(amount) < max(taken) <= most_runs_for_a_link(amount)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("amount", [*SIZES, 64, 100])
 def test_a_bad_host_is_named_wherever_it_stands(amount: int, kind: str) -> None:
@@ -41,7 +55,7 @@ def test_a_bad_link_is_named_and_neither_of_its_hosts(amount: int, kind: str) ->
                 ((one, other), kind)
             ]
             assert found.unresolved == ()
-            assert found.runs == len(fleet.runs) <= 2 * most_runs(amount)
+            assert found.runs == len(fleet.runs) <= most_runs_for_a_link(amount)
 
 
 @pytest.mark.parametrize("amount", range(5, 17))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.group.blame import PROCESS_STATES, of_failure, of_hang, of_wrong
+from hwcheck.group.blame import PROCESS_STATES, of_failure, of_hang, of_state, of_wrong
 from tests.group.planted import names
 
 
@@ -20,15 +20,22 @@ def hung(*ranks: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("letter", PROCESS_STATES)
 def test_a_rank_that_stands_still_is_named(letter: str) -> None:
     answers = {"a": hung(waiting(0), waiting(1)), "b": hung(waiting(2, 3, letter), waiting(3))}
-    (found,) = of_hang(answers)
-    assert (found.hosts, found.kind) == (("b",), "hang")
+    (found,) = of_state(answers)
+    assert (found.hosts, found.kind, found.direct) == (("b",), "hang", True)
     assert found.evidence == (f"rank 2 on b {PROCESS_STATES[letter]}",)
+    answers["b"]["state"] = "failed"
+    assert of_state(answers) == [], "it was on its way out"
+
+
+@pytest.mark.parametrize("letter", "RSZX")
+def test_a_rank_that_waits_or_is_gone_proves_nothing(letter: str) -> None:
+    assert of_state({"a": hung(waiting(0)), "b": hung(waiting(1, 3, letter))}) == []
 
 
 def test_a_rank_that_is_behind_the_others_is_named() -> None:
     answers = {"a": hung(waiting(0)), "b": hung(waiting(1)), "c": hung(waiting(2, 3))}
     (found,) = of_hang(answers)
-    assert found.hosts == ("c",)
+    assert (found.hosts, found.direct) == (("c",), False), "or the link to it"
     assert found.evidence == ("rank 2 on c began 3 steps, others 4",)
 
 
@@ -45,6 +52,12 @@ def test_nobody_is_named_when_all_wait_alike_or_most_are_behind() -> None:
         "rank 0: RuntimeError: Read error [10.77.0.2]:40324: Connection reset by peer",
         "rank 3: DistBackendError: NCCL error: remote process exited or there was a network error",
         "rank 3: RuntimeError: Timed out waiting 30000ms for recv operation",
+        "rank 3: DistBackendError: NCCL error in: x ncclRemoteError: A call failed possibly due to",
+        "rank 3: DistBackendError: ...Last error: socketPollConnect: connect to 10.0.0.7<38271>",
+        "rank 3: DistBackendError: ...socketProgress: Connection closed by remote peer n7<5012>",
+        "rank 3: DistBackendError: ...Last error: socketProgressOpt: Call to recv from n7<5012> "
+        "failed : Connection reset by peer",
+        "rank 3 was killed by SIGABRT",
     ],
 )
 def test_the_one_that_fails_by_itself_is_named_and_not_its_echo(echo: str) -> None:
@@ -53,8 +66,28 @@ def test_the_one_that_fails_by_itself_is_named_and_not_its_echo(echo: str) -> No
     }
     answers["b"] = {**answers["a"], "reason": "rank 1 was killed by SIGKILL"}
     (found,) = of_failure(answers)
-    assert (found.hosts, found.kind) == (("b",), "failed")
+    assert (found.hosts, found.kind, found.direct) == (("b",), "failed", False)
     assert of_failure({name: answers[name] for name in "acd"}) == []
+
+
+def test_neighbors_that_their_watchdog_aborted_are_echoes_of_one_that_says_why() -> None:
+    reasons = {
+        "a": "rank 0 was killed by SIGABRT",
+        "b": "rank 1: OutOfMemoryError: CUDA out of memory",
+        "c": "rank 2 was killed by SIGABRT",
+    }
+    answers = {name: {"state": "failed", "reason": text} for name, text in reasons.items()}
+    answers |= {name: hung(waiting(3)) for name in "defgh"}
+    assert [one.hosts for one in of_failure(answers)] == [("b",)]
+    answers["b"] = hung(waiting(1))
+    answers["c"] = hung(waiting(2))
+    assert [one.hosts for one in of_failure(answers)] == [("a",)], "nobody else says why"
+
+
+def test_a_gpu_that_cannot_reach_its_peer_is_no_echo() -> None:
+    answers = {n: {"state": "failed", "reason": "Connection reset by peer"} for n in "abc"}
+    answers["d"] = {"state": "failed", "reason": "rank 3: peer access is not supported"}
+    assert [one.hosts for one in of_failure(answers)] == [("d",)]
 
 
 def test_when_most_fail_by_themselves_it_is_no_host() -> None:

@@ -23,7 +23,16 @@ from tests.group.test_orders import answer
 from tests.lab import stand_in
 
 MIB = 1024 * 1024
-READY = {"port": 4000, "interface": "lo", "address": "127.0.0.1", "gpus": 0}
+READY = {
+    "port": 4000,
+    "interface": "lo",
+    "address": "127.0.0.1",
+    "gpus": 0,
+    "model": "",
+    "rdma_ports": 0,
+    "rdma_active": 0,
+    "settings": [],
+}
 MAIN = """
 import json
 import os

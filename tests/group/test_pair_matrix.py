@@ -6,7 +6,8 @@ from itertools import combinations
 import pytest
 
 from hwcheck.group.outcome import KINDS
-from hwcheck.group.pair_matrix import reference_of, standouts
+from hwcheck.group.pair_matrix import standouts
+from hwcheck.group.reference import Reference
 from tests.group.planted import HEALTHY_GBPS, Fleet, names
 
 
@@ -59,5 +60,5 @@ def test_two_hosts_have_nobody_to_be_compared_with() -> None:
 def test_the_reference_is_what_healthy_pairs_reach() -> None:
     hosts = names(8)
     pairs = Fleet({(name,): "slow" for name in hosts[:3]}).pairs(hosts)
-    assert reference_of(pairs) == pytest.approx(HEALTHY_GBPS, rel=0.1)
-    assert reference_of(Fleet({(name,): "hang" for name in hosts}).pairs(hosts)) == 0.0
+    assert Reference(pairs).best_gbps == pytest.approx(HEALTHY_GBPS, rel=0.1)
+    assert Reference(Fleet({(name,): "hang" for name in hosts}).pairs(hosts)).best_gbps == 0.0

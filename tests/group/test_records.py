@@ -9,11 +9,12 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.group.outcome import Outcome, Suspect
-from hwcheck.group.records import GroupRecord, read_group, schema_problem, write_group
+from hwcheck.group.records import GroupRecord, Transport, read_group, schema_problem, write_group
 from tests.group.fake_members import group_run
 from tests.group.test_orders import answer
 
-RUN = group_run("pairs", ("a", "b"), Outcome("ok", 2.0, 2.5), library="gloo")
+WAY = Transport(("a", "b"), {"NET/IB": 4, "gdrdma": True, "version": "2.27.5"})
+RUN = group_run("pairs", ("a", "b"), Outcome("ok", 2.0, 2.5), library="gloo", transport=(WAY,))
 RECORD = GroupRecord(
     scopes=("pairs", "all"),
     hosts=("a", "b", "c"),
@@ -26,6 +27,9 @@ RECORD = GroupRecord(
     absent={"c": "busy"},
     unresolved=("u",),
     notes=("n",),
+    warnings={"a": "w"},
+    leg="site",
+    settings={"a": "NCCL_IB_HCA=x (/etc/nccl.conf)"},
     finished=True,
 )
 
@@ -69,6 +73,7 @@ def test_outcomes() -> None:
         ({"exchanges": [{"kind": "exchange", "rank": 0, "wrong_from": {"x": 1}}]}, "exchanges"),
         ({"log_tail": "x" * 20001}, "log_tail"),
         ({"more": 1}, "more"),
+        ({"transport": {"NET/IB": [1]}}, "transport"),
         ({"id": -1}, "id"),
     ],
 )
@@ -79,9 +84,26 @@ def test_what_a_node_answers_is_checked(change: dict[str, Any], where: str) -> N
 
 @pytest.mark.parametrize(
     "change",
-    [{"port": 0}, {"port": "22"}, {"address": "::1; rm"}, {"interface": "a b"}, {"gpus": -1}],
+    [
+        {"port": 0},
+        {"port": "22"},
+        {"address": "::1; rm"},
+        {"interface": "a b"},
+        {"gpus": -1},
+        {"settings": [["NCCL_IB_HCA", "mlx5_0"]]},
+        {"rdma_active": None},
+    ],
 )
 def test_what_a_member_says_that_it_is_is_checked(change: dict[str, Any]) -> None:
-    ready = {"port": 40000, "interface": "eth0.5", "address": "10.0.0.1", "gpus": 8}
+    ready = {
+        "port": 40000,
+        "interface": "eth0.5",
+        "address": "10.0.0.1",
+        "gpus": 8,
+        "model": "H100",
+        "rdma_ports": 8,
+        "rdma_active": 7,
+        "settings": [["NCCL_IB_HCA", "mlx5_0", "/etc/nccl.conf"]],
+    }
     assert schema_problem(ready, "ready") == ""
     assert schema_problem({**ready, **change}, "ready") != ""

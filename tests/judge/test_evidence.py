@@ -8,8 +8,9 @@ import pytest
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of, miscounted
 from hwcheck.limits import AtMost, Equal, FromInventory
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
+from hwcheck.node.collective.spec import LEGS
 from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
 
 METRICS = (
     Metric("count", "", "", (Equal(FromInventory("gpus"), "s"),)),
@@ -170,3 +171,39 @@ def test_the_device_of_each_gpu_is_known() -> None:
     gpus = [{"index": 0, "name": "A", "pci_device_id": "0x233510DE"}, {"index": 1, "name": "A"}]
     record = HostRecord("n", "reported", report=Report({"gpus": gpus}, ()))
     assert known_of({}, record).devices == {"gpu0": "0x233510DE", "gpu1": ""}
+
+
+def leg(name: str, ranks: int) -> Leg:
+    timed = SizeTiming(1 << 30, 20, 9.5, 9.9, 0.02, 1 << 30, 1.0, 0)
+    busbw = replace(timed, algbw_gbps=(1 << 30) / 9.5 / 1e3, busbw_gbps=0.0)
+    env = dict(next(plan.env for plan in LEGS if plan.name == name))
+    return Leg("demo", name, "nccl", ranks, "done", "", False, "NCCL 2.28.9", env, (busbw,))
+
+
+@pytest.mark.parametrize(
+    ("known", "lacking"),
+    [
+        (Known({}, {"gpu0": H200}), []),
+        (Known({"gpus": 2}, {"gpu0": H200}), ["leg default", "leg p2p_off", "leg net"]),
+        (TWO, ["leg default", "leg p2p_off", "leg net"]),
+    ],
+)
+def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
+    known: Known, lacking: list[str]
+) -> None:
+    check = replace(CHECK, legs=("default", "p2p_off", "net"))
+    absent = "there are no two GPUs to tell it by"
+    given = (
+        replace(leg("default", 1), collective="all_reduce"),
+        Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", absent),
+    )
+    check = replace(check, id="all_reduce")
+    result = CheckResult("all_reduce", "done", legs=given)
+    assert [about for about, _ in gaps(check, result, known)] == lacking
+
+
+def test_a_leg_that_is_asked_for_of_one_gpu_is_missed() -> None:
+    check = replace(CHECK, id="all_reduce", legs=("p2p_off",))
+    given = Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", "there are no two GPUs")
+    result = CheckResult("all_reduce", "done", legs=(given,))
+    assert [about for about, _ in gaps(check, result, Known({}, {"gpu0": H200}))] == ["leg p2p_off"]

@@ -43,6 +43,7 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
     with Lab(NAMES, rates=rates) as lab:
         file = lab.inventory(ansible_python_interpreter=sys.executable, hwcheck_interface="eth0")
         command = [HWCHECK, "validate", "--hosts", file, "--json", "--scope", "pairs"]
+        command += ["--datatype", "bfloat16", "--warmup-iters", "0"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         nothing_left(*lab.nodes.values())
         split = run_group(python_with_torch(lab.hosts()), tmp_path / "split", ("all",))
@@ -59,6 +60,7 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
     record = read_group(run)
     assert record is not None
     assert sum(each.why == "pairs" for each in record.runs) == 6
+    assert {each.dtype for each in record.runs} == {"bfloat16"}, "what is asked reaches the hosts"
     report = (run / "report.html").read_bytes()
     assert b"Between hosts" in report
     again = subprocess.run([HWCHECK, "report", run], cwd=tmp_path, capture_output=True, check=False)
@@ -77,8 +79,8 @@ def test_a_host_that_damages_data_is_named(tmp_path: Path) -> None:
         nothing_left(*lab.nodes.values())
     (wrong,) = record.suspects
     assert (wrong.hosts, wrong.kind) == ((WRONG,), "wrong")
-    assert all("wrong elements from n2 to n" in line for line in wrong.evidence)
-    assert len(wrong.evidence) == 3
+    assert any("wrong elements from n2 to n" in line for line in wrong.evidence)
+    assert sum(line.endswith(": wrong") for line in wrong.evidence) >= 2, "with known-good partners"
 
 
 def freeze_next_rank(node: Node) -> None:

@@ -86,6 +86,14 @@ def test_a_gpu_at_work_gets_hot(stand: Stand, seconds: float) -> None:
     assert (found["use_percent"], found["state"], found["reasons"]) == (99, 0, set())
 
 
+def test_the_thermal_margin_shrinks_at_work(stand: Stand) -> None:
+    margin, heat = "nvmlDeviceGetMarginTemperature(gpu)", "nvmlDeviceGetTemperature(gpu, 0)"
+    for load in (True, False):
+        read(stand, {**GPU, "thermal_margin_c": 50, "load": load})
+        found = stand.answers([margin, heat])
+        assert found[margin] + found[heat] == 50 + IDLE_C
+
+
 def test_work_without_end(stand: Stand) -> None:
     found = read(stand, {**GPU, "load": True})
     assert found["temperature_c"] == round(AMBIENT_C + RESISTANCE * 600)

@@ -161,6 +161,11 @@ class FakeGpu:
     def temperature_shutdown_c(self) -> int | None:
         return self._maybe("temperature_shutdown_c", int)
 
+    def temperature_max_operating_c(self) -> int | None:
+        if "temperature_max_operating_c" not in self._says:
+            return None
+        return self._maybe("temperature_max_operating_c", int)
+
     def memory_temperature_c(self) -> int | None:
         return self._maybe("memory_temperature_c", int)
 

@@ -25,6 +25,28 @@ def test_memory_is_in_bytes(root: Root) -> None:
 
 
 @pytest.mark.parametrize(
+    ("above", "inside", "bytes_left"),
+    [
+        ("max", "max", 512 * 1024),
+        ("999999999", "max", 512 * 1024),
+        ("max", "9000", 9000 - 4000 + 1500),
+        ("7000", "9000", 7000 - 4000 + 1500),
+        ("max", "1000", 0),
+    ],
+)
+def test_a_control_group_may_leave_less_memory(
+    root: Root, above: str, inside: str, bytes_left: int
+) -> None:
+    root.write("proc/meminfo", "MemAvailable:     512 kB\n")
+    root.write("proc/self/cgroup", "1:cpu:/other\n0::/pod/box\n")
+    for folder, limit in (("pod", above), ("pod/box", inside)):
+        root.write(f"sys/fs/cgroup/{folder}/memory.max", limit + "\n")
+        root.write(f"sys/fs/cgroup/{folder}/memory.current", "4000\n")
+        root.write(f"sys/fs/cgroup/{folder}/memory.stat", "anon 1\ninactive_file 1500\n")
+    assert root.host.memory_available_bytes() == bytes_left
+
+
+@pytest.mark.parametrize(
     ("cpuinfo", "vendor", "product", "hypervisor"),
     [
         (REAL, "NVIDIA", "DGXH100", ""),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hwcheck.node import load_lock
+from hwcheck.node import live, load_lock
 from hwcheck.node.check import CouldNotMeasure, Node, Remedy, check
 from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode, Recorded
@@ -62,8 +62,9 @@ def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
     monkeypatch.setattr(launch, "Burn", Burn)
     monkeypatch.setattr(run, "times", lambda request, gpus: Times(0.0, 0.0, 0.0))
 
-    def node(uuid: str, pids: Sequence[int] = (), **request: Any) -> LiveNode:
+    def node(uuid: str, pids: Sequence[int] = (), use: Any = 0, **request: Any) -> LiveNode:
         gpu = {"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}
+        gpu["utilization_percent"] = use
         return live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": list(pids)}]}, **request)
 
     return node
@@ -141,6 +142,26 @@ def held_legs(*_: object) -> Iterator[Leg]:
     with pytest.raises(load_lock.BusyError), load_lock.held():
         raise AssertionError("the legs do not hold the lock")
     yield Leg("all_reduce", "default", "nccl", 2, "done")
+
+
+def test_a_gpu_in_use_by_nobody_that_is_named_is_not_loaded(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collective, "run_legs", held_legs)
+    monkeypatch.setattr(load_lock, "TRAIL_S", 0.0)
+    asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(legs)
+    result = run_check(asked, loading("GPU-aaaa", use=97))
+    assert result.state == "busy"
+    assert result.reason == "gpu0 is 97 % in use by a process that NVML does not name"
+    assert run_check(asked, loading("GPU-aaaa", use=97, force=True)).state == "done"
+    assert run_check(asked, loading("GPU-aaaa", use=20)).state == "done"
+
+
+def test_what_has_just_ended_may_fade(loading: Loading, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collective, "run_legs", held_legs)
+    monkeypatch.setattr(live, "LOOK_S", 0.0)
+    asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(legs)
+    assert run_check(asked, loading("GPU-aaaa", use={"then": [99, 99, 3]})).state == "done"
 
 
 def test_a_refused_load_is_refused_to_every_check(loading: Loading) -> None:

@@ -127,6 +127,18 @@ def test_what_a_gpu_does_not_have_is_not_asked_again(missing: CouldNotMeasure) -
     assert library.asked.count("nvmlDeviceGetNumFans") == 1
 
 
+def test_the_thermal_margin_is_read_of_boards_that_give_no_threshold() -> None:
+    library = Library(
+        nvmlDeviceGetTemperatureThreshold=NotSupported("no"), nvmlDeviceGetMarginTemperature=21
+    )
+    gpu = reader(library)
+    assert "thermal_margin_c" not in gpu.sample(EACH)
+    assert gpu.sample(OFTEN)["thermal_margin_c"] == 21
+    assert library.asked.count("nvmlDeviceGetTemperatureThreshold") == 1
+    told = reader(Library(nvmlDeviceGetTemperatureThreshold=90))
+    assert "thermal_margin_c" not in told.sample(OFTEN)
+
+
 def test_what_fails_once_is_asked_again() -> None:
     library = Library(nvmlDeviceGetTemperature=CouldNotMeasure("Unknown Error"))
     library.says["nvmlDeviceGetFieldValues"] = CouldNotMeasure("Unknown Error")

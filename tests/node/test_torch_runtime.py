@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,23 @@ def test_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch_runtime.missing_cuda() == f"torch {torch.__version__} has no CUDA"
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     assert torch_runtime.missing_cuda() == ""
+
+
+@pytest.mark.parametrize("said", [{"entries": [{"seq_id": 1}]}, [{"seq_id": 1, "sizes": (2,)}]])
+def test_the_record_of_a_torch_that_pickles_it(
+    monkeypatch: pytest.MonkeyPatch, said: object
+) -> None:
+    class Old:
+        @staticmethod
+        def _dump_nccl_trace() -> bytes:
+            return pickle.dumps(said)
+
+    monkeypatch.setattr(torch._C, "_distributed_c10d", Old, raising=False)
+    record = torch_runtime.nccl_record()
+    assert record is not None
+    assert json.loads(record()) == json.loads(json.dumps(said))
+    monkeypatch.setattr(torch._C, "_distributed_c10d", None)
+    assert torch_runtime.nccl_record() is None
 
 
 def test_the_version_is_without_what_was_built_in() -> None:

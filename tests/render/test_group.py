@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.group.outcome import Outcome, Suspect
-from hwcheck.group.records import GroupRecord, Size
+from hwcheck.group.records import GroupRecord, Size, Transport
 from hwcheck.group.verdict import with_group
 from hwcheck.render.group import MATRIX_HOSTS, group_summary, group_view, in_a_line
 from hwcheck.render.html import html
@@ -47,6 +47,21 @@ def test_the_matrix_has_every_pair_twice() -> None:
     assert (view.exercise, view.remarks) == ("", ())
 
 
+def test_each_collective_has_a_matrix_of_its_own() -> None:
+    both = record()
+    other = [replace(run, collective="alltoall", dtype="bfloat16") for run in both.runs]
+    view = group_view(replace(both, runs=(*both.runs, *other)))
+    assert [text.splitlines()[0] for text in view.matrix.split("\n\n")] == [
+        "all_reduce:",
+        "alltoall:",
+    ]
+    assert view.matrix_note.startswith("busbw in GB/s of all_reduce, alltoall between")
+    assert {run.why for run in view.runs} >= {
+        "all hosts, all_reduce",
+        "all hosts, alltoall bfloat16",
+    }
+
+
 def test_too_many_hosts_have_no_matrix_and_no_pairs_none() -> None:
     view = group_view(record(MATRIX_HOSTS + 1))
     assert view.matrix == ""
@@ -58,12 +73,16 @@ def test_too_many_hosts_have_no_matrix_and_no_pairs_none() -> None:
 def test_runs_over_more_than_a_pair() -> None:
     whole, rail = group_view(record()).runs
     assert (whole.why, whole.hosts, whole.figure, whole.bad) == (
-        "all hosts",
+        "all hosts, all_reduce",
         "n[01-04]",
         "4 GB/s at 1 MiB",
         False,
     )
-    assert (rail.why, rail.figure, rail.bad) == ("rail 0", "wrong (n02: x)", True)
+    assert (rail.why, rail.figure, rail.bad) == (
+        "rail 0, all_reduce",
+        "wrong (n02: x)",
+        True,
+    )
 
 
 def test_what_was_left_out_or_open_is_said() -> None:
@@ -109,12 +128,23 @@ def test_every_report_shows_it(shown: Judged) -> None:
 def test_text_from_a_node_does_nothing(shown: Judged, hostile: str) -> None:
     run, judgement, advice = shown
     size = Size(1, 1, 1.0, 0.0, 1.0, 1.0, 1.0, 0)
+    way = Transport(("n01",), {hostile: 1, "version": hostile, "network": hostile})
     group = replace(
         record(),
         suspects=(Suspect(("n02",), "failed", (hostile,)),),
         absent={"n04": hostile},
         unresolved=(hostile,),
-        runs=(replace(group_run("all", ["n01"], Outcome("hang")), reason=hostile, sizes=(size,)),),
+        warnings={"n03": hostile},
+        leg="site",
+        settings={"n03": hostile},
+        runs=(
+            replace(
+                group_run("all", ["n01"], Outcome("hang")),
+                reason=hostile,
+                sizes=(size,),
+                transport=(way,),
+            ),
+        ),
     )
     plain = html(run, judgement, advice)
     page = html(run, judgement, advice, {}, group)

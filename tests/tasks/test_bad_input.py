@@ -79,9 +79,9 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
             "--legs p2poff: no such leg; did you mean p2p",
         ),
         (["--hosts", "good.yml", "--collectives", "x"], "--collectives x: no such collective; "),
-        (["--hosts", "good.yml", "-b", "8"], "--minbytes 8: it takes bytes, or 64K, 8M, 1G, from"),
+        (["--hosts", "good.yml", "-b", "4"], "--minbytes 4: it takes bytes, or 64K, 8M, 0.5G, fro"),
         (["--hosts", "good.yml", "-b", "8M", "-e", "4M"], "--minbytes 8M: it is more than --max"),
-        (["--hosts", "good.yml", "-n", "5"], "--iters 5: it takes a whole number from 20"),
+        (["--hosts", "good.yml", "-n", "0"], "--iters 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "-w", "-1"], "--warmup-iters -1: it takes a whole number from 0"),
         (["--hosts", "good.yml", "-d", "half"], "--datatype half: it is one of float, bfloat16"),
         (["--hosts", "good.yml", "--stepfactor", "1"], "--stepfactor 1: it takes a whole number"),
@@ -117,7 +117,7 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
         (["validate", "--only", "driver", "--hosts"], "hwcheck: Flag --hosts needed value"),
         (["--help", "nosuch"], "hwcheck: No idea what 'nosuch' is!"),
         (["-t", "soon", "validate"], "hwcheck: a core flag wants a number: "),
-        (["-S", "nosuch", "validate"], "hwcheck: nosuch: No such file or directory"),
+        (["-S", "nosuch", "validate"], "hwcheck: -S nosuch: not used; name it as ssh_config_path"),
         (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
         (["-f", "nosuch.yml", "validate"], "-f nosuch.yml: before the task that is Invoke's own"),
         (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
@@ -161,6 +161,24 @@ def test_a_configuration_file_that_cannot_be_read(
     monkeypatch.setenv("HOME", str(Path.cwd()))
     Path(".fabric.yaml").mkdir()
     assert refuse(capfd, "checks").endswith(".fabric.yaml: Is a directory")
+
+
+def test_a_broken_ssh_configuration(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "config").write_text("Host *\n IdentityFile\n")
+    monkeypatch.setenv("HOME", str(home))
+    said = refuse(capfd, "validate", "--hosts", "good.yml", "--only", "driver")
+    assert said.startswith("hwcheck: ssh configuration: ")
+    assert said.endswith(".ssh/config: Unparsable line IdentityFile")
+    done = fab(Path.cwd(), "validate", "--hosts", "good.yml", "--only", "driver")
+    assert (done.returncode, done.stderr.strip()) == (2, said)
+    program.run(["hwcheck", "checks"], exit=False)
+    assert capfd.readouterr().out, "what needs no SSH does not read it"
 
 
 def test_fab_says_the_same(tmp_path: Path) -> None:

@@ -32,6 +32,13 @@ def test_a_whole_number_has_a_least() -> None:
         whole("--forks", "0", 1)
 
 
+@pytest.mark.parametrize("text", ["1" + "0" * 400, "9" * 5000])
+def test_a_number_beyond_all_sense_is_refused_and_not_shown_whole(text: str) -> None:
+    with pytest.raises(UsageError, match="a whole number from 0, of at most 9 digits") as caught:
+        whole("--timeout", text, 0)
+    assert len(str(caught.value)) < 120
+
+
 def test_short_flags_are_those_of_nccl_tests_and_ansible() -> None:
     short = {flag.names[1]: flag.name for flag in validate.get_arguments() if len(flag.names) > 1}
     nccl_tests = {"b": "minbytes", "e": "maxbytes", "f": "stepfactor", "n": "iters"}

@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.group.orders import Asked
 from hwcheck.group.records import GroupRecord, read_group, write_group
-from hwcheck.tasks.scope import scopes
+from hwcheck.tasks.scope import asked_of_hosts, scopes
+from hwcheck.wire import COLLECTIVES, Timing
 from tests.tasks.test_validate import hwcheck, the_run
 
 
@@ -39,6 +42,77 @@ def test_a_scope_that_is_none(text: str, problem: str) -> None:
     with pytest.raises(UsageError) as refusal:
         scopes(text)
     assert str(refusal.value) == problem
+
+
+NOTHING: dict[str, str | None] = {
+    **dict.fromkeys(("only", "skip", "collectives", "legs")),
+    **dict.fromkeys(("minbytes", "maxbytes", "stepfactor", "iters", "warmup_iters"), ""),
+    "engine": "torch",
+}
+
+
+def asked(chosen: tuple[str, ...] = ("all",), timed: Timing | None = None, **given: str) -> Asked:
+    return asked_of_hosts(chosen, timed or Timing(), {**NOTHING, **given})
+
+
+def test_what_is_not_said_is_left_to_the_backend() -> None:
+    assert asked() == Asked()
+    assert asked(("node",), engine="nccl-tests", only="kernel") == Asked(), "no run over hosts"
+
+
+def test_the_flags_of_nccl_tests_reach_the_runs_over_hosts() -> None:
+    timed = Timing(("site",), 1 << 20, 1 << 23, 4, 50, 3, "bfloat16")
+    found = asked(
+        ("node", "all"),
+        timed,
+        legs="site",
+        collectives="alltoall,all_reduce",
+        minbytes="1M",
+        iters="50",
+        warmup_iters="3",
+    )
+    assert found == Asked(("all_reduce", "alltoall"), (1 << 20, 1 << 22), 50, 3, "bfloat16", "site")
+    assert asked(collectives="all").collectives == COLLECTIVES
+    assert asked(("node", "all"), Timing(("default", "net")), legs="default,net").leg == "default"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "timed", "given", "problem"),
+    [
+        (
+            ("node", "all"),
+            {},
+            {"engine": "nccl-tests"},
+            "--engine nccl-tests: it times single nodes",
+        ),
+        (("all",), {}, {"only": "kernel"}, "--only: it is about single nodes"),
+        (("all",), {}, {"skip": "kernel"}, "--skip: it is about single nodes"),
+        (("all",), {"legs": ("net",)}, {"legs": "net"}, "--legs net: a run over hosts takes one"),
+        (
+            ("node", "all"),
+            {"legs": ("default", "site")},
+            {"legs": "site,default"},
+            "--legs site,default: a run over hosts takes one",
+        ),
+        (("all",), {"iterations": 1001}, {"iters": "1001"}, "--iters 1001: at most 1000"),
+        (("all",), {}, {"collectives": "al_reduce"}, "--collectives al_reduce: no such"),
+    ],
+)
+def test_what_has_no_effect_is_refused(
+    chosen: tuple[str, ...], timed: dict[str, Any], given: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        asked(chosen, Timing(**timed), **given)
+    assert str(refusal.value).startswith(problem)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_command_refuses_it_too(alone: Path) -> None:
+    inventory = ("validate", "--hosts", str(alone), "--scope", "all")
+    done = hwcheck(alone.parent, *inventory, "--engine", "nccl-tests")
+    assert done.returncode == 2
+    assert done.stderr.startswith("hwcheck: --engine nccl-tests: it times single nodes")
+    assert not (alone.parent / "runs").exists()
 
 
 @pytest.fixture

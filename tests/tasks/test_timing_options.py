@@ -42,15 +42,18 @@ def test_one_border_moves_the_other_where_it_must(
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("1024", 1024), ("64k", 65536), ("8M", 8 * MIB), ("8MB", 8 * MIB)]
+    ("text", "count"),
+    [("8", 8), ("64k", 65536), ("8MB", 8 * MIB), ("0.5G", 512 * MIB), ("1.5M", 3 * MIB // 2)],
 )
 def test_sizes_as_nccl_tests_takes_them(text: str, count: int) -> None:
     assert size("-b", text) == count
 
 
-@pytest.mark.parametrize("text", ["8", "", "1.5M", "-1M", "1T", "65G", "M", "9" * 30, "\u0661M"])
+@pytest.mark.parametrize(
+    "text", ["7", "", "1.M", "0.001K", "-1M", "1T", "65G", "M", "9" * 30, "\u0661M"]
+)
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match="it takes bytes, or 64K, 8M, 1G, from 1 KiB to 64 GiB"):
+    with pytest.raises(UsageError, match=r"it takes bytes, or 64K, 8M, 0\.5G, from 8 B to 64 GiB"):
         size("-b", text)
 
 
@@ -65,3 +68,9 @@ def test_what_is_no_size(text: str) -> None:
 def test_refusals(flags: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         said(**flags)
+
+
+def test_one_iteration_is_taken_and_none_is_not() -> None:
+    assert said(iters="1").iterations == 1
+    with pytest.raises(UsageError, match="whole number from 1"):
+        said(iters="0")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, Mapping
 
 from hwcheck.limits import AtMost, Equal, like_most
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
-from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
 from hwcheck.wire import Sample
 
@@ -66,28 +65,18 @@ def compute_errors(node: Node) -> Iterator[Sample]:
     from the GPU's first is wrong. GPUs that are alike must also agree on that first one; the GPU
     that most disagree with is named, and where no result has a majority all are.
     """
-    kind = kinds(node)
+    kind = kinds(node, of_boards=False)
     groups: Dict[str, List[str]] = {}
+    group_of: Dict[str, List[str]] = {}
     for work in load_of(node).work:
-        groups.setdefault(_group(kind.get(work.subject, ""), work), []).append(work.digest)
-    yield from per_loaded_gpu(
-        node, lambda loaded: _of_gpu(loaded, _Peers(groups, kind[loaded.subject]))
-    )
+        name = "%s %s %d" % (kind.get(work.subject, ""), work.dtype, work.size)
+        group_of[work.subject] = groups.setdefault(name, [])
+        if work.digest:
+            groups[name].append(work.digest)
+    yield from per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, group_of))
 
 
-class _Peers(NamedTuple):
-    groups: Dict[str, List[str]]
-    kind: str
-
-    def digests(self, work: GpuWork) -> List[str]:
-        return [digest for digest in self.groups[_group(self.kind, work)] if digest]
-
-
-def _group(kind: str, work: GpuWork) -> str:
-    return "%s %s %d" % (kind, work.dtype, work.size)
-
-
-def _of_gpu(loaded: Loaded, peers: _Peers) -> Iterator[Sample]:
+def _of_gpu(loaded: Loaded, group_of: Mapping[str, List[str]]) -> Iterator[Sample]:
     work, subject = loaded.work(), loaded.subject
     if not work.products or not work.digest:
         raise CouldNotMeasure("%s: no product: %s" % (subject, work.reason or "none was done"))
@@ -96,7 +85,7 @@ def _of_gpu(loaded: Loaded, peers: _Peers) -> Iterator[Sample]:
     product = "%s cube of %d, %s" % (work.dtype, work.size, loaded.run.library)
     yield Sample("product", product, "", subject)
     yield Sample("digest", work.digest, "", subject)
-    digests = peers.digests(work)
+    digests = group_of[subject]
     if len(digests) > 1:
         same = digests.count(work.digest)
         yield Sample("agrees_with_most", 2 * same > len(digests), "", subject)

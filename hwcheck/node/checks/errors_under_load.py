@@ -90,7 +90,7 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
         if not loaded.has(counter):
             continue
         told = loaded.points(counter, float("-inf"), float("inf"))
-        counts = loaded.in_collectives(counter) + [count for _, count in told]
+        counts = [count for _, count in loaded.in_collectives(counter) + told]
         if not told or told[0][0] > 0 or told[-1][0] <= 0:
             problems.append("%s: %s: not told before and after" % (loaded.subject, counter))
         elif counts[-1] < counts[0]:

@@ -58,15 +58,17 @@ def pcie_link(node: Node) -> Iterator[Sample]:
 
     A link that trained at x8 instead of x16 halves the bandwidth to the host, the network card
     and, without NVLink, the other GPUs, and nothing reports an error. An x16 board in an x8 slot
-    is as it was built, so the slot counts as well. The generation is recorded and not judged: it
-    drops at idle to save power and says something only under load.
+    is as it was built, so the slot counts as well. A virtual machine may not show the slot, and a
+    GPU behind NVLink-C2C needs no wide link: few lanes say nothing there. The generation is
+    recorded and not judged: it drops at idle to save power and says something only under load.
     """
     yield from per_gpu(node, lambda gpu: _link(gpu, node.host))
 
 
 def _link(gpu: Gpu, host: Host) -> Iterator[Sample]:
-    yield Sample("pcie_link_width", gpu.pcie_link_width(), "lanes", gpu.subject)
-    yield Sample("pcie_link_width_max", widest(gpu, host), "lanes", gpu.subject)
+    width = gpu.pcie_link_width()
+    yield Sample("pcie_link_width", width, "lanes", gpu.subject)
+    yield Sample("pcie_link_width_max", widest(gpu, host, width), "lanes", gpu.subject)
     generation = gpu.pcie_link_generation()
     reached = newest(gpu, host)
     yield Sample("pcie_link_generation", generation, "", gpu.subject)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Iterator
+from typing import Iterator, List
 
 from hwcheck.limits import AtLeast, FromSample
-from hwcheck.node.check import WITHOUT_MIG, Host, Metric, Node, Remedy, check
-from hwcheck.node.load.summary import Loaded, per_loaded_gpu
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Host, Metric, Node, Remedy, check
+from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
 from hwcheck.node.pcie_ends import newest, widest
 from hwcheck.wire import Sample
 
@@ -39,7 +39,7 @@ CAN = (
         Metric(
             "pcie_width",
             "lanes",
-            "fewest PCIe lanes in use under load and in collectives",
+            "fewest PCIe lanes under load and in collectives, while the GPU is in use",
             (AtLeast(CAN % ("Width", "width"), fail=1.0, of=FromSample("pcie_width_max")),),
             required=True,
         ),
@@ -61,7 +61,8 @@ def pcie_link_under_load(node: Node) -> Iterator[Sample]:
 
     At idle the link saves power, so its speed says nothing then, and a link that trained down to
     an older generation halves the bandwidth without any error. Heat and vibration of the load also
-    bring out contacts that hold at idle.
+    bring out contacts that hold at idle. Lanes count while the GPU is in use and where two readings
+    in a row agree: a link that wakes may show few for a moment.
     """
     yield from per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, node.host))
 
@@ -70,7 +71,28 @@ def _of_gpu(loaded: Loaded, host: Host) -> Iterator[Sample]:
     subject = loaded.subject
     generation = int(median(loaded.under_load("pcie_generation")))
     yield Sample("pcie_generation", generation, "", subject)
-    yield Sample("pcie_generation_max", newest(loaded.gpu, host), "", subject)
-    widths = loaded.under_load("pcie_width") + loaded.in_collectives("pcie_width")
-    yield Sample("pcie_width", int(min(widths)), "lanes", subject)
-    yield Sample("pcie_width_max", widest(loaded.gpu, host), "lanes", subject)
+    reached = newest(loaded.gpu, host, generation)
+    yield Sample("pcie_generation_max", reached, "", subject)
+    width = _lowest(loaded)
+    yield Sample("pcie_width", width, "lanes", subject)
+    yield Sample("pcie_width_max", widest(loaded.gpu, host, width), "lanes", subject)
+
+
+def _lowest(loaded: Loaded) -> int:
+    """Return the fewest lanes that two readings in a row tell of the GPU in use."""
+    loaded.under_load("pcie_width")  # raises where there are too few
+    (lanes, use), end_s = ("pcie_width", "utilization_percent"), loaded.run.load_end_s
+    found = [
+        *_used(loaded.in_collectives(lanes), loaded.in_collectives(use)),
+        *_used(loaded.points(lanes, 0.0, end_s), loaded.points(use, 0.0, end_s)),
+    ]
+    if not found:
+        raise CouldNotMeasure("%s: pcie_width: the GPU was never in use" % loaded.subject)
+    return int(min(found))
+
+
+def _used(lanes: Points, use: Points) -> List[float]:
+    """Return the wider of each two in a row; where the use is not told, all count."""
+    used = dict(use)
+    inside = [width for at_s, width in lanes if used.get(at_s, 1)]
+    return list(map(max, inside, inside[1:])) or inside

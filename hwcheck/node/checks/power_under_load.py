@@ -19,6 +19,7 @@ from hwcheck.node.load.summary import (
 from hwcheck.wire import Sample
 
 LOW_SHARE = 0.75
+TENSOR = ("bf16", "fp16")
 
 BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBrakeSlowdown"
 
@@ -35,7 +36,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
         Metric(
             "power_percent",
             "%",
-            "the median as a share of the enforced limit",
+            "the median as a share of the enforced limit, of bf16 and fp16; others draw less",
             (
                 AtLeast(
                     "derived: DCGM's targeted_power demands 75 % (target_power_min_ratio) of a "
@@ -46,7 +47,6 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
                     confidence="derived",
                 ),
             ),
-            required=True,
         ),
         peers_metric(
             "power_percent_of_peers",
@@ -104,10 +104,11 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     limit_w = loaded.gpu.power_limit_w()
     if loaded.has("clock_events"):
         low = power_w < LOW_SHARE * limit_w
-        held = share_percent(loaded.steady("clock_events"), _braked) if low else 0.0
+        held = share_percent(loaded.bits(loaded.steady_s), _braked) if low else 0.0
         yield Sample("power_delivery_percent", held, "%", subject)
     yield Sample("power_limit_w", limit_w, "W", subject)
-    yield Sample("power_percent", round(100.0 * power_w / limit_w, 1), "%", subject)
+    if loaded.work().dtype in TENSOR:
+        yield Sample("power_percent", round(100.0 * power_w / limit_w, 1), "%", subject)
 
 
 def _drawn(loaded: Loaded, quantity: str) -> List[float]:

@@ -30,6 +30,24 @@ from hwcheck.wire import Sample
             ),
         ),
         Metric(
+            "temperature_max_operating_c",
+            "C",
+            "temperature from which on the driver lowers the clocks",
+        ),
+        Metric(
+            "max_operating_margin_c",
+            "C",
+            "from the highest temperature to that",
+            (
+                AtLeast(
+                    "derived from the board's own threshold (NVML API Reference Guide, "
+                    "NVML_TEMPERATURE_THRESHOLD_GPU_MAX): 2 C below it a warm day is enough",
+                    warn=2,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
             "temperature_without_threshold_c",
             "C",
             "the same temperature of a board that gives no threshold",
@@ -101,21 +119,25 @@ def temperature_under_load(node: Node) -> Iterator[Sample]:
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
-    hottest, subject = max(loaded.under_load("temperature_c")), loaded.subject
+    hottest, subject = loaded.extreme("temperature_c", max), loaded.subject
     yield Sample("temperature_c", hottest, "C", subject)
     try:
-        slowdown = loaded.gpu.temperature_slowdown_c()
+        margin = loaded.slowdown_margin_c()
     except CouldNotMeasure:
         yield Sample("temperature_without_threshold_c", hottest, "C", subject)
     else:
-        yield Sample("temperature_slowdown_c", slowdown, "C", subject)
-        yield Sample("slowdown_margin_c", slowdown - hottest, "C", subject)
+        yield Sample("temperature_slowdown_c", hottest + margin, "C", subject)
+        yield Sample("slowdown_margin_c", margin, "C", subject)
+    highest = loaded.gpu.temperature_max_operating_c()
+    if highest is not None:
+        yield Sample("temperature_max_operating_c", highest, "C", subject)
+        yield Sample("max_operating_margin_c", highest - hottest, "C", subject)
     if loaded.has("memory_temperature_c"):
         yield from _memory(loaded)
 
 
 def _memory(loaded: Loaded) -> Iterator[Sample]:
-    hottest = max(loaded.under_load("memory_temperature_c"))
+    hottest = loaded.extreme("memory_temperature_c", max)
     yield Sample("memory_temperature_c", hottest, "C", loaded.subject)
     highest = loaded.gpu.memory_temperature_max_c()
     if highest is not None:

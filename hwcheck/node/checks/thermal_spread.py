@@ -6,9 +6,15 @@ from statistics import median
 from typing import Iterator
 
 from hwcheck.limits import AtMost, FromSlot
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.load.summary import Loaded, OfKind, among_peers
 from hwcheck.wire import Sample
+
+CLOSE_C = 10
+BUILT_IN = (
+    "derived: the air that passes one GPU arrives warmer at the next, so some spread is built in; "
+    "10 C above the middle is a quarter of the whole rise from 35 to 75 C"
+)
 
 
 @check(
@@ -31,12 +37,16 @@ from hwcheck.wire import Sample
         Metric(
             "temperature_over_peers_c",
             "C",
-            "that over the median of the node's other GPUs of its kind",
+            "that over the median of the node's GPUs of its kind",
+            (AtMost(BUILT_IN, warn=10, confidence="derived"),),
+        ),
+        Metric(
+            "hot_over_peers_c",
+            "C",
+            "the same, of a GPU that came within 10 C of its slowdown threshold",
             (
                 AtMost(
-                    "derived: the air that passes one GPU arrives warmer at the next, so some "
-                    "spread is built in; 10 C above the middle is a quarter of the whole rise from "
-                    "35 to 75 C, 20 C half of it",
+                    BUILT_IN + ", and 20 C half of it, where hardly anything is left",
                     warn=10,
                     fail=20,
                     confidence="derived",
@@ -61,18 +71,27 @@ def thermal_spread(node: Node) -> Iterator[Sample]:
     """Compare the temperature of each GPU at work with the others of its node.
 
     The others have the same air, the same work and the same clocks, so a GPU far above them has
-    something of its own, even where it is far from any threshold. A slot that is hot on every host
-    is found as well, since it is held against the other slots. A host that is warm as a whole is
-    found by the same slots of the other hosts.
+    something of its own, even where it is far from any threshold; near it, it is a failure. A slot
+    that is hot on every host is found as well, since it is held against the other slots. A host
+    that is warm as a whole is found by the same slots of the other hosts.
     """
-    yield from among_peers(node, _of_gpu, "temperature_c", _compare)
+    close = set()
+
+    def of_gpu(loaded: Loaded) -> Iterator[Sample]:
+        heat = median(loaded.steady("temperature_c"))
+        yield Sample("temperature_c", round(heat, 1), "C", loaded.subject)
+        if _is_close(loaded):
+            close.add(loaded.subject)
+
+    def compare(own: OfKind, middle: float) -> Sample:
+        metric = "hot_over_peers_c" if own.subject in close else "temperature_over_peers_c"
+        return Sample(metric, round(own.value - middle, 1), "C", own.subject)
+
+    yield from among_peers(node, of_gpu, "temperature_c", compare, with_itself=True)
 
 
-def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
-    heat = median(loaded.steady("temperature_c"))
-    yield Sample("temperature_c", round(heat, 1), "C", loaded.subject)
-
-
-def _compare(own: OfKind, of_peers: float) -> Sample:
-    over = round(own.value - of_peers, 1)
-    return Sample("temperature_over_peers_c", over, "C", own.subject)
+def _is_close(loaded: Loaded) -> bool:
+    try:
+        return loaded.slowdown_margin_c() < CLOSE_C
+    except CouldNotMeasure:
+        return False  # the board gives no threshold, and temperature_under_load judges it

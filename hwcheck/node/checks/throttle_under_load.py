@@ -104,11 +104,10 @@ def throttle_under_load(node: Node) -> Iterator[Sample]:
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
-    events = loaded.under_load("clock_events")
-    together = loaded.in_collectives("clock_events")
+    events, together = loaded.bits(), loaded.bits_in_collectives()
     for metric, bit in BITS.items():
         share = share_percent(events, _holds(bit))
-        if bit in IN_COLLECTIVES and len(together) >= LEAST_SAMPLES:
+        if bit in IN_COLLECTIVES and sum(together.values()) >= LEAST_SAMPLES:
             share = max(share, share_percent(together, _holds(bit)))
         yield Sample(metric, share, "%", loaded.subject)
 

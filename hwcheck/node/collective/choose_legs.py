@@ -21,7 +21,9 @@ NO_LINK = "no pair of GPUs has NVLinks"
 
 def choose(node: Node, gpus: int, wanted: Sequence[str]) -> Tuple[LegPlan, ...]:
     """Return the legs of a node with so many GPUs: those ``wanted``, or all that can differ."""
-    plans = list(LEGS)
+    # Without GPUs the legs are an exercise of themselves; one GPU has no way to choose.
+    alone = ONE if gpus == 1 else ""
+    plans = [replace(plan, absent=alone if plan.env else "") for plan in LEGS]
     absent = _absent_by_links(node, gpus)
     plans += [replace(plan, absent=absent[plan.name]) for plan in SOME_LEGS]
     plans.append(_site(node.host.nccl_settings()) if gpus else LegPlan(SITE, {}, ONE))

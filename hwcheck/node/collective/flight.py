@@ -51,10 +51,13 @@ def _lines(dump: Dump) -> List[str]:
 def summary(record: Union[str, bytes]) -> List[str]:
     """Return the last entries of a record (torch's JSON, version 2) as lines, the newest last.
 
-    Each says the sequence number, the operation, its state (``scheduled``, ``started``,
-    ``completed``) and the shapes. Raises ValueError for what is no JSON object.
+    Each says the sequence number, the operation, its state and the shapes. Raises ValueError for
+    what is no JSON object. Torch knows what was started only where it times every collective
+    (TORCH_NCCL_ENABLE_TIMING), which would be in the figures: nothing is said of it.
     """
     data = json.loads(record)
+    if isinstance(data, list):  # before torch 2.3
+        data = {"entries": data}
     if not isinstance(data, dict):
         raise ValueError("a flight record is an object")
     lines = [_status(name, each) for name, each in _object(data.get("pg_status")).items()]
@@ -69,13 +72,14 @@ def _object(value: Any) -> Dict[str, Any]:
 
 
 def _status(name: str, status: Any) -> str:
-    steps = ("enqueued", "started", "completed")
+    steps = ("enqueued", "completed")
     told = ["%s %s" % (step, _object(status).get("last_%s_collective" % step)) for step in steps]
     return "process group %s: last %s" % (name, ", ".join(told))
 
 
 def _entry(entry: Dict[str, Any]) -> str:
     number = entry.get("p2p_seq_id" if entry.get("is_p2p") else "collective_seq_id")
+    number = entry.get("seq_id") if number is None else number
     shapes = [
         "%s %s %s" % (side, entry.get(side + "_sizes"), entry.get(side + "_dtypes"))
         for side in ("input", "output")
@@ -85,7 +89,7 @@ def _entry(entry: Dict[str, Any]) -> str:
 
 
 def records(group: RankGroup, log: Log, most_characters: int) -> str:
-    """Return what the living ranks have recorded, so many characters of it at most.
+    """Return what the living ranks have recorded, so many characters of each at most.
 
     All are asked at once and waited for one second: one that is stuck with Python's lock held, or
     whose driver does not answer, says nothing, which is noted.
@@ -96,11 +100,12 @@ def records(group: RankGroup, log: Log, most_characters: int) -> str:
         os.kill(rank.pid, ASK_SIGNAL)
     wait_until(lambda: all(END % rank.rank in log.read(start) for rank in asked), PATIENCE_S)
     said = log.read(start)
-    return "".join(_record(said, rank.rank) for rank in asked)[:most_characters]
+    return "".join(_record(said, rank.rank, most_characters) for rank in asked)
 
 
-def _record(said: str, rank: int) -> str:
+def _record(said: str, rank: int, most_characters: int) -> str:
     begin, end = BEGIN % rank, END % rank
     if end not in said:
         return begin + "no answer within %g s\n" % PATIENCE_S
-    return begin + said.partition(begin)[2].partition(end)[0]
+    text = said.partition(begin)[2].partition(end)[0]
+    return begin + text[-max(1, most_characters - len(begin)) :]

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, Tuple, Union
 from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.hangs import Driver, nobody
-from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.log import VISIT_BYTES, Log
 from hwcheck.node.collective.spec import LegPlan, Spec, plan
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.wire import Leg, Request
@@ -92,7 +92,7 @@ def drive(
                 raise CouldNotMeasure(torch_process.death(process.returncode, python, log.tail()))
         finally:
             torch_process.end(process)
-            sys.stderr.write(log.read())
+            sys.stderr.write(log.read(most=VISIT_BYTES))
 
 
 def _legs(
@@ -109,7 +109,8 @@ def _legs(
         if kind == "refused":
             raise CouldNotMeasure(message["reason"])
         # Until the next word there is at most one turn, and that has its own wall clock.
-        clock.allow(spec.budget_s + spec.grace_s + END_LIMIT_S)
+        turn_s = spec.budget_s + spec.grace_s + spec.silence_s(spec.max_bytes)
+        clock.allow(turn_s + END_LIMIT_S)
         if kind == "progress":
             progress(message["text"])
         elif kind == "driver":

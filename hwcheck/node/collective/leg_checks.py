@@ -12,7 +12,7 @@ from hwcheck.wire import Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 NEEDED = [leg.name for leg in LEGS]
-"""The legs that every whole answer has."""
+"""The legs that every whole answer has; of one GPU there is the first only."""
 
 METRICS: Tuple[Metric, ...] = (
     Metric(

@@ -24,7 +24,10 @@ EXIT_S = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of a turn; ``state`` is done, failed or hang, ``log`` what the leg has printed."""
+    """What came of a turn; ``state`` is done, failed, hang, or late: it went on beyond its time.
+
+    ``log`` is what the leg has printed, ``own`` what it printed in this turn.
+    """
 
     state: str
     reason: str
@@ -36,6 +39,7 @@ class Taken:
     left_over: List[str]
     log: str
     duration_s: float
+    own: str = ""
 
 
 class LegRun:
@@ -65,12 +69,18 @@ class LegRun:
         if self._open is None:
             self._start()
         watch = Watch(self._group, busbw_factor, on_size, stays=True)
+        printed = self._log.size()
         self._tell(turn.to_json())
-        state, reason = watch.until(start + turn.bounds.limit_s)
-        if state == "hang":
-            reason = "killed after %.0f s, %s" % (turn.bounds.limit_s, reason)
+        sizes = turn.sizes or (self._spec.min_bytes,)
+        state, reason = watch.until(
+            start + turn.bounds.limit_s,
+            lambda: self._spec.silence_s(max(*sizes, watch.at() * self._spec.step_factor)),
+        )
+        if state in ("hang", "late"):
+            words = "killed after" if state == "hang" else "data still moved after"
+            reason = "%s %.0f s, %s" % (words, turn.bounds.limit_s, reason)
         self._library = watch.library or self._library
-        log = self._log.whole()
+        log, own = self._log.whole(), self._log.whole(printed)
         tail, left_over = self.end(state) if state != "done" else ("", [])
         return Taken(
             state,
@@ -78,11 +88,12 @@ class LegRun:
             watch.timed,
             self._library,
             watch.stop,
-            watch.largest,
+            watch.largest or watch.at(),
             tail,
             left_over,
             log,
             time.monotonic() - start,
+            own,
         )
 
     def _start(self) -> None:

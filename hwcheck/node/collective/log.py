@@ -9,6 +9,7 @@ TAIL_LINES = 80  # stacks of two ranks
 TAIL_CHARACTERS = 20000
 READ_BYTES = 256 * 1024
 PROOF_BYTES = 8 * 1024 * 1024
+VISIT_BYTES = 2 * 1024 * 1024  # of a launcher's log, which holds those of all legs
 
 
 class Log:
@@ -28,15 +29,24 @@ class Log:
         """Return the length in bytes."""
         return os.fstat(self.fd).st_size
 
-    def read(self, start: int = 0, end: int = -1) -> str:
-        """Return the text between two byte offsets; of a long one, the last 256 KiB."""
-        end = self.size() if end < 0 else end
-        start = max(start, end - READ_BYTES)
-        return os.pread(self.fd, end - start, start).decode("utf-8", "replace")
+    def read(self, start: int = 0, end: int = -1, most: int = READ_BYTES) -> str:
+        """Return the text between two byte offsets; of a long one ``most`` of begin and end each.
 
-    def whole(self) -> str:
-        """Return the text from its begin, of a long one the first 8 MiB."""
-        return os.pread(self.fd, PROOF_BYTES, 0).decode("utf-8", "replace")
+        Connections are named first, and what broke is named last.
+        """
+        end = self.size() if end < 0 else end
+        cut = end - start - 2 * most
+        if cut <= 0:
+            return self._at(start, end - start)
+        first, last = self._at(start, most), self._at(end - most, most)
+        return "%s\n-- %d bytes left out\n%s" % (first, cut, last)
+
+    def whole(self, start: int = 0) -> str:
+        """Return the text from a byte offset on, of a long one the first 8 MiB."""
+        return self._at(start, PROOF_BYTES)
+
+    def _at(self, start: int, count: int) -> str:
+        return os.pread(self.fd, count, start).decode("utf-8", "replace")
 
     def tail(self, end: int = -1) -> str:
         """Return the last 80 lines before byte ``end``, 20,000 characters at most."""

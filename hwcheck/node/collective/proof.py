@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping
 
-from hwcheck.node.collective.nccl_info import NcclInfo
+from hwcheck.node.collective.nccl_info import CUT, NcclInfo
 from hwcheck.node.collective.spec import COMMON_ENV, NO_CONF, SITE, LegPlan
 from hwcheck.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
-FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM"]}
+FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM", "NVLS"]}
 WANTED: Mapping[str, List[str]] = {
     "net": ["NET", "COLLNET"],
     "p2p_sys": ["P2P"],
@@ -17,6 +17,9 @@ WANTED: Mapping[str, List[str]] = {
 }
 # Older versions tell what NCCL_P2P_DISABLE=1 comes to (NVIDIA/nccl, src/graph/paths.cc).
 ALSO_SAID_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
+# NCCL looks only at the GPUs' paths to the switch (src/transport/nvls.cc, ncclNvlsInit;
+# src/graph/search.cc, ncclTopoSearchTryNvls); without P2P and SHM it sees one GPU, and no NVLS.
+NVLS_NOTE = "NCCL_P2P_DISABLE left NVLS on: this figure is of NVLink, not of shared memory"
 MOST_KINDS = 20
 TEXT = 200
 
@@ -38,21 +41,35 @@ def facts(info: NcclInfo) -> Dict[str, Value]:
     return found
 
 
+def by_nvls(info: NcclInfo) -> bool:
+    """Whether a collective went through the NVSwitch: such a way has no connection to name."""
+    return any(" NVLS" in name for name in info.algorithms)
+
+
+def notes(plan: LegPlan, info: NcclInfo) -> List[str]:
+    """Return what a reader must know of a leg that did what it was told."""
+    return [NVLS_NOTE] if plan.name == "p2p_off" and by_nvls(info) else []
+
+
 def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
     """Return why the leg did not use what it is to measure, or an empty text.
 
     Of two ranks or more. ``read_env`` is False where NCCL has no reason to look its variables up:
     ranks that are hosts of their own have no P2P to disable.
     """
-    for name, value in plan.env.items() if read_env and plan.name != SITE else ():
+    for name, value in plan.env.items() if read_env else ():
         taken = info.env_set.get(name)
         other, meaning = ALSO_SAID_AS.get(name, ("", ""))
-        if taken != value and not (taken is None and info.env_set.get(other) == meaning):
+        said_so = info.env_set.get(other) == meaning if taken is None else _same(value, taken)
+        # Of a node's own settings NCCL names those that it comes to look up.
+        if not (said_so or (taken is None and plan.name == SITE)):
             said = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
             return "%s=%s was set and NCCL %s" % (name, value, said)
-    if not info.transports:
-        return "NCCL names no connection between the ranks"
     seen = {kind.partition("/")[0] for kind in info.transports}
+    if by_nvls(info):
+        seen.add("NVLS")
+    if not seen:
+        return "NCCL names no connection between the ranks"
     for kind in FORBIDDEN.get(plan.name, []):
         if kind in seen:
             return "NCCL used %s" % kind
@@ -60,3 +77,11 @@ def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
     if wanted and not seen & set(wanted):
         return "NCCL used %s, not %s" % (" and ".join(sorted(seen)), wanted[0])
     return ""
+
+
+def _same(value: str, taken: str) -> bool:
+    """Whether NCCL took a value as it was set: it prints numbers in decimal and levels by name."""
+    try:
+        return int(value, 0) == int(taken)
+    except ValueError:  # a reader takes no more of a value than this
+        return value.isdigit() or (value[:CUT].split() or [""])[0] == taken.rstrip(".")

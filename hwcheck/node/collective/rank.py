@@ -13,13 +13,14 @@ from hwcheck.node.collective import operation, runtime
 from hwcheck.node.collective.operation import BOTH, Operation
 from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.spec import Spec, size_text
-from hwcheck.node.collective.work import Work, footprint
+from hwcheck.node.collective.work import Work, chunk_bytes, footprint
 
 NOISE = 1.25  # the next size is as much larger as the factor says; a quarter for noise
 MEMORY_SHARE = 0.5  # of what is free: buffers of the library come on top of ours
 LARGEST_MEASURED = "the largest size is measured"
 ROUNDS_OF_A_TURN = 128
 STORE_PATIENCE_S = 60.0
+SPEAKS_S = 1.0  # no more often does a rank say that it has run again
 
 Send = Callable[[Dict[str, Any]], None]
 
@@ -86,6 +87,7 @@ class Ranked:
         self._rank = rank
         self._send = send
         self._pattern = Pattern(spec.dtype, spec.ranks, device.name)
+        self._spoke = time.monotonic()
 
     def take(self, turn: Turn, store: Any) -> Tuple[str, int]:
         """Return why the turn ended and the last size, having sent what each size gave."""
@@ -95,20 +97,26 @@ class Ranked:
             self.measure(chosen, size, rounds)
         if turn.sizes:
             return "", turn.sizes[-1]
-        spec, size = self._spec, self._spec.min_bytes
+        spec, size, larger, step_s = self._spec, 0, self._spec.min_bytes, 0.0
         room = MEMORY_SHARE / footprint(chosen, spec.ranks)
         memory_bytes = int(self._device.free_bytes * room)
         while True:
-            step_s = self.measure(chosen, size, rounds)
             mine = (size, step_s, memory_bytes)
-            stop = agree(store, spec.ranks, self._rank, turn.bounds, mine, spec.step_factor)
+            stop = agree(store, spec.ranks, self._rank, turn.bounds, mine, larger)
             if stop:
                 return stop, size
-            size *= spec.step_factor
+            size, larger = larger, larger * spec.step_factor
+            step_s = self.measure(chosen, size, rounds)
 
     def measure(self, chosen: Operation, size_bytes: int, rounds: Iterator[int]) -> float:
-        """Time one size out of place, in place, or both; return how long such a step takes (s)."""
+        """Time one size out of place, in place, or both; return how long such a step takes (s).
+
+        A size that leaves nothing for each rank, in whole chunks, is passed over.
+        """
         took_s = 0.0
+        chunks = self._spec.ranks if chosen.by_rank else 1
+        if chunk_bytes(size_bytes, chunks) < self._pattern.element_bytes:
+            return took_s
         for in_place in (False, True) if chosen.placement == BOTH else (False,):
             took_s += self._half(chosen, size_bytes, rounds, in_place)
         return took_s
@@ -120,7 +128,8 @@ class Ranked:
         work = Work(chosen, size_bytes, self._rank, self._pattern, self._device.name, in_place)
         wrong = work.verified(next(rounds))
         start = time.monotonic()
-        times_us = self._device.time_us(work.run, spec.warmups, spec.iterations)
+        self._speak()
+        times_us = self._device.time_us(work.run, spec.warmups, spec.iterations, self._speak)
         middle = time.monotonic()
         wrong += work.verified(next(rounds))
         # The first run of a size may set up connections: the second one stands for both.
@@ -138,11 +147,18 @@ class Ranked:
         )
         return took_s
 
+    def _speak(self) -> None:
+        """Say that a run has ended: whoever is slow does not hang."""
+        now = time.monotonic()
+        if now - self._spoke >= SPEAKS_S:
+            self._spoke = now
+            self._send({"kind": "alive"})
+
 
 def agree(
-    store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, float, int], factor: int = 2
+    store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, float, int], larger: int
 ) -> str:
-    """Return why all ranks stop after this size, or an empty text.
+    """Return why all ranks stop before the size ``larger``, or an empty text.
 
     Rank 0 decides from every rank's (size, seconds, memory). The words go through the store, not
     through the collective under test, which may be corrupt.
@@ -155,7 +171,7 @@ def agree(
         slowest_s = max(float(seconds) for seconds, _ in told)
         least_bytes = min(int(free) for _, free in told)
         left_s = bounds.deadline - time.monotonic()
-        why = reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes, factor)
+        why = reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes, larger)
         store.set(verdict, why or "-")
     text: str = store.get(verdict).decode()
     return "" if text == "-" else text
@@ -167,15 +183,19 @@ def reason_to_stop(
     step_s: float,
     left_s: float,
     memory_bytes: int,
-    factor: int = 2,
+    larger: int,
 ) -> str:
-    """Return why the size after ``size_bytes`` is not measured, or an empty text."""
-    larger = size_bytes * factor
+    """Return why the size ``larger``, after ``size_bytes``, is not measured, or an empty text.
+
+    ``size_bytes`` is 0 where nothing was measured yet: that much is tried in any time.
+    """
     if larger > bounds.max_bytes:
         return bounds.max_bytes_reason or LARGEST_MEASURED
+    if larger > memory_bytes and not size_bytes:
+        return "the smallest size, %s, does not fit in free memory" % size_text(larger)
     if larger > memory_bytes:
         return "stopped at %s: the next size does not fit in free memory" % size_text(size_bytes)
-    if step_s * factor * NOISE > left_s:
+    if size_bytes and step_s * larger / size_bytes * NOISE > left_s:
         return "stopped at %s: the next size does not fit the time budget" % size_text(size_bytes)
     return ""
 

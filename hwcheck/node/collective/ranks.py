@@ -15,7 +15,9 @@ from hwcheck.node import parent_death
 
 DUMP_SIGNAL = signal.SIGUSR2
 ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody who does not listen
-REASON_CHARACTERS = 300
+BEGIN_CHARACTERS = 100
+CAUSE_CHARACTERS = 197
+CAUSE = "Last error:"  # what NCCL says last and most exactly (torch, NCCLUtils.hpp)
 
 Send = Callable[[Dict[str, Any]], None]
 
@@ -129,6 +131,16 @@ def wait_until(condition: Callable[[], bool], patience_s: float) -> bool:
     return True
 
 
+def shortened(text: str) -> str:
+    """Return the begin of an error, and its cause as NCCL names it or else its end."""
+    if len(text) <= BEGIN_CHARACTERS + CAUSE_CHARACTERS:
+        return text
+    cause = max(text.find(CAUSE), BEGIN_CHARACTERS)
+    if cause == BEGIN_CHARACTERS:
+        cause = len(text) - CAUSE_CHARACTERS
+    return text[:BEGIN_CHARACTERS] + "..." + text[cause : cause + CAUSE_CHARACTERS]
+
+
 def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, write_fd: int) -> int:
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (log_fd, 1), (log_fd, 2)):
@@ -149,6 +161,6 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
     except Exception as error:
         os.write(2, traceback.format_exc().encode("utf-8", "replace"))
         text = "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
-        send({"kind": "error", "reason": text[:REASON_CHARACTERS], "at": time.monotonic()})
+        send({"kind": "error", "reason": shortened(text), "at": time.monotonic()})
         return 1
     return 0

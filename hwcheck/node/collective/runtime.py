@@ -19,6 +19,10 @@ EVENT_RESOLUTION_US = 0.5  # CUDA Runtime API, cudaEventElapsedTime
 LINE_BUFFERED = 1  # _IOLBF of glibc's stdio.h
 
 
+def _mute() -> None:
+    """Say nothing after a run."""
+
+
 class Cpu:
     """gloo on the CPU: exercises the path, says nothing about GPUs."""
 
@@ -34,14 +38,25 @@ class Cpu:
         """Return the library's name and version."""
         return "gloo (torch %s)" % torch_runtime.version()
 
-    def time_us(self, run: Callable[[], None], warmups: int, iterations: int) -> List[float]:
-        """Return the time of every iteration in microseconds; ``run`` returns when it is done."""
+    def time_us(
+        self,
+        run: Callable[[], None],
+        warmups: int,
+        iterations: int,
+        ran: Callable[[], None] = _mute,
+    ) -> List[float]:
+        """Return the time of every iteration in microseconds; ``run`` returns when it is done.
+
+        ``ran`` is called after each run.
+        """
         for _ in range(warmups):
             run()
+            ran()
         stamps = [time.perf_counter()]
         for _ in range(iterations):
             run()
             stamps.append(time.perf_counter())
+            ran()
         return [(stamps[i + 1] - stamps[i]) * 1e6 for i in range(iterations)]
 
 
@@ -67,11 +82,17 @@ class Cuda:
         """Return the library's name and version: the one in torch's wheel, which jobs use."""
         return "NCCL " + ".".join(str(part) for part in torch.cuda.nccl.version())
 
-    def time_us(self, run: Callable[[], None], warmups: int, iterations: int) -> List[float]:
+    def time_us(
+        self,
+        run: Callable[[], None],
+        warmups: int,
+        iterations: int,
+        ran: Callable[[], None] = _mute,
+    ) -> List[float]:
         """Return the time of every iteration in microseconds.
 
         Iterations are queued with no wait between them, so that the ranks' skew on the host is
-        not counted as transfer time.
+        not counted as transfer time. ``ran`` is called once for each that has ended.
         """
         events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
         for _ in range(warmups):
@@ -80,6 +101,9 @@ class Cuda:
         for event in events[1:]:
             run()
             event.record()
+        for event in events:
+            event.synchronize()
+            ran()
         torch.cuda.synchronize()
         spans = [events[i].elapsed_time(events[i + 1]) * 1e3 for i in range(iterations)]
         return [max(span, EVENT_RESOLUTION_US) for span in spans]

@@ -10,6 +10,9 @@ from hwcheck.wire import COLLECTIVES, Request
 
 MIB = 1024 * 1024
 CPU_RANKS = 2
+TOO_SMALL = "every size has less than 16 bytes for each rank"
+SILENCE_S = 10.0
+FLOOR_GBPS = 0.1  # no way between two ranks of a node that works is slower
 SYSTEM_CONF = "/etc/nccl.conf"
 SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
 
@@ -86,8 +89,8 @@ class Spec:
     """The launcher's orders.
 
     ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs of all
-    collectives together; a turn is killed ``grace_s`` after its share of it: that long may a
-    healthy start take on top. ``turns``: how often the sizes that are compared are timed, as far
+    collectives together; a turn ends ``grace_s`` after its share of it: that long may a healthy
+    start take on top. ``turns``: how often the sizes that are compared are timed, as far
     as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With
     ``pairs`` every two GPUs copy to each other before the legs, outside the budget.
     """
@@ -113,6 +116,13 @@ class Spec:
     def backend(self) -> str:
         """``nccl`` or ``gloo``."""
         return "nccl" if self.gpus else "gloo"
+
+    def silence_s(self, size_bytes: int) -> float:
+        """Return how long ranks may be silent at a size before that is a hang.
+
+        They speak after each run, which takes no longer than the floor of bandwidth allows.
+        """
+        return min(SILENCE_S, self.grace_s) + 2 * size_bytes / (FLOOR_GBPS * 1e9)
 
     def to_json(self) -> str:
         """Return the orders as one JSON object."""

@@ -12,6 +12,7 @@ from hwcheck.node.collective.log import TAIL_CHARACTERS, Log, last_lines
 from hwcheck.node.collective.ranks import DUMP_SIGNAL, RankGroup, RankProcess, wait_until
 
 OUTERMOST = " in <module>\n"  # faulthandler prints a stack from the inside out
+RANKS_SHARE = 0.75  # of the tail, for what the ranks say; alike for each
 PATIENCE_S = 1.0
 SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's own name)
 
@@ -20,14 +21,17 @@ def tail_with_stacks(group: RankGroup, log: Log, recorded: bool = False) -> str:
     """Return the log's tail and every living rank's Python stack, at most 20,000 characters.
 
     Where torch has ``recorded`` what the ranks did, their flight records stand before the stacks.
+    Every rank has the same room; where it is small, the innermost frames of its main thread stay.
 
     Ranks are asked one after another, so that their stacks do not mix. One that is stuck in the
     kernel does not answer; it is waited for one second and noted.
     """
     before = log.size()
     stacks = [_stack(rank, log) for rank in group.alive()]
-    text = flight.records(group, log, TAIL_CHARACTERS // 4) if recorded else ""
-    text = (text + "".join(stacks))[: TAIL_CHARACTERS * 3 // 4]
+    room = int(TAIL_CHARACTERS * RANKS_SHARE / max(1, len(stacks)))
+    text = flight.records(group, log, room // 3) if recorded else ""
+    room -= room // 3 if recorded else 0
+    text += "".join(stack if len(stack) <= room else stack[: room - 1] + "\n" for stack in stacks)
     return last_lines(log.read(0, before))[-(TAIL_CHARACTERS - len(text) - 1) :] + "\n" + text
 
 
@@ -39,7 +43,8 @@ def _stack(rank: RankProcess, log: Log) -> str:
     title = "-- stack of rank %d" % rank.rank
     if not answered:
         title += ": no answer within %g s, it is stuck outside Python" % PATIENCE_S
-    return title + "\n" + log.read(start)
+    threads = sorted(log.read(start).split("\n\n"), key=lambda part: OUTERMOST[:-1] not in part)
+    return title + "\n" + "\n\n".join(part.rstrip("\n") for part in threads) + "\n"
 
 
 def shared_segments(group: RankGroup) -> Set[str]:

@@ -9,10 +9,14 @@ from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operation import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
-from hwcheck.node.collective.spec import LegPlan, Spec
+from hwcheck.node.collective.spec import TOO_SMALL, LegPlan, Spec
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import Timed
 from hwcheck.wire import Leg, SizeTiming, Value
+
+LATE = "; take a smaller -b or -n, or a longer profile"
+# In what gloo of older torches says of what it cannot (torch 2.1).
+LACKS = ("support", "scalar type")
 
 
 class Unit:
@@ -51,28 +55,49 @@ class Unit:
     def add(self, took: Taken) -> None:
         """Take what came of a turn."""
         first = not self.state
-        self.state, self._reason = took.state, took.reason
         self._tail = took.tail
         self._library = took.library
         self._duration_s += took.duration_s
         self._notes += took.left_over
         for each in took.timed:
             self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
+        self.state, self._reason = self._outcome(took)
+        if took.state == "late" and self._timed:
+            self._notes.append(took.reason)
         if not first:
             return
         self.largest = took.largest
-        if took.stop and took.stop != LARGEST_MEASURED:
+        if self._timed and took.stop and took.stop != LARGEST_MEASURED:
             self._notes.append(took.stop)
         if self._spec.gpus:
-            self._prove(nccl_info.read(took.log))
+            self._prove(nccl_info.read(took.log), nccl_info.read(took.own))
 
-    def _prove(self, info: nccl_info.NcclInfo) -> None:
+    def _outcome(self, took: Taken) -> Tuple[str, str]:
+        if took.state in ("done", "late") and self._timed:
+            return "done", ""
+        if took.state == "late":
+            return "not_run", took.reason + LATE
+        if took.state == "done":
+            return "not_run", TOO_SMALL if took.stop == LARGEST_MEASURED else took.stop
+        lacks = not self._spec.gpus and any(words in took.reason for words in LACKS)
+        return "not_run" if lacks else took.state, took.reason
+
+    def _prove(self, whole: nccl_info.NcclInfo, own: nccl_info.NcclInfo) -> None:
+        """Hold what NCCL said in the turn against the leg.
+
+        A collective may use what an earlier one has connected, and chooses its own algorithm.
+        """
+        ways = own if own.transports else whole
+        info = replace(
+            whole, transports=ways.transports, gdrdma=ways.gdrdma, algorithms=own.algorithms
+        )
         self._transport = proof.facts(info)
         if self.state != "done" or self._spec.ranks < 2:
             return
         problem = proof.problem(self.plan, info, read_env=not self._spec.one_gpu)
         if problem:
             self.state, self._reason = "not_engaged", problem
+        self._notes += proof.notes(self.plan, info)
 
     def takes_s(self) -> float:
         """Return how long the sizes to time again take."""

@@ -58,19 +58,28 @@ class Watch:
         self._factor = busbw_factor
         self._on_size = on_size
         self._parts: Dict[Tuple[int, bool], List[Dict[str, Any]]] = {}
+        self._heard = time.monotonic()
         for rank in group.ranks:
             rank.done = False
 
-    def until(self, deadline: float) -> Tuple[str, str]:
-        """Return the leg's state (done, failed, hang) and the reason.
+    def until(
+        self, deadline: float, silence_s: Optional[Callable[[], float]] = None
+    ) -> Tuple[str, str]:
+        """Return the leg's state (done, failed, hang, late) and the reason.
 
-        ``deadline`` is on the monotonic clock.
+        ``deadline`` is on the monotonic clock. Ranks that were silent for ``silence_s`` then hang;
+        those that speak are late.
         """
         settled: Optional[float] = None
+        limit = deadline
         while True:
             now = time.monotonic()
             end = deadline if settled is None else min(deadline, settled)
             speaking = [rank for rank in self._group.ranks if not rank.silent]
+            if silence_s and settled is None and now >= limit and speaking and not self._dead():
+                if self._heard > limit:
+                    return "late", self._where()
+                end = deadline = max(limit, self._heard + silence_s())
             if not speaking or now >= end or self._dead():
                 return self._verdict()
             fds = [rank.pipe_fd for rank in speaking]
@@ -80,6 +89,10 @@ class Watch:
                     self._take(rank)
             if settled is None:
                 settled = self._settle()
+
+    def at(self) -> int:
+        """Return the last size that was timed, as asked for (bytes); 0 where none was."""
+        return self.timed[-1].asked_bytes if self.timed else 0
 
     def _settle(self) -> Optional[float]:
         """Return until when to listen once the outcome is known; None while it is open."""
@@ -100,9 +113,12 @@ class Watch:
             return "failed", "rank %d: %s" % (first.rank, first.error)
         if all(rank.done for rank in self._group.ranks):
             return "done", ""
+        return "hang", self._where()
+
+    def _where(self) -> str:
         if not self.sizes:
-            return "hang", "before the first size was finished"
-        return "hang", "after %s was finished" % size_text(self.sizes[-1].size_bytes)
+            return "before the first size was finished"
+        return "after %s was finished" % size_text(self.sizes[-1].size_bytes)
 
     def _dead(self) -> Optional[RankProcess]:
         """Return the first rank that ended without a word."""
@@ -114,6 +130,7 @@ class Watch:
     def _take(self, rank: RankProcess) -> None:
         for message in rank.read():
             kind = message["kind"]
+            self._heard = time.monotonic()
             if kind == "joined":
                 self.library = message["library"]
             elif kind == "size":
@@ -123,7 +140,7 @@ class Watch:
                 self.largest = message.get("largest", 0)
             elif kind == "error":
                 rank.error, rank.error_at = message["reason"], message["at"]
-            else:
+            elif kind != "alive":
                 self.others.append(message)
 
     def _add(self, message: Dict[str, Any]) -> None:

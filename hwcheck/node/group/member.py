@@ -16,12 +16,14 @@ from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.collective.hangs import problem_of
 from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
+from hwcheck.node.group.about import about
 from hwcheck.node.group.network import own_place
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
 
 BOOT = torch_process.BOOT % "hwcheck.node.group.launcher"
 STORE_LIMIT_S = 30.0
+MOST_LOG_BYTES = 4 * 1024 * 1024
 Send = Callable[..., None]
 
 
@@ -64,7 +66,10 @@ class Member:
             "interface": interface,
             "memory_bytes": node.host.memory_available_bytes(),
         }
+        place = dict(about(node, gpus), interface=interface, address=address, gpus=gpus)
+        setup["settings"] = place["settings"]
         python = node.request.torch_python or sys.executable
+        told = 0
         with Log() as log:
             child = Child(python, payload, log)
             try:
@@ -72,7 +77,7 @@ class Member:
                 ready = child.hear(torch_process.IMPORT_LIMIT_S + STORE_LIMIT_S)
                 if "reason" in ready:
                     raise CouldNotMeasure(ready["reason"])
-                send("ready", ready=dict(ready, interface=interface, address=address, gpus=gpus))
+                send("ready", ready=dict(ready, **place))
                 while True:
                     order = json.loads(self._lines.get())
                     if order.get("end"):
@@ -81,11 +86,24 @@ class Member:
                     answer = child.hear(order["deadline_s"] + END_LIMIT_S)
                     problem = driver_problem(answer, node.gpus() if gpus else ())
                     send("answer", answer=answer)
+                    told += _pass_on(log, told)
                     if problem:  # what else is started here could not be killed either
                         raise CouldNotMeasure(problem)
             finally:
                 child.end()
-                sys.stderr.write(log.read())
+                _pass_on(log, told)
+
+
+def _pass_on(log: Log, told: int) -> int:
+    """Write what the log has beyond ``told`` bytes to stderr; return how many bytes that was.
+
+    From there it goes into the host's log. A session that writes too much would be cut off.
+    """
+    new = max(0, min(log.size(), MOST_LOG_BYTES) - told)
+    if new:
+        sys.stderr.write(log.read(told, told + new))
+        sys.stderr.flush()
+    return new
 
 
 def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:

@@ -12,7 +12,7 @@ class Order:
 
     ``devices`` are the GPUs of this host's ranks (0 for the CPU), ``store`` is where the ranks
     meet. Sizes are in bytes, as nccl-tests prints them. The ranks are killed ``deadline_s`` after
-    they were started.
+    they were started. ``leg`` is ``site``, NCCL as the node is set, or ``default``.
     """
 
     id: int
@@ -27,6 +27,8 @@ class Order:
     iterations: int = 5
     env: Mapping[str, str] = field(default_factory=dict)
     keep_log: bool = False
+    dtype: str = "float"
+    leg: str = "default"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -38,6 +39,7 @@ class Large(pattern.Pattern):
 def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> None:
     """Run one rank and send what came of each size; the controller puts the hosts together."""
     rank, world = order.rank0 + index, order.world
+    runtime.log_line_by_line()
     runtime.record_flight(spec, rank)
     device = runtime.device(spec, order.devices[index])
     calls.begin(index)  # to meet is the first step: a rank that never does it is behind the others
@@ -52,9 +54,13 @@ def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> 
     )
     send({"kind": "joined", "library": device.library()})
     wrong = 0
+
+    def begun() -> None:
+        calls.begin(index)
+
     for place, size in enumerate(order.sizes):
-        times_us, found = measure(order, device, rank, size, 2 * place, lambda: calls.begin(index))
-        send({"kind": "size", "size_bytes": size, "times_us": times_us, "wrong": found})
+        moved, times_us, found = measure(order, device, rank, size, 2 * place, begun)
+        send({"kind": "size", "size_bytes": moved, "times_us": times_us, "wrong": found})
         wrong += found
     if stores.together(store, "wrong", world, wrong) and world <= EXCHANGE_RANKS:
         send({"kind": "exchange", "rank": rank, "wrong_from": exchange(device.name, rank, world)})
@@ -64,18 +70,20 @@ def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> 
 
 def measure(
     order: Order, device: Any, rank: int, size_bytes: int, round_: int, begun: Callable[[], None]
-) -> Tuple[List[float], int]:
-    """Return the times of one size (us) and the wrong elements of two runs around them.
+) -> Tuple[int, List[float], int]:
+    """Return the bytes moved, the times (us), and the wrong elements of two runs around them.
 
     ``begun`` is called as each collective begins. Raises ValueError where so many ranks cannot be
     verified.
     """
     chosen = operation.load(order.collective)
-    many = order.world > chosen.max_ranks and order.collective == "all_reduce"
-    most = Large.MAX_RANKS if many else chosen.max_ranks
-    if order.world > most:
-        raise ValueError("%s verifies up to %d ranks" % (order.collective, most))
-    data = (Large if many else pattern.Pattern)(DTYPE, order.world, device.name)
+    refused = chosen.refuses(order.world, order.dtype)
+    many = order.collective == "all_reduce" and order.dtype == DTYPE and bool(refused)
+    if many:
+        refused = replace(chosen, max_ranks=Large.MAX_RANKS).refuses(order.world, DTYPE)
+    if refused:
+        raise ValueError(refused)
+    data = (Large if many else pattern.Pattern)(order.dtype, order.world, device.name)
     work = Work(chosen, size_bytes, rank, data, device.name)
 
     def timed() -> None:
@@ -86,7 +94,7 @@ def measure(
     wrong = work.verified(round_)
     times_us = device.time_us(timed, order.warmups, order.iterations)
     begun()
-    return times_us, wrong + work.verified(round_ + 1)
+    return work.size_bytes, times_us, wrong + work.verified(round_ + 1)
 
 
 def exchange(device: str, rank: int, world: int) -> Dict[str, int]:

@@ -9,10 +9,11 @@ import sys
 import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping
 
-from hwcheck.node.collective import stacks
+from hwcheck.node.collective import nccl_info, proof, stacks
+from hwcheck.node.collective.choose_legs import LOGIN
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess
-from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
+from hwcheck.node.collective.spec import SITE, LegPlan, Spec, rank_environment
 from hwcheck.node.collective.watch import Watch
 from hwcheck.node.group import rank as rank_body
 from hwcheck.node.group import store
@@ -52,6 +53,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         gpus=setup["gpus"],
         budget_s=order.deadline_s,
         memory_available_bytes=setup["memory_bytes"],
+        dtype=order.dtype,
     )
     recorded = bool(spec.gpus)
     with Log() as log, RankGroup() as group, Calls(len(order.devices)) as calls:
@@ -63,11 +65,13 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
         state, reason = watch.until(start + order.deadline_s)
         places = [_place(rank, calls.of(index)) for index, rank in enumerate(group.ranks)]
         tail, left_over = _end(order, state, group, log, recorded)
+        transport = _transport(log) if spec.gpus else {}
     return {
         "id": order.id,
         "state": state,
         "reason": reason,
         "library": watch.library,
+        "transport": transport,
         "sizes": [
             {"size_bytes": size.size_bytes, "times_us": size.times_us, "wrong": size.wrong}
             for size in watch.timed
@@ -85,10 +89,20 @@ def _body(order: Order, spec: Spec, index: int, calls: Calls) -> Callable[[Send]
 
 
 def _leg(order: Order, setup: Mapping[str, Any]) -> LegPlan:
+    """Return the environment: ``site`` adds what the login sets; NCCL reads its files itself."""
     interface = setup["interface"]
     # "=" makes NCCL take this name only, not every one that begins with it (NCCL user guide).
     own = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
-    return LegPlan("group", {**own, **order.env})
+    for name, value, origin in setup["settings"] if order.leg == SITE else ():
+        own.pop(name, "")
+        if origin.startswith(LOGIN):
+            own[name] = value
+    return LegPlan(order.leg, {**own, **order.env})
+
+
+def _transport(log: Log) -> Dict[str, Any]:
+    info = nccl_info.read(log.whole())
+    return dict(proof.facts(info), version=info.version)
 
 
 def _place(rank: RankProcess, calls: int) -> Dict[str, Any]:
@@ -111,6 +125,6 @@ def _end(order: Order, state: str, group: RankGroup, log: Log, recorded: bool) -
     if state == "failed":
         tail = log.tail()
     if order.keep_log or state != "done":
-        sys.stderr.write("-- log of order %d\n%s" % (order.id, log.tail()))
+        sys.stderr.write("-- log of order %d\n%s" % (order.id, log.read()))
         sys.stderr.flush()
     return tail, left_over

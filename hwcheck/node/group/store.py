@@ -17,12 +17,16 @@ def keep(listener: socket.socket, say: Callable[[Dict[str, Any]], None]) -> None
     A process of its own: ranks that are stopped or killed do not take the store with them.
     """
     host, port = listener.getsockname()
+    # libuv, torch's default since 2.4, takes no socket of ours up to 2.7; torch 2.0 has no choice.
+    # Its clients do not care which of the two serves them.
+    choice = {"use_libuv": False} if "use_libuv" in (dist.TCPStore.__init__.__doc__ or "") else {}
     store = dist.TCPStore(
         host,
         port,
         is_master=True,
         wait_for_workers=False,
         master_listen_fd=os.dup(listener.fileno()),
+        **choice,
     )
     listener.close()
     say({"kind": "open"})

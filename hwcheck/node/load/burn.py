@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from hwcheck.node.load import copies
 from hwcheck.node.load.device import open_device
-from hwcheck.node.load.products import BATCH, Products
+from hwcheck.node.load.products import Products
 from hwcheck.node.load.shared import Shared
 from hwcheck.node.load.spec import BurnSpec, cpu_set
 
@@ -66,16 +66,18 @@ def window(device: Any, products: Products, over: Callable[[], bool]) -> Dict[st
     that the end comes soon and the host sleeps meanwhile. The seconds are those of the products
     alone, without the comparisons.
     """
-    marks: List[Tuple[Any, Any]] = []
+    spans: List[Tuple[Any, Any]] = []
+    ends: List[Any] = []
     end = time.monotonic() + WINDOW_S
-    while not marks or (time.monotonic() < end and not over()):
-        marks.append(products.batch())
-        if len(marks) > AHEAD:
-            device.wait(marks[-1 - AHEAD][1])
-    device.wait(marks[-1][1])
+    while not ends or (time.monotonic() < end and not over()):
+        spans += products.batch()
+        ends.append(spans[-1][1])
+        if len(ends) > AHEAD:
+            device.wait(ends[-1 - AHEAD])
+    device.wait(ends[-1])
     return {
         "kind": "window",
-        "products": len(marks) * BATCH,
-        "seconds": sum(device.span_s(start, end) for start, end in marks),
+        "products": len(spans),
+        "seconds": sum(device.span_s(start, end) for start, end in spans),
         "wrong": products.wrong(),
     }

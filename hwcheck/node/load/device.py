@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Tuple
+from typing import Any, Sequence, Tuple
 
 from hwcheck.node.load.spec import MIB, BurnSpec
+from hwcheck.node.torch_process import ADVICE
 from hwcheck.node.torch_runtime import torch, version
 
 BF16_CAPABILITY = (8, 0)  # CUDA C++ Programming Guide, "Compute Capabilities": bf16 and tf32
@@ -56,7 +57,12 @@ class Cuda:
     def __init__(self, spec: BurnSpec) -> None:
         torch.cuda.set_device(0)
         facts = torch.cuda.get_device_properties(0)
-        self.dtype = arithmetic(spec.dtype, (facts.major, facts.minor))
+        capability = (facts.major, facts.minor)
+        if not has_code(torch.cuda.get_arch_list(), capability):
+            built = " ".join(torch.cuda.get_arch_list())
+            text = "torch %s has code for %s and none for this GPU (sm_%d%d): %s code for it"
+            raise RuntimeError(text % (version(), built, *capability, ADVICE))
+        self.dtype = arithmetic(spec.dtype, capability)
         torch.set_float32_matmul_precision("high" if self.dtype == "tf32" else "highest")
         self.processors = int(facts.multi_processor_count)
         self.free_bytes = int(torch.cuda.mem_get_info()[0])
@@ -88,6 +94,20 @@ class Cuda:
 def open_device(spec: BurnSpec) -> Any:
     """Return this worker's ``Cuda``, or the ``Cpu`` of an exercise."""
     return Cuda(spec) if spec.gpus else Cpu()
+
+
+def has_code(built: Sequence[str], capability: Tuple[int, int]) -> bool:
+    """Whether what torch was built for (``sm_90a``, ``compute_80``) runs on this GPU.
+
+    CUDA C++ Programming Guide, "Application Compatibility": code of a GPU runs on later ones of the
+    same major number, PTX on all later ones. What is not told counts as built.
+    """
+    for name in built:
+        kind, _, number = name.partition("_")
+        own = divmod(int(number.rstrip("af")), 10)
+        if own <= capability and (kind == "compute" or own[0] == capability[0]):
+            return True
+    return not built
 
 
 def arithmetic(wanted: str, capability: Tuple[int, int]) -> str:

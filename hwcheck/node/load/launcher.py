@@ -6,6 +6,7 @@ whose end asks the workers to end; messages leave as JSON lines on stdout.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import sys
@@ -57,6 +58,7 @@ def read_line(fd: int) -> str:
 def serve(spec: BurnSpec, send: Send, stop_fd: int, out: int) -> None:
     """Fork the workers and pass on what they send, until all have ended."""
     go_fd, gate_fd = os.pipe()
+    gc.freeze()  # a collection in a worker would go through all of torch, and copy its pages
     with tempfile.TemporaryFile() as lock, RankGroup() as group:
         shared = Shared(go_fd, stop_fd, lock.fileno())
         for worker in range(len(spec.subjects)):

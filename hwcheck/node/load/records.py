@@ -8,6 +8,9 @@ from typing import Mapping, Optional, Tuple
 Column = Tuple[Optional[float], ...]
 """One quantity of one GPU over time; None where it was not told then."""
 
+Bits = Mapping[int, int]
+"""How often each value of ``clock_events`` was told."""
+
 
 @dataclass(frozen=True)
 class GpuWork:
@@ -44,12 +47,18 @@ class Series:
     ``power_w``, ``power_average_w``, ``temperature_c``, ``memory_temperature_c``, ``sm_clock_mhz``,
     ``memory_clock_mhz``, ``clock_events`` (bits as nvmlClocksEventReason*), ``fan_percent``,
     ``pcie_generation``, ``pcie_width``, ``pcie_tx_gbps``, ``pcie_rx_gbps``,
-    ``utilization_percent``, ``ecc_uncorrected``, ``ecc_corrected``, ``pcie_replays`` (the last
-    three count up). A quantity that the GPU does not have has no column.
+    ``utilization_percent``, ``thermal_margin_c`` (where the board gives no slowdown threshold),
+    ``ecc_uncorrected``, ``ecc_corrected``, ``pcie_replays`` (the last three count up). A quantity
+    that the GPU does not have has no column.
+
+    Where rows stand for several samples (``rows.Rows``), ``typical`` has one sample of each as it
+    was told, and ``bits`` those of all. Both are for judging, and stay on the node.
     """
 
     time_s: Tuple[float, ...] = ()
     columns: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+    typical: Mapping[str, Mapping[str, Column]] = field(default_factory=dict)
+    bits: Mapping[str, Tuple[Bits, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

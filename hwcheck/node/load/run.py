@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from statistics import median
 from typing import Callable, Mapping, Optional, Protocol, Sequence, Tuple
 
+from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.load.records import GpuWork, LoadRun
-from hwcheck.node.load.safety import Guard, Limited
+from hwcheck.node.load.safety import SILENCE_LIMIT_S, START_SILENCE_LIMIT_S, Guard, Limited
 from hwcheck.node.load.sampler import Sampler, Told
 from hwcheck.node.load.settle import QUANTITIES, WINDOW_S, settled
 from hwcheck.node.load.spec import BurnSpec, Target
@@ -19,6 +21,8 @@ SLACK_S = 120.0
 """The burn is ended from here; by itself it would end so much later."""
 LOOK_S = 0.2
 SETTLE_LOOK_S = 2.0
+USE_S = 2.5
+"""Twice or three times the use of a GPU is read within it."""
 SAY_EVERY_S, SAY_AT_MOST = 2.0, 500
 """A load of hours says where it is less often: all it says shall stay far below what is read."""
 
@@ -101,22 +105,27 @@ class Load:
         progress: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
+        force: bool = False,
     ) -> None:
         self._burn, self._sampler, self._times = burn, sampler, times
         self._guard = Guard(gpus)
-        self._progress, self._now, self._wait = progress, now, wait
+        self._progress, self._now, self._wait, self._force = progress, now, wait, force
         self._zero_s = self._next_word_s = self._next_settle_s = 0.0
         self._settled_s: Optional[float] = None
         self._stopped = ""
 
     def run(self) -> LoadRun:
-        """Load the node. Raises CouldNotMeasure; whatever is raised, the work has ended then."""
+        """Load the node; whatever is raised, the work has ended then.
+
+        Raises CouldNotMeasure, and BusyError where a GPU turns out to be in use.
+        """
         self._sampler.start()
         try:
             self._baseline()
             self._progress("load: starting")
             self._start()
             self._zero_s = self._now()
+            self._sampler.hold()
             work, load_end_s = self._work()
             self._pause(load_end_s + self._times.cool_s)
         finally:
@@ -137,6 +146,11 @@ class Load:
         why = self._danger()
         if why:
             raise CouldNotMeasure("the load was not begun: %s" % why)
+        told = self._sampler.last(USE_S, ("utilization_percent",), 0.0).columns
+        for subject in () if self._force else told:
+            use = [each for column in told[subject].values() for each in column if each is not None]
+            if use and median(use) > load_lock.IDLE_PERCENT:
+                raise load_lock.BusyError(load_lock.NAMELESS % (subject, median(use)))
 
     def _start(self) -> None:
         """Start the burn: some GPUs are at work while others are still made ready."""
@@ -151,7 +165,7 @@ class Load:
 
     def _watch_start(self, started: threading.Event) -> None:
         while not started.wait(LOOK_S):
-            why = self._danger()
+            why = self._danger(START_SILENCE_LIMIT_S)
             if why:
                 self._burn.give_up("the load was stopped: %s" % why)
                 return
@@ -189,8 +203,8 @@ class Load:
                 raise
             raise CouldNotMeasure("the load was stopped: %s; %s" % (self._stopped, error)) from None
 
-    def _danger(self) -> str:
-        return self._guard.danger(self._sampler.told(), self._now())
+    def _danger(self, silence_limit_s: float = SILENCE_LIMIT_S) -> str:
+        return self._guard.danger(self._sampler.told(), self._now(), silence_limit_s)
 
     def _pause(self, end_s: float) -> None:
         while self._now() < end_s:

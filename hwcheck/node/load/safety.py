@@ -12,6 +12,8 @@ MARGIN_C = 2.0
 SLOWDOWN_C = 88.0
 """For a board that gives no threshold: NVIDIA's boards slow down from 87-92 C on."""
 SILENCE_LIMIT_S = 5.0
+START_SILENCE_LIMIT_S = 30.0
+"""While CUDA starts on all GPUs: the driver may keep those who ask NVML waiting."""
 
 
 class Limited(Protocol):
@@ -32,22 +34,25 @@ class Guard:
         self._slowdown_c: Dict[str, float] = dict(side_by_side(_threshold, gpus))
         self._errors: Dict[str, float] = {}
 
-    def danger(self, told: Mapping[str, Told], now_s: float) -> str:
+    def danger(
+        self, told: Mapping[str, Told], now_s: float, silence_limit_s: float = SILENCE_LIMIT_S
+    ) -> str:
         """Return why the load must end, naming GPU and figure; empty while it may go on.
 
-        A GPU that tells no temperature is watched by nobody else: silence is a danger too.
+        A GPU that tells no temperature is watched by nobody else: silence is a danger too. The
+        distance to its threshold that a GPU tells itself comes before the threshold.
         """
         for subject, own in told.items():
-            why = self._of_one(subject, own, now_s)
+            why = self._of_one(subject, own, now_s, silence_limit_s)
             if why:
                 return why
         return ""
 
-    def _of_one(self, subject: str, told: Told, now_s: float) -> str:
+    def _of_one(self, subject: str, told: Told, now_s: float, silence_limit_s: float) -> str:
         if told.lost:
             return told.problem
         silent_s = now_s - told.at_s
-        if silent_s > SILENCE_LIMIT_S:
+        if silent_s > silence_limit_s:
             why = " (%s)" % told.problem if told.problem else ""
             return "%s told NVML nothing for %.0f s%s" % (subject, silent_s, why)
         errors = told.values.get("ecc_uncorrected")
@@ -56,8 +61,11 @@ class Guard:
                 subject,
                 errors - self._errors[subject],
             )
-        heat, slowdown_c = told.values.get("temperature_c"), self._slowdown_c[subject]
-        if heat is not None and heat >= slowdown_c - MARGIN_C:
+        heat, margin_c = told.values.get("temperature_c"), told.values.get("thermal_margin_c")
+        if heat is None:
+            return ""
+        slowdown_c = self._slowdown_c[subject] if margin_c is None else heat + margin_c
+        if heat >= slowdown_c - MARGIN_C:
             return "%s reached %.0f C, and slows down at %.0f C" % (subject, heat, slowdown_c)
         return ""
 

@@ -141,6 +141,11 @@ class Sampler:
         """Return what each GPU told last, by its subject."""
         return self._told
 
+    def hold(self) -> None:
+        """Keep all samples of the next minute, however long it goes on: the work begins."""
+        with self._lock:
+            self._rows.hold()
+
     def series(self, zero_s: float) -> Series:
         """Return everything, times counted from ``zero_s`` of the clock."""
         with self._lock:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Callable,
+    Counter,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from hwcheck.limits import AtLeast
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
-from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, Series
+from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
 
@@ -45,28 +56,63 @@ class Loaded:
         return quantity in self._columns(self.run.series)
 
     def points(self, quantity: str, begin_s: float, end_s: float) -> Points:
-        """Return what was told from ``begin_s`` to ``end_s`` of the load; may be empty."""
+        """Return samples from ``begin_s`` to ``end_s`` of the load, as they were told; or none."""
         return self._points(self.run.series, quantity, begin_s, end_s)
 
-    def in_collectives(self, quantity: str) -> List[float]:
-        """Return what was told while the collectives ran; empty where none did."""
+    def in_collectives(self, quantity: str) -> Points:
+        """Return samples of the time in which the collectives ran; empty where none did."""
         if self.before is None:
             return []
-        told = self._points(self.before.series, quantity, 0.0, self.before.end_s)
-        return [value for _, value in told]
+        return self._points(self.before.series, quantity, 0.0, self.before.end_s)
+
+    def bits(self, begin_s: float = 0.0) -> Bits:
+        """Return how often each value of the clock-event bits was told, from then to the end.
+
+        Raises CouldNotMeasure.
+        """
+        self._enough("clock_events", begin_s)
+        return self._bits(self.run.series, begin_s, self.run.load_end_s)
+
+    def bits_in_collectives(self) -> Bits:
+        """Return the same of the collectives; empty where none ran."""
+        return self._bits(self.before.series, 0.0, self.before.end_s) if self.before else {}
+
+    def extreme(self, quantity: str, worst: Callable[[List[float]], float]) -> float:
+        """Return the highest or the lowest (``max``, ``min``) under load. Raises CouldNotMeasure.
+
+        No sample is left out, however long the load was.
+        """
+        self._enough(quantity, 0.0)
+        column = self.run.series.columns[self.subject][quantity]
+        told = self._told(self.run.series, column, 0.0, self.run.load_end_s)
+        return worst([value for _, value in told])
 
     def under_load(self, quantity: str) -> List[float]:
         """Return what was told from the begin of the load to its end. Raises CouldNotMeasure."""
         return self._enough(quantity, 0.0)
+
+    def slowdown_margin_c(self) -> float:
+        """Return how near it came to its slowdown threshold, as it says itself if it does.
+
+        Raises CouldNotMeasure where the board gives none.
+        """
+        if self.has("thermal_margin_c"):
+            return self.extreme("thermal_margin_c", min)
+        return self.gpu.temperature_slowdown_c() - self.extreme("temperature_c", max)
 
     def steady(self, quantity: str) -> List[float]:
         """Return what was told in the steady part. Raises CouldNotMeasure where that is little.
 
         It begins where the temperatures had settled, and in the middle of the load at the latest.
         """
+        return self._enough(quantity, self.steady_s)
+
+    @property
+    def steady_s(self) -> float:
+        """When the steady part begins."""
         middle = self.run.load_end_s / 2
         settled = self.run.settled_s
-        return self._enough(quantity, middle if settled is None else min(settled, middle))
+        return middle if settled is None else min(settled, middle)
 
     def _enough(self, quantity: str, begin_s: float) -> List[float]:
         if not self.has(quantity):
@@ -78,13 +124,25 @@ class Loaded:
         return values
 
     def _points(self, series: Series, quantity: str, begin_s: float, end_s: float) -> Points:
-        column: Column = self._columns(series).get(quantity, ())
-        times = series.time_s
-        told = [(times[row], value) for row, value in enumerate(column[: len(times)])]
+        return self._told(series, self._columns(series).get(quantity, ()), begin_s, end_s)
+
+    def _told(self, series: Series, column: Column, begin_s: float, end_s: float) -> Points:
+        told = zip(series.time_s, column)  # noqa: B905 - Python 3.8
         return [(at_s, v) for at_s, v in told if v is not None and begin_s <= at_s <= end_s]
 
+    def _bits(self, series: Series, begin_s: float, end_s: float) -> Bits:
+        found: Counter[int] = Counter()
+        if self.subject in series.bits:
+            for at_s, counts in zip(series.time_s, series.bits[self.subject]):  # noqa: B905
+                if begin_s <= at_s <= end_s:
+                    found.update(counts)
+        else:
+            points = self._points(series, "clock_events", begin_s, end_s)
+            found.update(int(value) for _, value in points)
+        return found
+
     def _columns(self, series: Series) -> Mapping[str, Column]:
-        return series.columns.get(self.subject, {})
+        return (series.typical or series.columns).get(self.subject, {})
 
 
 def load_of(node: Node) -> LoadRun:
@@ -109,21 +167,30 @@ class OfKind(NamedTuple):
     value: float
 
 
-def kinds(node: Node) -> Dict[str, str]:
-    """Return the kind of each GPU by its subject; one that does not say is the only one of its."""
+def kinds(node: Node, of_boards: bool = True) -> Dict[str, str]:
+    """Return the kind of each GPU by its subject; one that does not say is the only one of its.
+
+    Without ``of_boards`` it is that of the chips: whoever made the board, they compute alike.
+    """
     found = {}
     for gpu in node.gpus():
         try:
-            found[gpu.subject] = "%s %s" % (gpu.name(), gpu.board_id())
+            ids = gpu.board_id()
+            found[gpu.subject] = "%s %s" % (gpu.name(), ids if of_boards else ids.split()[0])
         except CouldNotMeasure:
             found[gpu.subject] = gpu.subject
     return found
 
 
-def usual(own: OfKind, figures: Sequence[OfKind]) -> Optional[float]:
-    """Return the median of the other GPUs of its kind, None where there are none."""
-    others = [one.value for one in figures if one.kind == own.kind and one.subject != own.subject]
-    return median(others) if others else None
+def usual(own: OfKind, figures: Sequence[OfKind], with_itself: bool = False) -> Optional[float]:
+    """Return the median of the other GPUs of its kind, None where there are none.
+
+    ``with_itself`` it is that of all of the kind: where two halves of a node differ by their place,
+    the middle of the others would lie in the other half.
+    """
+    alike = [one for one in figures if one.kind == own.kind]
+    others = [one for one in alike if one.subject != own.subject]
+    return median(one.value for one in (alike if with_itself else others)) if others else None
 
 
 def with_peers(
@@ -131,11 +198,12 @@ def with_peers(
     read: Callable[[Loaded], Iterator[Sample]],
     metric: str,
     compare: Callable[[OfKind, float], Sample],
+    with_itself: bool = False,
 ) -> Iterator[Sample]:
     """Yield what ``read`` yields for each GPU of the node, then ``metric`` against its peers.
 
-    ``compare`` makes the sample of a GPU's figure and of the median of the node's other GPUs of
-    its kind; a GPU that has no such peer gives none. Raises what ``per_gpu`` raises.
+    ``compare`` makes the sample of a GPU's figure and of what is ``usual`` in the node; a GPU that
+    has no such peer gives none. Raises what ``per_gpu`` raises.
     """
     kind, figures, problem = kinds(node), [], None
     try:
@@ -147,7 +215,7 @@ def with_peers(
     except CouldNotMeasure as error:
         problem = error
     for own in figures:
-        median_of_others = usual(own, figures)
+        median_of_others = usual(own, figures, with_itself)
         if median_of_others is not None:
             yield compare(own, median_of_others)
     if problem is not None:
@@ -159,6 +227,7 @@ def among_peers(
     read: Callable[[Loaded], Iterator[Sample]],
     metric: str,
     compare: Callable[[OfKind, float], Sample],
+    with_itself: bool = False,
 ) -> Iterator[Sample]:
     """Yield what ``with_peers`` does. Raises NotApplicable where no GPU has a peer."""
     compared = set()
@@ -167,7 +236,7 @@ def among_peers(
         compared.add(own.subject)
         return compare(own, of_peers)
 
-    yield from with_peers(node, read, metric, counted)
+    yield from with_peers(node, read, metric, counted, with_itself)
     if not compared:
         raise NotApplicable("no two GPUs of this node are of one kind")
 
@@ -191,6 +260,7 @@ def peers_metric(
     return Metric(name, "%", of, (limit,))
 
 
-def share_percent(values: List[float], wanted: Callable[[int], bool]) -> float:
+def share_percent(told: Bits, wanted: Callable[[int], bool]) -> float:
     """Return in how many % of the samples (not empty) ``wanted`` holds of the bits."""
-    return round(100.0 * sum(wanted(int(value)) for value in values) / len(values), 1)
+    held = sum(count for bits, count in told.items() if wanted(bits))
+    return round(100.0 * held / sum(told.values()), 1)

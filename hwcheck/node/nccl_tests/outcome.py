@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, replace
 from typing import Optional, Tuple
 
-from hwcheck.node.collective.spec import Spec, size_text
+from hwcheck.node.collective.spec import TOO_SMALL, Spec, size_text
 from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
 from hwcheck.node.nccl_tests.ranks import busbw_factor, computed_ranks, listed_ranks
 from hwcheck.node.nccl_tests.records import Half, Row, Table
@@ -36,13 +36,13 @@ class Outcome:
     notes: Tuple[str, ...] = ()
 
 
-def outcome(collective: str, spec: Spec, ended: Ended, table: Table, limit_s: float) -> Outcome:
+def outcome(collective: str, spec: Spec, ended: Ended, table: Table) -> Outcome:
     """Return what became of a leg. A leg with wrong data is done: its wrong elements say it."""
     sizes, problem = _sizes(collective, spec, table)
     notes = _notes(ended, table, sizes)
     where = _where(sizes)
     if ended.why == "time":
-        return Outcome("hang", "killed after %.0f s, %s" % (limit_s, where), sizes, notes)
+        return Outcome("hang", "killed after %.0f s, %s" % (ended.duration_s, where), sizes, notes)
     if ended.why == "output":
         reason = "ended: it wrote more than %d MiB" % (MOST_BYTES >> 20)
         return Outcome("failed", reason, sizes, notes)
@@ -58,6 +58,8 @@ def outcome(collective: str, spec: Spec, ended: Ended, table: Table, limit_s: fl
     if ended.code and not ended.why and not wrong:
         reason = "%s, %s%s" % (_ending(ended.code), where, _said(table))
         return Outcome("failed", reason, sizes, notes)
+    if not sizes and table.rows and not table.timed:
+        return Outcome("not_run", TOO_SMALL, (), notes)
     if not sizes:
         how = "a table without a row" if table.columns else "no table"
         return Outcome("failed", "it ended with code 0 and %s%s" % (how, _said(table)), (), notes)
@@ -135,7 +137,7 @@ def timing(
             size_bytes=row.size_bytes,
             iterations=iterations,
             time_us=half.time_us,
-            time_p95_us=half.time_us,
+            time_p95_us=None,
             spread=spread,
             algbw_gbps=algbw,
             busbw_gbps=algbw * factor,

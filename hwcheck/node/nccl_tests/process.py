@@ -40,10 +40,12 @@ def run(
     payload: str,
     limit_s: float,
     goes_on: Optional[Callable[[str], bool]] = None,
+    awaited: Optional[Callable[[], float]] = None,
 ) -> Ended:
     """Run ``command`` in a process group of its own; stdout and stderr come as one text.
 
-    ``goes_on`` is shown each line and says whether the program may go on.
+    ``goes_on`` is shown each line and says whether the program may go on. It is not ended before
+    ``awaited`` says, on the monotonic clock.
     """
     start = time.monotonic()
     boot = [sys.executable, "-c", BOOT, payload, str(os.getpid()), *command]
@@ -57,7 +59,9 @@ def run(
     )
     taken: List[bytes] = []
     try:
-        why = _read(process, start + limit_s, taken, goes_on)
+        end = start + limit_s
+        until = (lambda: max(end, awaited())) if awaited else (lambda: end)
+        why = _read(process, until, taken, goes_on)
     finally:
         stuck = not _end(process)
     output = b"".join(taken).decode("utf-8", "replace")
@@ -67,7 +71,7 @@ def run(
 
 def _read(
     process: subprocess.Popen[bytes],
-    deadline: float,
+    until: Callable[[], float],
     taken: List[bytes],
     goes_on: Optional[Callable[[str], bool]],
 ) -> str:
@@ -75,12 +79,12 @@ def _read(
     assert process.stdout is not None
     fd, rest, size = process.stdout.fileno(), b"", 0
     while True:
-        left_s = deadline - time.monotonic()
+        left_s = until() - time.monotonic()
         if left_s <= 0 or not select.select([fd], [], [], left_s)[0]:
             return "time"
         data = os.read(fd, 65536)
         if not data:
-            over = wait_until(lambda: _has_ended(process), max(0.0, deadline - time.monotonic()))
+            over = wait_until(lambda: _has_ended(process), max(0.0, until() - time.monotonic()))
             return "" if over else "time"
         size += len(data)
         if size > MOST_BYTES:

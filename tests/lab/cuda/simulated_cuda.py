@@ -30,18 +30,23 @@ class Tensor:
     def __init__(
         self, corner: Any, shape: Sequence[int], pinned: bool = False, place: int = 0
     ) -> None:
-        self.corner = corner
+        self._corner = corner
+        self._of: tuple[Tensor, Any] | None = None
         self.shape = tuple(shape)
         self.pinned = pinned
         self.place = place
-        self.product_of: tuple[Tensor, ...] = ()
+        self.size_bytes = math.prod(self.shape) * self.element_size()
+        self.products: dict[Tensor, Any] = {}
 
     @property
-    def size_bytes(self) -> int:
-        return math.prod(self.shape) * self.element_size()
+    def corner(self) -> Any:
+        if self._of is None:
+            return self._corner
+        other, dtype = self._of
+        return other.corner.view(dtype)
 
     def element_size(self) -> int:
-        return int(self.corner.element_size())
+        return int(self._corner.element_size())
 
     def like(self, corner: Any) -> Tensor:
         return Tensor(corner, self.shape, self.pinned, self.place)
@@ -80,18 +85,27 @@ class Tensor:
         return self
 
     def view(self, dtype: Any) -> Tensor:
-        return self.like(self.corner.view(dtype))
+        corner = self.corner.view(dtype)
+        last = self.shape[-1] * self.element_size() // corner.element_size()
+        made = Tensor(corner, (*self.shape[:-1], last), self.pinned, self.place)
+        made._of = self, dtype
+        return made
+
+    def product(self, corner: Any) -> None:
+        """Hold the result of a product; the same one may be held by others."""
+        self._corner = corner
 
     def __ne__(self, other: object) -> Any:
         assert isinstance(other, Tensor)
         assert self.place == other.place
         self.gpu.copy(self.size_bytes)
+        if self._of and other._of and self._of[0]._corner is other._of[0]._corner:
+            return ALIKE
         return self.like(self.corner != other.corner)
 
-    __hash__ = None  # type: ignore[assignment]
-
-    def __iadd__(self, other: Tensor) -> Tensor:
-        self.corner += other.corner
+    def __iadd__(self, other: Tensor | Alike) -> Tensor:
+        if isinstance(other, Tensor):
+            self._corner += other.corner
         return self
 
     def any(self) -> Tensor:
@@ -111,7 +125,18 @@ class Tensor:
 
     def flip(self, torch: ModuleType) -> None:
         """Flip the lowest bit of one element."""
-        self.corner.view(getattr(torch, INTEGERS[self.element_size()]))[3, 5] ^= 1
+        self._corner = self._corner.clone()
+        self._corner.view(getattr(torch, INTEGERS[self.element_size()]))[3, 5] ^= 1
+
+
+class Alike:
+    """What differs between two products that are one: found without working anything out."""
+
+    def any(self) -> Alike:
+        return self
+
+
+ALIKE = Alike()
 
 
 class Event:
@@ -146,6 +171,7 @@ def install(torch: ModuleType) -> None:
     torch.cuda.set_device = _set_device
     torch.cuda.device = _on
     torch.cuda.get_device_properties = _properties
+    torch.cuda.get_arch_list = lambda: ["sm_70", "compute_70"]
     torch.cuda.mem_get_info = lambda device=None: _gpu(device).memory_bytes()
     torch.cuda.synchronize = lambda device=None: _wait(_place(device))
     torch.cuda.can_device_access_peer = lambda one, other: bool(_gpu(one).says["peer_access"])
@@ -228,10 +254,10 @@ def _mm(torch: ModuleType, real: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(out, Tensor):
             return real(left, right, out=out)
         wrong = out.gpu.multiply(2.0 * math.prod(left.shape) * right.shape[1])
-        # The same product is the same again: it is worked out once, and after a wrong one.
-        if [*map(id, out.product_of)] != [id(left), id(right)]:
-            real(left.corner, right.corner, out=out.corner)
-        out.product_of = () if wrong else (left, right)
+        # The same product is the same again: it is worked out once.
+        if right not in left.products:
+            left.products[right] = real(left.corner, right.corner)
+        out.product(left.products[right])
         if wrong:
             out.flip(torch)
         return out

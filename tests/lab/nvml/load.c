@@ -146,6 +146,7 @@ static void worked(int gpu, const load_t *load, const char *key, double *value) 
   char own[KEY_SIZE];
   if (strcmp(key, "power_w") == 0) *value = load->power_w;
   if (strcmp(key, "temperature_c") == 0) *value = floor(load->temperature_c);
+  if (strcmp(key, "thermal_margin_c") == 0) *value -= floor(load->temperature_c) - load->idle_c;
   if (strcmp(key, "memory_temperature_c") == 0) *value += load->temperature_c - load->idle_c;
   if (load->cooled_s >= 0) return;
   if (strcmp(key, "clocks.sm_mhz") == 0 || strcmp(key, "clocks.graphics_mhz") == 0) {

@@ -21,7 +21,6 @@ NOT_EVERYWHERE = {
     "software_versions": {"nccl_version", "torch_version"},  # either may be missing
     "clocks_under_load": {"sm_clock_percent_of_peers"},  # a GPU may be the only one of its kind
     "thermal_slope": {"slope_over_peers"},
-    "thermal_spread": {"temperature_over_peers_c"},
     "errors_under_load": {"new_pcie_replays"},  # which counters there are depends on the board
 }
 """Judged metrics that every case has and an honest answer may lack."""

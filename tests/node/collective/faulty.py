@@ -105,7 +105,18 @@ def spy(buffer: Any, healthy: Any) -> None:
     healthy(buffer)
 
 
-ALWAYS = ("spy", "drag")
+def talk(buffer: Any, healthy: Any) -> None:
+    """Print more than a log keeps, once."""
+    if not SAID:
+        print("the first words")
+        print("x" * int(os.environ["TALK_BYTES"]))
+        print("the last words", flush=True)
+        SAID.append(True)
+    healthy(buffer)
+
+
+SAID: list[bool] = []
+ALWAYS = ("spy", "drag", "talk")
 FAULTS = {
     "corrupt": corrupt,
     "nan": nan,
@@ -116,4 +127,5 @@ FAULTS = {
     "fail": fail,
     "drag": drag,
     "spy": spy,
+    "talk": talk,
 }

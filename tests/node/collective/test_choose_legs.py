@@ -44,12 +44,19 @@ def names(gpus: list[dict[str, Any]], wanted: tuple[str, ...] = (), **says: Any)
         (BRIDGED, ["nvlink_only", "p2p_sys"]),
         (PCIE, ["p2p_sys"]),
         (BRIDGED[:2], []),
-        (PCIE[:1], []),
         ([], []),
     ],
 )
 def test_legs_that_can_differ_by_their_links(gpus: list[dict[str, Any]], more: list[str]) -> None:
     assert names(gpus) == [*(plan.name for plan in LEGS), *more]
+
+
+def test_one_gpu_has_the_default_and_what_its_node_sets() -> None:
+    assert names(PCIE[:1]) == ["default"]
+    assert names(PCIE[:1], nccl_settings=[P2P_LEVEL]) == ["default", "site"]
+    node = FakeNode({"gpus": PCIE[:1], **NO_SETTINGS})
+    (asked,) = choose(node, 1, ("p2p_off",))  # type: ignore[arg-type]
+    assert asked.absent == "there are no two GPUs to tell it by"
 
 
 @pytest.mark.parametrize(

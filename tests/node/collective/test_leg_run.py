@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,12 @@ def echo(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) -> Non
     send({"kind": "joined", "library": "echo"})
     os.write(1, b"leg says %s\n" % os.environ.get("NCCL_P2P_DISABLE", "nothing").encode())
     for turn in turns_of(turns_fd):
+        os.write(1, b"rank %d is at turn %d\n" % (rank, turn.number))
+        if turn.collective == "slow":
+            send({"kind": "size", "size_bytes": MIB, "times_us": [1.0], "wrong": 0})
+            while True:
+                send({"kind": "alive"})
+                select.select([], [], [], 0.05)
         if turn.collective == "hang":
             signal.pause()
         if turn.collective == "leave" and rank == 1:
@@ -93,6 +100,25 @@ def test_ranks_that_break_are_ended_and_the_next_turn_has_others(
     after = take(run)
     assert after.state == "done"
     assert pids(after) != pids(before)
+
+
+def test_what_was_printed_in_a_turn_is_known_from_what_was_printed_before(start: Any) -> None:
+    run = start(0)
+    first, second = take(run), take(run, number=2)
+    assert "leg says nothing" in first.own
+    assert "rank 0 is at turn 1" in first.own
+    assert "rank 0 is at turn 2" in second.own
+    assert "turn 1" not in second.own
+    assert "rank 0 is at turn 1" in second.log
+
+
+def test_ranks_that_speak_beyond_their_time_are_ended_and_keep_their_sizes(start: Any) -> None:
+    run = start(0)
+    found = take(run, "slow", limit_s=1.0)
+    assert (found.state, found.largest) == ("late", MIB)
+    assert found.reason == "data still moved after 1 s, after 1 MiB was finished"
+    assert [each.size_bytes for each in found.timed] == [MIB]
+    assert take(run).state == "done"
 
 
 def test_a_rank_that_dies_between_turns_fails_the_next(start: Any) -> None:

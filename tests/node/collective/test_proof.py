@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.node.collective.nccl_info import NcclInfo, read
-from hwcheck.node.collective.proof import facts, problem
+from hwcheck.node.collective.proof import facts, notes, problem
 from hwcheck.node.collective.spec import LEGS, SITE, SOME_LEGS, LegPlan
 
 PLANS = {plan.name: plan for plan in (*LEGS, *SOME_LEGS)} | {
@@ -63,6 +63,49 @@ def test_a_variable_that_nccl_did_not_take() -> None:
     assert "NCCL_SHM_DISABLE=1 was set" in problem(PLANS["net"], older)
     other = NcclInfo(env_set={"NCCL_P2P_LEVEL": "LOC"}, transports={"P2P/IPC": 2})
     assert problem(PLANS["p2p_sys"], other) == ("NCCL_P2P_LEVEL=SYS was set and NCCL took LOC")
+
+
+NVLS = {"AllReduce NVLS/SIMPLE": 2}
+
+
+@pytest.mark.parametrize("way", ["AllReduce NVLS/SIMPLE", "AllReduce NVLSTREE/SIMPLE"])
+@pytest.mark.parametrize("name", ["default", "nvlink_only"])
+def test_what_goes_through_the_switch_names_no_connection(name: str, way: str) -> None:
+    info = replace(said(name), algorithms={way: 2})
+    assert problem(PLANS[name], info) == ""
+    assert problem(PLANS[name], replace(info, algorithms={"AllReduce RING/LL": 2})) != ""
+    assert notes(PLANS[name], info) == []
+
+
+def test_nvls_is_no_way_of_net_and_is_told_of_p2p_off() -> None:
+    net = replace(said("net", "NET/Socket"), algorithms=NVLS)
+    assert problem(PLANS["net"], net) == "NCCL used NVLS"
+    off = replace(said("p2p_off", "SHM"), algorithms=NVLS)
+    assert problem(PLANS["p2p_off"], off) == ""
+    (told,) = notes(PLANS["p2p_off"], off)
+    assert "left NVLS on" in told
+    assert notes(PLANS["p2p_off"], said("p2p_off", "SHM")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken", "agrees"),
+    [
+        ("NCCL_P2P_LEVEL", "LOC", "LOC", True),
+        ("NCCL_P2P_LEVEL", "3", "PHB", True),
+        ("NCCL_P2P_LEVEL", "LOC", "SYS", False),
+        ("NCCL_MIN_NCHANNELS", "0x10", "16", True),
+        ("NCCL_BUFFSIZE", "4M", "4", False),
+        ("NCCL_SOCKET_FAMILY", "AF_INET", "AF_INET.", True),
+        ("NCCL_SOCKET_IFNAME", "=eth0", "=eth0", True),
+        ("NCCL_CROSS_NIC", "1", "0", False),
+    ],
+)
+def test_what_a_node_sets_has_to_be_what_nccl_says_it_took(
+    name: str, value: str, taken: str, agrees: bool
+) -> None:
+    info = NcclInfo(env_set={name: taken}, transports={"SHM": 2})
+    found = problem(LegPlan(SITE, {name: value, "NCCL_NEVER_LOOKED_UP": "1"}), info)
+    assert found == ("" if agrees else f"{name}={value} was set and NCCL took {taken}")
 
 
 def test_facts_of_a_log() -> None:

@@ -2,12 +2,17 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds, agree, reason_to_stop
+from hwcheck.node.collective import rank
+from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds, agree
 from hwcheck.node.collective.runtime import dist
 from hwcheck.node.collective.spec import MIB
 
 BOUNDS = Bounds(deadline=1e12, limit_s=60.0, max_bytes=1024 * MIB)
 PLENTY = 10**15
+
+
+def reason_to_stop(bounds: Bounds, size: int, step_s: float, left_s: float, memory: int) -> str:
+    return rank.reason_to_stop(bounds, size, step_s, left_s, memory, 2 * size)
 
 
 def test_there_is_a_next_size_when_time_and_memory_allow_it() -> None:
@@ -23,6 +28,17 @@ def test_the_next_size_must_fit_in_memory() -> None:
     assert reason_to_stop(BOUNDS, 64 * MIB, 1.0, 99.0, 128 * MIB) == ""
     reason = reason_to_stop(BOUNDS, 64 * MIB, 1.0, 99.0, 128 * MIB - 1)
     assert reason == "stopped at 64 MiB: the next size does not fit in free memory"
+
+
+def test_the_time_a_size_takes_grows_with_the_step() -> None:
+    assert rank.reason_to_stop(BOUNDS, MIB, 1.0, 5.01, PLENTY, 4 * MIB) == ""
+    assert "time budget" in rank.reason_to_stop(BOUNDS, MIB, 1.0, 4.99, PLENTY, 4 * MIB)
+
+
+def test_the_first_size_must_fit_in_memory_too_and_is_tried_in_any_time() -> None:
+    assert rank.reason_to_stop(BOUNDS, 0, 0.0, 0.0, MIB, MIB) == ""
+    reason = rank.reason_to_stop(BOUNDS, 0, 0.0, 99.0, MIB - 1, MIB)
+    assert reason == "the smallest size, 1 MiB, does not fit in free memory"
 
 
 def test_the_largest_size_is_the_end() -> None:
@@ -47,5 +63,5 @@ def test_the_slowest_and_the_smallest_rank_decide(other: str, wanted: str) -> No
     store = dist.HashStore()
     store.set(f"took/{MIB}/1", other)
     mine = (MIB, 0.1, PLENTY)
-    assert agree(store, 2, 0, bounds, mine) == wanted
-    assert agree(store, 2, 1, bounds, mine) == wanted  # rank 1 reads what rank 0 decided
+    assert agree(store, 2, 0, bounds, mine, 2 * MIB) == wanted
+    assert agree(store, 2, 1, bounds, mine, 2 * MIB) == wanted  # rank 1 reads what rank 0 decided

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.ranks import RankGroup, Send, wait_until
+from hwcheck.node.collective.ranks import RankGroup, Send, shortened, wait_until
 
 
 @pytest.fixture
@@ -76,6 +76,7 @@ def test_an_exception_is_sent_in_one_line_with_its_time(group: RankGroup, log: L
     (message,) = group.ranks[0].read()
     assert message["reason"].startswith("ValueError: two lines xxx")
     assert len(message["reason"]) <= 300
+    assert message["reason"].endswith("xxx")
     assert before < message["at"] < time.monotonic()
     assert group.ranks[0].death() == "rank 0 exited with code 1"
     assert "Traceback" in log.read()
@@ -101,3 +102,24 @@ def test_waiting_ends_with_the_condition_or_with_patience() -> None:
     assert wait_until(lambda: asked.append(1) is None and len(asked) > 2, 10.0)
     assert len(asked) == 3
     assert not wait_until(lambda: False, 0.05)
+
+
+NCCL_ERROR = (
+    "DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:33"
+    "84, unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5 "
+    "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device "
+    "error. Last error: socketPollConnect: connect to 10.0.0.7<38271> returned Connection refused, "
+    "exceeded error retry count after 35 attempts"
+)
+
+
+def test_of_a_long_nccl_error_the_cause_is_kept() -> None:
+    said = shortened(NCCL_ERROR)
+    assert len(said) <= 303
+    assert said.startswith("DistBackendError: NCCL error in: /pytorch")
+    assert (
+        "...Last error: socketPollConnect: connect to 10.0.0.7<38271> returned Connection" in said
+    )
+    assert shortened("x" * 297) == "x" * 297
+    early = "Last error: first" + "y" * 500 + " the end"
+    assert shortened(early).endswith(" the end")

@@ -32,3 +32,10 @@ def test_what_torch_lacks_is_named(
     monkeypatch.setattr(runtime.dist, "is_nccl_available", lambda: nccl)
     problem = runtime.missing_cuda()
     assert problem == (f"torch {torch.__version__} {wanted}" if wanted else "")
+
+
+def test_after_each_run_a_word_may_be_said() -> None:
+    cpu = runtime.device(Spec(("all_reduce",), 2, 0, 1.0, MIB), 0)
+    order: list[str] = []
+    cpu.time_us(lambda: order.append("run"), 1, 2, lambda: order.append("said"))
+    assert order == ["run", "said"] * 3

@@ -15,6 +15,7 @@ pytest.importorskip("torch")
 from hwcheck.node.collective import serve
 from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.leg_run import Taken
+from hwcheck.node.collective.log import READ_BYTES
 from hwcheck.node.collective.operation import load
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
@@ -381,3 +382,45 @@ def test_a_file_that_cannot_be_read_is_noted(
 ) -> None:
     monkeypatch.setattr(serve, "SYSTEM_CONF", str(tmp_path))  # a folder: reading it fails
     assert SYSTEM_CONF_NOTE in serve.notes(Spec(("all_reduce",), 8, 8, 45.0, 1 << 34))
+
+
+def test_a_leg_that_is_slow_at_its_first_size_is_no_hang(run_faulty: Run, small: Small) -> None:
+    slow = LegPlan("slow", {"FAULT": "drag"})  # 20 ms each run
+    start = time.monotonic()
+    (leg,) = run_faulty(small(slow, iterations=5000, budget_s=2.0, grace_s=3.0))
+    assert time.monotonic() - start < 60.0
+    assert (leg.state, leg.sizes, leg.driver) == ("not_run", (), "")
+    assert "data still moved after" in leg.reason
+    assert "before the first size was finished; take a smaller -b or -n" in leg.reason
+
+
+def test_a_smallest_size_that_does_not_fit_is_not_run(run_faulty: Run, small: Small) -> None:
+    (leg,) = run_faulty(small(LEGS[0], memory_available_bytes=3 * MIB))
+    assert (leg.state, leg.sizes) == ("not_run", ())
+    assert leg.reason == "the smallest size, 1 MiB, does not fit in free memory"
+
+
+def test_sizes_of_a_few_bytes_are_those_of_nccl_tests(run_faulty: Run, small: Small) -> None:
+    names = ("all_reduce", "all_gather", "alltoall")
+    legs = run_faulty(small(LEGS[0], collectives=names, min_bytes=8, max_bytes=64, iterations=3))
+    assert [(leg.collective, leg.state) for leg in legs] == [(name, "done") for name in names]
+    assert [[size.size_bytes for size in leg.sizes] for leg in legs] == [
+        [8, 16, 32, 64],
+        [32, 64],  # 16 bytes for each of two ranks, or nothing
+        [32, 64],
+    ]
+    assert not any(size.all_wrong for leg in legs for size in leg.sizes)
+    (leg,) = run_faulty(small(LEGS[0], collectives=names[1:2], min_bytes=8, max_bytes=16))
+    assert (leg.state, leg.sizes) == ("not_run", ())
+
+
+def test_the_raw_log_has_how_a_leg_began(
+    run_faulty: Run, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = {"FAULT": "talk", "TALK_BYTES": str(2 * READ_BYTES)}
+    (leg,) = run_faulty(small(LegPlan("talk", talk), max_bytes=MIB, iterations=1, warmups=0))
+    assert leg.state == "done"
+    said = capsys.readouterr().err
+    assert "the first words" in said
+    assert "bytes left out" in said
+    assert "the last words" in said

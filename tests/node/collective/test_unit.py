@@ -65,6 +65,76 @@ def test_what_did_not_use_what_it_is_for_is_not_engaged(log: str, reason: str) -
     assert (found.leg(()).state, found.leg(()).reason) == ("not_engaged", reason)
 
 
+NVLS = "x NCCL INFO AllGather: 1048576 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}\n"
+RING = NVLS.replace("NVLS", "RING")
+
+
+def test_a_collective_is_proven_by_what_nccl_said_in_its_own_turn() -> None:
+    found = unit()
+    own = SHM.replace("SHM/direct/direct", "P2P/IPC") + RING
+    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + own, own=own))
+    assert (found.state, found.leg(()).reason) == ("not_engaged", "NCCL used P2P")
+    found = unit()
+    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + RING, own=RING))  # connected before
+    leg = found.leg(())
+    assert (leg.state, leg.transport["SHM"]) == ("done", 1)
+    assert leg.transport["algorithms"] == "AllGather RING/SIMPLE"
+
+
+def test_nvls_without_p2p_is_a_figure_with_a_note() -> None:
+    found = unit()
+    found.add(taken(timed(100.0), log=TOLD + NVLS, own=TOLD + NVLS))
+    assert found.leg(()).state == "done"
+    assert "left NVLS on" in found.leg(()).notes[-1]
+
+
+def test_a_turn_that_was_slow_keeps_what_it_timed_and_is_no_hang() -> None:
+    found = unit()
+    found.add(taken(timed(100.0), state="late", reason="data still moved after 9 s", stop=""))
+    leg = found.leg(())
+    assert (leg.state, leg.reason, len(leg.sizes)) == ("done", "", 1)
+    assert "data still moved after 9 s" in leg.notes
+    found = unit()
+    found.add(taken(state="late", reason="data still moved after 9 s", stop=""))
+    leg = found.leg(())
+    assert (leg.state, leg.sizes) == ("not_run", ())
+    assert leg.reason.startswith("data still moved after 9 s; take a smaller -b")
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ("the smallest size, 1 MiB, does not fit in free memory", "does not fit in free memory"),
+        (LARGEST_MEASURED, "every size has less than 16 bytes for each rank"),
+    ],
+)
+def test_a_turn_that_timed_nothing_is_not_done(stop: str, words: str) -> None:
+    found = unit()
+    found.add(taken(stop=stop))
+    assert found.leg(()).state == "not_run"
+    assert words in found.leg(()).reason
+    assert stop not in found.leg(()).notes
+
+
+# What torch 2.1 said in these three cases.
+@pytest.mark.parametrize(
+    "words",
+    [
+        "no support for _allgather_base in Gloo process group",
+        "Backend gloo does not support _reduce_scatter_base",
+        "Invalid scalar type",
+    ],
+)
+def test_what_gloo_cannot_is_not_the_nodes_failure(words: str) -> None:
+    reason = f"rank 0: RuntimeError: {words}"
+    found = unit(replace(SPEC, gpus=0))
+    found.add(taken(state="failed", reason=reason))
+    assert (found.leg(()).state, found.leg(()).reason) == ("not_run", reason)
+    found = unit()  # NCCL
+    found.add(taken(state="failed", reason=reason))
+    assert found.leg(()).state == "failed"
+
+
 @pytest.mark.parametrize("changes", [{"gpus": 0}, {"ranks": 1, "gpus": 1}])
 def test_gloo_and_one_rank_need_no_proof(changes: dict[str, int]) -> None:
     found = unit(replace(SPEC, **changes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -74,6 +75,33 @@ def test_a_size_that_one_rank_did_not_finish_is_not_reported(start: Start) -> No
     watch, _, seen = start(says(size([1.0]), DONE), hangs())
     assert watch.until(soon(0.3)) == ("hang", "before the first size was finished")
     assert not seen
+
+
+def test_ranks_that_speak_beyond_their_time_are_late_and_those_that_are_silent_hang(
+    start: Start,
+) -> None:
+    read_fd, write_fd = os.pipe()
+    limit = time.monotonic() + 0.2
+
+    def slow(send: Callable[[dict[str, Any]], None]) -> None:
+        send(size([1.0]))
+        while True:  # one word every 0.1 s, for as long as nobody ends it
+            select.select([read_fd], [], [], 0.1)
+            send({"kind": "alive"})
+
+    watch, group, seen = start(slow)
+    assert watch.until(limit, lambda: 30.0) == ("late", "after 1000 B was finished")
+    assert (len(seen), watch.at(), watch.others) == (1, 1000, [])
+    group.kill()
+    os.close(write_fd)
+    os.close(read_fd)
+
+
+def test_silence_is_a_hang_once_it_is_longer_than_a_run_takes(start: Start) -> None:
+    watch, _, _ = start(hangs())
+    begin = time.monotonic()
+    assert watch.until(begin, lambda: 1.0) == ("hang", "before the first size was finished")
+    assert time.monotonic() - begin > 0.5
 
 
 def test_a_done_rank_that_does_not_end_does_not_spoil_the_leg(start: Start) -> None:

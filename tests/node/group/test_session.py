@@ -17,6 +17,7 @@ from tests.node.group.members import LocalMember, order
 
 pytest.importorskip("torch")
 
+SETTING = ["NCCL_IB_HCA", "mlx5_0", "process environment"]
 FAULTS = Path(__file__).parents[2] / "lab" / "torch_faults"
 
 
@@ -51,12 +52,14 @@ def pair(
     wrapper.chmod(0o755)
     with (
         LocalMember(scratch, "1") as one,
-        LocalMember(scratch, "2", torch_python=str(wrapper)) as two,
+        LocalMember(
+            scratch, "2", torch_python=str(wrapper), environment={"NCCL_IB_HCA": "mlx5_0"}
+        ) as two,
     ):
         ready = one.hear("ready")["ready"]
         assert schema_problem(ready, "ready") == ""
         assert (ready["interface"], ready["address"], ready["gpus"]) == ("lo", "127.0.0.1", 0)
-        two.hear("ready")
+        assert two.hear("ready")["ready"]["settings"] == [SETTING]
         yield one, two, ready
 
 
@@ -81,6 +84,15 @@ def test_orders_follow_each_other_and_torch_is_imported_once(pair: Any) -> None:
             assert all(size["wrong"] == 0 for size in answer["sizes"])
             assert answer["exchanges"] == [], "nobody is asked who sent wrong data when none was"
     assert children(pair[0].process.pid) == launchers, "the ranks are gone, the rest is as it was"
+
+
+@pytest.mark.parametrize(("number", "leg"), [(20, "site"), (21, "default")])
+def test_other_collectives_and_types(pair: Any, number: int, leg: str) -> None:
+    asked = {"collective": "alltoall", "dtype": "bfloat16", "leg": leg, "sizes": [1000, 1 << 16]}
+    for answer in both(pair, number, env={"FLIP": "0"}, **asked):
+        assert (answer["state"], answer["reason"]) == ("done", "")
+        assert [size["size_bytes"] for size in answer["sizes"]] == [992, 1 << 16], "whole chunks"
+        assert all(size["wrong"] == 0 for size in answer["sizes"])
 
 
 def test_wrong_data_is_told_with_who_sent_it(pair: Any) -> None:

@@ -52,7 +52,7 @@ def faulty(healthy: Any) -> Any:
             flip(out)
         if fault == "raise":
             raise RuntimeError("CUDA out of memory.\nTried to allocate 1 GiB")
-        if calls > PAIRS and fault in LATER:
+        if calls > PAIRS + 1 and fault in LATER:  # the first products, and the one that is timed
             LATER[fault](out)
 
     return multiply

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.load.device import Cpu, Cuda, arithmetic, open_device
+from hwcheck.node.load.device import Cpu, Cuda, arithmetic, has_code, open_device
 from hwcheck.node.load.spec import MIB, BurnSpec, Target
 from hwcheck.node.torch_runtime import torch
 
@@ -41,6 +41,33 @@ def test_what_the_gpu_lacks_is_replaced(
     assert arithmetic(wanted, capability) == given
 
 
+@pytest.mark.parametrize(
+    ("built", "capability", "has"),
+    [
+        (["sm_80", "sm_90"], (9, 0), True),
+        (["sm_80", "sm_90"], (8, 9), True),
+        (["sm_80", "sm_90"], (12, 0), False),
+        (["sm_80", "compute_90"], (12, 0), True),
+        (["sm_90a", "sm_100f", "sm_120"], (12, 0), True),
+        (["sm_86"], (8, 0), False),
+        (["sm_70", "sm_80"], (6, 1), False),
+        ([], (6, 1), True),
+    ],
+)
+def test_torch_may_have_no_code_for_a_gpu(
+    built: list[str], capability: tuple[int, int], has: bool
+) -> None:
+    assert has_code(built, capability) is has
+
+
+def test_a_gpu_that_torch_has_no_code_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = (
+        r"^torch \S+ has code for sm_80 and none for this GPU \(sm_90\): set hwcheck_torch_python"
+    )
+    with pytest.raises(RuntimeError, match=wanted):
+        cuda(monkeypatch, GIB, gpus(1, GIB), built=["sm_80"])
+
+
 def test_the_exercise_is_small_and_on_one_thread() -> None:
     device = open_device(BurnSpec((), 1.0))
     assert isinstance(device, Cpu)
@@ -58,10 +85,16 @@ def test_time_passes_between_marks() -> None:
     assert 0 < device.span_s(start, end) < 60
 
 
-def cuda(monkeypatch: pytest.MonkeyPatch, free_bytes: int, spec: BurnSpec) -> Cuda:
+def cuda(
+    monkeypatch: pytest.MonkeyPatch,
+    free_bytes: int,
+    spec: BurnSpec,
+    built: Sequence[str] = ("sm_80", "sm_90"),
+) -> Cuda:
     """Open the device of a chip like an H200 with so much memory free."""
     facts = SimpleNamespace(major=9, minor=0, multi_processor_count=132)
     monkeypatch.setattr(torch.cuda, "set_device", lambda index: None)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: list(built))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: facts)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free_bytes, 141 * GIB))
     device = open_device(spec)

@@ -71,7 +71,8 @@ def test_the_exercise(capfd: pytest.CaptureFixture[str]) -> None:
     assert burn._process is not None
     pid = burn._process.pid
     (worker,) = children(pid)
-    assert Path(f"/proc/{worker}/stat").read_text().rsplit(")")[1].split()[16] == "10"  # nice
+    nice = int(Path(f"/proc/{worker}/stat").read_text().rsplit(")")[1].split()[16])
+    assert nice == min(19, os.nice(0) + ON_CPU.nice)
     assert until(lambda: products(burn)[0] > 0)
     assert (burn.backend, burn.problem()) == ("cpu", "")
     assert burn.library.startswith("torch ")
@@ -228,7 +229,7 @@ def test_an_interpreter_that_does_not_serve_is_explained(
 def test_a_gpu_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch, make: Make) -> None:
     monkeypatch.setattr(launch, "START_LIMIT_S", 0.0)
     monkeypatch.setattr(launch, "TURN_LIMIT_S", 0.0)
-    with pytest.raises(CouldNotMeasure, match=r"^not ready within 0 s: gpu0 .start"):
+    with pytest.raises(CouldNotMeasure, match=r"^not ready within 0 s: gpu0 \(\w+"):
         make("", patience_s=5.0).start()
 
 

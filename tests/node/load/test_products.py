@@ -9,18 +9,23 @@ pytest.importorskip("torch")
 
 from hwcheck.node.load import products
 from hwcheck.node.load.device import Cpu
-from hwcheck.node.load.products import BATCH, PAIRS, Products, bits, size_for
+from hwcheck.node.load.products import BATCH, LEAST_BATCH, PAIRS, Products, bits, size_for
 from hwcheck.node.torch_runtime import torch
 from tests.node.load import faulty_burn
 
 GIB = 1 << 30
+TOOK_S = 0.01
+PER_BATCH = 10
+FIRST = PAIRS + 1
+"""Products before the first batch: those that are the measure, and the one that is timed."""
 
 
 @pytest.fixture
 def device() -> Any:
     """The CPU at a size that takes no time."""
     small = SimpleNamespace(name="cpu", dtype="fp32", processors=1, free_bytes=GIB, size_limit=256)
-    small.mark = lambda: 0.0
+    small.mark, small.wait = (lambda: 0.0), (lambda mark: None)
+    small.span_s = lambda start, end: TOOK_S
     return small
 
 
@@ -70,17 +75,17 @@ def test_healthy_products_are_all_alike(device: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize("last", [BATCH - 1, BATCH])
-def test_one_flipped_bit_is_one_wrong_product(
-    monkeypatch: pytest.MonkeyPatch, device: Any, dtype: str, last: int
+@pytest.mark.parametrize("which", [1, PER_BATCH // 2, PER_BATCH])
+def test_one_flipped_bit_anywhere_in_a_batch_is_one_wrong_product(
+    monkeypatch: pytest.MonkeyPatch, device: Any, dtype: str, which: int
 ) -> None:
     device.dtype = dtype
     healthy = Products(device).digest()
-    corrupt(monkeypatch, PAIRS + BATCH + last, bit=0)
+    corrupt(monkeypatch, FIRST + PER_BATCH + which, bit=0)
     matrices = Products(device)
     counts = []
     for _ in range(3):
-        matrices.batch()
+        assert len(matrices.batch()) == PER_BATCH
         counts.append(matrices.wrong())
     assert counts == [0, 1, 1]
     assert matrices.digest() == healthy
@@ -95,16 +100,42 @@ def test_a_flipped_bit_in_the_first_product_changes_the_digest(
     matrices = Products(device)
     assert matrices.digest() != healthy
     matrices.batch()
-    assert matrices.wrong() == 1  # every later one differs from it
+    assert matrices.wrong() == (PER_BATCH + 1 + 1) // PAIRS  # every later one differs from it
+
+
+def test_a_product_that_is_not_written_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, device: Any
+) -> None:
+    healthy, calls = products.multiply, []
+
+    def multiply(left: Any, right: Any, out: Any) -> None:
+        calls.append(1)
+        if len(calls) != FIRST + 4:
+            healthy(left, right, out)
+
+    matrices = Products(device)
+    monkeypatch.setattr(products, "multiply", multiply)
+    calls[:] = [1] * FIRST
+    matrices.batch()
+    assert matrices.wrong() == 1
+
+
+@pytest.mark.parametrize(
+    ("took_s", "per_batch"),
+    [(0.0015, BATCH), (0.01, 10), (0.04, LEAST_BATCH), (3.0, LEAST_BATCH), (0.0, BATCH)],
+)
+def test_a_batch_is_short_on_slow_chips_too(device: Any, took_s: float, per_batch: int) -> None:
+    device.span_s = lambda start, end: took_s
+    assert Products(device).per_batch == per_batch
 
 
 def test_bits_are_compared_and_not_values() -> None:
-    odd = torch.tensor([[float("nan"), 0.0]])
-    other = torch.tensor([[float("nan"), -0.0]])
+    odd = torch.tensor([[float("nan"), 1.0, 0.0, 1.0]])
+    other = torch.tensor([[float("nan"), 1.0, -0.0, 1.0]])
     assert (bits(odd) == bits(other)).tolist() == [[True, False]]
 
 
 def test_the_product_is_that_of_the_factors(device: Any) -> None:
-    left, right, _, first = Products(device)._sets[0]
-    assert torch.allclose(first, left @ right)
+    left, right, first = Products(device)._sets[0]
+    assert torch.allclose(first.view(torch.float32), left @ right)
     assert 0.9 < float(left.std()) < 1.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 
@@ -9,7 +10,7 @@ import pytest
 
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun
-from hwcheck.node.load.rows import Rows, merged
+from hwcheck.node.load.rows import ROW_LIMIT, Rows, merged
 
 
 def test_what_was_not_told_is_none() -> None:
@@ -40,6 +41,8 @@ def test_the_last_seconds_of_some_quantities() -> None:
         ("power_w", 500.0, 690.0, 690.0),
         ("sm_clock_mhz", 1980, 345, 345),
         ("pcie_width", 16, 8, 8),
+        ("pcie_generation", 5, 1, 1),
+        ("thermal_margin_c", 20, 4, 4),
         ("clock_events", 4, 8, 12),
         ("ecc_uncorrected", 0, 1, 1),
         ("pcie_replays", 5, 2, 2),  # the GPU was reset
@@ -55,28 +58,69 @@ def test_one_of_two(
 
 
 def test_the_number_of_rows_is_bounded_and_the_extremes_stay() -> None:
-    rows, chance = Rows(limit=8), random.Random(4)
+    rows, chance = Rows(limit=16, first=2, last=4), random.Random(4)
     heat = [chance.randrange(30, 90) for _ in range(1000)]
     clock = [chance.randrange(300, 2000) for _ in range(1000)]
     for tick in range(1000):
         bits = 1 << 6 if tick == 333 else 4
         told = {"temperature_c": heat[tick], "sm_clock_mhz": clock[tick], "clock_events": bits}
         rows.append(tick, {"gpu0": {**told, "pcie_replays": tick}})
-        assert len(rows.series().time_s) <= 8
+        assert len(rows.series().time_s) <= 16
     series, own = rows.series(), rows.series().columns["gpu0"]
-    assert 4 <= len(series.time_s) <= 8
+    assert 8 <= len(series.time_s) <= 16
     assert {len(column) for column in own.values()} == {len(series.time_s)}
     assert max(value or 0 for value in own["temperature_c"]) == max(heat)
     assert min(value or 0 for value in own["sm_clock_mhz"]) == min(clock)
     assert sum(value == 4 | 64 for value in own["clock_events"]) == 1
     assert own["pcie_replays"] == series.time_s  # each is of the row's last sample
-    assert series.time_s[-1] == 999
-    steps = {b - a for a, b in zip(series.time_s, series.time_s[1:-1], strict=False)}
-    assert len(steps) == 1, "rows are evenly spaced, but for the one that is not full"
+    assert series.time_s[:2] == (0, 1), "the first stay"
+    assert series.time_s[-4:] == (996, 997, 998, 999), "and so do the last"
+
+
+def test_what_is_judged_are_samples_and_all_bits() -> None:
+    rows = Rows(limit=16, first=2, last=4)
+    for tick in range(5000):
+        told = {"sm_clock_mhz": tick, "clock_events": 8 if tick % 250 == 7 else 4}
+        rows.append(tick, {"gpu0": told, "gpu1": {"sm_clock_mhz": 1}})
+        counted = rows.series().bits.get("gpu0", ())
+        if counted:
+            assert sum(sum(each.values()) for each in counted) == tick + 1
+    series = rows.series()
+    assert sum(each.get(8, 0) for each in series.bits["gpu0"]) == 20
+    assert len(series.bits["gpu0"]) == len(series.time_s) <= 16
+    clocks = [int(value or 0) for value in series.typical["gpu0"]["sm_clock_mhz"]]
+    bits = series.typical["gpu0"]["clock_events"]
+    assert clocks == sorted(set(clocks))
+    assert [8 if clock % 250 == 7 else 4 for clock in clocks] == list(bits), "told together"
+    assert set(series.typical["gpu1"]) == {"sm_clock_mhz"}
+    assert "gpu1" not in series.bits
+
+
+def test_an_hour_keeps_its_first_minute_and_its_last() -> None:
+    rows = Rows()
+    for tick in range(-200, 5 * 3660):
+        if tick == 0:
+            rows.hold()
+        rows.append(tick / 5, {"gpu0": {"temperature_c": tick}})
+    times = rows.series().time_s
+    assert len(times) <= ROW_LIMIT
+    for begin_s, end_s in ((-40, -35.2), (0, 59.8), (3570, 3659.8)):
+        inside = [at_s for at_s in times if begin_s <= at_s <= end_s]
+        assert len(inside) == round((end_s - begin_s) * 5) + 1
+    middle = [at_s for at_s in times if 61 < at_s < 3400]
+    steps = [round(b - a, 1) for a, b in itertools.pairwise(middle)]
+    assert max(steps) <= 6.4, "evenly, but for what is not merged yet"
+    assert steps == sorted(steps, reverse=True)
+
+
+def test_before_the_bound_there_is_nothing_beside_the_picture() -> None:
+    rows = Rows()
+    rows.append(0.0, {"gpu0": {"clock_events": 4}})
+    assert (rows.series().typical, rows.series().bits) == ({}, {})
 
 
 def test_below_the_bound_nothing_is_merged() -> None:
-    rows = Rows(limit=8)
+    rows = Rows(limit=8, first=0, last=0)
     for tick in range(8):
         rows.append(tick, {"gpu0": {"power_w": tick}})
     assert rows.series().columns["gpu0"]["power_w"] == tuple(range(8))

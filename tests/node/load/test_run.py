@@ -14,6 +14,7 @@ from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.run import EXERCISE, Load, Times, orders, times, words
 from hwcheck.node.load.sampler import Sampler, Told
 from hwcheck.node.load.spec import Target
+from hwcheck.node.load_lock import BusyError
 from hwcheck.node.nvml_reader import GpuLost
 from hwcheck.wire import Request
 from tests.node.fake_gpu import FakeGpu
@@ -173,6 +174,39 @@ def test_danger_before_the_load_is_no_load() -> None:
     with pytest.raises(CouldNotMeasure, match="the load was not begun: gpu0 reached 89 C"):
         bench.load().run()
     assert (bench.stops, bench.zero_s) == (0, math.inf)
+
+
+def in_use(until_s: float, percent: float = 97) -> Bench:
+    """A bench whose gpu1 is in use until so long after its first look, by nobody that is named."""
+    bench = Bench()
+    begin_s = bench.now_s
+    bench.says["gpu1"] = lambda at_s: {
+        "utilization_percent": percent if bench.now_s < begin_s + until_s else 0
+    }
+    return bench
+
+
+def test_a_gpu_in_use_by_nobody_that_is_named_is_not_loaded() -> None:
+    bench = in_use(math.inf)
+    wanted = "^gpu1 is 97 % in use by a process that NVML does not name$"
+    with pytest.raises(BusyError, match=wanted):
+        bench.load().run()
+    assert (bench.stops, bench.zero_s) == (0, math.inf)
+
+
+def test_force_loads_it() -> None:
+    bench = in_use(math.inf)
+    load = Load(
+        *(bench.gpus, bench, bench.sampler, QUICK, bench.said.append, lambda: bench.now_s),
+        bench.wait,
+        force=True,
+    )
+    assert load.run().work == WORK
+
+
+@pytest.mark.parametrize(("until_s", "percent"), [(1.0, 97), (math.inf, 20)])
+def test_what_fades_and_a_desktop_are_no_work(until_s: float, percent: float) -> None:
+    assert in_use(until_s, percent).load().run().work == WORK
 
 
 def test_danger_while_it_is_made_ready() -> None:

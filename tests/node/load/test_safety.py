@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.load.safety import MARGIN_C, SILENCE_LIMIT_S, SLOWDOWN_C, Guard
+from hwcheck.node.load.safety import (
+    MARGIN_C,
+    SILENCE_LIMIT_S,
+    SLOWDOWN_C,
+    START_SILENCE_LIMIT_S,
+    Guard,
+)
 from hwcheck.node.load.sampler import Told
 from tests.node.fake_gpu import FakeGpu
 
@@ -40,6 +46,14 @@ def test_a_board_without_a_threshold_gets_one() -> None:
     assert "reached 86 C" in guard(None).danger({"gpu0": told(temperature_c=limit)}, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("margin", "danger"), [(3, ""), (2, "gpu0 reached 70 C, and slows down at 72 C")]
+)
+def test_the_distance_that_a_gpu_tells_comes_first(margin: int, danger: str) -> None:
+    said = {"gpu0": told(temperature_c=70, thermal_margin_c=margin)}
+    assert guard(90).danger(said, 0.0) == danger
+
+
 def test_new_memory_errors_and_not_old_ones() -> None:
     watch = guard(90)
     assert watch.danger({"gpu0": told(ecc_uncorrected=4)}, 0.0) == ""
@@ -60,6 +74,8 @@ def test_silence_is_a_danger() -> None:
     assert guard(90).danger(said, 100.0 + SILENCE_LIMIT_S) == ""
     why = guard(90).danger(said, 100.5 + SILENCE_LIMIT_S)
     assert why == "gpu0 told NVML nothing for 6 s (gpu0: Unknown Error)"
+    assert guard(90).danger(said, 129.0, START_SILENCE_LIMIT_S) == "", "CUDA starts"
+    assert guard(90).danger(said, 131.0, START_SILENCE_LIMIT_S)
 
 
 def test_a_gpu_without_a_sensor_may_be_loaded() -> None:

@@ -107,4 +107,5 @@ def test_peers_are_compared_though_one_could_not_be_measured() -> None:
 
 
 def test_share_of_samples() -> None:
-    assert share_percent([0, 8, 12, 4], lambda bits: bool(bits & 8)) == 50.0
+    assert share_percent({0: 1, 8: 1, 12: 1, 4: 1}, lambda bits: bool(bits & 8)) == 50.0
+    assert share_percent({4: 999, 12: 1}, lambda bits: bool(bits & 8)) == 0.1

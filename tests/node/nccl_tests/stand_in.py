@@ -78,6 +78,8 @@ for key in sorted(env):
 for rank in range(gpus if gpus > 1 else 0):
     out(info + "Channel 00/0 : %d[%d] -> %d[%d] via %s" % (rank, rank, (rank + 1) % gpus,
         (rank + 1) % gpus, do["via"]))
+if do.get("algo"):
+    out(info + "AllReduce: 1048576 Bytes -> Algo %s proto SIMPLE time 1.0" % do["algo"])
 out(info + "8 coll channels, 8 collnet channels, 0 nvls channels, 16 p2p channels")
 if do.get("exit_before"):
     out("testnode: Test NCCL failure common.cu:958 'unhandled system error'")

@@ -13,7 +13,8 @@ from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
 from hwcheck.node.collective.spec import LEGS, MIB, Spec
 from hwcheck.node.nccl_tests import engine
-from hwcheck.wire import Request
+from hwcheck.schema_check import schema_problem
+from hwcheck.wire import CheckResult, Request, to_dict
 from tests.node.nccl_tests.stand_in import install
 
 PAYLOAD = str(Path(__file__).parents[3])
@@ -77,7 +78,9 @@ def test_three_legs_give_the_records_of_our_own_engine(folder):
         assert last.busbw_gbps == pytest.approx(busbw, rel=0.03)
         assert last.busbw_gbps == pytest.approx(last.algbw_gbps * 1.5)
         assert last.algbw_gbps == pytest.approx(last.size_bytes / last.time_us / 1e3)
-        assert (last.iterations, last.wrong, last.in_place.wrong) == (20, 0, 0)
+        assert (last.iterations, last.wrong, last.in_place.wrong) == (60, 0, 0)
+        assert (last.passes, last.in_place.passes, last.time_p95_us) == (3, 3, None)
+        assert leg.notes[0].endswith(": means, out of place; the spread is to in place")
         assert last.in_place.busbw_gbps < last.busbw_gbps
     assert legs[0].transport["P2P/CUMEM"] == 4
     assert legs[1].transport["SHM"] == 4
@@ -107,7 +110,7 @@ def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
     monkeypatch.setenv("NCCL_TESTS_DEVICE", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     run(install(folder))
-    for call, plan in zip(calls(folder), LEGS, strict=True):
+    for call, plan in zip(calls(folder), LEGS * 3, strict=True):
         env = call["env"]
         assert not {"NCCL_P2P_LEVEL", "NCCL_TESTS_DEVICE", "CUDA_VISIBLE_DEVICES"} & env.keys()
         assert env["NCCL_DEBUG"] == "INFO"
@@ -128,13 +131,13 @@ def test_a_report_that_was_cut_short_gives_way_to_the_text(folder):
 
 
 def test_wrong_elements_are_counted_where_they_were(folder):
-    leg = only(install(folder, default={"wrong": {str(8 * MIB): 5}}))
+    leg = only(install(folder, default={"wrong": {str(8 * MIB): 5}}), turns=1)
     assert leg.state == "done"
     assert [size.all_wrong for size in leg.sizes] == [0, 0, 0, 10, 0, 0, 0]
 
 
 def test_a_footer_that_counts_what_no_row_shows_is_no_clean_leg(folder):
-    leg = only(install(folder, default={"bounds": 2}))
+    leg = only(install(folder, default={"bounds": 2}), turns=1)
     assert leg.state == "done"
     assert [size.all_wrong for size in leg.sizes] == [0, 0, 0, 0, 0, 0, 1]
     assert "the footer counts 2 failed checks" in leg.notes[-1]
@@ -272,3 +275,49 @@ def test_the_node_hands_its_request_to_the_engine(folder):
     legs = list(launch.run_legs(request, PAYLOAD, 2, 1 << 34, lambda text: None, LEGS[:1]))
     assert [(leg.state, leg.ranks) for leg in legs] == [("done", 2)]
     assert "nccl-tests 2.19.6" in legs[0].notes[0]
+
+
+def test_legs_take_turns_as_often_as_told(folder):
+    run(install(folder))
+    assert [call["leg"] for call in calls(folder)] == ["default", "p2p_off", "net"] * 3
+
+
+def test_legs_take_no_more_turns_than_the_budget_has_time_for(folder):
+    legs, _ = run(install(folder, net={"slow_s": 0.5}), budget_s=4.0, max_bytes=2 * MIB)
+    assert [call["leg"] for call in calls(folder)].count("net") < 3
+    assert {leg.state for leg in legs} == {"done"}
+
+
+def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder):
+    slow = {"budget_s": 0.5, "grace_s": 0.5, "turns": 1}
+    install(folder, default={"slow_s": 2.0})
+    large = only(folder, min_bytes=64 * MIB, warmups=50, **slow)  # 14 s at the floor of bandwidth
+    assert (large.state, len(large.sizes)) == ("done", 1)
+    small = only(folder, min_bytes=MIB, max_bytes=MIB, warmups=0, **slow)
+    assert small.state == "hang"
+
+
+def test_the_next_row_may_take_twice_as_long_as_it_should(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(engine.time, "monotonic", lambda: now[0])
+    pace = engine._Pace("all_reduce default", 10.0, 2.5, lambda text: None)
+    row = "     1048576        262144     float     sum      -1    58.36   17.97   26.95       0"
+    assert (pace.goes_on(row), pace.awaited) == (True, 0.0)
+    now[0] = 101.0
+    assert (pace.goes_on(row), pace.awaited) == (True, 106.0)
+    now[0] = 110.5
+    assert not pace.goes_on(row)
+
+
+def test_a_record_of_the_engine_is_one_of_the_schema(folder):
+    legs, _ = run(install(folder), turns=1)
+    result = CheckResult("all_reduce", "done", legs=tuple(legs))
+    assert schema_problem(to_dict(result), "result") == ""
+    assert {size.time_p95_us for leg in legs for size in leg.sizes} == {None}
+
+
+def test_nvls_in_a_leg_without_p2p_is_told(folder):
+    default, off, _ = run(install(folder, p2p_off={"algo": "NVLS"}), turns=1)[0]
+    assert (default.state, off.state) == ("done", "done")
+    assert any("left NVLS on" in note for note in off.notes)
+    assert not any("NVLS" in note for note in default.notes)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from hwcheck.explain.identity import collective_of, ranks_of
 from hwcheck.node.nccl_tests.json_form import read
-from hwcheck.node.nccl_tests.ranks import collective_of, computed_ranks, ranks_of
+from hwcheck.node.nccl_tests.ranks import computed_ranks
 
 
 def half(busbw, nwrong=0.0, time="time"):

@@ -22,7 +22,7 @@ def one(*lines):
 
 
 def said(collective="all_reduce", table=None, **changes):
-    return outcome(collective, SPEC, ended(**changes), table or one(logs.log()), 30.0)
+    return outcome(collective, SPEC, ended(**changes), table or one(logs.log()))
 
 
 def test_a_clean_end():
@@ -89,3 +89,15 @@ def test_what_nobody_compared_is_none_unless_told_what_it_counts_as():
     (found,) = one(header(), row(MIB, checks=("N/A", "N/A"))).rows
     assert timing(found, 1.5, 20) is None
     assert timing(found, 1.5, 20, unchecked=0).wrong == 0
+
+
+def test_sizes_that_leave_nothing_for_each_rank_are_not_run():
+    table = one(header(), row(0, busbw=0.0), row(0, busbw=0.0), logs.FOOTER)
+    found = said("all_gather", table)
+    assert (found.state, found.sizes) == ("not_run", ())
+    assert found.reason == "every size has less than 16 bytes for each rank"
+
+
+def test_there_is_no_percentile_where_the_tool_tells_a_mean():
+    (found,) = one(header(), row(64 * MIB, busbw=30.0)).rows
+    assert timing(found, 1.5, 20).time_p95_us is None

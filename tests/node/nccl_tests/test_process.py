@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from hwcheck.node.collective.ranks import wait_until
@@ -72,3 +73,18 @@ def test_a_flood_is_cut_off(monkeypatch):
 def test_bytes_that_are_no_text_do_not_stop_it():
     ended = run([sys.executable, "-c", "import os; os.write(1, b'\\xff\\0\\n')"], {}, PAYLOAD, 20.0)
     assert ended.output == "\ufffd\0\n"
+
+
+def test_what_is_still_awaited_may_come_after_the_limit(tmp_path):
+    go, start = tmp_path / "go", time.monotonic()
+
+    def awaited():
+        if time.monotonic() > start + 0.5:
+            go.touch()
+        return time.monotonic() + 30.0
+
+    script = f"exec 2>&1; until [ -e {go} ]; do echo wait; done; echo end"
+    ended = run(["/bin/sh", "-c", script], dict(os.environ), PAYLOAD, 0.5, None, awaited)
+    assert (ended.code, ended.why) == (0, "")
+    assert ended.output.endswith("end\n")
+    assert ended.duration_s > 0.5

@@ -283,7 +283,7 @@ def test_legs_take_turns_as_often_as_told(folder):
 
 
 def test_legs_take_no_more_turns_than_the_budget_has_time_for(folder):
-    legs, _ = run(install(folder, net={"slow_s": 0.5}), budget_s=4.0, max_bytes=2 * MIB)
+    legs, _ = run(install(folder, net={"slow_s": 1.2}), budget_s=4.0, max_bytes=2 * MIB)
     assert [call["leg"] for call in calls(folder)].count("net") < 3
     assert {leg.state for leg in legs} == {"done"}
 

@@ -15,9 +15,8 @@ BIN := .venv/bin
 validate: .venv/installed
 	$(BIN)/fab validate --hosts $(HOSTS)
 
-# Two streams side by side, of which tests/conftest.py says what is in them.
 test: .venv/installed
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest
 
 # The roles and playbooks with the minor version of ansible-core before the pinned one. All but
 # ansible-core comes from the environment beside it.

@@ -12,22 +12,6 @@ import pytest
 
 from tests.node import two_gpus
 
-CALM = ("diagnosis", "explain", "judge", "models", "recommend", "render", "roles")
-"""Folders of tests that load nothing but one processor and wait for nothing but an answer.
-
-All others measure, time out or look for what is left running: they come one after the other.
-"""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Make two streams of tests for ``pytest -n 2 --dist loadgroup``."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return  # as on a GPU machine without network
-    here = Path(__file__).parent
-    for item in items:
-        calm = item.path.relative_to(here).parts[0] in CALM
-        item.add_marker(pytest.mark.xdist_group("calm" if calm else "one by one"))
-
 
 @pytest.fixture(scope="session")
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:

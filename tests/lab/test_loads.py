@@ -53,11 +53,15 @@ def test_what_is_refused(write: Any, changes: dict[str, Any], problem: str) -> N
 def test_faults_lie_over_each_other() -> None:
     healthy, both = loads.load("h100x8"), loads.load("h100x8", "slow", "bad_contact")
     assert both.name == "h100x8 slow bad_contact"
-    assert both.finds == {"sustained_tflops gpu1": "fail", "thermal_slope gpu6": "warn"}
+    assert both.finds == {
+        "sustained_tflops gpu1": "fail",
+        "thermal_slope gpu6": "warn",
+        "thermal_spread gpu6": "warn",
+    }
     assert both.gpus[1]["tflops"] == pytest.approx(0.8 * healthy.gpus[1]["tflops"], rel=0.02)
     assert [both.gpus[i] for i in (0, 2, 7)] == [healthy.gpus[i] for i in (0, 2, 7)]
     assert both.scenario.nvml is not None
-    assert both.scenario.nvml["gpus"][6]["under_load"] == {"time_constant_s": 2}
+    assert both.scenario.nvml["gpus"][6]["under_load"]["time_constant_s"] == 2
     assert (healthy.finds, healthy.doc) == ({}, "")
 
 

@@ -107,26 +107,11 @@ def _compiled(schemas: tuple[str, ...] = SCHEMAS) -> Callable[[Any], Any]:
     """Compile schemas into one function of ``{schema: data}``: what they share, once."""
     # fastjsonschema ends at draft 7; the schema uses nothing that came later but "$defs" as a name.
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    definitions = _definitions()
-    document = {"properties": {name: {"$ref": f"#/$defs/{name}"} for name in schemas}}
-    inlined = _inlined(document | {"$defs": definitions}, definitions)
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in schemas}
+    document = draft | {"properties": properties, "$defs": _definitions()}
     # Without details (jsonschema gives them) this takes half as long.
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(
-        draft | inlined, detailed_exceptions=False
-    )
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(document, detailed_exceptions=False)
     return compiled
-
-
-def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
-    """Put all definitions but SCHEMAS where they are referred to: a reference costs a call."""
-    if isinstance(part, list):
-        return [_inlined(item, definitions) for item in part]
-    if not isinstance(part, dict):
-        return part
-    name = str(part.get("$ref", "")).removeprefix("#/$defs/")
-    if part.keys() == {"$ref"} and name not in SCHEMAS:
-        return _inlined(definitions[name], definitions)
-    return {key: _inlined(value, definitions) for key, value in part.items()}
 
 
 @cache

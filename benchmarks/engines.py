@@ -47,11 +47,15 @@ def main(data, payload):
 
 @dataclass(frozen=True)
 class Target:
-    """The sshd under test: a folder with ``key`` and ``known_hosts``, a port, the addresses."""
+    """The sshd under test: a folder with ``key`` and ``known_hosts``, a port, the addresses.
+
+    ``sshd_pid`` is 0 where a process only talks to it.
+    """
 
     folder: Path
     port: int
     addresses: tuple[str, ...]
+    sshd_pid: int
 
 
 def payload(ballast_bytes: int) -> Payload:

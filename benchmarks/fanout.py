@@ -1,6 +1,6 @@
 """SSH fan-out beside asyncssh and parallel-ssh: the same work, in interleaved rounds.
 
-    python benchmarks/fanout.py [--hosts 50 200] [--rounds 3] [--push]
+    python benchmarks/fanout.py [--hosts 50 200] [--rounds 9] [--push]
 
 One sshd on this machine serves any number of loopback addresses (127.50.x.y), so the hosts are
 distinct to every engine while the server side, which all engines share, is the same. Needs root
@@ -78,7 +78,7 @@ def server(hosts: int) -> Iterator[engines.Target]:
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
             _wait_for_port(process)
-            yield engines.Target(folder, PORT, tuple(addresses))
+            yield engines.Target(folder, PORT, tuple(addresses), process.pid)
         finally:
             process.terminate()
             process.wait()
@@ -96,6 +96,16 @@ def _wait_for_port(process: subprocess.Popen[bytes]) -> None:
     sys.exit("sshd did not start: it needs root")
 
 
+def _wait_for_quiet(sshd_pid: int) -> None:
+    """Wait until the sshd has ended every session: the next engine would pay for the last one's."""
+    children = Path(f"/proc/{sshd_pid}/task/{sshd_pid}/children")
+    end = time.monotonic() + 30
+    while children.read_text():
+        if time.monotonic() > end:
+            sys.exit("sessions of the last engine are still open after 30 s")
+        time.sleep(0.02)
+
+
 def measure(engine: str, target: engines.Target, payload_bytes: int, *, pushed: bool) -> Cost:
     """Run one engine once in a process of its own."""
     command = [sys.executable, __file__, "--measure", engine, str(target.folder)]
@@ -111,7 +121,7 @@ def _measure_here(
     engine: str, folder: Path, hosts: int, payload_bytes: int, *, pushed: bool
 ) -> None:
     names = [line.split("]")[0][1:] for line in (folder / "known_hosts").read_text().splitlines()]
-    target = engines.Target(folder, PORT, tuple(names[:hosts]))
+    target = engines.Target(folder, PORT, tuple(names[:hosts]), sshd_pid=0)
     importlib.import_module(engines.MODULES[engine])  # starting up is no part of the fan-out
     built = engines.payload(payload_bytes)
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -126,44 +136,45 @@ def _measure_here(
     print(json.dumps(vars(cost)))
 
 
-def compare(hosts: int, rounds: int, *, pushed: bool) -> dict[str, Cost]:
-    """Return the median of interleaved rounds for each engine; the first round is not counted."""
+def compare(hosts: int, rounds: int, *, pushed: bool) -> list[dict[str, Cost]]:
+    """Return what each engine cost in each round; the first round is not counted.
+
+    Every round another engine begins, so none of them always follows the same one.
+    """
     payload_bytes = PAYLOAD_BYTES
-    costs: dict[str, list[Cost]] = {engine: [] for engine in engines.ENGINES}
+    found = []
     with server(hosts) as target:
         for number in range(rounds + 1):
-            for engine in engines.ENGINES:
+            names = list(engines.ENGINES)
+            first = number % len(names)
+            costs = {}
+            for engine in names[first:] + names[:first]:
                 if pushed:  # a payload that no host has seen
                     payload_bytes += 1
-                cost = measure(engine, target, payload_bytes, pushed=pushed)
-                if number:
-                    costs[engine].append(cost)
-    return {engine: _median(found) for engine, found in costs.items()}
+                _wait_for_quiet(target.sshd_pid)
+                costs[engine] = measure(engine, target, payload_bytes, pushed=pushed)
+            found.append(costs)
+    return found[1:]
 
 
-def _median(costs: Sequence[Cost]) -> Cost:
-    columns = ([vars(cost)[name] for cost in costs] for name in ("wall_s", "cpu_ms", "rss_mib"))
-    return Cost(*map(statistics.median, columns))
-
-
-def report(hosts: int, costs: dict[str, Cost]) -> None:
-    """Print the figures and hwcheck's ratio to each engine."""
-    ours = costs["hwcheck"]
+def report(hosts: int, rounds: Sequence[dict[str, Cost]]) -> None:
+    """Print medians, and the median of hwcheck's ratio to each engine in the same round."""
     print(f"{hosts} hosts      wall s   ratio   ctl ms/host   ratio   RSS MiB   ratio")
-    for engine, cost in costs.items():
-        print(
-            f"  {engine:13s}{cost.wall_s:7.2f}  {ours.wall_s / cost.wall_s:6.2f}"
-            f"  {cost.cpu_ms:12.1f}  {ours.cpu_ms / cost.cpu_ms:6.2f}"
-            f"  {cost.rss_mib:8.0f}  {ours.rss_mib / cost.rss_mib:6.2f}",
-            flush=True,
-        )
+    for engine in engines.ENGINES:
+        line = f"  {engine:13s}"
+        for field, shape in (("wall_s", "7.2f"), ("cpu_ms", "14.1f"), ("rss_mib", "10.0f")):
+            theirs = [getattr(costs[engine], field) for costs in rounds]
+            ours = [getattr(costs["hwcheck"], field) for costs in rounds]
+            ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
+            line += f"{statistics.median(theirs):{shape}}{ratio:8.2f}"
+        print(line, flush=True)
 
 
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", type=int, nargs="+", default=[50, 200])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--push", action="store_true", help="a payload that is not cached")
     parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "FOLDER"), help=argparse.SUPPRESS)
     parser.add_argument("--payload-bytes", type=int, default=0, help=argparse.SUPPRESS)
@@ -176,9 +187,9 @@ def main() -> None:
         return
     walls = {}
     for hosts in options.hosts:
-        costs = compare(hosts, options.rounds, pushed=options.push)
-        report(hosts, costs)
-        walls[hosts] = costs["hwcheck"].wall_s
+        rounds = compare(hosts, options.rounds, pushed=options.push)
+        report(hosts, rounds)
+        walls[hosts] = statistics.median(costs["hwcheck"].wall_s for costs in rounds)
     first, last = min(walls), max(walls)
     if first != last:
         growth = walls[last] / walls[first] / (last / first)

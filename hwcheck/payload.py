@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -108,6 +107,11 @@ def zip_files(files: Mapping[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
+def joined(sources: Mapping[str, str]) -> bytes:
+    """Return modules as ``importer.split`` takes them; a Python source holds no NUL."""
+    return "\0".join(part for item in sorted(sources.items()) for part in item).encode("utf-8")
+
+
 def bootstrap_arguments(payload_sha256: str, token: str) -> list[str]:
     """Return the arguments after the interpreter that make it the node's side of one visit.
 
@@ -136,7 +140,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
     stripped[INIT] += INSTALL
     for name in (*FIRST, PYNVML):
         yield name, stripped.pop(name).encode("utf-8")
-    yield SOURCES, json.dumps(stripped, sort_keys=True).encode("ascii")
+    yield SOURCES, joined(stripped)
 
 
 def _pynvml() -> Path:

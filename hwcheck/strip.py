@@ -1,8 +1,8 @@
 """Leave out of a Python file what nobody reads on a node.
 
 That is comments, docstrings, annotations, the methods of protocols, the limits and remedies of
-checks, and the imports that only these needed: a node compiles the rest at every visit. What
-remains stays on its line, so a traceback from a node names the line of the source.
+checks, the imports that only these needed, and most of the indentation: the rest is pushed to
+every node. What remains stays on its line, so a traceback from a node names the line of the source.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # A check's limits and remedy are for the controller, which has them itself.
@@ -41,9 +41,11 @@ def strip(source: str) -> str:
     but define its names. Raises SyntaxError.
     """
     tree = ast.parse(source)
+    tokens = list(_tokens(source))
     gone: set[ast.AST] = set()
-    cuts = [*_comments(source, tree), *_docstrings(tree), *_declarations(tree, gone)]
-    cuts += [*_protocols(tree, gone), *_annotations(source, tree, gone), *_imports(tree, gone)]
+    cuts = [*_comments(source, tokens, tree), *_docstrings(tree), *_declarations(tree, gone)]
+    cuts += [*_protocols(tree, gone), *_annotations(source, tokens, tree, gone)]
+    cuts += _imports(tree, gone)
     lines = source.encode("utf-8").splitlines(keepends=True)
     for cut in reversed(_outermost(cuts)):
         (first, left), (last, right) = cut.start, cut.end
@@ -51,7 +53,33 @@ def strip(source: str) -> str:
         kept = cut.instead.encode() + b"\n" * (last - first)
         lines[first - 1 : last] = [head + kept + tail]
         # One item now holds several lines; nothing below it is looked up again.
-    return b"".join(lines).decode("utf-8")
+    return _shallow(b"".join(lines).decode("utf-8"))
+
+
+def _shallow(source: str) -> str:
+    """Return source indented by one space, and lines that go on by none."""
+    depth, new = 0, True
+    depths: dict[int, int] = {}
+    for token in _tokens(source):
+        if token.type in (tokenize.INDENT, tokenize.DEDENT):
+            depth += 1 if token.type == tokenize.INDENT else -1
+        elif new and token.type not in (tokenize.NL, tokenize.COMMENT):
+            depths[token.start[0]] = depth
+        if token.type not in (tokenize.NL, tokenize.COMMENT, tokenize.DEDENT):
+            new = token.type in (tokenize.NEWLINE, tokenize.INDENT)
+    inside = set(_inside_strings(ast.parse(source)))
+    rows = enumerate(io.StringIO(source), 1)
+    return "".join(
+        row if number in inside else " " * depths.get(number, 0) + row.lstrip(" ")
+        for number, row in rows
+    )
+
+
+def _inside_strings(tree: ast.Module) -> Iterator[int]:
+    """Yield the rows that begin in a string, where a space is a space."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
+            yield from range(node.lineno + 1, (node.end_lineno or 0) + 1)
 
 
 def _outermost(cuts: list[_Cut]) -> list[_Cut]:
@@ -64,10 +92,16 @@ def _outermost(cuts: list[_Cut]) -> list[_Cut]:
     return kept
 
 
-def _comments(source: str, tree: ast.Module) -> Iterator[_Cut]:
+def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(io.StringIO(source).readline)
+
+
+def _comments(
+    source: str, tokens: Iterable[tokenize.TokenInfo], tree: ast.Module
+) -> Iterator[_Cut]:
     first = tree.body[0].lineno if tree.body else 0
     rows = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokens:
         row, column = token.start
         if token.type == tokenize.COMMENT and row > first:
             yield _Cut(_behind(rows, row, column), (row, len(rows[row - 1].encode("utf-8"))))
@@ -121,9 +155,10 @@ def _protocols(tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
             yield _Cut((row, first.col_offset), _end(node.body[-1]), "pass")
 
 
-def _annotations(source: str, tree: ast.Module, gone: set[ast.AST]) -> Iterator[_Cut]:
+def _annotations(
+    source: str, tokens: Iterable[tokenize.TokenInfo], tree: ast.Module, gone: set[ast.AST]
+) -> Iterator[_Cut]:
     rows = source.splitlines()
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     arrows = [_behind(rows, *token.start) for token in tokens if token.string == "->"]
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation:

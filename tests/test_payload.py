@@ -16,6 +16,7 @@ from hwcheck import payload
 from hwcheck.connect.remote_command import UNQUOTABLE, shell_line
 from hwcheck.errors import UsageError
 from hwcheck.node import checks
+from hwcheck.node.importer import SOURCES, split
 from tests.interpreters import interpreter
 
 SIZE_LIMIT_BYTES = 120_000
@@ -63,8 +64,8 @@ def test_holds_what_a_node_needs_and_nothing_else() -> None:
     archive = zipfile.ZipFile(io.BytesIO(payload.build().data))
     names = archive.namelist()
     assert names == sorted(names)
-    assert set(names) == {"__main__.py", "pynvml.py", "sources.json", *payload.FIRST}
-    modules = {*json.loads(archive.read("sources.json")), *payload.FIRST}
+    assert set(names) == {"__main__.py", "pynvml.py", SOURCES, *payload.FIRST}
+    modules = {*split(archive.read(SOURCES)), *payload.FIRST}
     assert {"hwcheck/wire.py", "hwcheck/node/main.py"} <= modules
     allowed = ("hwcheck/node/", "hwcheck/wire.py", "hwcheck/limits.py", "hwcheck/__init__.py")
     assert [name for name in modules if not name.startswith(allowed)] == []

@@ -7,7 +7,7 @@ import symtable
 import sys
 import tokenize
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -258,3 +258,41 @@ def test_no_class_inherits_from_a_protocol() -> None:
     protocols = {name for name, those in bases.items() if "Protocol" in those}
     assert {"Gpu", "Host", "Node"} <= protocols
     assert [name for name, those in bases.items() if those & protocols] == []
+
+
+SPACED = '''\
+def spaced(word):
+    if word:
+        text = """one
+    two
+        # three
+    """
+        more = (
+            f"""{word}
+            {word}
+    {
+                word
+            }"""
+            "four"
+            "    five"
+        )
+        sum = 1 + \\
+            len(text)
+        return [
+            text, more,
+            sum,
+        ]
+'''
+
+
+def test_lines_are_shifted_and_what_stands_in_strings_is_not() -> None:
+    bare = strip(SPACED)
+    told: list[object] = []
+    for source in (SPACED, bare):
+        made: dict[str, Callable[[str], object]] = {}
+        exec(source, made)
+        told.append(made["spaced"]("word"))
+    assert told[0] == told[1]
+    lines = bare.split("\n")
+    assert lines[1:3] == [" if word:", '  text = """one']
+    assert "text, more," in lines, "a line that goes on"

@@ -5,7 +5,6 @@ Standard library, and little of it: this is the first module that a visit import
 
 from __future__ import annotations
 
-import json
 import marshal
 import os
 import sys
@@ -15,9 +14,10 @@ from types import CodeType, ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 from zipimport import zipimporter
 
-SOURCES = "sources.json"
-"""The modules below hwcheck but the first ones, as ``{path: source}``: one file, because each by
-itself would compress badly, and a zip spends more on the names of small files than on themselves.
+SOURCES = "sources"
+"""The modules below hwcheck but the first ones, as path, NUL, source, NUL and so on: one file,
+because each by itself would compress badly, and a zip spends more on the names of small files than
+on themselves.
 """
 PYNVML = "pynvml.py"
 OURS = ("hwcheck", "pynvml")
@@ -33,6 +33,12 @@ def install(payload: str) -> Importer:
             return importer
     sys.meta_path.insert(0, Importer(payload))
     return install(payload)
+
+
+def split(data: bytes) -> Dict[str, str]:
+    """Return the modules in ``SOURCES``: their sources by their paths."""
+    parts = data.decode("utf-8").split("\0")
+    return dict(zip(parts[::2], parts[1::2]))  # noqa: B905 - Python 3.8
 
 
 class Importer:
@@ -129,7 +135,7 @@ class Importer:
         if self._sources is None:
             archive = zipimporter(self.payload)
             try:
-                self._sources = json.loads(archive.get_data(SOURCES))
+                self._sources = split(archive.get_data(SOURCES))
                 self._sources[PYNVML] = archive.get_data(PYNVML).decode("utf-8")
             except OSError:  # a zip of plain modules, which Python imports by itself
                 self._sources = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import stat
 import traceback
 from pathlib import Path
@@ -12,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from hwcheck.node.importer import HEADER, PYNVML, SOURCES, Importer, install
-from hwcheck.payload import zip_files
+from hwcheck.payload import joined, zip_files
 
 MADE = {"hwcheck/made/__init__.py": "SELF = __name__\n", "hwcheck/made/up.py": "VALUE = 1\n"}
 
@@ -20,7 +19,7 @@ MADE = {"hwcheck/made/__init__.py": "SELF = __name__\n", "hwcheck/made/up.py": "
 def payload(folder: Path, sources: dict[str, str] | None = None) -> str:
     folder.mkdir(exist_ok=True)
     path = folder / "payload.pyz"
-    files = {SOURCES: json.dumps(sources or MADE).encode(), PYNVML: b"PYNVML = 1\n"}
+    files = {SOURCES: joined(sources or MADE), PYNVML: b"PYNVML = 1\n"}
     path.write_bytes(zip_files(files))
     return str(path)
 

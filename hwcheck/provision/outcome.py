@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwcheck.errors import UsageError
+
 OK, FAILED, UNREACHABLE, UNTOUCHED = "ok", "failed", "unreachable", "untouched"
 COUNTS = {
     "ok": "ok",
@@ -17,6 +19,8 @@ COUNTS = {
     "ignored": "ignored",
 }
 """Ours, and ansible-runner's names for them."""
+ROLE_VARS = "hwcheck_role_vars"
+"""The statistic (``set_stats``) by which a play tells the role variables that it set itself."""
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,17 @@ def exit_code(hosts: Sequence[HostOutcome], *, complete: bool) -> int:
     if FAILED in outcomes:
         return 1
     return 3 if UNREACHABLE in outcomes or not complete else 0
+
+
+def role_vars(stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return, by host, the role variables that the play itself set, as it told them.
+
+    They are no inventory's, and what is asserted afterwards goes by them. Raises UsageError for
+    what is no mapping of hosts to variables.
+    """
+    told = (stats.get("artifact_data") or {}).get(ROLE_VARS, {})
+    if not isinstance(told, Mapping) or not all(isinstance(v, Mapping) for v in told.values()):
+        raise UsageError(
+            f"set_stats {ROLE_VARS}: it is not {{host: {{variable: value}}}}; mend the play"
+        )
+    return {str(host): dict(variables) for host, variables in told.items()}

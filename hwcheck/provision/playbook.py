@@ -24,7 +24,7 @@ from ansible_runner.runner import Runner
 from hwcheck import ansible
 from hwcheck.errors import UsageError
 from hwcheck.provision.events import Happening, happening
-from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes
+from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
 from hwcheck.provision.request import Request, roles_path
 from hwcheck.text import line
 
@@ -32,6 +32,9 @@ ASK_S = 0.5
 """How often ansible-runner asks whether to stop, in seconds."""
 PROMPT = r"BECOME password[^\n]*:\s*$"
 CLOSE_S = 10.0
+
+RoleVars = dict[str, dict[str, Any]]
+"""By host and by name."""
 
 
 class Play:
@@ -48,8 +51,8 @@ class Play:
         self._said: list[str] = []
         self._failure: Exception | None = None
 
-    def run(self) -> tuple[tuple[HostOutcome, ...], int]:
-        """Run it; return what became of each host, and the exit code.
+    def run(self) -> tuple[tuple[HostOutcome, ...], RoleVars, int]:
+        """Run it; return what became of each host, what the play set of roles, and the exit code.
 
         Raises UsageError where Ansible refuses the playbook or the inventory: nothing was done.
         """
@@ -60,8 +63,9 @@ class Play:
         if self._stats is None and not self._stop.is_set():
             raise UsageError(f"{self._request.playbook.name}: ansible-playbook: {self._refusal()}")
         complete = self._stats is not None and status in (0, 2, 4, 6)
-        hosts = host_outcomes(self._request.hosts, self._stats or {}, self._reasons)
-        return hosts, exit_code(hosts, complete=complete)
+        stats = self._stats or {}
+        hosts = host_outcomes(self._request.hosts, stats, self._reasons)
+        return hosts, role_vars(stats), exit_code(hosts, complete=complete)
 
     def _run(self, private: Path, sockets: Path) -> int | None:
         (private / "env").mkdir(mode=0o700)

@@ -12,6 +12,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory import Cluster
 
 HIDDEN = "********"
+DEFAULT_PLAYBOOK = "site.yml"
 
 
 @dataclass(frozen=True)

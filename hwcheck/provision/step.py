@@ -13,7 +13,7 @@ from hwcheck.files import writing_to
 from hwcheck.folders import write_record
 from hwcheck.provision.events import Happening
 from hwcheck.provision.outcome import HostOutcome
-from hwcheck.provision.playbook import Play
+from hwcheck.provision.playbook import Play, RoleVars
 from hwcheck.provision.request import Request
 from hwcheck.results import utc_now
 from hwcheck.wire import to_json
@@ -26,7 +26,8 @@ RAN = ("ok", "changed", "failed", "ignored")
 class ProvisionRecord:
     """What was asked of Ansible and what became of it. Times are UTC, ISO 8601.
 
-    ``roles`` are those of which a task ran, in order.
+    ``roles`` are those of which a task ran, in order; ``role_vars`` are variables of theirs that
+    the play set itself and told, by host.
     """
 
     playbook: str
@@ -38,6 +39,7 @@ class ProvisionRecord:
     exit_code: int
     roles: tuple[str, ...]
     hosts: tuple[HostOutcome, ...]
+    role_vars: RoleVars = field(default_factory=dict)
     finished: str = field(default_factory=utc_now)
     version: str = __version__
     format: int = FORMAT
@@ -60,7 +62,7 @@ def provision(
             keep(found)
             heard(found)
 
-        hosts, exit_code = Play(request, stop, take).run()
+        hosts, told, exit_code = Play(request, stop, take).run()
     record = ProvisionRecord(
         playbook=str(request.playbook),
         inventory=request.cluster.source,
@@ -71,6 +73,7 @@ def provision(
         exit_code=exit_code,
         roles=tuple(roles),
         hosts=hosts,
+        role_vars=told,
     )
     write_record(folder / "provision.json", record)
     return record

@@ -9,7 +9,7 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.folders import new_folder
-from hwcheck.provision.request import Request, find_playbook
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
 from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
@@ -23,7 +23,7 @@ def provision(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = DEFAULT_INVENTORY,
     limit: str | None = None,
-    playbook: str = "site.yml",
+    playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,
     extra_vars: Sequence[str] | None = None,
     check: bool = False,
@@ -59,6 +59,6 @@ def provision(
         interrupted()
     codes = [record.exit_code]
     if not check:  # nothing was applied that could be asserted
-        codes.append(assert_after(request, record.roles, folder, hosts))
+        codes.append(assert_after(request, record, folder, hosts))
     say(f"the results are in {folder}")
     end(1 if 1 in codes else max(codes))

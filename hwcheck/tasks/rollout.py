@@ -6,12 +6,12 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invoke import Context, Exit
 
 from hwcheck.folders import new_folder, write_record
-from hwcheck.provision.request import Request, find_playbook
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, batches, exit_code, roll_out
 from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.interrupts import Interrupts
@@ -19,6 +19,9 @@ from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.shared import HELP, read_become, read_cluster
 from hwcheck.tasks.stages import apply, assert_after, interrupted
 from hwcheck.tasks.validate import validate
+
+if TYPE_CHECKING:
+    from hwcheck.provision.step import ProvisionRecord
 
 NOT_HERE = ("hosts", "check", "diff")
 DEFAULT_BATCH = "8"
@@ -40,7 +43,7 @@ def rollout(
     ctx: Context,
     hosts: str,
     limit: str | None = None,
-    playbook: str = "site.yml",
+    playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,
     extra_vars: Sequence[str] | None = None,
     batch: str = DEFAULT_BATCH,
@@ -105,7 +108,7 @@ class _Stages:
         self._source = source
         self._folder = folder
         self._options = options
-        self._roles: tuple[str, ...] = ()
+        self._records: dict[str, ProvisionRecord] = {}
 
     def provision(self, part: Batch) -> int:
         """Apply the playbook to a batch."""
@@ -116,12 +119,13 @@ class _Stages:
             record = apply(self._of(part), here, stop, verbose=self._options["verbose"])
         if stop.is_set():
             interrupted()
-        self._roles = record.roles
+        self._records[part.name] = record
         return record.exit_code
 
     def state(self, part: Batch) -> int:
         """Assert the roles that were just applied to it."""
-        return assert_after(self._of(part), self._roles, self._folder / part.name, self._source)
+        record, folder = self._records[part.name], self._folder / part.name
+        return assert_after(self._of(part), record, folder, self._source)
 
     def validate(self, part: Batch) -> int:
         """Validate it as the command of that name does, with its quick profile."""

@@ -6,7 +6,6 @@ pytest and ansible-runner are imported where they run: no other command waits fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from invoke import Exit
 
 from hwcheck.folders import new_folder
-from hwcheck.provision.request import Request
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
 from hwcheck.state.cases import roles_with_assertions
 from hwcheck.state.request import Request as StateRequest
 from hwcheck.state.request import mend_line
@@ -39,23 +38,40 @@ def apply(
     return record
 
 
-def assert_after(request: Request, roles: Iterable[str], folder: Path, source: str) -> int:
-    """Assert the roles that Ansible ran, on the hosts that it ran on; return the exit code."""
-    asserted = tuple(role for role in roles_with_assertions() if role in set(roles))
+def assert_after(request: Request, record: ProvisionRecord, folder: Path, source: str) -> int:
+    """Assert the roles that Ansible ran, on the hosts that it ran on; return the exit code.
+
+    Each host is to be as the inventory says, and before that as the play said that it makes it.
+    """
+    asserted = tuple(role for role in roles_with_assertions() if role in record.roles)
     if not asserted:
         say("hwcheck: no role with assertions was applied: nothing is asserted")
         return 0
     names = request.hosts
-    hosts = tuple(host for host in request.cluster.hosts if host.name in names)
+    hosts = tuple(
+        replace(host, variables={**host.variables, **record.role_vars.get(host.name, {})})
+        for host in request.cluster.hosts
+        if host.name in names
+    )
     cluster = as_ansible_becomes(replace(request.cluster, hosts=hosts), request.become)
     wanted = StateRequest(
         cluster,
         asserted,
         request.forks,
-        mend=mend_line(source),
+        mend=_mend(request, source),
         accept_new_host_keys=request.accept_new_host_keys,
     )
     return run_assertions(wanted, folder)
+
+
+def _mend(request: Request, source: str) -> str:
+    """Return the beginning of the command that applies these roles to hosts again.
+
+    Variables of a command line may be secrets, and this is shown and written.
+    """
+    if request.extra_vars or request.playbook != find_playbook(DEFAULT_PLAYBOOK):
+        return "the same command with"
+    return mend_line(source)
 
 
 def run_assertions(request: StateRequest, folder: Path | None = None, out: str = "") -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,18 @@ def test_roles_of_ours_are_found_from_anywhere(
     assert record.exit_code == 0
     assert "nccl" in record.roles
     assert "NCCL_DEBUG=WARN" in conf.read_text()
+
+
+def test_what_a_play_tells_of_its_roles_is_recorded_host_by_host(folder: Path) -> None:
+    words = "{'hwcheck_role_vars': {inventory_hostname: {'place': place, 'on': true}}}"
+    play = TASKS + f'    - ansible.builtin.set_stats: {{data: "{{{{ {words} }}}}"}}\n'
+    request = asked(folder, play, place="first")
+    away = {"ansible_host": "192.0.2.1", "place": "second"}
+    cluster = yaml.safe_load((folder / "cluster.yml").read_text())
+    cluster["all"]["hosts"]["there"] = away
+    (folder / "cluster.yml").write_text(yaml.safe_dump(cluster))
+    request = replace(request, cluster=inventory.read(str(folder / "cluster.yml")))
+    record, _ = run(request, folder)
+    told = {"here": {"place": "first", "on": True}, "there": {"place": "second", "on": True}}
+    assert record.role_vars == told
+    assert json.loads((folder / "run" / "provision.json").read_text())["role_vars"] == told

@@ -1,0 +1,67 @@
+"""`hwcheck provision`: what is asserted after a playbook that brings what a run proved."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.factories import gpu_host, hung, leg
+from tests.roles.test_recommendation import host, write_run
+
+HWCHECK = Path(sys.executable).parent / "hwcheck"
+RECOMMENDED = Path(__file__).parents[2] / "playbooks/apply_recommendation.yml"
+BRIDGED = [hung(), leg("p2p_off", 5.0), leg("nvlink_only", 47.0)]
+pytestmark = pytest.mark.timeout(300)
+
+
+def provision(folder: Path, playbook: str, **inventory: object) -> tuple[int, str]:
+    """Bring a run's settings to this machine, one of its two hosts; return exit code and text."""
+    bridged = gpu_host("node02", BRIDGED, nvlink_links=4, gpu_name="NVIDIA A40")
+    run = write_run(folder, host("node01"), bridged)
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    here |= {"nccl_conf_path": str(folder / "nccl.conf"), **inventory}
+    cluster = folder / "cluster.yml"
+    cluster.write_text(yaml.safe_dump({"all": {"hosts": {"node02": here}}}))
+    options = ["--tags", "nccl", "--extra-vars", f"run={run}", "--out", folder / "runs"]
+    done = subprocess.run(
+        [HWCHECK, "provision", "--hosts", cluster, "--playbook", playbook, *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def asserted(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield variable, outcome and reason of each assertion."""
+    (record,) = folder.glob("runs/*/state.json")
+    (found,) = json.loads(record.read_text())["hosts"]
+    for each in found["assertions"]:
+        yield each["variable"], each["outcome"], each["reason"]
+
+
+def test_a_host_is_asserted_to_have_what_was_proved_for_it(tmp_path: Path) -> None:
+    code, said = provision(tmp_path, "apply_recommendation.yml", nccl_conf="absent")
+    assert code == 0, said
+    assert list(asserted(tmp_path)) == [("nccl_conf", "pass", "")], "and nothing else of the role"
+    assert "NCCL_P2P_LEVEL=NVL" in (tmp_path / "nccl.conf").read_text().splitlines()
+
+
+def test_settings_that_are_gone_again_fail(tmp_path: Path) -> None:
+    undone = "{name: Undo, ansible.builtin.file: {path: '{{ nccl_conf_path }}', state: absent}}"
+    (tmp_path / "undone.yml").write_text(
+        f"- ansible.builtin.import_playbook: {RECOMMENDED}\n"
+        f"- {{hosts: node02, tags: nccl, gather_facts: false, tasks: [{undone}]}}\n"
+    )
+    code, said = provision(tmp_path, "undone.yml")
+    assert code == 1, said
+    (found,) = asserted(tmp_path)
+    assert found[:2] == ("nccl_conf", "fail")
+    assert found[2].startswith(f"{tmp_path}/nccl.conf is missing")
+    assert "to mend it: the same command with --limit node02 --tags nccl" in said

@@ -13,6 +13,7 @@ from hwcheck.connect import ssh_options
 from hwcheck.connect.host_keys import USER_FILES, KnownHosts
 from hwcheck.connect.private_keys import Login, PrivateKeys
 from hwcheck.connect.ssh_options import Jump, SshOptions
+from hwcheck.connect.tokens import Connection, expand
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
 
@@ -103,25 +104,43 @@ class Resolver:
         login = self._keys.login(named, found.get("identityfile", ()), identities_only=only)
         accept_new = options.accept_new or found.get("stricthostkeychecking") == "accept-new"
         jumps, command = _route(options, found)
+        ssh_port = port or _port(found.get("port", str(self._port)))
+        alias = found.get("hostkeyalias", "")
+        connection = Connection(
+            address=address,
+            hostname=found["hostname"],
+            port=ssh_port,
+            user=user or found.get("user") or str(self._config.user),
+            alias=alias,
+            jump=jumps[-1].host if jumps else "",
+        )
         return Endpoint(
             address=address,
             user=user,
             port=port,
             login=login,
-            known=self._known_hosts(options, found),
+            known=self._known_hosts(options, found, connection),
             accept_new=self._accept_new or accept_new,
             hostname=found["hostname"],
-            ssh_port=port or _port(found.get("port", str(self._port))),
-            alias=found.get("hostkeyalias", ""),
+            ssh_port=ssh_port,
+            alias=alias,
             jumps=jumps,
             proxy_command=command,
             connect_s=options.connect_timeout_s or _number(found.get("connecttimeout")),
             password=password,
         )
 
-    def _known_hosts(self, options: SshOptions, found: Mapping[str, Any]) -> KnownHosts:
+    def _known_hosts(
+        self, options: SshOptions, found: Mapping[str, Any], connection: Connection
+    ) -> KnownHosts:
         configured = tuple(found.get("userknownhostsfile", "").split())
-        files = options.known_hosts_files or configured or USER_FILES
+        origin = "ssh option" if options.known_hosts_files else "ssh configuration:"
+        named = options.known_hosts_files or configured or USER_FILES
+        try:
+            files = tuple(expand(name, connection) for name in named)
+        except ValueError as error:
+            text = " ".join(named)
+            raise UsageError(f"{origin} UserKnownHostsFile {text}: {error}") from None
         if files not in self._known:
             self._known[files] = KnownHosts(files)
         return self._known[files]

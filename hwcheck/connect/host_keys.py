@@ -38,11 +38,14 @@ class Line:
 
 
 class KnownHosts:
-    """The known_hosts files of one host, user's files first. Safe to use from several threads."""
+    """The known_hosts files of one host, user's files first. Safe to use from several threads.
 
-    def __init__(self, user_files: tuple[str, ...] = USER_FILES) -> None:
+    ``user_files`` are paths, and ``none`` is no file: tokens and ``~`` have been expanded.
+    """
+
+    def __init__(self, user_files: tuple[str, ...]) -> None:
         self._lock = threading.Lock()
-        self._user_files = [Path(name).expanduser() for name in user_files if name != "none"]
+        self._user_files = [Path(name) for name in user_files if name != "none"]
         self._plain: dict[str, list[Line]] = {}
         self._others: list[Line] = []
         for path in [*self._user_files, *map(Path, GLOBAL_FILES)]:

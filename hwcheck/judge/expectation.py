@@ -10,6 +10,7 @@ from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import Finding
+from hwcheck.judge.second import answered, why_no_figure
 from hwcheck.results import HostRecord
 from hwcheck.text import binary_size, number
 from hwcheck.wire import Leg, SizeTiming
@@ -40,18 +41,21 @@ def judge_busbw(
     legs: Sequence[Leg],
     record: HostRecord,
     known: Known,
-    again: Sequence[Leg] = (),
+    again: HostRecord | None = None,
 ) -> list[Finding]:
     """Return a finding for each leg whose bandwidth the node's links tell.
 
     An exercise, a leg that did not end well and one rank say nothing. A run that did not ask for
     the topology has nothing to hold a bandwidth against and says nothing either; where it was asked
-    and does not tell, the leg is inconclusive. ``again`` are the legs of the visit that measured
-    anew what lay on a border.
+    and does not tell, the leg is inconclusive. ``again`` is the visit that measured anew what lay
+    on a border.
     """
-    second = {leg.leg: leg for leg in again if _is_judged(leg, known)}
+    result = answered(again, check)
+    second = {leg.leg: leg for leg in (result.legs if result else ()) if _is_judged(leg, known)}
     return [
-        _finding(host, check, leg, expected, second.get(leg.leg))
+        _finding(
+            host, check, leg, expected, second.get(leg.leg) or why_no_figure(again, check, leg.leg)
+        )
         for leg, expected in _expectations(legs, record, known)
     ]
 
@@ -109,7 +113,7 @@ def _asked(record: HostRecord) -> bool:
 
 
 def _finding(
-    host: str, check: str, leg: Leg, expected: Prediction | str, again: Leg | None
+    host: str, check: str, leg: Leg, expected: Prediction | str, again: Leg | str
 ) -> Finding:
     size = _size(leg)
     outcome, limit, reason = "inconclusive", "", ""
@@ -141,21 +145,26 @@ def _finding(
 
 
 def _second_look(
-    size: SizeTiming, expected: Prediction, again: Leg | None
+    size: SizeTiming, expected: Prediction, again: Leg | str
 ) -> tuple[SizeTiming, str, str]:
     """Judge a size on a border by what was measured anew: the size that counts, outcome, reason.
 
     The second figure decides where it is clear of the borders and on one side of the one that the
-    first lay on. Anything else is a figure that nobody can rely on.
+    first lay on. Anything else is a figure that nobody can rely on. Instead of the second one there
+    may be the reason why it is missing, empty where no second visit was made.
     """
     low, high = _outcomes(size, expected)
     first = (
         f"{_share(size, expected)}, and its spread of {_spread(size):.0%} straddles the border of "
         f"{low} and {high}"
     )
-    second = _size(again) if again else None
-    if second is None or second.size_bytes != size.size_bytes:
-        return size, "inconclusive", f"{first}: measure again"
+    if isinstance(again, str):
+        then = f"; a second visit was tried and gave no figure: {again}"
+        return size, "inconclusive", first + (then if again else ": measure again")
+    second = _size(again)
+    if second.size_bytes != size.size_bytes:
+        then = f"when measured again it got to {binary_size(second.size_bytes)} only"
+        return size, "inconclusive", f"{first}; {then}"
     worst, best = _outcomes(second, expected)
     if worst == best and RANKS.index(low) <= RANKS.index(best) <= RANKS.index(high):
         then = f"{_share(second, expected)} when measured again; at first {first}"

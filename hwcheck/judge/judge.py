@@ -14,6 +14,7 @@ from hwcheck.judge.p2p import judge_p2p
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.readings import Readings, hold, references
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
+from hwcheck.judge.second import answered, cut_short
 from hwcheck.limits import FromFleet, FromInventory, FromSlot
 from hwcheck.node import checks
 from hwcheck.node.check import Check
@@ -39,7 +40,7 @@ class _Host:
     record: HostRecord
     known: Known
     results: Mapping[str, CheckResult]
-    again: Mapping[str, CheckResult]
+    again: HostRecord | None
     findings: list[Finding]
 
     def complaints(self) -> dict[str, set[str]]:
@@ -67,8 +68,9 @@ def judge(run: Run) -> Judgement:
             else answer
             for answer in answers
         }
-        again = _measured_again(run, plan.name)
-        host = _Host(plan, record, known, results, again, [*_visit_findings(record, known)])
+        again = run.again.get(plan.name)
+        visits = [*_visit_findings(record, known), *_second_visit(plan.name, again)]
+        host = _Host(plan, record, known, results, again, visits)
         if plan.name in doubles:
             host.findings.append(_unmeasured(plan.name, "", doubles[plan.name]))
         host.findings += _check_findings(host, run.meta.checks, registry, like)
@@ -101,19 +103,19 @@ def _check_findings(
             result = host.results[check]
             yield from like.judge_result(name, registry[check], result, known)
             if result.legs:
-                again = host.again.get(check)
-                second = again.legs if again else ()
-                yield from judge_busbw(name, check, result.legs, record, known, second)
-                yield from _failures(name, registry[check], again, known)
+                yield from judge_busbw(name, check, result.legs, record, known, host.again)
+                yield from _failures(name, registry[check], answered(host.again, check), known)
                 yield from judge_network(name, check, result.legs, record, known)
                 yield from judge_nccl_default(name, check, result.legs, record)
         elif record.report is not None:
             yield _unmeasured(name, check, _lost_reason(check, registry, record))
 
 
-def _measured_again(run: Run, host: str) -> Mapping[str, CheckResult]:
-    second = run.again[host].report if host in run.again else None
-    return {answer.check: answer for answer in second.results} if second else {}
+def _second_visit(host: str, again: HostRecord | None) -> Iterator[Finding]:
+    """Yield that a host did not stand a second visit: nobody can rely on it, whatever it sent."""
+    ended = cut_short(again)
+    if ended:
+        yield _unmeasured(host, "", f"second visit, to measure again: {ended}")
 
 
 def _failures(

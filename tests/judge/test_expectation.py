@@ -52,6 +52,10 @@ def test_a_spread_that_straddles_a_border_is_inconclusive(gbps: float, borders: 
     assert narrow.outcome == borders.split()[0]
 
 
+NO_FIGURE = "warn and pass; a second visit was tried and gave no figure: "
+FEWER_RANKS = leg(peak_gbps=430.0, ranks=4)
+
+
 def measured_again(first: Leg, *second: Leg) -> Finding:
     """Return what is said of a leg that was measured a second time."""
     others = (topology(), pcie())
@@ -84,12 +88,13 @@ def on_border(gbps: float = 405.0) -> Leg:
             "; measured again: 0.855 of the 470 GB/s expected, spread 8%",
         ),
         (leg(peak_gbps=120.0), "inconclusive", "; measured again: 0.2533 of the 470 GB/s expected"),
-        (leg(peak_gbps=430.0, largest=512 * MIB), "inconclusive", "warn and pass: measure again"),
-        (leg("net", peak_gbps=430.0), "inconclusive", "warn and pass: measure again"),
-        (hung(), "inconclusive", "warn and pass: measure again"),
-        (wrong(peak_gbps=430.0), "inconclusive", "warn and pass: measure again"),
+        (leg(peak_gbps=430.0, largest=512 * MIB), "inconclusive", "again it got to 512 MiB only"),
+        (leg("net", peak_gbps=430.0), "inconclusive", f"{NO_FIGURE}it did not report leg default"),
+        (hung(), "inconclusive", f"{NO_FIGURE}leg default: hang: no progress for 20 s"),
+        (wrong(peak_gbps=430.0), "inconclusive", f"{NO_FIGURE}leg default gave wrong data"),
+        (FEWER_RANKS, "inconclusive", f"{NO_FIGURE}leg default cannot be compared with the first"),
     ],
-    ids=["pass", "warn", "border", "far", "smaller", "other leg", "hang", "wrong"],
+    ids=["pass", "warn", "border", "far", "smaller", "other leg", "hang", "wrong", "ranks"],
 )
 def test_the_second_figure_decides_where_it_is_clear(again: Leg, outcome: str, reason: str) -> None:
     finding = measured_again(on_border(), again)

@@ -14,6 +14,7 @@ from hwcheck.inventory import Host
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.plan import Plan
+from hwcheck.recommend.actions import actions
 from hwcheck.results import Run, RunFolder, read_run
 from hwcheck.tasks.again import measure_again
 from hwcheck.wire import Leg, Request, Timing, to_dict
@@ -41,8 +42,12 @@ def main(data, payload):
     lifeline.start(0, request.lifeline_s, lambda: send("alive"))
     asked = "asked for %s of %s" % (",".join(request.timing.legs), ",".join(request.checks))
     results = [dict(request.expect["answer"], reason=asked)]
+    if request.expect["dies"] == "before":
+        os._exit(9)
     for result in results:
         send("result", result=result)
+    if request.expect["dies"] == "after":
+        os._exit(9)
     send("report", report={"protocol": 1, "facts": {}, "results": results, "duration_s": 0.1})
     return 0
 """
@@ -55,7 +60,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-def measured(out: Path, first: Mapping[str, Leg], second: Leg, *, stop: bool = False) -> Run:
+def measured(
+    out: Path, first: Mapping[str, Leg], second: Leg, *, stop: bool = False, dies: str = ""
+) -> Run:
     """Return a run of these hosts after ``measure_again``, in which each times ``second``."""
     stopping = threading.Event()
     records = [node(name, [own], topology(), pcie()) for name, own in first.items()]
@@ -65,7 +72,7 @@ def measured(out: Path, first: Mapping[str, Leg], second: Leg, *, stop: bool = F
         folder.write_host(record)
     hosts = tuple(Host(name, "127.0.0.1", connection="local") for name in first)
     (result, *_) = node("any", [second]).report.results  # type: ignore[union-attr]
-    expect = {"answer": to_dict(result)}
+    expect = {"answer": to_dict(result), "dies": dies}
     timing = Timing(legs=("default", "net"))
     request = Request("", run.meta.checks, expect=expect, timing=timing)
     plan = Plan(run.meta, hosts, dict.fromkeys(first, request), 60.0)
@@ -113,3 +120,27 @@ def test_what_hangs_the_second_time_fails(tmp_path: Path) -> None:
     assert all(reason.startswith("when measured again") for reason in bad)
     (finding,) = of(run, "n1")
     assert finding.outcome == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("dies", "outcome", "said"),
+    [
+        ("before", "inconclusive", "; a second visit was tried and gave no figure: lost: "),
+        ("after", "pass", ""),
+    ],
+)
+def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
+    tmp_path: Path, dies: str, outcome: str, said: str
+) -> None:
+    run = measured(tmp_path, {"n1": ON_BORDER, "n2": CLEAR}, leg(peak_gbps=430.0), dies=dies)
+    assert run.again["n1"].state != "reported"
+    judgement = judge(run)
+    (finding,) = of(run, "n1")
+    assert (finding.outcome, said in finding.reason) == (outcome, True), finding.reason
+    died, other = judgement.hosts
+    assert died.outcome == "inconclusive"
+    why = "second visit, to measure again: "
+    assert f"{why}{run.again['n1'].state}: {run.again['n1'].reason}" in died.reason
+    assert why not in other.reason
+    evidence = [line for each in actions(run, judgement) for line in each.evidence]
+    assert any(why in line for line in evidence), evidence

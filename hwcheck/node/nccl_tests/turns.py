@@ -22,14 +22,14 @@ def together(turns: List[Leg]) -> Leg:
 
 
 def _size(turns: List[SizeTiming]) -> SizeTiming:
-    """Return the turn in the middle, with what all of them counted."""
+    """Return the turn in the middle, with all iterations and the most that was wrong in a turn."""
     ordered = sorted(turns, key=lambda turn: turn.time_us)
     middle = ordered[len(turns) // 2]
     inside = [turn.in_place for turn in turns if turn.in_place]
     return replace(
         middle,
         iterations=sum(turn.iterations for turn in turns),
-        wrong=sum(turn.wrong for turn in turns),
+        wrong=max(turn.wrong for turn in turns),
         passes=len(turns),
         pass_spread=(ordered[-1].time_us - ordered[0].time_us) / middle.time_us,
         in_place=_size(inside) if inside else None,

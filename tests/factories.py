@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.judge.legs import BUSBW_FACTORS, planned_env
+from hwcheck.judge.records import Finding, Judgement
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.results import HostPlan, HostRecord, Run, RunFolder, RunMeta
 from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
@@ -246,3 +247,16 @@ def saved(out: Path, *records: HostRecord, **changes: Any) -> Path:
         folder.write_host(item)
     folder.finish(interrupted=False)
     return folder.path
+
+
+def judgement(*findings: tuple[str, str, str, str]) -> Judgement:
+    """Return one of findings by host, check, outcome and subject."""
+    made = tuple(
+        Finding(host, check, outcome, "m", subject) for host, check, outcome, subject in findings
+    )
+    return Judgement("fail", 1, (), made)
+
+
+def hosts(count: int) -> Run:
+    """Return a run of healthy GPU hosts."""
+    return run(*(gpu_host(f"n{index:02}") for index in range(count)))

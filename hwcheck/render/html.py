@@ -17,12 +17,11 @@ from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
 from hwcheck.recommend.records import Advice
-from hwcheck.render import plot, words
+from hwcheck.render import words
 from hwcheck.render.causes import explains
 from hwcheck.render.gates import gate_views
 from hwcheck.render.group import group_view
 from hwcheck.render.legs import leg_figure, transport
-from hwcheck.render.series import series_plots
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views
 from hwcheck.results import Run
@@ -102,9 +101,13 @@ def html(
 ) -> str:
     """Return the page as text; deterministic for the same run.
 
-    ``observed`` is what to draw of hosts at work (``series.drawn_hosts`` says which are wanted);
+    ``observed`` is what to draw of hosts at work (``marks.drawn_hosts`` says which are wanted);
     ``group`` is what was run over several hosts.
     """
+    # Not above: matplotlib takes most of a second, and most commands draw nothing.
+    from hwcheck.render import plot
+    from hwcheck.render.series import series_plots
+
     views = list(host_views(run, judgement))
     brief = len(views) > DETAILED_HOSTS
     bad = [view for view in views if view.verdict.outcome != "pass"]

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from hwcheck.judge.records import Judgement, worst
-from hwcheck.node import checks
+from hwcheck.judge.records import Judgement
+from hwcheck.render.marks import SIGNS, Marks, drawn_hosts, marks_of, of_gpus
 from hwcheck.render.plot import INK, STYLE, Plot, inline_svg
 from hwcheck.render.stretch import (
     GPU,
@@ -30,9 +30,6 @@ from hwcheck.results import HostRecord, Run
 from hwcheck.series import Observed
 from hwcheck.text import count, number
 
-FEW_HOSTS = 2
-"""In so small a run the work of every host is drawn; in a larger one what shows something."""
-MOST_HOSTS = 20
 MOST_GPUS = 16
 GAP = 0.12
 """Room between two GPUs, as a share of the time that is drawn of one."""
@@ -42,46 +39,31 @@ PAUSE = 0.03
 LOOKS = {"": "#000021", "pass": "#000021", "warn": "#000022", "fail": "#000023"}
 COLORS = {"#000021": "leg-default", "#000022": "warn", "#000023": "fail"}
 _DIGITS = re.compile(r"(\d\.\d)\d+")
-SIGNS = {"warn": "!", "fail": "\u2715"}
 NO_BREAK = "\u00a0"
 MOST_NAMED = 3
 """GPUs whose checks a caption names."""
 
 
-Marks = Mapping[str, Mapping[str, str]]
-"""The worst outcome of each check that loads the node by the subject that it is about."""
 Bounds = Mapping[tuple[str, str], float]
 """The value of a bound by its metric and the GPU's subject."""
-
-
-def drawn_hosts(run: Run, judgement: Judgement) -> tuple[str, ...]:
-    """Return the hosts whose load is worth a picture; whether they had one is not known here.
-
-    In a larger run those that failed or warned at work, failures first, 20 at most.
-    """
-    if len(run.records) <= FEW_HOSTS:
-        return tuple(record.host for record in run.records)
-    outcomes = {host: worst(_of_gpus(own).values()) for host, own in _marks(judgement).items()}
-    bad = [record.host for record in run.records if outcomes.get(record.host) in SIGNS]
-    return tuple(sorted(bad, key=lambda host: outcomes[host] != "fail")[:MOST_HOSTS])
 
 
 def series_plots(
     run: Run, judgement: Judgement, observed: Mapping[str, Observed]
 ) -> tuple[Plot, ...]:
-    """Return a plot for each of ``drawn_hosts`` that is in ``observed``.
+    """Return a plot for each of ``marks.drawn_hosts`` that is in ``observed``.
 
     An exercise on the CPU and work without a plausible sample are left out.
     """
     records = {record.host: record for record in run.records}
-    marks = _marks(judgement)
+    marks = marks_of(judgement)
     plots = []
     for host in drawn_hosts(run, judgement):
         of_host = observed.get(host, Observed())
         found, own = stretches(of_host), marks.get(host, {})
         if found:
             stopped = of_host.load is not None and bool(of_host.load.stopped)
-            svg = series_plot(found, bounds_of(records[host]), _of_gpus(own))
+            svg = series_plot(found, bounds_of(records[host]), of_gpus(own))
             plots.append(Plot(_caption(host, found, own, stopped=stopped), svg))
     return tuple(plots)
 
@@ -126,22 +108,6 @@ def bounds_of(record: HostRecord) -> Bounds:
         and isinstance(sample.value, int | float)
         and plausible(sample.value, sample.unit)
     }
-
-
-def _marks(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]:
-    """Return the marks of each host that has any but passes."""
-    registry = checks.load()
-    of_load = {name for name, check in registry.items() if check.load}
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for each in judgement.findings:
-        if each.outcome != "pass" and each.check in of_load:
-            own = found.setdefault(each.host, {}).setdefault(each.subject, {})
-            own[each.check] = worst((each.outcome, own.get(each.check, "pass")))
-    return found
-
-
-def _of_gpus(marks: Marks) -> dict[str, str]:
-    return {subject: worst(own.values()) for subject, own in marks.items()}
 
 
 def _draw(axes: Axes, points: Points, shift: float, outcome: str) -> None:

@@ -20,7 +20,7 @@ from hwcheck.render.group import group_summary
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
-from hwcheck.render.series import drawn_hosts
+from hwcheck.render.marks import drawn_hosts
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results import read_run, read_series, write_rendered

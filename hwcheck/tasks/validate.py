@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,9 +139,12 @@ def validate(
         "warmup_iters": warmup_iters,
     }
     asked = asked_of_hosts(chosen, timed, given)
-    built = payload.build()
+    with ThreadPoolExecutor(1) as meanwhile:  # each takes a second; Ansible is another process
+        building = meanwhile.submit(payload.build)
+        cluster = read_cluster(hosts, limit)
+    built = building.result()
     plan = make_plan(
-        read_cluster(hosts, limit),
+        cluster,
         names if NODE in chosen else (),
         profile,
         limit=limit or "",

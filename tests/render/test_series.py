@@ -9,25 +9,19 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hwcheck.judge.records import Finding, Judgement
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.render.html import html
 from hwcheck.render.series import (
-    FEW_HOSTS,
     MOST_GPUS,
-    MOST_HOSTS,
     Bounds,
     bounds_of,
-    drawn_hosts,
     series_plot,
     series_plots,
 )
 from hwcheck.render.stretch import MOST_POINTS, STRIPS, stretches
-from hwcheck.results import Run
 from hwcheck.series import Observed
 from hwcheck.wire import CheckResult, Sample
-from tests import factories
-from tests.factories import HOSTILE, gpu_host
+from tests.factories import HOSTILE, gpu_host, hosts, judgement
 from tests.node.fake_load import fake_collectives, fake_load
 from tests.render.example import judged
 
@@ -58,17 +52,6 @@ def drawn(made: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> str:
 def texts(svg: str) -> list[str]:
     root = ET.fromstring(svg)
     return ["".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")]
-
-
-def judgement(*findings: tuple[str, str, str, str]) -> Judgement:
-    made = tuple(
-        Finding(host, check, outcome, "m", subject) for host, check, outcome, subject in findings
-    )
-    return Judgement("fail", 1, (), made)
-
-
-def hosts(count: int) -> Run:
-    return factories.run(*(gpu_host(f"n{index:02}") for index in range(count)))
 
 
 def test_a_strip_for_each_quantity_and_every_gpu_by_name() -> None:
@@ -111,27 +94,6 @@ def test_bounds_come_from_the_hosts_own_samples() -> None:
     results = (CheckResult("power_under_load", "done", samples=told),)
     host = replace(host, report=replace(host.report, results=results))
     assert bounds_of(host) == {("power_limit_w", "gpu1"): 500.0}
-
-
-def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -> None:
-    none = judgement()
-    assert drawn_hosts(hosts(FEW_HOSTS), none) == ("n00", "n01")
-    assert drawn_hosts(hosts(FEW_HOSTS + 1), none) == ()
-    found = judgement(
-        ("n01", "thermal_spread", "warn", "gpu3"),
-        ("n02", "power_under_load", "fail", "gpu1"),
-        ("n00", "power_under_load", "pass", "gpu1"),
-        ("n03", "power_cap", "fail", "gpu1"),
-        ("n04", "all_reduce", "fail", "leg net"),
-        ("n05", "power_under_load", "inconclusive", "node"),
-    )
-    assert drawn_hosts(hosts(9), found) == ("n02", "n04", "n01")
-
-
-def test_a_fleet_that_fails_is_bounded() -> None:
-    run = hosts(MOST_HOSTS + 3)
-    all_fail = judgement(*((r.host, "cool_down", "fail", "gpu0") for r in run.records))
-    assert len(drawn_hosts(run, all_fail)) == MOST_HOSTS
 
 
 def test_a_picture_is_bounded_in_size() -> None:

@@ -35,6 +35,9 @@ class Gpu(Protocol):
     def loss(self) -> str:
         """NVML's words for a GPU that is lost or waits for a reset; empty while it answers."""
 
+    def recovery_action(self) -> Optional[int]:
+        """Repair that the driver wants before it takes work (``xids.RECOVERY_ACTIONS``)."""
+
     def power_limit_w(self) -> float:
         """Enforced power limit: the smallest of all that are in force."""
 

@@ -6,6 +6,7 @@ Every path is read below a root folder, which is ``/`` on a real node.
 from __future__ import annotations
 
 import re
+from typing import Iterator, Optional, Tuple
 
 from hwcheck.node.host_log import LogReader
 from hwcheck.node.host_nccl import NcclReader
@@ -54,13 +55,21 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
         infinity`` that belongs to no job (https://slurm.schedmd.com/cgroup_v2.html). PBS and LSF
         run jobs under daemons that are always there, so their jobs show by GPU processes only.
         """
-        for pid in self._list("proc"):
-            if not pid.isdigit():
-                continue
-            name = self._read("proc/%s/comm" % pid).strip()
+        for pid, name in self._processes():
             if name not in JOB_PROCESSES:
                 continue
             arguments = self._read("proc/%s/cmdline" % pid).split("\0")
             if arguments[1:2] != ["infinity"]:
                 return "%s (pid %s)" % (name, pid)
         return ""
+
+    def fabric_manager_runs(self) -> Optional[bool]:
+        """See ``check.Host``."""
+        processes = dict(self._processes())
+        return "nv-fabricmanage" in processes.values() if processes.get("1") else None
+
+    def _processes(self) -> Iterator[Tuple[str, str]]:
+        """Yield id and name of each process; the kernel keeps 15 characters of the name."""
+        for pid in self._list("proc"):
+            if pid.isdigit():
+                yield pid, self._read("proc/%s/comm" % pid).strip()

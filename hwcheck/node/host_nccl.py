@@ -11,6 +11,7 @@ from hwcheck.node.host_facts import Setting
 from hwcheck.node.tree import Tree
 
 PREFIX = "NCCL_"
+PROCESS = "process environment"
 VALUE_LIMIT = 1023
 """NCCL cuts the values of its configuration files here."""
 
@@ -50,7 +51,9 @@ class NcclReader(Tree):
         found: Dict[str, Setting] = {}
         for origin, pairs in self._login():
             for name, value in pairs:
-                found.setdefault(name, Setting(name, value, origin))
+                # PAM puts /etc/environment into the process: the file is where it comes from.
+                if found.get(name, (name, value, PROCESS)) == (name, value, PROCESS):
+                    found[name] = Setting(name, value, origin)
         named = found.get("NCCL_CONF_FILE")
         personal = named.value if named and named.value else self._home + "/.nccl.conf"
         for path in (personal, "/etc/nccl.conf"):
@@ -60,7 +63,7 @@ class NcclReader(Tree):
 
     def _login(self) -> Iterator[Tuple[str, List[Pair]]]:
         own = [pair for pair in self._environment.items() if pair[0].startswith(PREFIX)]
-        yield "process environment", own
+        yield PROCESS, own
         scripts = [name for name in self._list("etc/profile.d") if name.endswith(".sh")]
         for name in reversed(scripts):  # a later script overwrites an earlier one
             path = "/etc/profile.d/" + name

@@ -30,8 +30,9 @@ ACS_CONTROL_OFFSET = 6
 """Where extended capabilities lie, and the Access Control Services capability's identifier and
 control register (PCI Express Base Specification, chapter 7)."""
 
-UNSUPPORTED_REQUEST = "UnsupReq"
-"""What a device answers when it is probed for a function that it lacks, at every boot."""
+UNSUPPORTED_REQUEST = ("UnsupReq", "Unsupported Request")
+"""What a device answers when it is probed for a function that it lacks, at every boot; the second
+name is that of kernels before 5.3."""
 
 
 class PciReader(Tree):
@@ -148,7 +149,7 @@ class PciReader(Tree):
             errors[kind] = sum(
                 int(count)
                 for name, count in counts.items()
-                if not name.startswith("TOTAL_ERR") and name != UNSUPPORTED_REQUEST
+                if not name.startswith("TOTAL_ERR") and name not in UNSUPPORTED_REQUEST
             )
         return errors
 

@@ -66,6 +66,9 @@ class Host(Protocol):
     def iommu_domain(self, pci_address: str) -> str:
         """``identity``, ``DMA``, ``DMA-FQ``; empty without a group. Raises CouldNotMeasure."""
 
+    def fabric_manager_runs(self) -> Optional[bool]:
+        """Whether the fabric manager runs; None where processes of others are hidden."""
+
     def in_container(self) -> bool:
         """Whether this is a container, whose bus shows devices that it may not use."""
 

@@ -11,6 +11,7 @@ from hwcheck.node.host_facts import Filesystem, HugePages
 from hwcheck.node.tree import Tree
 
 DMI = "sys/class/dmi/id/"
+POOLS = "sys/kernel/mm/hugepages/"
 EMULATORS = {
     "qemu": "qemu",
     "kvm": "kvm",
@@ -91,10 +92,18 @@ class SystemReader(Tree):
         if "HugePages_Total" not in values or "Hugepagesize" not in values:
             raise CouldNotMeasure("no huge pages in /proc/meminfo")
         mode = re.search(r"\[(\w+)\]", self._read("sys/kernel/mm/transparent_hugepage/enabled"))
-        page = int(values["Hugepagesize"]) * 1024
+        pages = {values["Hugepagesize"]: (values["HugePages_Total"], values.get("HugePages_Free"))}
+        for name in self._list(POOLS):  # meminfo has pages of the default size only
+            pool = POOLS + name
+            counts = (self._read(pool + "/nr_hugepages"), self._read(pool + "/free_hugepages"))
+            pages[name[len("hugepages-") : -len("kB")]] = counts
+        reserved, unused = (
+            sum(1024 * int(size) * int(counts[place] or 0) for size, counts in pages.items())
+            for place in (0, 1)
+        )
         return HugePages(
-            reserved_bytes=page * int(values["HugePages_Total"]),
-            unused_bytes=page * int(values.get("HugePages_Free", 0)),
+            reserved_bytes=reserved,
+            unused_bytes=unused,
             memory_bytes=int(values.get("MemTotal", 0)) * 1024,
             transparent=mode.group(1) if mode else "none",
         )

@@ -60,6 +60,11 @@ class NvmlGpu(MemoryReader, TopologyReader):
             return ""
         return ""
 
+    def recovery_action(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        field = self._constant("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION") or 0
+        return self.fields("recovery action", [field]).get(field)
+
     def name(self) -> str:
         """See ``check.Gpu``."""
         return text(self.once("name", "nvmlDeviceGetName"))

@@ -98,14 +98,12 @@ CATALOG.update(
 CATALOG.update((code, (NVLINK, RESET)) for code in range(144, 151))
 
 RECOVERY = 154
-RECOVERY_ACTIONS = {
-    "None": NOTHING,
-    "GPU Reset Required": RESET,
-    "Drain and Reset": RESET,
-    "Drain P2P": RESET,
-    "Node Reboot Required": RESTART,
-}
-"""What Xid 154 says that the driver now wants; None: what came before is repaired."""
+RECOVERY_ACTIONS = {0: NOTHING, 1: RESET, 2: RESTART, 3: RESET, 4: RESET, 6: RESET, 7: RESTART}
+"""What the driver now wants, by nvmlDeviceGpuRecoveryAction_t; 0: what came before is repaired.
+
+Xid 154 has the number too, and words that change with the driver: 2 is Node Reboot Required, and
+OS Reboot since R610.
+"""
 
 SXID_ACTIONS = {sxids.FATAL: FABRIC, sxids.NOTABLE: WATCH, sxids.HARMLESS: NOTHING}
 
@@ -175,8 +173,8 @@ def outstanding(events: Iterable[Event]) -> Tuple[List[Event], int]:
 
 def _meaning(code: int, rest: str) -> Tuple[str, str]:
     if code == RECOVERY:
-        wanted = re.findall(r"\(([^()]*)\)", rest)
-        action = RECOVERY_ACTIONS.get(wanted[-1] if wanted else "", WATCH)
+        wanted = re.search(r" to 0x(\d+)", rest)
+        action = RECOVERY_ACTIONS.get(int(wanted.group(1), 16) if wanted else -1, WATCH)
         return "what the driver wants now: " + action, action
     meaning, action = CATALOG.get(code, UNKNOWN)
     if meaning == NVLINK and re.search(r"non-?fatal", rest, re.IGNORECASE):

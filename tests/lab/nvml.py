@@ -85,6 +85,7 @@ Memory and errors::
                 histogram: {max, high, partial, low, none}}
     retired_pages: {single_bit, double_bit, pending}    counts
     mig_mode: false | {current, pending}                mig_devices_max: 7
+    recovery_action: 0              nvmlDeviceGpuRecoveryAction_t; absent: an older driver
     compute_mode: default           exclusive_process, prohibited
     utilization_percent  memory_utilization_percent  encoder_utilization_percent
     decoder_utilization_percent     display_active: false     display_mode: false

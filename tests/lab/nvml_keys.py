@@ -185,7 +185,7 @@ GPU: dict[str, to.Reader] = {
     **kinds(to.flag, "inforom_valid persistence_mode display_active display_mode ecc_default"),
     **kinds(to.flag, "sram_threshold_exceeded"),
     **kinds(to.hexadecimal, "device_id subsystem_id"),
-    **kinds(to.count, "minor_number module_id board_id performance_state"),
+    **kinds(to.count, "minor_number module_id board_id performance_state recovery_action"),
     **kinds(to.count, "pcie_link_width pcie_link_width_max pcie_link_generation"),
     **kinds(to.count, "pcie_link_generation_max pcie_link_generation_max_device pcie_replays"),
     **kinds(to.count, "pcie_tx_kb_per_s pcie_rx_kb_per_s mig_devices_max"),

@@ -103,6 +103,7 @@ GPU: dict[str, Any] = {
     "pcie_link_generation_max": 4,
     "pcie_link_generation_max_device": 5,
     "pcie_replays": 67,
+    "recovery_action": 4,
     "pcie_tx_kb_per_s": 500,
     "pcie_rx_kb_per_s": 600,
     "processes": [
@@ -229,6 +230,7 @@ QUANTITIES: dict[str, Any] = {
     "[(v.nvmlReturn, v.value.ullVal) for v in nvmlDeviceGetFieldValues(gpu,"
     " [NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_POWER_INSTANT, NVML_FI_DEV_REMAPPED_UNC])]":
         [[0, 40], [0, 71500], [0, 4]],
+    "nvmlDeviceGetFieldValues(gpu, [NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])[0].value.ullVal": 4,
     "nvmlDeviceGetFieldValues(gpu, [NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT])[0].nvmlReturn": 3,
     "nvmlDeviceIsMigDeviceHandle(gpu).value": 0,
     "nvmlDeviceGetGpuInstanceId(gpu)": "error: Not Supported",

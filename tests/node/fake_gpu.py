@@ -62,6 +62,9 @@ class FakeGpu:
     def loss(self) -> str:
         return str(self._say("loss"))
 
+    def recovery_action(self) -> int | None:
+        return self._maybe("recovery_action", int) if "recovery_action" in self._says else None
+
     def power_limit_w(self) -> float:
         return float(self._say("power_limit_w"))
 

@@ -34,6 +34,7 @@ ABSENT = {"error": "not there"}
 DEFAULTS: dict[str, Any] = {
     "pci_gpus": [],
     "nvswitches": [],
+    "fabric_manager_runs": None,
     "driver_version": "",
     "driver_is_open": False,
     "container": False,
@@ -90,6 +91,10 @@ class FakeHost:
         if isinstance(answer, dict):
             raise CouldNotMeasure(str(answer["error"]))
         return bool(answer)
+
+    def fabric_manager_runs(self) -> bool | None:
+        value = self._say("fabric_manager_runs")
+        return None if value is None else bool(value)
 
     def driver_version(self) -> str:
         return str(self._say("driver_version"))

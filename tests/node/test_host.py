@@ -39,6 +39,17 @@ def test_driver_version_in_both_layouts(root: Root, text: str, version: str) -> 
     assert root.host.driver_version() == version
 
 
+def test_whether_the_fabric_manager_runs(root: Root) -> None:
+    root.write("proc/4711/comm", "nv-fabricmanage\n")
+    assert root.host.fabric_manager_runs() is None, "processes of others are hidden"
+    (root.path / "proc/1").mkdir()
+    assert root.host.fabric_manager_runs() is None, "they are listed and say nothing"
+    root.write("proc/1/comm", "systemd\n")
+    assert root.host.fabric_manager_runs() is True
+    root.write("proc/4711/comm", "nv-hostengine\n")
+    assert root.host.fabric_manager_runs() is False
+
+
 def test_which_driver_is_open(root: Root) -> None:
     assert not root.host.driver_is_open()
     root.write("proc/driver/nvidia/version", PROPRIETARY)

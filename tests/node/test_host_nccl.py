@@ -39,6 +39,18 @@ def test_the_first_source_wins(root: Root) -> None:
     assert settings(root) == {"NCCL_ALGO": ("etc/nccl.conf", "/etc/nccl.conf")}
 
 
+def test_what_pam_put_into_the_process_comes_from_its_file(root: Root) -> None:
+    root.write("etc/environment", "NCCL_ALGO=ring\nNCCL_DEBUG=WARN\n")
+    found = settings(root, NCCL_ALGO="ring", NCCL_DEBUG="INFO", NCCL_PROTO="LL")
+    assert found == {
+        "NCCL_ALGO": ("ring", "/etc/environment"),
+        "NCCL_DEBUG": ("INFO", SHELL),
+        "NCCL_PROTO": ("LL", SHELL),
+    }
+    root.write("etc/profile.d/a.sh", "export NCCL_ALGO=ring\n")
+    assert settings(root, NCCL_ALGO="ring")["NCCL_ALGO"] == ("ring", "/etc/profile.d/a.sh")
+
+
 def test_a_named_file_replaces_the_personal_one_and_not_the_systems(root: Root) -> None:
     root.write("home/user/.nccl.conf", "NCCL_ALGO=personal\nNCCL_NTHREADS=256\n")
     root.write("etc/nccl.conf", "NCCL_ALGO=system\nNCCL_DEBUG=WARN\n")

@@ -180,6 +180,11 @@ def test_error_counters_without_unsupported_requests(root: Root) -> None:
         root.host.aer_errors(GPU)
     root.write(folder + "correctable", CORRECTABLE)
     assert root.host.aer_errors(GPU) == {"fatal": 0, "nonfatal": 3, "correctable": 6}
+    older = UNCORRECTABLE.replace("UnsupReq", "Unsupported Request").replace(
+        "CmpltTO", "Completion Timeout"
+    )
+    root.write(folder + "nonfatal", older)
+    assert root.host.aer_errors(GPU)["nonfatal"] == 3, "as kernels before 5.3 name them"
 
 
 @pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("", None)])

@@ -144,6 +144,20 @@ def test_huge_pages(root: Root) -> None:
     assert (pages.memory_bytes, pages.transparent) == (1 << 30, "madvise")
 
 
+def test_huge_pages_of_every_size(root: Root) -> None:
+    root.write(
+        "proc/meminfo",
+        "MemTotal:  1048576 kB\nHugePages_Total:  10\nHugePages_Free:  4\nHugepagesize: 2048 kB\n",
+    )
+    for size, total, free in (("2048", 10, 4), ("1048576", 3, 1)):
+        pool = f"sys/kernel/mm/hugepages/hugepages-{size}kB"
+        root.write(pool + "/nr_hugepages", f"{total}\n")
+        root.write(pool + "/free_hugepages", f"{free}\n")
+    pages = root.host.huge_pages()
+    assert pages.reserved_bytes == (20 << 20) + (3 << 30)
+    assert pages.unused_bytes == (8 << 20) + (1 << 30)
+
+
 def test_a_file_system_below_the_root(root: Root) -> None:
     with pytest.raises(CouldNotMeasure, match="dev/shm: No such file"):
         root.host.filesystem("/dev/shm")

@@ -48,6 +48,12 @@ def test_two_healthy_gpus(ask: Ask) -> None:
         assert read == quantities
 
 
+def test_the_action_that_a_driver_wants_and_one_that_tells_none(ask: Ask) -> None:
+    gpus = ask()["gpus"]
+    assert (gpus["gpu0"]["recovery_action"], gpus["gpu1"]["recovery_action"]) == (2, None)
+    assert ask("lost")["gpus"]["gpu1"]["recovery_action"].startswith("could not measure: gpu1")
+
+
 def test_facts_leave_out_what_a_gpu_does_not_say(ask: Ask) -> None:
     first, second = ask()["facts"]
     assert first == {

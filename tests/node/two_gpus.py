@@ -118,6 +118,7 @@ FIRST: dict[str, Any] = {
     "persistence_mode": True,
     "pcie_link_width": 16,
     "pcie_replays": 67,
+    "recovery_action": 2,
     "bar1_total_bytes": 128 << 30,
     "clock_event_reasons": ["idle"],
     "performance_state": 0,

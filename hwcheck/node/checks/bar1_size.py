@@ -44,20 +44,29 @@ def bar1_size(node: Node) -> Iterator[Sample]:
 
     GPUs without NVLink, and network cards, reach a GPU's memory through this window. Where it is
     256 MiB, peers cannot map the memory: data goes through the host, and collectives run at a
-    fraction of what PCIe allows. A single GPU has no peer, one with active NVLinks reaches its
-    peers over these, and with MIG on there is no peer access: none of them is judged.
+    fraction of what PCIe allows. A single GPU has no peer, one whose NVLinks lead to all others
+    needs no window, and with MIG on there is no peer access: none of them is judged. Boards that
+    are bridged in pairs reach the other pairs through it.
     """
-    if len(node.gpus()) == 1:
+    peers = len(node.gpus()) - 1
+    if not peers:
         raise NotApplicable("a single GPU has no peer that could use the window")
-    windows = Survey(node, _window)
+    windows = Survey(node, lambda gpu: _window(gpu, peers))
     for gpu, (window, memory) in windows.found:
         yield Sample("bar1_total_bytes", window, "bytes", gpu.subject)
         yield Sample("memory_total_bytes", memory, "bytes", gpu.subject)
     windows.conclude("every GPU has NVLink to its peers, has MIG on, or has no such window")
 
 
-def _window(gpu: Gpu) -> Optional[Tuple[int, int]]:
-    if mig_is_on(gpu) or any(link.active for link in gpu.nvlinks()):
+def _window(gpu: Gpu, peers: int) -> Optional[Tuple[int, int]]:
+    if mig_is_on(gpu) or (any(link.active for link in gpu.nvlinks()) and _reaches(gpu, peers)):
         return None
     window = gpu.bar1_total_bytes()
     return None if window is None else (window, gpu.memory_total_bytes())
+
+
+def _reaches(gpu: Gpu, peers: int) -> bool:
+    """Return whether the active NVLinks lead to every other GPU, as far as NVML tells."""
+    if peers == 1 or gpu.nvlink_to_switch() is not False:
+        return True
+    return len(set(gpu.nvlink_remotes())) >= peers

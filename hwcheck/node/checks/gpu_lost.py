@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import Equal
+from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
@@ -25,6 +26,18 @@ from hwcheck.wire import Sample
                 ),
             ),
             required=True,
+        ),
+        Metric(
+            "recovery_action",
+            "",
+            "what the driver wants before the GPU is used again",
+            (
+                Equal(
+                    xids.NOTHING,
+                    source="NVML API Reference Guide, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION and "
+                    "nvmlDeviceGpuRecoveryAction_t",
+                ),
+            ),
         ),
         Metric(
             "answers_on_the_bus",
@@ -53,7 +66,8 @@ def gpu_lost(node: Node) -> Iterator[Sample]:
 
     A GPU that is lost keeps its place in every list until the driver is asked about it, and a
     job that gets it hangs at its first call. NVML knows it of the GPUs it counts; the bus knows
-    it of devices that NVML has never seen.
+    it of devices that NVML has never seen. A GPU may answer and take no work until it is reset:
+    drivers since 2025 tell that as its recovery action.
     """
     for address in node.host.pci_gpus():
         try:
@@ -65,4 +79,9 @@ def gpu_lost(node: Node) -> Iterator[Sample]:
 
 
 def _answer(gpu: Gpu) -> Iterator[Sample]:
-    yield Sample("gpu_answer", gpu.loss() or "ok", "", gpu.subject)
+    lost = gpu.loss()
+    yield Sample("gpu_answer", lost or "ok", "", gpu.subject)
+    action = None if lost else gpu.recovery_action()
+    if action is not None:
+        wanted = xids.RECOVERY_ACTIONS.get(action, xids.WATCH)
+        yield Sample("recovery_action", wanted, "", gpu.subject)

@@ -16,6 +16,7 @@ LINKED = "LinkUp"
 ACTIVE = "ACTIVE"
 INFINIBAND = "InfiniBand"
 HOUR_S = 3600.0
+FULL = (1 << 16) - 1
 DESIGN = ABI + "board_id: ports of cards of one design "
 SAME_PORT = ": the port of this name on a card of this design has the same place in the network"
 
@@ -154,6 +155,12 @@ COUNTED = {
                 ),
             ),
         ),
+        Metric(
+            "symbol_errors_full",
+            "",
+            "whether that counter stands at its end, so that no rate can be told",
+            (Equal(False, IBTA + "PortCounters: it stops at 65535", otherwise="warn"),),
+        ),
         *(Metric(name, unit, meaning) for name, (unit, meaning) in COUNTED.items()),
     ],
     remedy=Remedy(
@@ -230,5 +237,9 @@ def _symbol_error_rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:
         count = port.counters.get("symbol_error")
         if count is None or port.link_layer != INFINIBAND or port.physical_state != LINKED:
             continue
+        subject = "port " + port.name
+        if count >= FULL:
+            yield Sample("symbol_errors_full", True, "", subject)
+            continue
         rate = count / max(1.0, node.host.uptime_s() / HOUR_S)
-        yield Sample("symbol_errors_per_hour", round(rate, 3), "errors/h", "port " + port.name)
+        yield Sample("symbol_errors_per_hour", round(rate, 3), "errors/h", subject)

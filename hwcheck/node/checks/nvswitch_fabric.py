@@ -16,6 +16,21 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
 @check(
     metrics=[
         Metric(
+            "fabric_manager",
+            "",
+            "whether the fabric manager of a node with NVSwitches runs",
+            (
+                Equal(
+                    True,
+                    source="NVIDIA Fabric Manager User Guide: without it NVSwitches are not set up "
+                    "and their errors not handled; after it ended, boards before Hopper start no "
+                    "CUDA work",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric(
             "fabric_state",
             "",
             "how far the GPU's registration with the fabric has come",
@@ -70,8 +85,13 @@ def nvswitch_fabric(node: Node) -> Iterator[Sample]:
 
     A GPU that did not join has no NVLink peers: CUDA does not start, or collectives go over PCIe
     at a tenth of the bandwidth. GPUs before Hopper and boards without NVSwitch do not register;
-    with MIG on a GPU makes no use of the fabric.
+    with MIG on a GPU makes no use of the fabric. Where the node has NVSwitches on its own bus the
+    fabric manager has to run on it, whatever its GPUs say.
     """
+    if node.host.nvswitches() and not node.host.in_container():
+        runs = node.host.fabric_manager_runs()
+        if runs is not None:
+            yield Sample("fabric_manager", runs)
     yield from where_supported(node, _fabric, "no GPU of this node registers with an NVSwitch")
 
 

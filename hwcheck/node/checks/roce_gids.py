@@ -11,6 +11,7 @@ from hwcheck.wire import Sample
 
 ROCE_V2 = "RoCE v2"
 LINK_LOCAL = "fe80:"
+IPV4 = ":0000:ffff:"
 
 
 @check(
@@ -28,7 +29,7 @@ LINK_LOCAL = "fe80:"
             ),
             required=True,
         ),
-        Metric("gid_index", "", "index of the first of them"),
+        Metric("gid_index", "", "index of the first of them, IPv4 before IPv6"),
         Metric("gid_kinds", "", "kinds of GIDs in the port's table", required=True),
     ],
     remedy=Remedy(
@@ -56,7 +57,8 @@ def roce_gids(node: Node) -> Iterator[Sample]:
         raise NotApplicable("no active RoCE port")
     for port in ports:
         subject = "port " + port.name
-        routable = [gid for gid in port.gids if _routable(gid)]
+        # NCCL takes IPv4 unless NCCL_IB_ADDR_FAMILY says otherwise.
+        routable = sorted(filter(_routable, port.gids), key=lambda gid: IPV4 not in gid.address)
         yield Sample("routable_gids", len(routable), "GIDs", subject)
         if routable:
             yield Sample("gid_index", routable[0].index, "", subject)

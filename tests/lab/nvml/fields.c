@@ -42,6 +42,7 @@ static const field_t fields[] = {
     GPU(REMAPPED_PENDING, "row_remap.pending", 1),
     GPU(REMAPPED_FAILURE, "row_remap.failure", 1),
     GPU(PCIE_REPLAY_COUNTER, "pcie_replays", 1),
+    GPU(GET_GPU_RECOVERY_ACTION, "recovery_action", 1),
     GPU(NVLINK_LINK_COUNT, "nvlinks.count", 1),
     GPU(NVLINK_SPEED_MBPS_COMMON, "nvlink_speed_common_gbps", 1e3),
     SPEED(0), SPEED(1), SPEED(2), SPEED(3), SPEED(4), SPEED(5),

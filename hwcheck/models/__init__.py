@@ -26,9 +26,11 @@ UNITS = {
     "fp32_tflops": "TFLOP/s",
     "memory_gbps": "GB/s",
     "nvlink_links": "links",
+    "power_w": "W",
 }
 """The figures there can be, each with its unit; TFLOP/s are 1e12/s of dense products, GB/s 1e9
-bytes/s read and written together. NVLinks are given for boards that have them all wired."""
+bytes/s read and written together. NVLinks are given for boards that have them all wired, the power
+limit for those that the vendor makes for one."""
 
 DEVICE_ID = re.compile(r"0x([0-9A-Fa-f]{4})10[Dd][Ee]\Z")
 SUBSYSTEM_ID = re.compile(r"0x([0-9A-Fa-f]{8})\Z")

@@ -58,12 +58,12 @@ CHIPS: Mapping[str, Chip] = {
     "GB202": _graphics((2300, 2750), {"GDDR7": (24.5, 30.5)}),
 }
 
-MOST_SUSTAINED: Mapping[str, float] = {"TFLOP/s": 0.92, "GB/s": 0.92, "links": 1.0}
+MOST_SUSTAINED: Mapping[str, float] = {"TFLOP/s": 0.92, "GB/s": 0.92, "links": 1.0, "W": 1.0}
 """A share of the peak that no published measurement passes, with a margin: 0.87 of an A100's and
 0.913 of an RTX 5090's tensor cores (ml-engineering, Maximum Achievable Matmul FLOPS;
 gau-nernst/learn-cuda), 0.896 of an H200's memory in a copy (measured)."""
 
-LEAST_SUSTAINED: Mapping[str, float] = {"TFLOP/s": 0.25, "GB/s": 0.65, "links": 1.0}
+LEAST_SUSTAINED: Mapping[str, float] = {"TFLOP/s": 0.25, "GB/s": 0.65, "links": 1.0, "W": 1.0}
 """Below it a limit finds nothing: the lowest are a T4 at 70 W and its memory with ECC."""
 
 PCIE_GBPS: Mapping[int, float] = {3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}

@@ -25,6 +25,11 @@ EVERY_MODEL = ("fp16_tflops", "memory_gbps")
 PCI_ID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{8})?\Z")
 PRODUCT = re.compile(r"(\d{4,5}) x \1 x \1\Z")
 
+SETTINGS = ("nvlink_links", "power_w")
+"""What a board has, and no work is held against."""
+BOARDS_W = (25, 2000)
+"""NVML tells milliwatts and a rack's page kilowatts: a slip of units is found, no more."""
+
 RATIOS = {
     ("fp16_tflops", "bf16_tflops"): (1.0, 1.0),
     ("bf16_tflops", "tf32_tflops"): (1.9, 2.1),
@@ -95,9 +100,9 @@ def _fields(name: str, figure: Figure) -> Iterator[str]:
         yield "measure: what it is of is not said"
     if figure.gpus != 1:
         yield f"gpus: {figure.gpus} and not 1: it is held against each GPU"
-    if name == "nvlink_links":
+    if name in SETTINGS:
         if figure.size or figure.algorithm:
-            yield "size, algorithm: a count has neither"
+            yield "size, algorithm: a setting has neither"
     else:
         size = PRODUCT if name.endswith("_tflops") else SIZE
         if not size.match(figure.size):
@@ -136,6 +141,9 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
         yield f"value: {figure.value:g}"
     elif name == "nvlink_links":
         yield from _links(model, chip, figure.value)
+    elif name == "power_w":
+        if not BOARDS_W[0] <= figure.value <= BOARDS_W[1]:
+            yield f"value: no board has a limit of {figure.value:g} W"
     elif name == "memory_gbps":
         yield from _pins(model, chip, figure.value)
     elif name in ("fp16_tflops", "bf16_tflops", "fp32_tflops"):

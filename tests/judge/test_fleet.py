@@ -215,7 +215,7 @@ def said(check: str, *given: tuple[str, Sample], model: str = H200) -> list[Host
                 ("ecc_mode", "ecc_enabled", "", True, False),
                 ("gpu_model", "memory_gib", "GiB", 140, 70),
                 ("mig", "mig_enabled", "", False, True),
-                ("power_cap", "power_limit_default_w", "W", 700.0, 650.0),
+                ("power_cap", "power_limit_default_w", "W", 700.0, 690.0),
             )
         ),
     ],

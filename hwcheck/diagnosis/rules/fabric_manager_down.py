@@ -22,7 +22,7 @@ LINKS = ("nvlink_state", "nvlink_errors")
 )
 def fabric_manager_down(case: Case) -> Sign | None:
     """Look for it. Links that never came up are a symptom of it."""
-    own = case.bad("nvswitch_fabric", "fabric_state", "fabric_status")
+    own = case.bad("nvswitch_fabric", "fabric_manager", "fabric_state", "fabric_status")
     if case.vm or not own:
         return None
     waiting = {finding.subject for finding in own}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.limits import AtLeast, AtMost, FromInventory, like_most
+from hwcheck.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.wire import Sample
@@ -34,6 +34,13 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 like_most(
                     "NVML API Reference Guide, nvmlDeviceGetPowerManagementDefaultLimit: boards of "
                     "one model and PCI subsystem id boot with one limit; another VBIOS has another"
+                ),
+                AtLeast(
+                    "hwcheck/models: the vendor's limit for this model, less 5 %; there are boards "
+                    "made for less, so this is to be looked at and no fault by itself",
+                    warn=0.95,
+                    of=FromModel("power_w", known_only=True),
+                    confidence="derived",
                 ),
             ),
             required=True,

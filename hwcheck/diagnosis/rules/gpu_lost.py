@@ -20,7 +20,8 @@ WANTED = ("restart_events", "reset_events")
     fix="drain the node; reset the GPU, or power the node off and on; when it happens again, "
     "reseat the board and its power cables, then have it replaced",
     confirm="sudo dmesg | grep -E 'Xid.*: (79|143|154)'; nvidia-smi -L; lspci -d 10de:",
-    source="NVIDIA Xid catalog, Xid 79, 143 and 154; NVML API Reference Guide, NVML_ERROR_GPU_IS_LOST",
+    source="NVIDIA Xid catalog, Xid 79, 143 and 154; NVML API Reference Guide, "
+    "NVML_ERROR_GPU_IS_LOST",
 )
 def gpu_lost(case: Case) -> Sign | None:
     """Look for it. What cannot be measured while a GPU is lost follows from it."""

@@ -89,8 +89,8 @@ def test_a_hang_is_killed_and_the_other_leg_still_runs(answer: tuple[Run, dict[s
 
 def test_wrong_data_is_counted(answer: tuple[Run, dict[str, Any]]) -> None:
     found = legs(answer, "wrong")
-    turns = found["default"].sizes[-1].passes
-    assert sum(size.all_wrong for size in found["default"].sizes) == 6 * turns
+    assert found["default"].sizes[-1].passes > 1
+    assert sum(size.all_wrong for size in found["default"].sizes) == 6, "those of one turn"
     assert sum(size.all_wrong for size in found["p2p_off"].sizes) == 0
 
 
@@ -119,7 +119,6 @@ def test_what_is_bad_fails_and_is_evidence(answer: tuple[Run, dict[str, Any]]) -
     assert sorted(summary["hosts"]["fail"]) == ["bad", "wrong"]
     evidence = "\n".join(summary["nccl"]["evidence"])
     assert "bad: all_reduce: the default hangs" in evidence
-    turns = legs(answer, "wrong")["default"].sizes[-1].passes
-    assert f"wrong: all_reduce: the default gave {6 * turns} wrong elements" in evidence
+    assert "wrong: all_reduce: the default gave 6 wrong elements" in evidence
     # One host has no trouble with P2P: nothing to set for all of them.
     assert summary["nccl"]["settings"] == {}

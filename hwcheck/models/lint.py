@@ -23,6 +23,7 @@ from hwcheck.models.records import SIZE
 
 EVERY_MODEL = ("fp16_tflops", "memory_gbps")
 PCI_ID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{8})?\Z")
+BOARD_HAS = re.compile(r"(?:this board has|;) (\d+) W\b")
 PRODUCT = re.compile(r"(\d{4,5}) x \1 x \1\Z")
 
 SETTINGS = ("nvlink_links", "power_w")
@@ -144,6 +145,9 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
     elif name == "power_w":
         if not BOARDS_W[0] <= figure.value <= BOARDS_W[1]:
             yield f"value: no board has a limit of {figure.value:g} W"
+        told = {float(watts) for each in model.figures.values() for watts in _told_watts(each)}
+        if told - {figure.value}:
+            yield f"value: {figure.value:g}, other figures' sources say {max(told):g} W"
     elif name == "memory_gbps":
         yield from _pins(model, chip, figure.value)
     elif name in ("fp16_tflops", "bf16_tflops", "fp32_tflops"):
@@ -155,6 +159,11 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
                 yield f"value: {figure.value:g} takes {mhz:.0f} MHz, not {low:g} to {high:g}"
         else:
             yield from _neighbors(model, name, figure.value, all_models)
+
+
+def _told_watts(figure: Figure) -> list[str]:
+    """Return the limits that the reasons for a share reckon with."""
+    return BOARD_HAS.findall(" ".join(figure.sustained_source.split()))
 
 
 def _links(model: Model, chip: Chip, links: float) -> Iterator[str]:

@@ -36,7 +36,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                     "one model and PCI subsystem id boot with one limit; another VBIOS has another"
                 ),
                 AtLeast(
-                    "hwcheck/models: the vendor's limit for this model, less 5 %; there are boards "
+                    "hwcheck/models: the limit that boards of this model have, less 5 %; some are "
                     "made for less, so this is to be looked at and no fault by itself",
                     warn=0.95,
                     of=FromModel("power_w", known_only=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import fabric
@@ -137,6 +137,13 @@ def seconds(flag: str, text: str) -> float:
 
 MOST_DIGITS = 9
 """More than any count or number of seconds here has, and far from where Python refuses."""
+
+
+def one_of(flag: str, word: str, known: Collection[str]) -> str:
+    """Return the word that a flag was given. Raises UsageError where it is none of those known."""
+    if word not in known:
+        raise UsageError(f"{flag} {word}: it is one of {', '.join(known)}")
+    return word
 
 
 def whole(flag: str, text: str, least: int) -> int:

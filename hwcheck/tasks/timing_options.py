@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwcheck.errors import UsageError
-from hwcheck.tasks.command import whole
+from hwcheck.tasks.command import one_of, whole
 from hwcheck.tasks.selection import split
 from hwcheck.text import binary_size
 from hwcheck.wire import DTYPES, LEGS, Timing
@@ -37,8 +37,8 @@ def timing(
         least = min(least, most)
     if least > most:
         raise UsageError(f"--minbytes {minbytes}: it is more than --maxbytes {maxbytes}")
-    if datatype and datatype not in DTYPES:
-        raise UsageError(f"--datatype {datatype}: it is one of {', '.join(DTYPES)}")
+    if datatype:
+        one_of("--datatype", datatype, DTYPES)
     return Timing(
         legs=tuple(split("--legs", legs, LEGS, "leg", "time all that can differ")),
         min_bytes=least,

@@ -12,13 +12,15 @@ from invoke import Context
 from hwcheck import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
+from hwcheck.inventory import Cluster
 from hwcheck.node import checks as registry
+from hwcheck.payload import Payload
 from hwcheck.phases import Deadlines
 from hwcheck.plan import ENGINES, PROFILES, make_plan
 from hwcheck.results import RunFolder
 from hwcheck.run import fan_out
 from hwcheck.tasks.again import measure_again
-from hwcheck.tasks.command import command, end, seconds, whole
+from hwcheck.tasks.command import command, end, one_of, seconds, whole
 from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
@@ -103,12 +105,9 @@ def validate(
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
-    if profile not in PROFILES:
-        raise UsageError(f"--profile {profile}: it is one of {', '.join(PROFILES)}")
-    if engine not in ENGINES:
-        raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
-    if load_dtype not in LOAD_DTYPES:
-        raise UsageError(f"--load-dtype {load_dtype}: it is one of {', '.join(LOAD_DTYPES)}")
+    one_of("--profile", profile, PROFILES)
+    one_of("--engine", engine, ENGINES)
+    one_of("--load-dtype", load_dtype, LOAD_DTYPES)
     at_once, timeout_s = whole("--forks", forks, 1), whole("--timeout", timeout, 0)
     duration_s = seconds("--duration", duration) if duration else None
     usual = USUAL if profile == "quick" else COLLECTIVES
@@ -139,10 +138,7 @@ def validate(
         "warmup_iters": warmup_iters,
     }
     asked = asked_of_hosts(chosen, timed, given)
-    with ThreadPoolExecutor(1) as meanwhile:  # each takes a second; Ansible is another process
-        building = meanwhile.submit(payload.build)
-        cluster = read_cluster(hosts, limit)
-    built = building.result()
+    cluster, built = _read_and_build(hosts, limit)
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),
@@ -172,3 +168,11 @@ def validate(
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)
     end(exit_code)
+
+
+def _read_and_build(hosts: str, limit: str | None) -> tuple[Cluster, Payload]:
+    """Return the inventory and the payload. Each takes a second; Ansible is another process."""
+    with ThreadPoolExecutor(1) as meanwhile:
+        building = meanwhile.submit(payload.build)
+        cluster = read_cluster(hosts, limit)
+    return cluster, building.result()

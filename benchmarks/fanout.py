@@ -106,10 +106,12 @@ def _wait_for_quiet(sshd_pid: int) -> None:
         time.sleep(0.02)
 
 
-def measure(engine: str, target: engines.Target, payload_bytes: int, *, pushed: bool) -> Cost:
-    """Run one engine once in a process of its own."""
+def measure(
+    engine: str, target: engines.Target, hosts: int, payload_bytes: int, *, pushed: bool
+) -> Cost:
+    """Run one engine once over the first ``hosts`` addresses, in a process of its own."""
     command = [sys.executable, __file__, "--measure", engine, str(target.folder)]
-    sizes = ["--hosts", str(len(target.addresses)), "--payload-bytes", str(payload_bytes)]
+    sizes = ["--hosts", str(hosts), "--payload-bytes", str(payload_bytes)]
     push = ["--push"] if pushed else []
     done = subprocess.run([*command, *sizes, *push], capture_output=True, text=True)
     if done.returncode:
@@ -136,25 +138,27 @@ def _measure_here(
     print(json.dumps(vars(cost)))
 
 
-def compare(hosts: int, rounds: int, *, pushed: bool) -> list[dict[str, Cost]]:
-    """Return what each engine cost in each round; the first round is not counted.
+def compare(sizes: Sequence[int], rounds: int, *, pushed: bool) -> dict[int, list[dict[str, Cost]]]:
+    """Return, for each number of hosts, what each engine cost in each round.
 
-    Every round another engine begins, so none of them always follows the same one.
+    A round has every size and every engine, and another engine begins each time, so none of them
+    always follows the same one. The first round is not counted.
     """
     payload_bytes = PAYLOAD_BYTES
-    found = []
-    with server(hosts) as target:
+    found: dict[int, list[dict[str, Cost]]] = {hosts: [] for hosts in sizes}
+    with server(max(sizes)) as target:
         for number in range(rounds + 1):
             names = list(engines.ENGINES)
             first = number % len(names)
-            costs = {}
-            for engine in names[first:] + names[:first]:
-                if pushed:  # a payload that no host has seen
-                    payload_bytes += 1
-                _wait_for_quiet(target.sshd_pid)
-                costs[engine] = measure(engine, target, payload_bytes, pushed=pushed)
-            found.append(costs)
-    return found[1:]
+            for hosts in sizes:
+                costs = {}
+                for engine in names[first:] + names[:first]:
+                    if pushed:  # a payload that no host has seen
+                        payload_bytes += 1
+                    _wait_for_quiet(target.sshd_pid)
+                    costs[engine] = measure(engine, target, hosts, payload_bytes, pushed=pushed)
+                found[hosts].append(costs)
+    return {hosts: rounds[1:] for hosts, rounds in found.items()}
 
 
 def report(hosts: int, rounds: Sequence[dict[str, Cost]]) -> None:
@@ -168,6 +172,17 @@ def report(hosts: int, rounds: Sequence[dict[str, Cost]]) -> None:
             ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
             line += f"{statistics.median(theirs):{shape}}{ratio:8.2f}"
         print(line, flush=True)
+
+
+def report_growth(found: dict[int, list[dict[str, Cost]]]) -> None:
+    """Print each engine's growth of wall time from the least to the most hosts of a round."""
+    first, last = min(found), max(found)
+    growths = []
+    for engine in engines.ENGINES:
+        pairs = zip(found[first], found[last], strict=True)
+        ratios = [many[engine].wall_s / few[engine].wall_s for few, many in pairs]
+        growths.append(f"{engine} {statistics.median(ratios) / (last / first):.2f}")
+    print(f"growth from {first} to {last} hosts (1.00 is linear): {', '.join(growths)}")
 
 
 def main() -> None:
@@ -185,15 +200,11 @@ def main() -> None:
             engine, Path(folder), options.hosts[0], options.payload_bytes, pushed=options.push
         )
         return
-    walls = {}
-    for hosts in options.hosts:
-        rounds = compare(hosts, options.rounds, pushed=options.push)
+    found = compare(options.hosts, options.rounds, pushed=options.push)
+    for hosts, rounds in found.items():
         report(hosts, rounds)
-        walls[hosts] = statistics.median(costs["hwcheck"].wall_s for costs in rounds)
-    first, last = min(walls), max(walls)
-    if first != last:
-        growth = walls[last] / walls[first] / (last / first)
-        print(f"growth from {first} to {last} hosts: {growth:.2f} (1.00 is linear)")
+    if len(found) > 1:
+        report_growth(found)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def _gid_index(records: Sequence[HostRecord]) -> str:
     without = [f"{name}" for table in tables for name, gids in table.items() if not gids]
     if without:
         ports = ", ".join(dict.fromkeys(line(name, 40) for name in without))
-        return f"{line(ports, 200)} has no RoCE v2 address to be routed: give it one"
+        return f"{line(ports, 200)} has no RoCE v2 address that NCCL takes and that can be routed"
     versions = [version_of(library_of(record)) for record in records]
     if all(version and version[:2] >= CHOOSES_GIDS for version in versions):
         return "from 2.21 on NCCL finds the RoCE v2 address by itself"

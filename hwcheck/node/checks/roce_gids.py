@@ -1,8 +1,8 @@
-"""Every RoCE port has an address that NCCL can route."""
+"""Every RoCE port has an address that NCCL takes and that can be routed."""
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from hwcheck.limits import AtLeast
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
@@ -19,23 +19,25 @@ IPV4 = ":0000:ffff:"
         Metric(
             "routable_gids",
             "GIDs",
-            "RoCE v2 GIDs of the port that are not link-local",
+            "RoCE v2 GIDs of the port that are not link-local, of those that NCCL chooses from",
             (
                 AtLeast(
                     "NCCL User Guide, NCCL_IB_GID_INDEX, NCCL_IB_ROCE_VERSION_NUM (2) and "
-                    "NCCL_IB_ADDR_FAMILY: NCCL looks for a RoCE v2 GID of an IP address",
+                    "NCCL_IB_ADDR_FAMILY (AF_INET): NCCL looks for a RoCE v2 GID of that family",
                     warn=1,
                 ),
             ),
             required=True,
         ),
-        Metric("gid_index", "", "index of the first of them, IPv4 before IPv6"),
+        Metric("gid_index", "", "index of the first that can be routed, IPv4 before IPv6"),
         Metric("gid_kinds", "", "kinds of GIDs in the port's table", required=True),
     ],
     remedy=Remedy(
-        cause="the network interface of the port has no IP address, or RoCE v2 is off",
-        fix="give the interface its IP address; set NCCL_IB_GID_INDEX only for NCCL before 2.21, "
-        "which cannot choose by itself",
+        cause="the network interface of the port has no IP address, or RoCE v2 is off, or NCCL's "
+        "settings keep it from the address; IPv6 counts only where one of them asks for it",
+        fix="give the interface its IP address, or on a fabric of IPv6 set "
+        "NCCL_IB_ADDR_FAMILY=AF_INET6; set NCCL_IB_GID_INDEX only for NCCL before 2.21, which "
+        "cannot choose by itself",
         command="show_gids; rdma link; ip -br address",
     ),
     optional="active RoCE ports",
@@ -44,9 +46,10 @@ def roce_gids(node: Node) -> Iterator[Sample]:
     """Read the GID table of every active RoCE port.
 
     Without a routable RoCE v2 address NCCL takes a link-local one or RoCE v1, which works between
-    two ports of a switch and nowhere else. The index is recorded because a fixed
-    NCCL_IB_GID_INDEX is right only where it is the same on all nodes. Not applicable without an
-    active Ethernet port of an RDMA device.
+    two ports of a switch and nowhere else; the same where all addresses are IPv6 and
+    NCCL_IB_ADDR_FAMILY does not say so. The index is recorded because a fixed NCCL_IB_GID_INDEX is
+    right only where it is the same on all nodes. Not applicable without an active Ethernet port of
+    an RDMA device.
     """
     ports = [
         port
@@ -55,11 +58,12 @@ def roce_gids(node: Node) -> Iterator[Sample]:
     ]
     if not ports:
         raise NotApplicable("no active RoCE port")
+    settings = {setting.name: setting.value for setting in node.host.nccl_settings()}
     for port in ports:
         subject = "port " + port.name
-        # NCCL takes IPv4 unless NCCL_IB_ADDR_FAMILY says otherwise.
-        routable = sorted(filter(_routable, port.gids), key=lambda gid: IPV4 not in gid.address)
-        yield Sample("routable_gids", len(routable), "GIDs", subject)
+        routable = sorted(filter(_routable, port.gids), key=_is_ipv6)
+        taken = [gid for gid in routable if _may_be_chosen(gid, settings)]
+        yield Sample("routable_gids", len(taken), "GIDs", subject)
         if routable:
             yield Sample("gid_index", routable[0].index, "", subject)
         kinds = sorted({gid.kind for gid in port.gids if gid.kind})
@@ -68,3 +72,14 @@ def roce_gids(node: Node) -> Iterator[Sample]:
 
 def _routable(gid: Gid) -> bool:
     return gid.kind == ROCE_V2 and not gid.address.lower().startswith(LINK_LOCAL)
+
+
+def _is_ipv6(gid: Gid) -> bool:
+    return IPV4 not in gid.address.lower()
+
+
+def _may_be_chosen(gid: Gid, settings: Mapping[str, str]) -> bool:
+    index = settings.get("NCCL_IB_GID_INDEX", "")
+    if index.isdigit():  # -1, the default, leaves the choice to NCCL
+        return gid.index == int(index)
+    return _is_ipv6(gid) == (settings.get("NCCL_IB_ADDR_FAMILY") == "AF_INET6")

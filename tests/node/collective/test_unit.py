@@ -50,6 +50,14 @@ def test_turns_become_one_record_with_both_halves() -> None:
     assert leg.transport["SHM"] == 1
 
 
+def test_wrong_elements_are_those_of_the_worst_turn() -> None:
+    found = unit()
+    for wrong in (1, 4, 2):
+        found.add(taken(timed(100.0, wrong=wrong)))
+    (size,) = found.leg(()).sizes
+    assert (size.passes, size.wrong) == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("log", "reason"),
     [

@@ -37,10 +37,14 @@ class KernelMessage(NamedTuple):
 
 
 class KernelLog(NamedTuple):
-    """Messages since boot; ``complete``: the log still goes back to boot."""
+    """Messages since boot; ``complete``: the log still goes back to boot.
+
+    ``reach_s`` is how many seconds ago its first message was written.
+    """
 
     messages: Tuple[KernelMessage, ...]
     complete: bool
+    reach_s: float
 
 
 class HugePages(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Sequence, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host_facts import KernelLog, KernelMessage
@@ -37,6 +38,8 @@ LINE = re.compile(
 looks like the kernel's behind the name of another program, so the whole start counts."""
 
 Stamped = Tuple[float, str]
+Part = Tuple[List[Stamped], bool]
+"""Messages of this boot, and whether they begin with it."""
 
 
 class LogReader(Tree):
@@ -46,29 +49,41 @@ class LogReader(Tree):
         """See ``check.Host``.
 
         The kernel's buffer is tried first: nothing else has to run for it. Where it may not be
-        read or has lost its beginning, the journal and then the log files stand in.
+        read the journal and then the log files stand in, and where it has lost its beginning they
+        tell what came before; when all have lost it, the one that goes back farthest does.
         """
-        buffered = self._buffer()
-        if buffered is not None and buffered[1]:
-            return self._log(buffered[0], words, complete=True)
-        for lines in (self._journal(), *map(self._tail, TEXT_FILES)):
-            messages = list(_stamped(lines))
-            boots = [n for n, (_, text) in enumerate(messages) if text.startswith(BOOT)]
-            if boots or (messages and buffered is None):
-                start = boots[-1] if boots else 0
-                return self._log(messages[start:], words, complete=bool(boots))
-        if buffered is None:
+        uptime_s = self.uptime_s()
+        buffered, complete = self._buffer()
+        known = [] if complete else list(self._written(uptime_s))
+        whole = [found for found in known if found[1]] or known
+        if whole:
+            earlier, begins = min(whole, key=lambda found: found[0][0][0])
+            # One that ends before the buffer begins leaves a hole, however far it goes back.
+            if not buffered or earlier[-1][0] >= buffered[0][0]:
+                since = buffered[0][0] if buffered else math.inf
+                buffered = [item for item in earlier if item[0] < since] + buffered
+                complete = begins
+        if not buffered:
             raise CouldNotMeasure(
                 "the kernel log cannot be read; run as root or as a member of group adm"
             )
-        return self._log(buffered[0], words, complete=False)
-
-    def _log(self, messages: Iterable[Stamped], words: Sequence[str], complete: bool) -> KernelLog:
-        uptime_s = self.uptime_s()
-        wanted = (item for item in messages if any(word in item[1] for word in words))
-        return KernelLog(
-            tuple(KernelMessage(text, max(0.0, uptime_s - at)) for at, text in wanted), complete
+        told = tuple(
+            KernelMessage(text, max(0.0, uptime_s - at))
+            for at, text in buffered
+            if any(word in text for word in words)
         )
+        return KernelLog(told, complete, max(0.0, uptime_s - buffered[0][0]))
+
+    def _written(self, uptime_s: float) -> Iterator[Part]:
+        """Yield what the journal and the log files have of this boot."""
+        booted = time.time() - uptime_s
+        for lines in (self._journal(), *(self._tail(path, booted) for path in TEXT_FILES)):
+            messages = list(_stamped(lines))
+            boots = [n for n, (_, text) in enumerate(messages) if text.startswith(BOOT)]
+            if messages:
+                yield messages[boots[-1] if boots else 0 :], bool(boots)
+            if boots:
+                return
 
     def uptime_s(self) -> float:
         """See ``check.Host``."""
@@ -77,11 +92,11 @@ class LogReader(Tree):
             raise CouldNotMeasure("/proc/uptime cannot be read")
         return float(match.group(1))
 
-    def _buffer(self) -> Optional[Tuple[List[Stamped], bool]]:
-        """Return the kernel's buffer and whether it goes back to boot; None if unreadable."""
+    def _buffer(self) -> Part:
+        """Return the kernel's buffer, which is empty where it may not be read."""
         records = [match for match in map(RECORD.match, self._kmsg()) if match]
         if not records:
-            return None
+            return [], False
         messages = [(int(found.group(2)) / 1e6, found.group(3)) for found in records]
         return messages, int(records[0].group(1)) == 0
 
@@ -125,10 +140,14 @@ class LogReader(Tree):
             return []
         return done.stdout[-READ_LIMIT_BYTES:].decode("utf-8", "replace").split("\n")
 
-    def _tail(self, path: str) -> List[str]:
+    def _tail(self, path: str, booted: float) -> List[str]:
+        """Return the end of a file that was written to since the node booted (Unix time, s)."""
         try:
             with open(self._path(path), "rb") as stream:
-                stream.seek(max(0, os.fstat(stream.fileno()).st_size - READ_LIMIT_BYTES))
+                status = os.fstat(stream.fileno())
+                if status.st_mtime < booted:
+                    return []  # whoever wrote it has stopped: it is about other boots
+                stream.seek(max(0, status.st_size - READ_LIMIT_BYTES))
                 data = stream.read(READ_LIMIT_BYTES)
         except OSError:
             return []

@@ -80,6 +80,7 @@ CAUSES: Mapping[str, str] = {
     "h100x8 slow_at_work": "clocks_held",
     "h100x8 vbios_left_behind": "firmware_differs",
     "h100x8 xid_79": "gpu_lost",
+    "h100x8 xid_log_flooded": "kernel_log_lost",
     "h100x8 xid_log_lost": "gpu_memory_failing",
     "none should_have_some": "gpu_missing",
     "rtx4090x4 job_left_behind": "gpu_in_use",

@@ -8,7 +8,8 @@
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address; ``modules`` is the list of loaded ones;
   ``module_parameters`` are by ``module.name``;
-  ``kernel_log`` is ``{"complete", "messages"}``.
+  ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
+  the boot.
 
 ``{"error": text}`` in place of any value cannot be measured, and so can what has no default.
 """
@@ -187,7 +188,7 @@ class FakeHost:
         log = self._say("kernel_log")
         messages = (KernelMessage(**message) for message in log["messages"])
         wanted = (m for m in messages if any(word in m.text for word in words))
-        return KernelLog(tuple(wanted), log["complete"])
+        return KernelLog(tuple(wanted), log["complete"], log.get("reach_s", self.uptime_s()))
 
     def nccl_settings(self) -> list[Setting]:
         return [Setting(**setting) for setting in self._say("nccl_settings")]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -40,48 +41,69 @@ def root(tmp_path: Path) -> Root:
     return root
 
 
-def read(root: Root) -> tuple[list[tuple[str, float]], bool]:
+def read(root: Root) -> tuple[list[tuple[str, float]], bool, float]:
     log = root.host.kernel_log(WORDS)
-    return [(message.text, message.age_s) for message in log.messages], log.complete
+    messages = [(message.text, message.age_s) for message in log.messages]
+    return messages, log.complete, log.reach_s
 
 
 def test_the_kernels_buffer(root: Root) -> None:
     root.write("dev/kmsg", KMSG)
-    assert read(root) == ([(XID, 10.0)], True)
+    assert read(root) == ([(XID, 10.0)], True, 100.0)
 
 
 def test_a_buffer_that_lost_its_beginning(root: Root) -> None:
     root.write("dev/kmsg", KMSG.split("\n", 1)[1])
-    assert read(root) == ([(XID, 10.0)], False)
+    assert read(root) == ([(XID, 10.0)], False, 97.5)
 
 
-def test_a_file_that_still_has_the_beginning_is_better(root: Root) -> None:
-    root.write("dev/kmsg", "4,900,95000000,-;NVRM: other\n")
+def test_a_file_tells_what_the_buffer_has_lost(root: Root) -> None:
+    root.write("dev/kmsg", f"4,900,85000000,-;filler\n3,901,90000000,-;{XID}\n")
+    root.write("var/log/kern.log", f"{SYSLOG}2026-11-21T10:01:31+00:00 node kernel: [ 91.0] more\n")
+    assert read(root) == ([(XID, 10.0)], True, 100.0)
+    root.write("var/log/kern.log", SYSLOG.replace("   90.0", "   30.0") + SYSLOG.split("\n")[-2])
+    assert read(root) == ([(XID, 70.0), (XID, 10.0)], True, 100.0)
+
+
+def test_a_file_that_somebody_stopped_writing_leaves_a_hole(root: Root) -> None:
+    root.write("dev/kmsg", f"3,900,95000000,-;{XID}\n")
     root.write("var/log/kern.log", SYSLOG)
-    assert read(root) == ([(XID, 10.0)], True)
+    assert read(root) == ([(XID, 5.0)], False, 5.0)
 
 
-def test_a_file_that_lost_it_too_is_not(root: Root) -> None:
+def test_a_file_that_lost_its_beginning_too_counts_as_far_as_it_goes(root: Root) -> None:
+    lines = SYSLOG.split("\n", 2)[2]
     root.write("dev/kmsg", KMSG.split("\n", 1)[1])
-    root.write("var/log/messages", SYSLOG.split("\n", 2)[2])
-    assert read(root) == ([(XID, 10.0)], False)
+    root.write("var/log/messages", lines)
+    assert read(root) == ([(XID, 10.0)], False, 97.5)
+    root.write("dev/kmsg", "4,900,85000000,-;filler\n")
+    root.write("var/log/messages", lines.replace("   90.0", "   30.0") + lines)
+    assert read(root) == ([(XID, 70.0)], False, 70.0)
+
+
+def test_a_file_of_another_boot_is_none(root: Root) -> None:
+    root.write("dev/kmsg", f"3,900,95000000,-;{XID}\n")
+    root.write("var/log/syslog", SYSLOG.replace("Linux version", "no beginning"))
+    long_ago = time.time() - 200
+    os.utime(root.path / "var/log/syslog", (long_ago, long_ago))
+    assert read(root) == ([(XID, 5.0)], False, 5.0)
 
 
 def test_a_text_file_holds_other_boots_and_programs(root: Root) -> None:
     root.write("var/log/messages", SYSLOG)
-    assert read(root) == ([(XID, 10.0)], True)
+    assert read(root) == ([(XID, 10.0)], True, 100.0)
 
 
 def test_only_the_end_of_a_long_file_is_read(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_log, "READ_LIMIT_BYTES", 150)
     root.write("var/log/syslog", SYSLOG)
-    assert read(root) == ([(XID, 10.0)], False)
+    assert read(root) == ([(XID, 10.0)], False, 10.0)
 
 
 def test_a_long_buffer_is_bounded(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_log, "READ_LIMIT_BYTES", 8192)
     root.write("dev/kmsg", KMSG + "6,4,96000000,-;filler\n" * 2000 + f"3,5,97000000,-;{XID}\n")
-    assert read(root) == ([(XID, 10.0)], True)
+    assert read(root) == ([(XID, 10.0)], True, 100.0)
 
 
 def test_no_log_at_all(root: Root) -> None:
@@ -110,7 +132,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script.write_text("#!/bin/sh\ncat <<'E'\n" + MONOTONIC + "E\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(host_log.LogReader, "_buffer", lambda self: None)
+    monkeypatch.setattr(host_log.LogReader, "_buffer", lambda self: ([], False))
     monkeypatch.setattr(host_log, "TEXT_FILES", ())
     monkeypatch.setattr(host_log.LogReader, "uptime_s", lambda self: 100.0)
     return script

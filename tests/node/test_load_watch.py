@@ -65,7 +65,7 @@ class Silent(EventWatch):
 
 
 def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
-    log = KernelLog(tuple(_messages(NEW)), complete=True)
+    log = KernelLog(tuple(_messages(NEW)), complete=True, reach_s=100.0)
     for answers in ([CouldNotMeasure("not allowed")], [log, CouldNotMeasure("not allowed")]):
         reported = LoadWatch(Log(*answers), Silent()).reported()
         assert reported == ((), "not allowed", (), "no events")

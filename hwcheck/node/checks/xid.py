@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List
 
 from hwcheck.limits import AtMost
 from hwcheck.node import xids
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
@@ -110,7 +110,8 @@ def xid(node: Node) -> Iterator[Sample]:
     The driver writes every fault of a GPU or an NVSwitch to the kernel log, and often that is the
     first and only sign. Each code is counted by GPU under what NVIDIA's catalog asks for. Errors
     of applications, such as Xid 13, 31 and 43, are recorded and say nothing against the node. A
-    log that has lost its beginning, or that may not be read, is said so.
+    log that has lost its beginning counts for as far as it goes back; when that is less than a day,
+    what it does not hold could not be measured.
     """
     log = node.host.kernel_log(xids.WORDS)
     events = []
@@ -138,6 +139,12 @@ def xid(node: Node) -> Iterator[Sample]:
         if same[0].subject in texts:
             # One code may ask for several things, such as Xid 154 for one after the other.
             yield Sample("meaning", "; ".join(texts.pop(same[0].subject)), "", same[0].subject)
+    if not log.complete and log.reach_s < RECENT_HOURS * HOUR_S:
+        # Whatever floods a log, such as an error each second, pushes out how it began.
+        raise CouldNotMeasure(
+            "the kernel log goes back %.1f h only and has lost what came before; keep the journal, "
+            "and read it as root or a member of group adm" % (log.reach_s / HOUR_S)
+        )
     for metric in (*JUDGED, OLD):
         if metric not in seen:
             yield Sample(metric, 0, "events")

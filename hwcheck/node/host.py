@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Optional, Tuple
 
+from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host_log import LogReader
 from hwcheck.node.host_nccl import NcclReader
 from hwcheck.node.host_pci import PciReader
@@ -54,6 +55,7 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
         (slurmstepd(8), sge_shepherd(8)). With cgroup v2, Slurm also keeps a ``slurmstepd
         infinity`` that belongs to no job (https://slurm.schedmd.com/cgroup_v2.html). PBS and LSF
         run jobs under daemons that are always there, so their jobs show by GPU processes only.
+        Raises CouldNotMeasure where the kernel shows only one's own processes.
         """
         for pid, name in self._processes():
             if name not in JOB_PROCESSES:
@@ -61,6 +63,11 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
             arguments = self._read("proc/%s/cmdline" % pid).split("\0")
             if arguments[1:2] != ["infinity"]:
                 return "%s (pid %s)" % (name, pid)
+        if self._exists("proc/self") and not self._read("proc/1/comm"):
+            raise CouldNotMeasure(
+                "/proc hides the processes of others (hidepid), so a scheduler's job may run "
+                "unseen; run as root"
+            )
         return ""
 
     def fabric_manager_runs(self) -> Optional[bool]:

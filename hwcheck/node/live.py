@@ -204,8 +204,8 @@ class LiveNode:
     def busy(self) -> str:
         """Return who works on this node (GPU processes, a scheduler's job), or an empty text.
 
-        Raises CouldNotMeasure when a GPU does not say whether it is in use: what cannot be known
-        to be idle is not loaded.
+        Raises CouldNotMeasure when a GPU does not say whether it is in use, or processes of others
+        are hidden: what cannot be known to be idle is not loaded.
         """
         job = self.host.scheduler_job()
         if job:

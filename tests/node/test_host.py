@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,35 @@ def test_a_schedulers_job(root: Root, name: str, arguments: str, job: str) -> No
     root.write("proc/77/cmdline", arguments)
     root.write("proc/sys/comm", "slurmstepd\n")  # not a process
     assert root.host.scheduler_job() == job
+
+
+def test_hidden_processes_are_not_taken_for_none(root: Root) -> None:
+    root.write("proc/self/comm", "python3\n")
+    with pytest.raises(CouldNotMeasure, match=r"hides .*hidepid.* run as root"):
+        root.host.scheduler_job()
+    root.write("proc/1/comm", "")  # hidepid=1: listed, and not to be read
+    with pytest.raises(CouldNotMeasure, match="hidepid"):
+        root.host.scheduler_job()
+    root.write("proc/77/comm", "slurmstepd\n")  # of this login itself
+    assert root.host.scheduler_job() == "slurmstepd (pid 77)"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a /proc of its own")
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_proc_that_hides_processes(hidden: bool) -> None:
+    look = (
+        "import os\n"
+        "from hwcheck.node.check import CouldNotMeasure\n"
+        "from hwcheck.node.host import HostReader\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try: print('seen', HostReader().scheduler_job())\n"
+        "except CouldNotMeasure as error: print('not seen:', error)\n"
+    )
+    # The shell stays process 1 of the namespace, and is root's.
+    script = f'mount -t proc -o hidepid={2 * hidden} proc /proc && "$0" -c "$1"; exit $?'
+    command = ["unshare", "-m", "-p", "-f", "sh", "-c", script, sys.executable, look]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("not seen: /proc hides" if hidden else "seen"), done.stdout
 
 
 def test_this_machine_answers() -> None:

@@ -22,7 +22,9 @@ from hwcheck.wire import Request
 
 STOP_S = 5.0
 LOOK_S = 0.2
-WRITE_S = 1.0
+KEEP_S = 2.0
+"""How old the file of a host under way may be. Results that come together cost one write, a short
+visit costs only its last, and one that took longer than this is on disk when it arrives."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class _FanOut:
         self._running: dict[str, float] = {}
         self._last: dict[str, HostAnswer] = {}
         self._unwritten: set[str] = set()
-        self._due: set[str] = set()
+        self._kept: dict[str, float] = {}
         self._failure: Exception | None = None
 
     def run(self, hosts: Sequence[Host], forks: int) -> None:
@@ -105,13 +107,11 @@ class _FanOut:
 
     def _wait(self, threads: Sequence[threading.Thread]) -> None:
         stopped_at = 0.0
-        written_at = time.monotonic()
         for thread in threads:
             while thread.is_alive():
                 thread.join(LOOK_S)
-                if self._failure is None and time.monotonic() - written_at > WRITE_S:
+                if self._failure is None:
                     self._guarded(self._write_unwritten)
-                    written_at = time.monotonic()
                 if self._stop.is_set():
                     stopped_at = stopped_at or time.monotonic()
                     if time.monotonic() - stopped_at > STOP_S:
@@ -119,16 +119,20 @@ class _FanOut:
                         return
 
     def _write_unwritten(self) -> None:
-        """Write what arrived before the last look and is not final yet.
-
-        So results that come together cost one write, and a short visit costs only its last.
-        """
         with self._lock:
-            for host in self._unwritten & self._due & self._running.keys():
-                self._folder.write_host(self._last[host])
-                self._unwritten.discard(host)
             self._unwritten &= self._running.keys()
-            self._due = set(self._unwritten)
+            for host in tuple(self._unwritten):
+                self._keep(host)
+
+    def _keep(self, host: str) -> None:
+        """Write what is known of a host under way, unless its file is fresh."""
+        now = time.monotonic()
+        if now - self._kept[host] < KEEP_S:
+            self._unwritten.add(host)
+            return
+        self._folder.write_host(self._last[host])
+        self._unwritten.discard(host)
+        self._kept[host] = now
 
     def _abandon(self) -> None:
         with self._lock:
@@ -156,7 +160,7 @@ class _FanOut:
 
     def _visit(self, host: Host) -> None:
         with self._lock:
-            self._running[host.name] = time.monotonic()
+            self._running[host.name] = self._kept[host.name] = time.monotonic()
             # Written soon: if hwcheck is killed, this host is known to have been under way.
             self._last[host.name] = HostAnswer(host.name, "lost", UNDER_WAY, "", utc_now())
             self._unwritten.add(host.name)
@@ -185,7 +189,7 @@ class _FanOut:
             with self._lock:
                 if name in self._running:
                     self._last[name] = so_far
-                    self._unwritten.add(name)
+                    self._keep(name)
 
         def say(text: str) -> None:
             with self._lock:

@@ -14,7 +14,7 @@ from hwcheck.files import DiskError
 from hwcheck.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
-from hwcheck.results import UNDER_WAY, HostAnswer, read_series
+from hwcheck.results import UNDER_WAY, HostAnswer, RunFolder, read_series
 from hwcheck.run import Event
 from hwcheck.series import Observed
 from tests.lab.visits import log_of, visit_all
@@ -173,7 +173,18 @@ def test_stop_does_not_wait_for_a_visit_that_hangs(
     assert [event.kind for event in events] == ["started", "finished"]
 
 
-def test_results_are_written_before_the_visit_ends(out: Path) -> None:
+@pytest.mark.parametrize(
+    ("keep_s", "look_s"),
+    [
+        pytest.param(0.0, 60.0, id="at once"),  # nobody looks while the visit lasts
+        pytest.param(0.5, 0.1, id="a little later"),
+    ],
+)
+def test_results_are_written_before_the_visit_ends(
+    out: Path, monkeypatch: pytest.MonkeyPatch, keep_s: float, look_s: float
+) -> None:
+    monkeypatch.setattr(run, "KEEP_S", keep_s)
+    monkeypatch.setattr(run, "LOOK_S", look_s)
     seen: list[str] = []
     stop = threading.Event()
 
@@ -191,3 +202,17 @@ def test_results_are_written_before_the_visit_ends(out: Path) -> None:
     looker.join()
     assert '"state": "partial"' in seen[0]
     assert '"check": "first"' in seen[0]
+
+
+def test_a_short_visit_is_written_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = RunFolder.write_host
+
+    def count(self: RunFolder, answer: HostAnswer) -> None:
+        written.append(answer.state)
+        write(self, answer)
+
+    monkeypatch.setattr(RunFolder, "write_host", count)
+    monkeypatch.setattr(run, "KEEP_S", 60.0)
+    visit_all(HOSTS[:1], out)
+    assert written == ["reported"]

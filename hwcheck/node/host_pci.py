@@ -67,9 +67,16 @@ class PciReader(Tree):
     def pcie_port_width_max(self, pci_address: str) -> int:
         """See ``check.Host``."""
         text = self._port(pci_address, "max_link_width")
-        if not text.isdigit() or not 1 <= int(text) <= 32:
-            raise CouldNotMeasure("the port above %s says width %r" % (pci_address, text[:40]))
-        return int(text)
+        return _lanes(text, "the port above " + pci_address)
+
+    def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
+        """See ``check.Host``."""
+        device = DEVICES + pci_address
+        now, most = (
+            _lanes(self._read("%s/%s_link_width" % (device, which)).strip(), pci_address)
+            for which in ("current", "max")
+        )
+        return now, most
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
         """See ``check.Host``."""
@@ -159,6 +166,12 @@ class PciReader(Tree):
         if data is None:
             raise CouldNotMeasure("no port above %s that gives %s" % (pci_address, attribute))
         return data.decode("utf-8", "replace").strip()
+
+
+def _lanes(text: str, who: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 32:
+        raise CouldNotMeasure("%s says width %r" % (who, text[:40]))
+    return int(text)
 
 
 def _counted(name: str) -> List[Tuple[int, str]]:

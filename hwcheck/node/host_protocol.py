@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Protocol, Sequence
+from typing import Dict, List, Optional, Protocol, Sequence, Tuple
 
 from hwcheck.node.host_facts import (
     Filesystem,
@@ -40,6 +40,9 @@ class Host(Protocol):
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
         """PCIe generation that the upstream port of a device offers. Raises CouldNotMeasure."""
+
+    def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
+        """Lanes that a device uses on its link and lanes it has there. Raises CouldNotMeasure."""
 
     def bridges_above(self, pci_address: str) -> List[str]:
         """PCI addresses of the bridges between a device and the root, nearest first."""

@@ -72,6 +72,7 @@ CAUSES: Mapping[str, str] = {
     "h100x8 link_errors": "nvlink_failing",
     "h100x8 mig_pending": "mig_change_pending",
     "h100x8 narrow_link": "pcie_link_degraded",
+    "h100x8 narrow_uplink": "pcie_link_degraded",
     "h100x8 nvml_hangs": "driver_hangs",
     "h100x8 nvml_of_another_version": "driver_not_whole",
     "h100x8 one_switch_gone": "nvswitch_lost",

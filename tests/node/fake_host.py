@@ -4,6 +4,7 @@
   ``DEFAULTS``; records are objects, lists of records are lists of objects;
 - ``numa_node_of`` is ``numa_node``, an object by PCI address; a device that is not in it is on
   none that is known;
+- ``widths`` are those of ``pcie_widths``, in use and at most, by PCI address;
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address; ``modules`` is the list of loaded ones;
@@ -62,6 +63,7 @@ DEFAULTS: dict[str, Any] = {
 }
 BY_NAME = {
     "ports",
+    "widths",
     "bridges",
     "acs_control",
     "aer_errors",
@@ -108,6 +110,10 @@ class FakeHost:
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
         return int(self._of("ports", pci_address)["generation_max"])
+
+    def pcie_widths(self, pci_address: str) -> tuple[int, int]:
+        now, most = self._of("widths", pci_address)
+        return int(now), int(most)
 
     def bridges_above(self, pci_address: str) -> list[str]:
         return list(self._says.get("bridges", {}).get(pci_address, []))

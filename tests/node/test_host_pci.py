@@ -73,6 +73,18 @@ def test_an_unknown_width_is_no_measurement(root: Root, width: str) -> None:
         root.host.pcie_port_width_max(GPU)
 
 
+def test_the_widths_of_a_bridge_are_its_own(root: Root) -> None:
+    port = root.device(GPU)
+    device = f"{port}/{GPU}"
+    root.write(device + "/current_link_width", "8\n")
+    root.write(device + "/max_link_width", "16\n")
+    root.write(port + "/max_link_width", "4\n")
+    assert root.host.pcie_widths(GPU) == (8, 16)
+    root.write(device + "/current_link_width", "0\n")
+    with pytest.raises(CouldNotMeasure, match=f"{GPU} says width '0'"):
+        root.host.pcie_widths(GPU)
+
+
 def test_a_device_outside_the_root_is_not_followed(root: Root, tmp_path: Path) -> None:
     inner = Root(tmp_path / "inner")
     outside = tmp_path / "outside"

@@ -9,7 +9,8 @@ from hwcheck.diagnosis.rule import rule
 
 @rule(
     title="A PCIe link runs below what board and slot have",
-    follows="copies to and from that GPU are slower by that share, and so is every ring through it",
+    follows="copies to and from that GPU, or from all below that switch, are slower by that share, "
+    "and so is every ring through it",
     fix="power off, reseat board, riser and cables; swap slots to see whether it follows the "
     "board or the slot; look for a speed limit of the slot in the firmware",
     confirm="nvidia-smi "
@@ -22,6 +23,7 @@ def pcie_link_degraded(case: Case) -> Sign | None:
     """Look for it. Copies that are slow on the same GPU follow from it."""
     own = (
         *case.bad("pcie_link", "pcie_link_width"),
+        *case.bad("pcie_uplinks"),
         *case.bad("pcie_link_under_load", "pcie_width", "pcie_generation"),
     )
     gpus = {finding.subject for finding in own}

@@ -24,6 +24,11 @@ PLAIN_OUTPUT = {
 }
 """What an ansible.cfg or the caller's environment could say otherwise: stdout must be JSON only."""
 
+PLUGIN_FAILED = (
+    r"^Failed to parse inventory with '(\w+)' plugin\.\s+<<< caused by >>>\s+(.*?)\s*^Origin:"
+)
+YAML_SUFFIXES = (".yml", ".yaml")
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -44,7 +49,7 @@ def list_inventory(source: str, limit: str | None, extra_vars: Sequence[str] = (
     words += [f"--extra-vars={each}" for each in extra_vars]
     done = run([*words, f"--limit={limit}"] if limit is not None else words)
     if done.returncode != 0:
-        raise AnsibleError(_error(done.stderr))
+        raise AnsibleError(_error(done.stderr, source))
     try:
         groups = json.loads(done.stdout)
     except (ValueError, RecursionError):
@@ -91,10 +96,17 @@ def _utf8() -> dict[str, str]:
     return {} if fits else {"LC_ALL": "C.UTF-8"}
 
 
-def _error(stderr: str) -> str:
-    """Reduce Ansible's message to one line: the error and where it is."""
+def _error(stderr: str, source: str) -> str:
+    """Reduce Ansible's message to one line: the error and where it is.
+
+    Every inventory plugin says why the source is none of its own; the one that it was meant for
+    says why it is broken.
+    """
     errors = re.findall(r"^\[?ERROR\]?!?:? (.*)", stderr, re.MULTILINE)
     origin = re.search(r"^Origin: (.*:\d+)(?::\d+)?$", stderr, re.MULTILINE)
     causes = re.findall(r"<<< caused by >>>\s+(.*)", stderr)
+    by_plugin = dict(re.findall(PLUGIN_FAILED, stderr, re.MULTILINE | re.DOTALL))
+    meant = ("yaml", "ini") if source.endswith(YAML_SUFFIXES) else ("ini", "yaml")
+    causes = [by_plugin[name] for name in meant if name in by_plugin] or causes
     parts = [*errors[-1:], *causes[:1]] or stderr.strip().splitlines()[-1:] or ["ansible failed"]
     return " ".join(": ".join(parts).split()) + (f" ({origin.group(1)})" if origin else "")

@@ -24,6 +24,14 @@ FALSE = {"false", "no", "off", "0", "n", "f", ""}
 """Ansible's own words for a boolean."""
 
 
+SEALS = {"{{": "\ue000", "{%": "\ue001"}
+"""Private characters in place of what begins a template."""
+
+
+class _VaultError(Exception):
+    """An encrypted value that cannot be read."""
+
+
 class _NotAWordError(jinja2.TemplateError):
     """A number with a fraction or a boolean stands where a word is asked for."""
 
@@ -114,15 +122,17 @@ class HostVars:
         if isinstance(wrapped, (Mapping, list)):
             kind = "list" if isinstance(wrapped, list) else "mapping"
             raise self.error(name, f"is a {kind}; one value is wanted")
-        text = str(wrapped)
-        for _ in range(10):  # a template may lead to another
-            if "{{" not in text and "{%" not in text:
-                return text
+        text = ""
+        for _ in range(11):  # a template may lead to another
             try:
-                text = jinja.from_string(text).render(self.context)
+                text = jinja.from_string(text).render(self.context) if text else str(wrapped)
+                if "{{" not in text and "{%" not in text:
+                    return _unsealed(text)
             except _NotAWordError:
                 raise
-            except UsageError:  # a vaulted value that cannot be read
+            except _VaultError as error:
+                raise self.error(name, str(error)) from None
+            except UsageError:  # ansible-vault cannot be run at all
                 raise
             except Exception as error:  # what a template computes may fail in any way: 1/0
                 problem = f"cannot be templated here: {' '.join(str(error).split())}"
@@ -143,15 +153,32 @@ class _Vaulted:
 def _wrap(value: Any) -> Any:
     if isinstance(value, Mapping) and set(value) == {"__ansible_vault"}:
         return _Vaulted(str(value["__ansible_vault"]))
+    if isinstance(value, Mapping) and set(value) == {"__ansible_unsafe"}:
+        return _sealed(str(value["__ansible_unsafe"]))
     return value
+
+
+def _sealed(text: str) -> str:
+    """Return an ``!unsafe`` text with its braces out of reach of any template."""
+    for mark, seal in SEALS.items():
+        text = text.replace(mark, seal)
+    return text
+
+
+def _unsealed(text: str) -> str:
+    for mark, seal in SEALS.items():
+        text = text.replace(seal, mark)
+    return text
 
 
 @cache
 def _decrypt(text: str) -> str:
     done = ansible.run(["vault", "decrypt", "--output=-", "-"], text)
     if done.returncode != 0:
-        raise UsageError(
-            "an inventory value is encrypted and ansible-vault cannot read it; "
-            "set ANSIBLE_VAULT_PASSWORD_FILE"
+        known = "Decryption failed" in done.stderr
+        raise _VaultError(
+            "is encrypted, and the vault password that is set does not open it"
+            if known
+            else "is encrypted, and no vault password is set; set ANSIBLE_VAULT_PASSWORD_FILE"
         )
     return done.stdout

@@ -18,6 +18,7 @@ from hwcheck import ansible, share
 from hwcheck.errors import UsageError
 from hwcheck.expectations import expectations
 from hwcheck.host_vars import HostVars
+from hwcheck.inventory_shape import misshapen
 from hwcheck.limit_pattern import refuse_hollow
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
@@ -26,7 +27,7 @@ NAME_CHARACTERS = 200
 ADDRESS_CHARACTERS = 255
 """More than any DNS name has (RFC 1035, section 2.3.4)."""
 SHOWN_CHARACTERS = 300
-VARIABLE_SUFFIXES = ("", ".yml", ".yaml", ".json")
+VARIABLE_SUFFIXES = ("", *ansible.YAML_SUFFIXES, ".json")
 VAULT = b"$ANSIBLE_VAULT"
 
 CONNECTIONS = {"ssh": "ssh", "smart": "ssh", "paramiko": "ssh", "paramiko_ssh": "ssh"} | {
@@ -101,6 +102,7 @@ def read(source: str, limit: str | None = None, extra_vars: Sequence[str] = ()) 
         listing = ansible.list_inventory(source, limit, extra_vars)
     except ansible.AnsibleError as error:
         _blame_variables(source)
+        _blame_shape(source)
         raise UsageError(f"{_shown(source)}: {error}") from None
     names = list(dict.fromkeys(_names(listing.groups, "all")))
     if not names:
@@ -132,7 +134,7 @@ def _locate(source: str) -> str:
             f"no such inventory: {_shown(source)}; "
             "name an Ansible inventory file, or hosts as `node1,`"
         )
-    if path.is_file() and path.suffix in {".yml", ".yaml"}:
+    if path.is_file() and path.suffix in ansible.YAML_SUFFIXES:
         _check_yaml(path, source)
     return str(path)
 
@@ -145,6 +147,15 @@ def _blame_variables(source: str) -> None:
     for kind in ("group_vars", "host_vars"):
         for path in sorted(_variable_files(folder / kind)):
             _check_yaml(path, str(path))
+
+
+def _blame_shape(source: str) -> None:
+    """Find the place where the inventory itself is not shaped as one."""
+    path = Path(source)
+    if "," not in source and path.is_file() and path.suffix in ansible.YAML_SUFFIXES:
+        place = misshapen(path)
+        if place:
+            raise UsageError(f"{_shown(source)}:{place}")
 
 
 def _variable_files(folder: Path) -> Iterator[Path]:
@@ -191,7 +202,8 @@ def _names(listing: Mapping[str, Any], group: str) -> Iterator[str]:
 def _host(variables: HostVars) -> Host:
     name = variables.host
     if not HOST_NAME.match(name):
-        raise UsageError(f"{variables.source}: {name[:80]!r}: not a host name")
+        hint = "; name the host, and the address as ansible_host" if ":" in name else ""
+        raise UsageError(f"{variables.source}: {name[:80]!r}: not a host name{hint}")
     if len(name) > NAME_CHARACTERS:
         problem = f"a host name of {len(name)} characters; {NAME_CHARACTERS} fit into a file name"
         raise UsageError(f"{variables.source}: {name[:40]}...: {problem}")

@@ -229,9 +229,9 @@ def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None
 def read_run(path: Path) -> Run:
     """Read a run folder.
 
-    A host without a file (the run was stopped) gets a ``not_visited`` record. In a run without an
-    end, hosts that were under way say so. Raises UsageError that names the file when one is
-    missing, damaged or does not match its schema.
+    A host without a file gets a ``not_visited`` record where the run was stopped, or visited none.
+    In a run without an end, hosts that were under way say so. Raises UsageError that names the file
+    when one is missing, damaged or does not match its schema.
     """
     meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
     records, again = [], {}
@@ -239,6 +239,8 @@ def read_run(path: Path) -> Run:
         record = _read_host(path, host.name, meta)
         if record is None:
             reason = "the run was stopped before its turn"
+            if meta.checks and meta.finished and not meta.interrupted:
+                raise UsageError(f"damaged run folder: {_host_file(path, host.name)}: missing")
             if not meta.finished:
                 reason = "the run itself ended before its turn, or as its visit began"
             record = HostRecord(host.name, "not_visited", reason)
@@ -250,7 +252,7 @@ def read_run(path: Path) -> Run:
 
 
 def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:
-    file = path / "nodes" / f"{host}.json"
+    file = _host_file(path, host)
     if not file.exists():
         return None
     record = HostRecord.from_dict(_read_json(file, "host"))
@@ -258,6 +260,10 @@ def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:
         raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
     cut_off = record.reason == UNDER_WAY and not meta.finished
     return replace(record, reason=CUT_OFF) if cut_off else record
+
+
+def _host_file(path: Path, host: str) -> Path:
+    return path / "nodes" / f"{host}.json"
 
 
 def read_series(path: Path, host: str) -> Observed | None:

@@ -57,15 +57,19 @@ def test_the_first_name_that_is_set_wins() -> None:
     assert variables(old=1).number("new", "old") == 1
 
 
-def test_a_vaulted_value_is_decrypted_when_it_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    password = tmp_path / "password"
+def _encrypted(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    password = folder / "password"
     password.write_text("open sesame")
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
     command = [sys.executable, "-m", "ansible", "vault", "encrypt", "--output=-", "-"]
-    secret = subprocess.run(command, input="s3cret", capture_output=True, text=True, check=True)
-    found = variables(direct={"__ansible_vault": secret.stdout}, through="{{ direct }}")
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_vaulted_value_is_decrypted_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = _encrypted("s3cret", tmp_path, monkeypatch)
+    found = variables(direct={"__ansible_vault": secret}, through="{{ direct }}")
     assert found.text("direct") == "s3cret"
     assert found.text("through") == "s3cret"
 
@@ -73,8 +77,27 @@ def test_a_vaulted_value_is_decrypted_when_it_is_used(
 def test_a_vault_without_its_password_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANSIBLE_VAULT_PASSWORD_FILE", raising=False)
     sealed = variables(x={"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n6135\n"})
-    with pytest.raises(UsageError, match="set ANSIBLE_VAULT_PASSWORD_FILE"):
+    with pytest.raises(UsageError, match=r"node01.example: x: .* set ANSIBLE_VAULT_PASSWORD_FILE"):
         sealed.text("x")
+
+
+def test_a_vault_with_another_password_says_that_it_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = variables(x={"__ansible_vault": _encrypted("one", tmp_path, monkeypatch)}, y="{{ x }}")
+    (tmp_path / "password").write_text("another")
+    for name in ("x", "y"):
+        with pytest.raises(UsageError, match=f"{name}: is encrypted, .* does not open it"):
+            sealed.text(name)
+
+
+def test_an_unsafe_value_is_no_template() -> None:
+    found = variables(x={"__ansible_unsafe": "p{{w{%}}"}, y="{{ x }}!", z="{{ y }}")
+    assert (found.text("x"), found.text("y"), found.text("z")) == (
+        "p{{w{%}}",
+        "p{{w{%}}!",
+        "p{{w{%}}!",
+    )
 
 
 @pytest.mark.parametrize(("value", "kind"), [({"x": 1}, "mapping"), (["x"], "list")])

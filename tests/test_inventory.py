@@ -138,10 +138,16 @@ def test_broken_yaml_names_file_and_line(tmp_path: Path) -> None:
     assert refusal(file).startswith(f"{file}:4: not YAML: ")
 
 
-def test_yaml_that_is_no_inventory_names_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "list.yml"
-    file.write_text("- a\n- b\n")
-    assert str(file) in refusal(file)
+def test_an_ini_inventory_is_told_what_its_own_parser_says(tmp_path: Path) -> None:
+    file = tmp_path / "cluster"
+    file.write_text("[]\nnode01\n")
+    assert "Invalid section entry: '[]'" in refusal(file)
+
+
+def test_a_range_is_told_what_is_wrong_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yml"
+    file.write_text("all:\n  hosts:\n    node[01:a]:\n")
+    assert "host range must specify equal-length" in refusal(file)
 
 
 def test_broken_group_vars_name_their_file(cluster: Path) -> None:

@@ -83,6 +83,20 @@ def test_a_run_that_was_stopped_says_so_of_a_host_without_a_record(folder: RunFo
     assert read_run(folder.path).records[0].reason == "the run was stopped before its turn"
 
 
+def test_a_host_that_is_gone_from_a_whole_run_is_damage(folder: RunFolder) -> None:
+    folder.write_host(HostRecord("node01", "reported", report=REPORT))
+    folder.finish(interrupted=False)
+    with pytest.raises(UsageError, match=r"damaged run folder: .*/nodes/node02\.json: missing"):
+        read_run(folder.path)
+
+
+def test_a_run_without_visits_has_no_records(tmp_path: Path) -> None:
+    meta = RunMeta("", "", (), (HostPlan("node01", "192.0.2.1"),))
+    folder = RunFolder.create(tmp_path / "runs", meta)
+    folder.finish(interrupted=False)
+    assert read_run(folder.path).records[0].state == "not_visited"
+
+
 def test_files_on_disk_match_the_schema(folder: RunFolder) -> None:
     folder.write_host(HostRecord("node01", "reported", report=REPORT))
     assert schema_problem(json.loads((folder.path / "run.json").read_text()), "run") == ""

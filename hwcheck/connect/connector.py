@@ -19,7 +19,7 @@ from hwcheck.connect.supervisor import Supervisor
 from hwcheck.connect.twins import Places
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
-from hwcheck.phases import CONNECT, Deadlines, VisitError
+from hwcheck.phases import BECOME, CONNECT, PYTHON, Deadlines, VisitError
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Connector:
         """
         words = [*interpreter(host), *arguments]
         if host.connection == "local":
-            return LocalLink(words)
+            return LocalLink(words, BECOME if host.become else PYTHON)
         endpoint = self._endpoints[host.name]
         session = self._session(endpoint, endpoint.jumps, deadlines or self.deadlines)
         return session.run(shell_line(words), self.supervisor)

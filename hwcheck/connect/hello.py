@@ -10,6 +10,7 @@ from hwcheck.connect.conversation import Conversation, EndedError
 from hwcheck.inventory import Host
 from hwcheck.phases import BECOME, PYTHON, RUN, Deadlines, VisitError
 
+BASE64 = re.compile(r"[A-Za-z0-9+/=]{80,}")
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
 
 
@@ -24,7 +25,7 @@ def first_frame(host: Host, talk: Conversation, deadlines: Deadlines) -> dict[st
     try:
         return talk.frame(end, late, heartbeat=False)
     except EndedError as ended:
-        _explain_start(host.python, ended, talk.last_line)
+        _explain_start(host, ended, talk.last_line)
     except VisitError as error:
         if error is late and talk.last_line:
             said = cut(talk.last_line)
@@ -33,18 +34,21 @@ def first_frame(host: Host, talk: Conversation, deadlines: Deadlines) -> dict[st
 
 
 def cut(text: str) -> str:
-    """Return what a host said in one short line."""
-    return re.sub(r"\s+", " ", text)[:300]
+    """Return what a host said in one short line, without what it repeats of our own program."""
+    return BASE64.sub("...", re.sub(r"\s+", " ", text))[:300]
 
 
-def _explain_start(python: str, ended: EndedError, last_line: str) -> NoReturn:
+def _explain_start(host: Host, ended: EndedError, last_line: str) -> NoReturn:
     if last_line.startswith("sudo:"):
         raise VisitError(BECOME, last_line)
+    python = host.python
+    # What sudo itself does not find it says, with another status.
+    phase, first = (BECOME, host.become_exe) if host.become else (PYTHON, python)
     if ended.status == SHELL_NOT_FOUND:
-        raise VisitError(PYTHON, f"{python}: not found")
+        raise VisitError(phase, f"{first}: not found")
     if ended.status == SHELL_NOT_EXECUTABLE:
-        raise VisitError(PYTHON, f"{python}: cannot be executed")
-    said = f"; last line: {last_line[:300]}" if last_line else ""
+        raise VisitError(phase, f"{first}: cannot be executed")
+    said = f"; last line: {cut(last_line)}" if last_line else ""
     if ended.status == 0:
         raise VisitError(RUN, f"{python} ended without an answer of ours{said}", "invalid")
     raise VisitError(PYTHON, f"no hello: {python} {ended}{said}")

@@ -73,7 +73,7 @@ class KnownHosts:
     def _read(self, path: Path) -> None:
         try:
             text = path.read_text("utf-8", errors="replace")
-        except OSError:  # as with ssh, a file that is not there knows no host
+        except (OSError, ValueError):  # as with ssh, a file that is not there knows no host
             return
         for number, line in enumerate(text.splitlines(), 1):
             self._add(line, f"{path}:{number}")

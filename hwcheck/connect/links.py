@@ -110,8 +110,8 @@ class ChannelLink:
 class LocalLink:
     """A command of this machine over pipes."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        """Start it in a session of its own. Raises VisitError when it cannot be started."""
+    def __init__(self, words: Sequence[str], phase: str = PYTHON) -> None:
+        """Start it in a session of its own. Raises VisitError(phase) when it cannot be started."""
         try:
             self._process = subprocess.Popen(
                 words,
@@ -122,9 +122,9 @@ class LocalLink:
                 start_new_session=True,
             )
         except FileNotFoundError:
-            raise VisitError(PYTHON, f"{words[0]}: not found") from None
+            raise VisitError(phase, f"{words[0]}: not found") from None
         except OSError as error:
-            raise VisitError(PYTHON, f"{words[0]}: {error.strerror}") from None
+            raise VisitError(phase, f"{words[0]}: {error.strerror}") from None
         stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
         assert stdin is not None
         assert stdout is not None

@@ -10,6 +10,7 @@ from typing import Any
 
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
+from paramiko import SSHException
 
 from hwcheck.connect import agent
 from hwcheck.errors import UsageError
@@ -18,8 +19,15 @@ from hwcheck.errors import UsageError
 DEFAULT_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 
+PUBLIC_START = 40
+
+
 class LockedKeyError(Exception):
     """The key is protected by a passphrase."""
+
+
+# RuntimeError: expanduser knows no such user.
+UNUSABLE = (OSError, RuntimeError, ValueError, LockedKeyError, UnsupportedAlgorithm, SSHException)
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,11 @@ class PrivateKeys:
             locked = True
         except OSError as error:
             raise UsageError(f"cannot read private key {names[0]}: {error.strerror}") from None
-        except (ValueError, UnsupportedAlgorithm, paramiko.SSHException) as error:
-            raise UsageError(f"not a private key: {names[0]}: {error}") from None
+        except RuntimeError:  # of expanduser
+            who = names[0].partition("/")[0]
+            raise UsageError(f"cannot read private key {names[0]}: {who} is no user here") from None
+        except (ValueError, UnsupportedAlgorithm, SSHException) as error:
+            raise UsageError(f"not a private key: {names[0]}: {_why(names[0], error)}") from None
         arguments = {"pkey": key, "key_filename": more, "allow_agent": locked}
         text = "the agent's keys" if locked else f"key {names[0]}"
         return Login({**arguments, "look_for_keys": False}, " or ".join([text, *more]))
@@ -90,10 +101,10 @@ class PrivateKeys:
             return self._agent_keys > 0
 
     def _usable(self, name: str) -> tuple[Path, paramiko.PKey] | None:
-        path = Path(name).expanduser()
         try:
+            path = Path(name).expanduser()
             return path, self._load(path)
-        except (OSError, ValueError, LockedKeyError, UnsupportedAlgorithm, paramiko.SSHException):
+        except UNUSABLE:
             return None  # as ssh: the agent or the next key may do
 
     def _load(self, path: Path) -> paramiko.PKey:
@@ -101,6 +112,15 @@ class PrivateKeys:
             if path not in self._keys:
                 self._keys[path] = _read(path)
             return self._keys[path]
+
+
+def _why(name: str, error: Exception) -> str:
+    """Say what a file is that is no private key; cryptography names web pages and parsers."""
+    with Path(name).expanduser().open("rb") as stream:
+        first = stream.read(PUBLIC_START).split(b" ", 1)[0]
+    if first.startswith((b"ssh-", b"ecdsa-", b"sk-")):
+        return "it is a public key; name the file without .pub"
+    return str(error).partition(". ")[0]
 
 
 def _read(path: Path) -> paramiko.PKey:

@@ -1,5 +1,5 @@
 """From a judged run to what people and machines read. Every renderer is a pure function."""
 
-from hwcheck.render import plot_folder
+from hwcheck.render import plot_setup
 
-plot_folder.ensure()  # here: before any module of the package imports matplotlib
+plot_setup.ensure()  # here: before any module of the package imports matplotlib

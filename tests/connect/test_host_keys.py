@@ -96,6 +96,11 @@ def test_either_of_two_keys_is_taken(tmp_path: Path, keys: dict[str, paramiko.PK
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("name", ["/no/such/file", "a\0b"])
+def test_a_file_that_is_not_there_knows_no_host(name: str) -> None:
+    assert HostKeyPolicy(KnownHosts((name,)), "n1", accept_new=False).preferred_types(()) == ()
+
+
 def test_a_revoked_key_is_refused(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
     path = tmp_path / "known_hosts"
     path.write_text(line("h1", keys["one"]) + "@revoked " + line("*", keys["one"]))

@@ -99,6 +99,21 @@ def test_what_is_no_key(home: Path) -> None:
         PrivateKeys().login([str(home)], [], identities_only=False)
 
 
+def test_a_public_key_is_called_one(home: Path) -> None:
+    make_key(home / "key")
+    with pytest.raises(UsageError, match=r"key\.pub: it is a public key; name the file without"):
+        PrivateKeys().login([str(home / "key.pub")], [], identities_only=False)
+
+
+def test_a_home_of_nobody(home: Path) -> None:
+    nobody = "~no_such_user/key"
+    with pytest.raises(UsageError, match=f"cannot read private key {nobody}: ~no_such_user is no"):
+        PrivateKeys().login([nobody], [], identities_only=False)
+    key = str(make_key(home / "key"))
+    assert PrivateKeys().login([key, nobody], [], identities_only=False).text == f"key {key}"
+    assert PrivateKeys().login([], [nobody], identities_only=True).text == "no key"
+
+
 def test_default_keys_are_those_that_work(home: Path) -> None:
     locked(home / ".ssh" / "id_ed25519")
     key = make_key(home / ".ssh" / "id_rsa")

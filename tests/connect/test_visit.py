@@ -316,6 +316,12 @@ def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) 
     assert record.reason.startswith(reason)
 
 
+def test_a_sudo_that_is_not_there_is_no_missing_python() -> None:
+    record = visit(host=replace(HERE, become=True, become_exe="/no/such/sudo"), hello_s=0.5)
+    said = ("lost", "become", "/no/such/sudo: not found")
+    assert (record.state, record.phase, record.reason) == said
+
+
 def test_nothing_within_the_deadline(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\necho working on it >&2\nexec sleep 600\n")

@@ -1,4 +1,8 @@
-"""A folder that matplotlib can write to; without one it warns, and leaves one in /tmp if killed."""
+"""What matplotlib reads when it is imported: a folder that it can write to, and a backend.
+
+Without such a folder it warns, and leaves one in /tmp if killed; a backend that it does not know,
+such as the one that Jupyter sets for its notebooks, ends the import.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,11 @@ from pathlib import Path
 
 
 def ensure() -> None:
-    """Give matplotlib a folder until this process ends, where its own cannot be written to.
+    """Set the backend, and a folder until this process ends where its own cannot be written to.
 
     To be called before matplotlib is imported. Raises OSError where no temporary one can be made.
     """
+    os.environ["MPLBACKEND"] = "svg"
     if all(map(_writable, _own())):
         return
     folder = tempfile.mkdtemp(prefix="hwcheck-")

@@ -1,4 +1,4 @@
-"""matplotlib says nothing and leaves nothing behind where HOME cannot be written to."""
+"""matplotlib says nothing, leaves nothing behind and starts, whatever its environment holds."""
 
 import os
 import subprocess
@@ -20,6 +20,14 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
 
 def test_a_folder_of_its_own_is_left_to_matplotlib(tmp_path: Path) -> None:
     assert show({"HOME": str(tmp_path)}).stdout == "its own\n"
+
+
+@pytest.mark.parametrize(
+    "backend", ["module://matplotlib_inline.backend_inline", "Qt4Agg", "no such thing"]
+)
+def test_a_backend_that_is_not_there(tmp_path: Path, backend: str) -> None:
+    done = show({"HOME": str(tmp_path), "MPLBACKEND": backend})
+    assert (done.stdout, done.stderr) == ("its own\n", "")
 
 
 def show(settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":

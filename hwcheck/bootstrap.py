@@ -78,14 +78,16 @@ def cache_folder():
 
 
 def tidy(folder):
-    # Payloads of other versions that nobody ran for long. What fails here spoils no visit.
+    # Payloads of other versions that nobody ran for long, and what a visit that was killed left
+    # half written (.pyz.PID.TOKEN, .code.PID). What fails here spoils no visit.
     try:
         names = os.listdir(folder)
     except EnvironmentError:
         return
     for name in names:
         path = os.path.join(folder, name)
-        if len(name[:64].strip("0123456789abcdef")) or name[64:] not in (".pyz", ".code"):
+        ours = (name[64:] + ".").startswith((".pyz.", ".code."))
+        if not ours or name[:64].strip("0123456789abcdef"):
             continue
         try:
             found = os.lstat(path)

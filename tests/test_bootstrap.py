@@ -141,7 +141,11 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
         "A" * 64 + ".pyz": 31,
         "a" * 63 + ".pyz": 31,
         "c" * 64 + ".pyz.1.token": 31,
+        "d" * 64 + ".pyz.1.token": 29,
+        "c" * 64 + ".code.77": 31,
+        "d" * 64 + ".code.77": 29,
         "c" * 64 + ".zip": 31,
+        "c" * 64 + ".pyzzle": 31,
         "notes.txt": 400,
     }
     for name, days in names.items():
@@ -155,6 +159,8 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
     assert left == {*names, "d" * 64 + ".pyz", cached(tmp_path).name} - {
         "a" * 64 + ".pyz",
         "a" * 64 + ".code",
+        "c" * 64 + ".pyz.1.token",
+        "c" * 64 + ".code.77",
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import fabric
 
-from hwcheck.connect import ssh_options
+from hwcheck.connect import agent, ssh_options
 from hwcheck.connect.host_keys import USER_FILES, KnownHosts
 from hwcheck.connect.private_keys import Login, PrivateKeys
 from hwcheck.connect.ssh_options import Jump, SshOptions
@@ -53,6 +53,7 @@ class Resolver:
         self._port: int = config.port
         self._keys = PrivateKeys()
         self._known: dict[tuple[str, ...], KnownHosts] = {}
+        self._agents: dict[str, int] = {}
 
     def host(self, host: Host) -> Endpoint:
         """Resolve a host of the inventory. Raises UsageError that names it."""
@@ -98,10 +99,9 @@ class Resolver:
         password: str | None,
     ) -> Endpoint:
         if not ADDRESS.match(address):
-            raise UsageError(f"not a host name or an address: {address!r}")
+            hint = "; name the user as ansible_user in an inventory file" if "@" in address else ""
+            raise UsageError(f"not a host name or an address: {address!r}{hint}")
         found = self._config.base_ssh_config.lookup(address)
-        only = options.identities_only or found.get("identitiesonly") == "yes"
-        login = self._keys.login(named, found.get("identityfile", ()), identities_only=only)
         accept_new = options.accept_new or found.get("stricthostkeychecking") == "accept-new"
         jumps, command = _route(options, found)
         ssh_port = port or _port(found.get("port", str(self._port)))
@@ -118,7 +118,7 @@ class Resolver:
             address=address,
             user=user,
             port=port,
-            login=login,
+            login=self._login(named, options, found, connection),
             known=self._known_hosts(options, found, connection),
             accept_new=self._accept_new or accept_new,
             hostname=found["hostname"],
@@ -129,6 +129,45 @@ class Resolver:
             connect_s=options.connect_timeout_s or _number(found.get("connecttimeout")),
             password=password,
         )
+
+    def _login(
+        self,
+        named: tuple[str, ...],
+        options: SshOptions,
+        found: Mapping[str, Any],
+        connection: Connection,
+    ) -> Login:
+        """Choose keys. An agent with keys that IdentityAgent names and nobody here asks is refused.
+
+        One without keys adds none, as ``IdentityAgent none`` does.
+        """
+        only = options.identities_only or found.get("identitiesonly") == "yes"
+        text = options.identity_agent or found.get("identityagent", "")
+        origin = "ssh option" if options.identity_agent else "ssh configuration:"
+        try:
+            socket = agent.named_socket(text, connection)
+        except ValueError as error:
+            raise UsageError(f"{origin} IdentityAgent {text}: {error}") from None
+        other = socket != agent.usual_socket()
+        files = found.get("identityfile", ())
+        login = self._keys.login(named, files, identities_only=only or other)
+        locked = other and login.arguments["allow_agent"]  # a named key with a passphrase
+        if other and (locked or not (named or only)) and self._keys_of(socket):
+            raise UsageError(
+                f"{origin} IdentityAgent {text}: only the agent at SSH_AUTH_SOCK can be asked; "
+                f"set SSH_AUTH_SOCK={socket}"
+            )
+        if locked:
+            raise UsageError(
+                f"private key {named[0]}: protected by a passphrase, and {origin} "
+                f"IdentityAgent {text} leads to no agent with a key"
+            )
+        return login
+
+    def _keys_of(self, socket: str) -> int:
+        if socket not in self._agents:
+            self._agents[socket] = agent.keys(socket)
+        return self._agents[socket]
 
     def _known_hosts(
         self, options: SshOptions, found: Mapping[str, Any], connection: Connection

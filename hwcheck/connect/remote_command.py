@@ -52,6 +52,8 @@ def _sudo(host: Host) -> list[str]:
     sudo = _command(host.become_exe)
     if not sudo:
         raise UsageError(f"{host.name}: ansible_become_exe: {host.become_exe!r} is not a command")
+    if re.search(r"[\r\n]", (host.become_password or "").rstrip("\r\n")):
+        raise UsageError(f"{host.name}: ansible_become_password: it holds more than one line")
     # With a password sudo reads one line of stdin (-S) and asks nothing (-p); without, it must
     # not wait for one (-n).
     asking = ["-n"] if host.become_password is None else ["-S", "-p", ""]

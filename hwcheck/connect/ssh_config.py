@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 import io
-import itertools
 import os
 import re
 import shlex
@@ -26,7 +25,7 @@ CRITERIA = ALONE | {"exec", "host", "originalhost", "user", "localuser"}
 USER_FILE, USER_FOLDER = "~/.ssh/config", "~/.ssh"
 SYSTEM_FILE, SYSTEM_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh"
 DEPTH = 16  # OpenSSH, readconf.c: READCONF_MAX_DEPTH
-SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+)")
+SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
 
 Criteria = tuple[str, ...]
 """The words after ``Match`` that a line stands under; empty: it holds for every host."""
@@ -90,7 +89,7 @@ def _expand(path: Path, folder: str, outer: Criteria, depth: int) -> Iterator[st
     if depth > DEPTH:
         raise UsageError(f"ssh configuration: {path}: Include goes more than {DEPTH} files deep")
     block = outer
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(map(str.strip, _lines(path)), 1):
         match = SETTING.match(line)
         key = match[1].lower() if match else ""
         where = f"{path}:{number}"
@@ -102,8 +101,11 @@ def _expand(path: Path, folder: str, outer: Criteria, depth: int) -> Iterator[st
                 yield from _expand(file, folder, block, depth + 1)
                 # The blocks of the included file end with it: what follows stands here.
                 yield _header(block)
-        else:
+        elif match or not line or line.startswith("#"):
             yield line
+        else:
+            said = f"no setting, which has a value: {line[:80]}"
+            raise UsageError(f"ssh configuration: {where}: {said}")
 
 
 def _lines(path: Path) -> list[str]:
@@ -137,7 +139,11 @@ def _known(words: list[str], where: str) -> Iterator[str]:
         if name != "all":
             yield word.lower()
         if name not in ALONE:
-            yield from itertools.islice(rest, 1)
+            value = next(rest, None)
+            if value is None:
+                problem = "what it is held against is missing"
+                raise UsageError(f"ssh configuration: {where}: Match {word}: {problem}")
+            yield value
 
 
 def _header(criteria: Criteria) -> str:

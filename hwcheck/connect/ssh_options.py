@@ -42,6 +42,12 @@ JUMP = re.compile(
     r"(?::(?P<port>\d+))?/?\Z"
 )
 
+# What means something to a shell; between double quotes, of that, what still does.
+SHELL_SYNTAX = re.compile(r"[;|&<>()$`]")
+SUBSTITUTION = re.compile(r"[$`]")
+QUOTED = re.compile(r"\\.|'[^']*'|\"(?P<double>(?:\\.|[^\"\\])*)\"", re.DOTALL)
+ASSIGNMENT = re.compile(r"\s*[A-Za-z_]\w*=")
+
 
 @dataclass(frozen=True, order=True)
 class Jump:
@@ -64,6 +70,7 @@ class SshOptions:
     port: int | None = None
     identity_files: tuple[str, ...] = ()
     identities_only: bool = False
+    identity_agent: str = ""
     jumps: tuple[Jump, ...] = ()
     proxy_command: tuple[str, ...] = ()
     known_hosts_files: tuple[str, ...] = ()
@@ -106,11 +113,23 @@ def parse_port(value: str) -> int:
 
 
 def split_command(text: str) -> tuple[str, ...]:
-    """Return the words of a ProxyCommand. Raises ValueError when a quote is not closed."""
+    """Return the words of a ProxyCommand, which is run without a shell.
+
+    Raises ValueError when it wants one, or when a quote is not closed.
+    """
     words = shlex.split(text)
+    shell = ASSIGNMENT.match(text) or SHELL_SYNTAX.search(QUOTED.sub(_live, text))
+    if shell:
+        problem = f"it runs without a shell, which `{shell[0].strip()}` wants"
+        raise ValueError(f"{problem}; write sh -c '...' around it")
     if words[:1] == ["exec"]:  # habit from ssh, which hands the line to a shell
         del words[0]
     return () if text.lower() == "none" else tuple(words)
+
+
+def _live(quoted: re.Match[str]) -> str:
+    """Return what a shell would act on within a quoted part of a command."""
+    return "".join(SUBSTITUTION.findall(quoted["double"] or ""))
 
 
 def _jump(text: str) -> Jump:
@@ -157,6 +176,8 @@ def _apply(options: SshOptions, name: str, value: str) -> SshOptions:
         return replace(options, identity_files=(*options.identity_files, value))
     if name == "identitiesonly":
         return replace(options, identities_only=_yes(value))
+    if name == "identityagent":
+        return replace(options, identity_agent=value)
     if name == "proxyjump":
         return replace(options, jumps=parse_jumps(value))
     if name == "proxycommand":

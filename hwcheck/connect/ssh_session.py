@@ -203,8 +203,8 @@ class SshSession:
         seconds = self._deadlines.banner_s
         if time.monotonic() - self._attached >= seconds:
             return f"accepted the connection but sent no SSH banner within {seconds:g} s"
-        said = f": {self._proxy.last_words()}" if self._proxy is not None else ""
-        return f"closed the connection before the SSH banner{said}"
+        said = self._proxy.last_words() if self._proxy is not None else ""
+        return "closed the connection before the SSH banner" + (f": {said}" if said else "")
 
     def _refusal(self, error: Exception, text: str) -> str:
         who = f"user {self.connection.user} with {self._endpoint.login.text}"

@@ -79,6 +79,7 @@ class Importer:
             os.rename(temporary, path)
         except OSError as error:  # the next visit compiles again
             sys.stderr.write("hwcheck: compiled code is not kept: %s\n" % error)
+            _remove(temporary)
 
     def find_spec(self, name: str, *where: Any) -> Optional[ModuleSpec]:  # noqa: ARG002
         """Return the spec of a module of the payload, None of any other."""
@@ -140,3 +141,10 @@ class Importer:
             except OSError:  # a zip of plain modules, which Python imports by itself
                 self._sources = {}
         return self._sources
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # it was never made; what cannot be removed grows old (bootstrap.py, tidy)

@@ -13,9 +13,12 @@ from invoke.exceptions import ParseError
 
 from hwcheck import __version__
 from hwcheck.errors import UsageError
+from hwcheck.tasks.command import one_of
 from hwcheck.tasks.executor import Executor, refuse_core_flags
 from hwcheck.tasks.namespace import namespace
 from hwcheck.tasks.output import emit, say, unprinted
+
+LIST_FORMATS = ("flat", "nested", "json")
 
 
 class _Config(Config):  # type: ignore[misc]
@@ -64,6 +67,7 @@ class Program(Fab):  # type: ignore[misc]
     def parse_cleanup(self) -> None:
         """Do what ends the program early, such as ``--help TASK``."""
         with _refusing():
+            one_of("-F", self.args["list-format"].value, LIST_FORMATS)
             super().parse_cleanup()
 
     def update_config(self) -> None:

@@ -14,6 +14,13 @@ from invoke.parser import ParserContext
 from hwcheck.errors import UsageError
 from hwcheck.tasks.output import say
 
+PROMPTS = {
+    "prompt-for-login-password": "set ansible_password, which may be vaulted",
+    "prompt-for-passphrase": "ssh-add the key to an ssh agent",
+    "prompt-for-sudo-password": "set ansible_become_password, which may be vaulted",
+}
+"""The flags that ask for a secret, which no connection of hwcheck would get; what to do instead."""
+
 
 class Executor(fabric.Executor):  # type: ignore[misc]
     """Fabric's executor, which says what it did not run and refuses what means something else."""
@@ -53,5 +60,8 @@ def refuse_core_flags(flags: Any, remainder: str) -> None:
         )
     if flags["dry"].value:
         raise UsageError("--dry: a visit cannot be tried without making it; leave it out")
+    for prompt, instead in PROMPTS.items():
+        if flags[prompt].value:
+            raise UsageError(f"--{prompt}: not used; {instead}")
     if remainder:
         raise UsageError(f"-- {remainder}: hwcheck runs no command of yours; leave it out")

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import fabric
 import pytest
 
 from hwcheck.connect.endpoint import Resolver
+from hwcheck.connect.private_keys import Login
 from hwcheck.connect.ssh_options import Jump
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
+from tests.connect.ssh_agent import running_agent
 from tests.lab.lab import make_key
 
 
@@ -51,6 +55,11 @@ def test_what_is_no_address(tmp_path: Path, address: str) -> None:
         resolver(tmp_path).host(Host("n1", address))
 
 
+def test_a_user_in_an_address_is_told_of_ansible_user(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'ann@n1'; name the user as ansible_user in an inv"):
+        resolver(tmp_path).host(Host("ann@n1", "ann@n1"))
+
+
 @pytest.mark.parametrize("address", ["n1", "10.0.0.1", "fe80::1%eth0", "::1", "a.b-c_d"])
 def test_what_is_an_address(tmp_path: Path, address: str) -> None:
     assert resolver(tmp_path).host(Host("n1", address)).address == address
@@ -68,6 +77,94 @@ def test_a_key_of_the_configuration_is_used(tmp_path: Path) -> None:
     login = resolver(tmp_path, text).host(Host("n1", "n1")).login
     assert login.text == str(key)
     assert login.arguments["allow_agent"] is False
+
+
+@pytest.fixture
+def socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the socket of an agent with a key; SSH_AUTH_SOCK leads to nobody."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "nobody"))
+    path = tmp_path / "agent"
+    with running_agent(path):
+        environment = {"SSH_AUTH_SOCK": str(path)}
+        key = make_key(tmp_path / "agents_key")
+        subprocess.run(["ssh-add", "-q", key], check=True, timeout=20, env=environment)
+        yield path
+
+
+def with_agent(tmp_path: Path, name: str, *, option: bool) -> Login:
+    """Return the login of a host whose ssh arguments, or else configuration, name the agent."""
+    if option:
+        host = Host("n1", "n1", ssh_args=("-o", f"IdentityAgent={name}"))
+        return resolver(tmp_path).host(host).login
+    return resolver(tmp_path, f"Host n1\n IdentityAgent {name}\n").host(Host("n1", "n1")).login
+
+
+@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize("name", ["{}", "~/agent", "${{HOME}}/agent", "$NAMED"])
+def test_another_agent_than_the_usual_one_is_refused(
+    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: bool
+) -> None:
+    monkeypatch.setenv("NAMED", str(socket))
+    with pytest.raises(UsageError, match=f"IdentityAgent .*; set SSH_AUTH_SOCK={socket}$"):
+        with_agent(tmp_path, name.format(socket), option=option)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    for same in (name.format(socket), "SSH_AUTH_SOCK"):
+        assert with_agent(tmp_path, same, option=option).text == "the agent's keys"
+
+
+def test_the_agent_of_the_inventory_comes_before_that_of_the_ssh_configuration(
+    tmp_path: Path, socket: Path
+) -> None:
+    resolve = resolver(tmp_path, f"Host *\n IdentityAgent {socket}\n")
+    host = Host("n1", "n1", ssh_args=("-o", "IdentityAgent=none"))
+    assert resolve.host(host).login.text == "no key"
+
+
+@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize("name", ["none", "nobody", "$NOBODY"])
+def test_an_agent_that_is_none_is_not_asked(
+    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: bool
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    login = with_agent(tmp_path, name, option=option)
+    assert (login.text, login.arguments["allow_agent"]) == ("no key", False)
+
+
+def test_an_agent_that_nothing_is_asked_of_may_be_any(tmp_path: Path, socket: Path) -> None:
+    key = make_key(tmp_path / "key")
+    text = f"Host n1 n2\n IdentityAgent {socket}\nHost n2\n IdentitiesOnly yes\n"
+    resolve = resolver(tmp_path, text)
+    login = resolve.host(Host("n1", "n1", private_key_file=str(key))).login
+    assert login.text == f"key {key}"
+    assert resolve.host(Host("n2", "n2")).login.text == "no key"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none", "IdentityAgent none leads to no agent with a key$"),
+        ("agent", "; set SSH_AUTH_SOCK"),
+    ],
+)
+def test_a_locked_key_whose_agent_may_not_be_asked(
+    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    key = make_key(tmp_path / "key")
+    change = ["ssh-keygen", "-q", "-p", "-f", key, "-N", "secret"]
+    subprocess.run(change, check=True, timeout=20, stdout=subprocess.DEVNULL)
+    usual = tmp_path / "usual"
+    usual.symlink_to(socket)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(usual))
+    value = str(socket) if name == "agent" else name
+    resolve = resolver(tmp_path, f"Host n1\n IdentityAgent {value}\n")
+    with pytest.raises(UsageError, match=said):
+        resolve.host(Host("n1", "n1", private_key_file=str(key)))
+
+
+def test_an_agent_whose_name_cannot_be_expanded(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="n1: ssh configuration: IdentityAgent %z: %z cannot be"):
+        resolver(tmp_path, "Host n1\n IdentityAgent %z\n").host(Host("n1", "n1"))
 
 
 def test_a_proxy_command_of_the_configuration_with_an_open_quote(tmp_path: Path) -> None:

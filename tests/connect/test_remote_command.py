@@ -25,6 +25,12 @@ def test_sudo_asks_for_nothing_or_reads_one_line() -> None:
     assert "s3cret" not in shell_line(words)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_password_may_end_with_its_line(end: str) -> None:
+    """As that of a vaulted file does: sudo reads the one line."""
+    assert "-S" in interpreter(host(become=True, become_password=f"s3cret{end}"))
+
+
 @pytest.mark.parametrize(
     ("flags", "kept"),
     [
@@ -64,6 +70,8 @@ def test_flags_and_program_of_sudo(flags: tuple[str, ...], kept: list[str]) -> N
             "ansible_become_flags: -HEi is not",
         ),
         ({"become": True, "become_flags": ("-u", "ann")}, "ansible_become_flags: -u is not"),
+        ({"become": True, "become_password": "one\ntwo"}, "ansible_become_password: it holds"),
+        ({"become": True, "become_password": "\rtwo\n"}, "ansible_become_password: it holds"),
     ],
 )
 def test_refused(fields: dict[str, object], message: str) -> None:

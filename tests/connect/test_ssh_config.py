@@ -129,14 +129,17 @@ def test_a_chain_of_16_is_followed_and_a_loop_is_refused(home: Path) -> None:
         ("Include %d/more\n", "config:1: Include %d/more: names tokens or variables"),
         ("\nInclude ${HOME}/more\n", "config:2: Include "),
         ('Include "more\n', "config:1: No closing quotation"),
-        ("nonsense\n", "config: Unparsable line nonsense"),
+        ("nonsense\n", "config:1: no setting, which has a value: nonsense"),
+        ("# why\n\n  Port  \n", "config:3: no setting, which has a value: Port"),
+        ("Include more\n", "more:2: no setting, which has a value: IdentityFile"),
         ("Match tagged gpu\n Port 7\n", "config:1: Match tagged is not supported; name a file wi"),
         ("\nMatch !localnetwork 10.0.0.0/8\n", "config:2: Match !localnetwork is not supported"),
-        ("Match host\n", "config: Missing parameter to Match 'host' keyword"),
+        ("Match host\n", "config:1: Match host: what it is held against is missing"),
+        ("Include match\n", "match:1: Match user: what it is held against is missing"),
     ],
 )
 def test_what_cannot_be_honored_is_one_line(home: Path, text: str, message: str) -> None:
-    write(home, config=text)
+    write(home, config=text, more="Host *\n IdentityFile\n", match="Match host n1 user\n")
     with pytest.raises(UsageError, match=r"ssh configuration: ") as caught:
         ssh_config.load()
     assert message in str(caught.value)

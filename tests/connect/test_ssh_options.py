@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from hwcheck.connect.ssh_options import Jump, SshOptions, parse, parse_jumps
+from hwcheck.connect.ssh_options import Jump, SshOptions, parse, parse_jumps, split_command
 from hwcheck.errors import UsageError
 from hwcheck.inventory import Host
 
@@ -21,6 +23,7 @@ def options(*arguments: str) -> SshOptions:
         (("-oPort 2222",), SshOptions(port=2222)),
         (("-i", "a", "-o", "IdentityFile=b"), SshOptions(identity_files=("a", "b"))),
         (("-o", "identitiesonly=yes"), SshOptions(identities_only=True)),
+        (("-o", "IdentityAgent=~/agent"), SshOptions(identity_agent="~/agent")),
         (("-o", "UserKnownHostsFile=a b"), SshOptions(known_hosts_files=("a", "b"))),
         (("-o", "StrictHostKeyChecking=accept-new"), SshOptions(accept_new=True)),
         (("-o", "StrictHostKeyChecking=yes"), SshOptions()),
@@ -63,6 +66,10 @@ def test_jumps_are_in_the_order_of_travel() -> None:
         (("-J", "-oProxyCommand=x"), r"not \[user@\]host\[:port\]"),
         (("-J", "a,,b"), r"not \[user@\]host\[:port\]"),
         (("-o", "ProxyCommand=ssh 'gate"), "No closing quotation"),
+        (
+            ("-o", "ProxyCommand=A=b nc %h %p"),
+            "it runs without a shell, which `A=` wants; write sh",
+        ),
         (("stray",), "stray: not supported"),
     ],
 )
@@ -71,3 +78,41 @@ def test_refused(arguments: tuple[str, ...], message: str) -> None:
         options(*arguments)
     assert str(caught.value).startswith("n1: ssh option ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("touch x; nc %h %p", ";"),
+        ("cat x|nc %h %p", "|"),
+        ("nc %h %p &", "&"),
+        ("nc %h %p <&1", "<"),
+        ("nc %h %p 2>/dev/null", ">"),
+        ("nc $HOST %p", "$"),
+        ('nc "$HOST" %p', "$"),
+        ("nc \"'$HOST'\" %p", "$"),
+        ('nc "\\$HOST" %p', "$"),
+        ("nc `host` %p", "`"),
+        ("(nc %h %p)", "("),
+        ("'nc' %h %p ';' ;", ";"),
+        ("PATH=/opt:/bin exec ssh -W %h:%p gate", "PATH="),
+    ],
+)
+def test_a_proxy_command_that_wants_a_shell_is_refused(text: str, word: str) -> None:
+    with pytest.raises(ValueError, match=f"which `{re.escape(word)}` wants; write sh -c '...'"):
+        split_command(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("exec nc %h %p", ["nc", "%h", "%p"]),
+        ("none", []),
+        ("sh -c 'nc $HOST %p 2>x'", ["sh", "-c", "nc $HOST %p 2>x"]),
+        ('sh -c "nc %h %p 2>x; true"', ["sh", "-c", "nc %h %p 2>x; true"]),
+        (r"nc \;\$ --x=y [%h]:%p", ["nc", ";$", "--x=y", "[%h]:%p"]),
+        ("nc \"it's\" ';'", ["nc", "it's", ";"]),
+    ],
+)
+def test_a_proxy_command_that_wants_none(text: str, words: list[str]) -> None:
+    assert list(split_command(text)) == words

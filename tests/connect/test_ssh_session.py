@@ -146,6 +146,11 @@ def test_a_proxy_command_says_why(tmp_path: Path) -> None:
     assert str(error) == expected + "no route to 127.0.0.1:2222 for ann"
 
 
+def test_a_proxy_command_that_says_nothing(tmp_path: Path) -> None:
+    error = failure(session(tmp_path, proxy_command=("true",)))
+    assert str(error) == "banner: closed the connection before the SSH banner"
+
+
 def test_a_proxy_command_that_is_not_there(tmp_path: Path) -> None:
     error = failure(session(tmp_path, proxy_command=("/no/such/command",)))
     assert str(error) == "connect: proxy command /no/such/command: No such file or directory"

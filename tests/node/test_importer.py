@@ -12,6 +12,7 @@ import pytest
 
 from hwcheck.node.importer import HEADER, PYNVML, SOURCES, Importer, install
 from hwcheck.payload import joined, zip_files
+from tests.small_disk import fill
 
 MADE = {"hwcheck/made/__init__.py": "SELF = __name__\n", "hwcheck/made/up.py": "VALUE = 1\n"}
 
@@ -105,6 +106,17 @@ def test_a_folder_that_takes_nothing_costs_a_line(
     said = capsys.readouterr().err
     assert said.startswith("hwcheck: compiled code is not kept: ")
     assert said.count("\n") == 1
+
+
+def test_a_full_disk_is_left_as_it_was(
+    tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    importer = Importer(payload(tmp_path))
+    run(importer, "hwcheck.made.up")
+    fill(small_disk)
+    importer.keep(str(small_disk / "kept.code"))
+    assert "No space left on device" in capsys.readouterr().err
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
 def test_a_traceback_shows_the_source(tmp_path: Path) -> None:

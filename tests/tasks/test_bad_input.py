@@ -38,6 +38,8 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
     [
         (["--hosts", "nosuch.yml"], "hwcheck: no such inventory: nosuch.yml; name an Ansible"),
         (["--hosts", "broken.yml"], "hwcheck: broken.yml:4: not YAML: "),
+        (["--hosts", "::1,"], "::1,: '::1': not a host name; name the host, and the address as an"),
+        (["--hosts", "ann@n1,"], "'ann@n1'; name the user as ansible_user in an inventory file"),
         (["--hosts", "good.yml", "--limit", "other"], "no host matches --limit other"),
         (["--hosts", "unknown.yml"], "node01: hwcheck_gpu: unknown variable; did you mean"),
         (["--hosts", "twins.yml"], "a and b are two names for 192.0.2.1:22"),
@@ -121,6 +123,11 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
         (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
         (["-f", "nosuch.yml", "validate"], "-f nosuch.yml: before the task that is Invoke's own"),
         (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
+        (["--prompt-for-login-password", "validate"], "hwcheck: --prompt-for-login-password: not"),
+        (["--prompt-for-passphrase", "checks"], "not used; ssh-add the key to an ssh agent"),
+        (["checks", "--prompt-for-sudo-password"], "not used; set ansible_become_password, which"),
+        (["-F", "xml", "--list"], "hwcheck: -F xml: it is one of flat, nested, json"),
+        (["-F", "xml"], "hwcheck: -F xml: it is one of flat, nested, json"),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed(
@@ -174,7 +181,7 @@ def test_a_broken_ssh_configuration(
     monkeypatch.setenv("HOME", str(home))
     said = refuse(capfd, "validate", "--hosts", "good.yml", "--only", "driver")
     assert said.startswith("hwcheck: ssh configuration: ")
-    assert said.endswith(".ssh/config: Unparsable line IdentityFile")
+    assert said.endswith(".ssh/config:2: no setting, which has a value: IdentityFile")
     done = fab(Path.cwd(), "validate", "--hosts", "good.yml", "--only", "driver")
     assert (done.returncode, done.stderr.strip()) == (2, said)
     program.run(["hwcheck", "checks"], exit=False)

@@ -15,8 +15,8 @@ from hwcheck.diagnosis.rule import load as load_rules
 from hwcheck.judge.judge import judge
 from tests.lab import at_work
 from tests.lab.at_work import AtWork
+from tests.lab.every_node import FAULTS, SCENARIOS, declared, reports, run_of, title
 from tests.lab.scenario import Scenario, load
-from tests.lab.test_fault_matrix import FAULTS, SCENARIOS, declared, reports, run_of, title
 
 LEAST_FAULTS = 25
 WORKING, FAILING = at_work.healthy(), at_work.faulty()

@@ -116,6 +116,7 @@ class Machine:
         write_host(self.folder / "tree", self._host)
         for tool, script in STAND_INS.items():
             self.install(tool, script)
+        self._keep_compiled()
         self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*"])
         self.add_repository("base", self._packages)
         self.write("/etc/apt/sources.list", f"deb [trusted=yes] file:{PACKAGES}/base ./\n")
@@ -132,6 +133,12 @@ class Machine:
     ) -> None:
         self._lab.end()
         remove_groups(self.group, self._lab.folder)
+
+    def _keep_compiled(self) -> None:
+        """Put ``compiled.py`` into the machine's Python."""
+        packages = "/usr/lib/python3/dist-packages"
+        self.write(f"{packages}/hwlab_compiled.py", (HERE / "compiled.py").read_text())
+        self.write(f"{packages}/hwlab_compiled.pth", "import hwlab_compiled\n")
 
     def install(self, tool: str, script: str) -> None:
         """Put a program of the test's own onto the search path."""
@@ -170,7 +177,12 @@ class Machine:
 
     def inventory(self, **variables: object) -> Path:
         """Write an inventory of the machine, with these variables, and return its path."""
-        return self._lab.inventory(ansible_python_interpreter="/usr/bin/python3", **variables)
+        return self._lab.inventory(
+            ansible_python_interpreter="/usr/bin/python3",
+            ansible_pipelining=True,
+            ansible_ssh_transfer_method="piped",
+            **variables,
+        )
 
     def play(
         self, roles: Sequence[str], *options: str, playbook: Path | None = None, **variables: object
@@ -188,11 +200,13 @@ class Machine:
             env=os.environ
             | {
                 "ANSIBLE_NOCOLOR": "1",
-                "ANSIBLE_PIPELINING": "1",
-                "ANSIBLE_SSH_TRANSFER_METHOD": "piped",
                 "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
                 "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._lab.folder / "cp"),
                 "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
+                # What roles ask of the facts stays as it is, and is gathered once.
+                "ANSIBLE_GATHERING": "smart",
+                "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+                "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self._lab.folder / "facts"),
             },
         )
         return Played(done.returncode, done.stdout + done.stderr)

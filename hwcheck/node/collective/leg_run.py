@@ -66,10 +66,12 @@ class LegRun:
     ) -> Taken:
         """Have the ranks take a turn, and end them where it does not end well."""
         start = time.monotonic()
+        printed = 0  # ranks that are forked now may speak before they are told anything
         if self._open is None:
             self._start()
+        else:
+            printed = self._log.size()
         watch = Watch(self._group, busbw_factor, on_size, stays=True)
-        printed = self._log.size()
         self._tell(turn.to_json())
         sizes = turn.sizes or (self._spec.min_bytes,)
         state, reason = watch.until(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from hwcheck.judge.evidence import Known
 from hwcheck.node import checks
-from hwcheck.node.load.records import CollectiveRun, LoadRun
+from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
 from hwcheck.node.load.rows import ROW_LIMIT, Rows
 from hwcheck.node.main import run_check
 from tests.node.checks.test_cases import outcomes
@@ -28,7 +29,8 @@ def heat(at_s: float) -> int:
     return int(35 + (warm - 35) * math.exp(-max(at_s - LOAD_S, 0) / 20))
 
 
-def hour(slowed_every: int, load: bool = True) -> Rows:
+@cache
+def hour(slowed_every: int, load: bool = True) -> Series:
     """Return an hour at 5 Hz; in one sample of so many hardware slows down, far from the others."""
     rows = Rows()
     for tick in range(-100 if load else 0, 5 * (LOAD_S + COOL_S)):
@@ -40,7 +42,7 @@ def hour(slowed_every: int, load: bool = True) -> Rows:
         clock = {"sm_clock_mhz": 345 if slowed else 1755, "power_w": 90 if slowed else 690}
         link = {"pcie_generation": 1 if slowed else 5, "pcie_width": 4 if slowed else 16}
         rows.append(at_s, {f"gpu{index}": {**told, **clock, **link} for index in range(2)})
-    return rows
+    return rows.series()
 
 
 def judged(check: str, slowed_every: int) -> dict[str, str]:
@@ -57,7 +59,7 @@ def judged(check: str, slowed_every: int) -> dict[str, str]:
     told = {"load": {"gpus": [{}, {}], **ends}, "collectives": {"gpus": [{}, {}]}}
     bus = [each["pci_address"] for each in addresses]
     node = FakeNode({"pci_gpus": bus, "gpu": gpu, "gpus": addresses, **told})
-    series, before = hour(slowed_every).series(), hour(slowed_every, load=False).series()
+    series, before = hour(slowed_every), hour(slowed_every, load=False)
     assert len(series.time_s) <= ROW_LIMIT
     load: LoadRun = replace(node.load(), series=series)
     node.load = lambda: load  # type: ignore[method-assign]

@@ -8,6 +8,9 @@ from hwcheck.node.collective import pattern
 from hwcheck.node.collective.operation import Operation
 from hwcheck.node.collective.runtime import torch
 
+# Threads that wait for each other take ten times as long where others use the processors.
+torch.set_num_threads(1)
+
 COUNT = 70_000
 """Elements of a chunk: more than one period of copies in fp32."""
 

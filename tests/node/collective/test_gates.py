@@ -12,6 +12,7 @@ from hwcheck.node.collective.spec import LEGS, MIB, Spec
 from hwcheck.wire import Leg
 from tests.factories import leg, wrong
 
+BUDGET_S, GRACE_S = 4.0, 6.0
 ROOT = str(Path(launch.__file__).parents[3])
 ENV = "NCCL INFO %s set by environment to 1"
 TAKEN = "\n".join(ENV % name for name in NO_WAY.env)
@@ -28,7 +29,8 @@ def _as(gate: str, of: Leg, **changes: object) -> Leg:
 def over_gloo() -> dict[str, Leg]:
     """Both legs that can be broken without a GPU, for real, with a short patience."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gates, "GRACE_S", 6.0)
+        patch.setattr(gates, "BUDGET_S", BUDGET_S)
+        patch.setattr(gates, "GRACE_S", GRACE_S)
         found = list(gates.run(sys.executable, ROOT, 0, 1 << 30, lambda text: None))
     return {gates.gate_of(leg): leg for leg in found}
 
@@ -41,7 +43,7 @@ def test_on_the_cpu_both_gates_fire(over_gloo: dict[str, Leg]) -> None:
     fired, said = verdict(over_gloo[HANG])
     assert fired
     assert "before the first size was finished" in said
-    assert over_gloo[HANG].duration_s < gates.BUDGET_S + 6.0 + gates.KILL_S
+    assert over_gloo[HANG].duration_s < BUDGET_S + GRACE_S + gates.KILL_S
 
 
 @pytest.mark.timeout(180)

@@ -1,0 +1,95 @@
+"""Every node of the lab, healthy and with each fault, and what the payload answers of it idle.
+
+No test module: one that another imports is loaded twice, and every node would be asked twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hwcheck import payload
+from hwcheck.expectations import expectations
+from hwcheck.host_vars import HostVars
+from hwcheck.node import checks
+from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.schema_check import schema_problem
+from hwcheck.wire import Deframer, Report, Request, to_dict
+from tests.lab.scenario import Scenario, load, names
+
+TOKEN = "0123abcd"
+AT_A_TIME = 4
+TIME_LIMIT_S = 60
+REGISTRY = checks.load()
+IDLE = sorted(name for name, check in REGISTRY.items() if not (check.load or check.after_load))
+
+SCENARIOS = [load(name) for name in names()]
+FAULTS = [load(healthy.name, fault) for healthy in SCENARIOS for fault in healthy.faults]
+
+
+def title(scenario: Scenario) -> str:
+    return scenario.name + (f" {scenario.fault.name}" if scenario.fault else "")
+
+
+def declared(scenario: Scenario) -> dict[str, Any]:
+    """Return what an inventory with the scenario's variables comes down to."""
+    variables = {f"hwcheck_{name}": value for name, value in scenario.expect.items()}
+    return expectations(HostVars(title(scenario), variables, scenario.name))
+
+
+def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
+    """Run the payload as the node would and return its report.
+
+    A faulty node whose host is as it should be reads the tree of the healthy one: thousands of
+    files take longer to write than to check.
+    """
+    own = folder / title(scenario).replace(" ", ".")
+    healthy = load(scenario.name)
+    same = scenario.fault is not None and scenario.host == healthy.host
+    environment, variables = scenario.install(own, folder / healthy.name / "root" if same else None)
+    root = str(variables["hwcheck_host_root"])
+    expect = declared(scenario)
+    request = Request(token=TOKEN, checks=tuple(IDLE), host_root=root, expect=expect)
+    done = subprocess.run(
+        [sys.executable, str(zipped)],
+        input=json.dumps(to_dict(request)).encode(),
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        timeout=TIME_LIMIT_S,
+    )
+    assert done.returncode == 0, f"{title(scenario)}: {done.stderr.decode()}"
+    frames, _ = Deframer(TOKEN).feed(done.stdout)
+    body = frames[-1]["report"]
+    assert schema_problem(body, "report") == ""
+    return Report.from_dict(body)
+
+
+@cache
+def reports() -> dict[str, Report]:
+    """Return what every node answers; it is asked once, whoever wants to know."""
+    # Tens of thousands of small files: pytest would keep them for three runs.
+    with TemporaryDirectory(prefix="hwlab-") as name:
+        folder = Path(name)
+        zipped = folder / "payload.pyz"
+        zipped.write_bytes(payload.build().data)
+        found: dict[str, Report] = {}
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for some in (SCENARIOS, FAULTS):
+                answers = pool.map(lambda scenario: ask(scenario, folder, zipped), some)
+                found.update(zip(map(title, some), answers, strict=True))
+    return found
+
+
+def run_of(scenario: Scenario) -> Run:
+    """Return the run of one node by itself: with others it would be compared with them."""
+    name = title(scenario)
+    plan = HostPlan(name, "127.0.0.1", declared(scenario))
+    meta = RunMeta(id="matrix", started="", checks=tuple(IDLE), hosts=(plan,))
+    return Run(Path(), meta, (HostRecord(name, "reported", report=reports()[name]),))

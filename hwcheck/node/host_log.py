@@ -53,26 +53,33 @@ class LogReader(Tree):
         tell what came before; when all have lost it, the one that goes back farthest does.
         """
         uptime_s = self.uptime_s()
-        buffered, complete = self._buffer()
-        known = [] if complete else list(self._written(uptime_s))
-        whole = [found for found in known if found[1]] or known
-        if whole:
-            earlier, begins = min(whole, key=lambda found: found[0][0][0])
-            # One that ends before the buffer begins leaves a hole, however far it goes back.
-            if not buffered or earlier[-1][0] >= buffered[0][0]:
-                since = buffered[0][0] if buffered else math.inf
-                buffered = [item for item in earlier if item[0] < since] + buffered
-                complete = begins
-        if not buffered:
+        messages, complete = self._buffer()
+        if not complete:
+            messages, complete = self._completed(messages, uptime_s)
+        if not messages:
             raise CouldNotMeasure(
                 "the kernel log cannot be read; run as root or as a member of group adm"
             )
         told = tuple(
             KernelMessage(text, max(0.0, uptime_s - at))
-            for at, text in buffered
+            for at, text in messages
             if any(word in text for word in words)
         )
-        return KernelLog(told, complete, max(0.0, uptime_s - buffered[0][0]))
+        return KernelLog(told, complete, max(0.0, uptime_s - messages[0][0]))
+
+    def _completed(self, buffered: List[Stamped], uptime_s: float) -> Part:
+        """Return the buffer with what came before it, as far back as anybody has it."""
+        since = buffered[0][0] if buffered else math.inf
+        best: Part = (buffered, False)
+        for earlier, complete in self._written(uptime_s):
+            # One that ends before the buffer begins leaves a hole, however far it goes back.
+            if buffered and earlier[-1][0] < since:
+                continue
+            if complete or not best[0] or earlier[0][0] < best[0][0][0]:
+                best = [item for item in earlier if item[0] < since] + buffered, complete
+            if complete:
+                break
+        return best
 
     def _written(self, uptime_s: float) -> Iterator[Part]:
         """Yield what the journal and the log files have of this boot."""
@@ -82,8 +89,6 @@ class LogReader(Tree):
             boots = [n for n, (_, text) in enumerate(messages) if text.startswith(BOOT)]
             if messages:
                 yield messages[boots[-1] if boots else 0 :], bool(boots)
-            if boots:
-                return
 
     def uptime_s(self) -> float:
         """See ``check.Host``."""

@@ -69,6 +69,9 @@ def test_a_file_that_somebody_stopped_writing_leaves_a_hole(root: Root) -> None:
     root.write("dev/kmsg", f"3,900,95000000,-;{XID}\n")
     root.write("var/log/kern.log", SYSLOG)
     assert read(root) == ([(XID, 5.0)], False, 5.0)
+    more = "2026-11-21T10:01:35+00:00 node kernel: [ 95.0] more\n"
+    root.write("var/log/syslog", SYSLOG.split("\n", 2)[2] + more)  # not so far, and without a hole
+    assert read(root) == ([(XID, 10.0), (XID, 5.0)], False, 10.0)
 
 
 def test_a_file_that_lost_its_beginning_too_counts_as_far_as_it_goes(root: Root) -> None:

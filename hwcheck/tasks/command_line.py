@@ -107,7 +107,9 @@ def _printing() -> Iterator[None]:
     """See to it that what Invoke prints before it ends (--list, --help) is out, or cannot be."""
     try:
         yield
-    except Exit:
+    except Exit as ended:
+        if ended.message:  # --list of a collection that is not there
+            raise UsageError(ended.message) from None
         emit("")
         raise
     except OSError as error:

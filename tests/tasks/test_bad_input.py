@@ -127,6 +127,7 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
         (["--prompt-for-passphrase", "checks"], "not used; ssh-add the key to an ssh agent"),
         (["checks", "--prompt-for-sudo-password"], "not used; set ansible_become_password, which"),
         (["-F", "xml", "--list"], "hwcheck: -F xml: it is one of flat, nested, json"),
+        (["--list", "nosuch"], "hwcheck: Sub-collection 'nosuch' not found!"),
         (["-F", "xml"], "hwcheck: -F xml: it is one of flat, nested, json"),
     ],
 )

@@ -63,7 +63,7 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
             arguments = self._read("proc/%s/cmdline" % pid).split("\0")
             if arguments[1:2] != ["infinity"]:
                 return "%s (pid %s)" % (name, pid)
-        if self._exists("proc/self") and not self._read("proc/1/comm"):
+        if self._exists("proc/self") and not self._shows_others():
             raise CouldNotMeasure(
                 "/proc hides the processes of others (hidepid), so a scheduler's job may run "
                 "unseen; run as root"
@@ -72,8 +72,12 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
 
     def fabric_manager_runs(self) -> Optional[bool]:
         """See ``check.Host``."""
-        processes = dict(self._processes())
-        return "nv-fabricmanage" in processes.values() if processes.get("1") else None
+        names = [name for _, name in self._processes()]
+        return "nv-fabricmanage" in names if self._shows_others() else None
+
+    def _shows_others(self) -> bool:
+        """Whether processes of others can be seen: the first one is root's (proc(5), hidepid)."""
+        return bool(self._read("proc/1/comm").strip())
 
     def _processes(self) -> Iterator[Tuple[str, str]]:
         """Yield id and name of each process; the kernel keeps 15 characters of the name."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import AtLeast
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.one_by_one import one_by_one
 from hwcheck.wire import Sample
 
 GIB = float(1 << 30)
@@ -44,15 +45,12 @@ def disk_free(node: Node) -> Iterator[Sample]:
     in /tmp that cannot be made, a log that stops. A file system that is mounted read-only is left
     out: nobody expects to write there.
     """
-    reasons = []
-    for name, path in (("home", node.host.home()), ("/tmp", "/tmp"), ("/", "/")):  # noqa: S108
-        try:
-            disk = node.host.filesystem(path)
-        except CouldNotMeasure as error:
-            reasons.append(str(error))
-            continue
-        if not disk.read_only:
-            yield Sample("disk_free_gib", round(disk.free_bytes / GIB, 2), "GiB", name)
-            yield Sample("disk_size_gib", round(disk.size_bytes / GIB, 2), "GiB", name)
-    if reasons:
-        raise CouldNotMeasure("; ".join(reasons))
+    paths = {"home": node.host.home(), "/tmp": "/tmp", "/": "/"}  # noqa: S108
+    yield from one_by_one(paths, lambda name: _room(node.host, name, paths[name]))
+
+
+def _room(host: Host, name: str, path: str) -> Iterator[Sample]:
+    disk = host.filesystem(path)
+    if not disk.read_only:
+        yield Sample("disk_free_gib", round(disk.free_bytes / GIB, 2), "GiB", name)
+        yield Sample("disk_size_gib", round(disk.size_bytes / GIB, 2), "GiB", name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.limits import Equal
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.one_by_one import one_by_one
 from hwcheck.node.peers import need_peers
 from hwcheck.wire import Sample
 
@@ -64,15 +65,11 @@ def iommu(node: Node) -> Iterator[Sample]:
     options = [word for word in host.kernel_options() if "iommu" in word.partition("=")[0]]
     yield Sample("iommu_groups", host.iommu_groups(), "groups")
     yield Sample("iommu_options", " ".join(options)[:200] or "none")
-    reasons = []
-    for address in host.pci_gpus():
-        try:
-            domain = host.iommu_domain(address)
-        except CouldNotMeasure as error:
-            reasons.append(str(error))
-            continue
-        subject = "pci " + address
-        yield Sample("iommu_domain", domain or "none", "", subject)
-        yield Sample("translated", domain not in PASSTHROUGH, "", subject)
-    if reasons:
-        raise CouldNotMeasure("; ".join(reasons))
+    yield from one_by_one(host.pci_gpus(), lambda address: _domain(host, address))
+
+
+def _domain(host: Host, address: str) -> Iterator[Sample]:
+    domain = host.iommu_domain(address)
+    subject = "pci " + address
+    yield Sample("iommu_domain", domain or "none", "", subject)
+    yield Sample("translated", domain not in PASSTHROUGH, "", subject)

@@ -6,6 +6,7 @@ from typing import Iterator, Set, Tuple
 
 from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import Host, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.one_by_one import one_by_one
 from hwcheck.wire import Sample
 
 
@@ -51,11 +52,14 @@ def pcie_uplinks(node: Node) -> Iterator[Sample]:
     uplinks = sorted(_uplinks(host))
     if not uplinks:
         raise NotApplicable("no PCIe switch above any GPU")
-    for switch, port in uplinks:
-        width, most = host.pcie_widths(switch)
-        yield Sample("uplink_width", width, "lanes", "pci " + switch)
-        most = min(most, host.pcie_widths(port)[1])
-        yield Sample("uplink_width_max", most, "lanes", "pci " + switch)
+    yield from one_by_one(uplinks, lambda ends: _uplink(host, *ends))
+
+
+def _uplink(host: Host, switch: str, port: str) -> Iterator[Sample]:
+    width, most = host.pcie_widths(switch)
+    yield Sample("uplink_width", width, "lanes", "pci " + switch)
+    most = min(most, host.pcie_widths(port)[1])
+    yield Sample("uplink_width_max", most, "lanes", "pci " + switch)
 
 
 def _uplinks(host: Host) -> Set[Tuple[str, str]]:

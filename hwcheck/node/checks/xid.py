@@ -139,14 +139,15 @@ def xid(node: Node) -> Iterator[Sample]:
         if same[0].subject in texts:
             # One code may ask for several things, such as Xid 154 for one after the other.
             yield Sample("meaning", "; ".join(texts.pop(same[0].subject)), "", same[0].subject)
-    if not log.complete and log.reach_s < RECENT_HOURS * HOUR_S:
+    enough = log.complete or log.reach_s >= RECENT_HOURS * HOUR_S
+    for metric in (*JUDGED, OLD) if enough else ():
+        if metric not in seen:
+            yield Sample(metric, 0, "events")
+    yield Sample("settled_events", settled, "events")
+    yield Sample("log_complete", log.complete)
+    if not enough:
         # Whatever floods a log, such as an error each second, pushes out how it began.
         raise CouldNotMeasure(
             "the kernel log goes back %.1f h only and has lost what came before; keep the journal, "
             "and read it as root or a member of group adm" % (log.reach_s / HOUR_S)
         )
-    for metric in (*JUDGED, OLD):
-        if metric not in seen:
-            yield Sample(metric, 0, "events")
-    yield Sample("settled_events", settled, "events")
-    yield Sample("log_complete", log.complete)

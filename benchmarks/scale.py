@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import json
 import os
 import pstats
 import random
@@ -34,13 +33,15 @@ from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.results import HostPlan, HostRecord, RunFolder, RunMeta, read_run
-from hwcheck.wire import CheckResult, Deframer, Report, Request, Sample, to_dict
+from hwcheck.wire import CheckResult, Report, Request, Sample
 from tests.factories import leg, reduce_result
+from tests.lab.answers import answers
 from tests.lab.scenario import load
 
 SCENARIO, FAULTS = "h100x8", ("power_capped", "link_down", "narrow_link", "hot_at_idle", "xid_79")
 GPUS = 8
 TOKEN = "benchmark"
+TIME_LIMIT_S = 60
 SCATTER = 0.015
 
 OF_PEERS = {"percent_of_peers": 100}
@@ -116,15 +117,7 @@ def node_reports() -> dict[str, Report]:
             environment, variables = scenario.install(Path(folder) / (fault or "healthy"))
             root = str(variables["hwcheck_host_root"])
             request = Request(TOKEN, idle_checks(), host_root=root, expect={"gpus": GPUS})
-            done = subprocess.run(
-                [sys.executable, str(zipped)],
-                input=json.dumps(to_dict(request)).encode(),
-                env={"PATH": os.environ["PATH"], **environment},
-                capture_output=True,
-                check=True,
-            )
-            frames, _ = Deframer(TOKEN).feed(done.stdout)
-            found[fault] = Report.from_dict(frames[-1]["report"])
+            found[fault], _ = answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)
     return found
 
 

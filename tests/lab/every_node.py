@@ -5,10 +5,6 @@ No test module: one that another imports is loaded twice, and every node would b
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -20,8 +16,8 @@ from hwcheck.expectations import expectations
 from hwcheck.host_vars import HostVars
 from hwcheck.node import checks
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import Deframer, Report, Request, to_dict
+from hwcheck.wire import Report, Request
+from tests.lab.answers import answers
 from tests.lab.scenario import Scenario, load, names
 
 TOKEN = "0123abcd"
@@ -56,19 +52,8 @@ def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
     environment, variables = scenario.install(own, folder / healthy.name / "root" if same else None)
     root = str(variables["hwcheck_host_root"])
     expect = declared(scenario)
-    request = Request(token=TOKEN, checks=tuple(IDLE), host_root=root, expect=expect)
-    done = subprocess.run(
-        [sys.executable, str(zipped)],
-        input=json.dumps(to_dict(request)).encode(),
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True,
-        timeout=TIME_LIMIT_S,
-    )
-    assert done.returncode == 0, f"{title(scenario)}: {done.stderr.decode()}"
-    frames, _ = Deframer(TOKEN).feed(done.stdout)
-    body = frames[-1]["report"]
-    assert schema_problem(body, "report") == ""
-    return Report.from_dict(body)
+    request = Request(TOKEN, tuple(IDLE), host_root=root, expect=expect)
+    return answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)[0]
 
 
 @cache

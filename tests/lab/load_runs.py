@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +19,8 @@ from hwcheck.recommend.records import Action
 from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.schema_check import schema_problem
 from hwcheck.series import unpack
-from hwcheck.wire import Deframer, Report, Request, to_dict
+from hwcheck.wire import Report, Request
+from tests.lab.answers import answers
 from tests.lab.loads import LoadedNode
 
 CHECKS = tuple(
@@ -37,10 +34,11 @@ TOKEN = "0123abcd"
 # As `python payload.pyz < request.json`, with a load lock of its own: the nodes share a machine.
 START = """
 import runpy, sys
-sys.path.insert(0, sys.argv[1])
+lock, zipped = sys.argv[1:]
+sys.path.insert(0, zipped)
 from hwcheck.node import load_lock
-load_lock.NAME = chr(0) + sys.argv[2]
-runpy.run_path(sys.argv[1], run_name="__main__")
+load_lock.NAME = chr(0) + lock
+runpy.run_path(zipped, run_name="__main__")
 """
 
 
@@ -97,17 +95,8 @@ def answer(
         expect=_declared(node),
         torch_python=str(variables["hwcheck_torch_python"]),
     )
-    done = subprocess.run(
-        [sys.executable, "-c", START, str(zipped), str(folder)],
-        input=json.dumps(to_dict(request)).encode(),
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True,
-        timeout=TIME_LIMIT_S,
-    )
-    assert done.returncode == 0, f"{node.name}: {done.stderr.decode()}"
-    frames, _ = Deframer(TOKEN).feed(done.stdout)
-    assert schema_problem(frames[-1]["report"], "report") == ""
-    return Report.from_dict(frames[-1]["report"]), frames
+    start = ("-c", START, str(folder))
+    return answers(zipped, request, environment, timeout_s=TIME_LIMIT_S, start=start)
 
 
 def _declared(node: LoadedNode) -> dict[str, Any]:

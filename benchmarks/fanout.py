@@ -158,7 +158,7 @@ def compare(sizes: Sequence[int], rounds: int, *, pushed: bool) -> dict[int, lis
                     _wait_for_quiet(target.sshd_pid)
                     costs[engine] = measure(engine, target, hosts, payload_bytes, pushed=pushed)
                 found[hosts].append(costs)
-    return {hosts: rounds[1:] for hosts, rounds in found.items()}
+    return {hosts: each_round[1:] for hosts, each_round in found.items()}
 
 
 def report(hosts: int, rounds: Sequence[dict[str, Cost]]) -> None:

@@ -122,21 +122,19 @@ class HostVars:
         if isinstance(wrapped, (Mapping, list)):
             kind = "list" if isinstance(wrapped, list) else "mapping"
             raise self.error(name, f"is a {kind}; one value is wanted")
-        text = ""
-        for _ in range(11):  # a template may lead to another
-            try:
-                text = jinja.from_string(text).render(self.context) if text else str(wrapped)
+        try:
+            text = str(wrapped)
+            for _ in range(10):  # a template may lead to another
                 if "{{" not in text and "{%" not in text:
                     return _unsealed(text)
-            except _NotAWordError:
-                raise
-            except _VaultError as error:
-                raise self.error(name, str(error)) from None
-            except UsageError:  # ansible-vault cannot be run at all
-                raise
-            except Exception as error:  # what a template computes may fail in any way: 1/0
-                problem = f"cannot be templated here: {' '.join(str(error).split())}"
-                raise self.error(name, problem) from None
+                text = jinja.from_string(text).render(self.context)
+        except (_NotAWordError, UsageError):  # the latter: ansible-vault cannot be run at all
+            raise
+        except _VaultError as error:
+            raise self.error(name, str(error)) from None
+        except Exception as error:  # what a template computes may fail in any way: 1/0
+            problem = f"cannot be templated here: {' '.join(str(error).split())}"
+            raise self.error(name, problem) from None
         raise self.error(name, "refers to itself")
 
 

@@ -17,9 +17,8 @@ from hwcheck.errors import UsageError
 
 # OpenSSH's defaults, those that paramiko can use, cheapest first.
 DEFAULT_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
-
-
-PUBLIC_START = 40
+PUBLIC_TYPES = (b"ssh-", b"ecdsa-", b"sk-")
+"""How a public key begins."""
 
 
 class LockedKeyError(Exception):
@@ -117,8 +116,8 @@ class PrivateKeys:
 def _why(name: str, error: Exception) -> str:
     """Say what a file is that is no private key; cryptography names web pages and parsers."""
     with Path(name).expanduser().open("rb") as stream:
-        first = stream.read(PUBLIC_START).split(b" ", 1)[0]
-    if first.startswith((b"ssh-", b"ecdsa-", b"sk-")):
+        is_public = stream.read(16).startswith(PUBLIC_TYPES)
+    if is_public:
         return "it is a public key; name the file without .pub"
     return str(error).partition(". ")[0]
 

@@ -116,28 +116,16 @@ def validate(
         raise UsageError("--prove: it is about single nodes; add node to --scope")
     also = ON_DEMAND if prove else ()
     names = select(registry.load(), only, skip, collectives, usual=usual, also=also)
-    timed = timing(
-        legs=legs,
-        minbytes=minbytes,
-        maxbytes=maxbytes,
-        stepfactor=stepfactor,
-        iters=iters,
-        warmup_iters=warmup_iters,
-        datatype=datatype,
-    )
-    given = {
-        "only": only,
-        "skip": skip,
-        "collectives": collectives,
-        "legs": legs,
-        "engine": engine,
+    sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
         "stepfactor": stepfactor,
         "iters": iters,
         "warmup_iters": warmup_iters,
     }
-    asked = asked_of_hosts(chosen, timed, given)
+    timed = timing(legs=legs, datatype=datatype, **sizes)
+    which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
+    asked = asked_of_hosts(chosen, timed, {**which, **sizes})
     cluster, built = _read_and_build(hosts, limit)
     plan = make_plan(
         cluster,

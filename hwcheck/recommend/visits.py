@@ -65,7 +65,8 @@ BY_PHASE: Mapping[str, Help] = {
     ),
     phases.BECOME: Help(
         "the change to another user did not work",
-        "correct ansible_become_user, ansible_become_method and the password, or the sudoers file",
+        "install sudo where it is missing; correct ansible_become_exe, ansible_become_user, "
+        "ansible_become_method and the password, or the sudoers file",
         "sudo -n true",
     ),
     phases.PYTHON: Help(

@@ -15,7 +15,7 @@ from hwcheck.diagnosis.rule import rule
     "board or the slot; look for a speed limit of the slot in the firmware",
     confirm="nvidia-smi "
     "--query-gpu=index,pcie.link.gen.current,pcie.link.width.current,pcie.link.width.max "
-    "--format=csv; sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'",
+    "--format=csv; sudo lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:'",
     source="NVML API Reference Guide, nvmlDeviceGetCurrPcieLinkWidth; NCCL reads the most that a "
     "link could be (src/misc/xml.cc) and does not see it",
 )

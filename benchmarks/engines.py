@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.connect.remote_command import shell_line
-from hwcheck.payload import PACKAGE, Payload, bootstrap_arguments, zip_files
+from hwcheck.payload import Payload, bootstrap_arguments, zip_files
 from hwcheck.wire import Deframer, Request, to_dict
 
 FORKS = 50
@@ -60,12 +60,14 @@ class Target:
 
 def payload(ballast_bytes: int) -> Payload:
     """Return a payload whose zip holds this many bytes that do not compress."""
-    names = ("__init__.py", "node/__init__.py", "node/importer.py")
-    files = {f"hwcheck/{name}": (PACKAGE / name).read_bytes() for name in names}
     ballast = random.Random(ballast_bytes).randbytes(ballast_bytes)
-    return Payload.of(
-        zip_files(files | {"hwcheck/node/main.py": NODE_MAIN.encode(), "ballast": ballast})
-    )
+    files = {
+        "hwcheck/__init__.py": b"",
+        "hwcheck/node/__init__.py": b"",
+        "hwcheck/node/main.py": NODE_MAIN.encode(),
+        "ballast": ballast,
+    }
+    return Payload.of(zip_files(files))
 
 
 def _command(built: Payload) -> str:

@@ -2,7 +2,7 @@
 # ruff: noqa: D100, D101, D103, E401, I001, N818, UP024, UP031, UP036
 # Source text, sent to a node as one argument of its python3 (see payload.py); nothing imports it.
 # Valid on Python 2.7 too, so that an old interpreter can say what it is.
-# Every import here costs each visit milliseconds: hashlib loads OpenSSL, so it comes last.
+# Every import here costs each visit milliseconds: hashlib loads OpenSSL, zipfile much else.
 import json, os, select, stat, sys, time
 
 try:
@@ -69,32 +69,48 @@ def cache_folder():
         except OSError:
             if not os.path.isdir(folder):  # another visit may have made it
                 raise
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode):
-        raise Refused("cache", "%s is not a directory" % folder)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise Refused("cache", "%s is not ours alone: chown it and chmod 700 it" % folder)
+    refuse_others(folder)
     return folder
 
 
-def tidy(folder):
-    # Payloads of other versions that nobody ran for long, and what a visit that was killed left
-    # half written (.pyz.PID.TOKEN, .code.PID). What fails here spoils no visit.
+def refuse_others(path):
+    # What lies in a folder that others may write to is not what was verified.
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused("cache", "%s is not a directory: remove it" % path)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise Refused("cache", "%s is not ours alone: chown it and chmod 700 it" % path)
+
+
+def tidy(cache):
+    # Payloads of other versions that nobody ran for long (a folder; once a .pyz and a .code), and
+    # what a visit that was killed left half written. What fails here spoils no visit.
     try:
-        names = os.listdir(folder)
+        names = os.listdir(cache)
     except EnvironmentError:
         return
     for name in names:
-        path = os.path.join(folder, name)
-        ours = (name[64:] + ".").startswith((".pyz.", ".code."))
-        if not ours or name[:64].strip("0123456789abcdef"):
+        end = name[64:]
+        ours = not end or (end + ".").startswith((".pyz.", ".code.", ".unpack."))
+        if not ours or len(name) < 64 or name[:64].strip("0123456789abcdef"):
             continue
+        path = os.path.join(cache, name)
         try:
             found = os.lstat(path)
-            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > KEEP_S:
+            if time.time() - found.st_mtime <= KEEP_S:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                remove_folder(path)
+            elif stat.S_ISREG(found.st_mode):
                 os.unlink(path)
         except EnvironmentError:
             continue
+
+
+def remove_folder(path):
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def touch(path):
@@ -104,58 +120,62 @@ def touch(path):
         return
 
 
-def intact(path):
-    # The hash is verified before every run. A symbolic link is not followed.
-    if not os.path.isfile(path) or os.path.islink(path):
-        return False
-    with open(path, "rb") as stream:
-        return sha256(stream.read()).hexdigest() == SHA256
-
-
-def store(data, path):
+def unpack(data, folder):
+    # The bytes that are hashed are unpacked, from memory. From then on the folder is trusted by its
+    # owner and mode: until it runs, it and the code that Python compiles into its __pycache__ can
+    # be changed only by this user or by root, who may change python3 as well.
     if sha256(data).hexdigest() != SHA256:
         raise Refused("push", "the payload arrived damaged")
-    temporary = "%s.%d.%s" % (path, os.getpid(), TOKEN)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    import io
+    import zipfile
+
+    temporary = "%s.unpack.%d.%s" % (folder, os.getpid(), TOKEN)
+    os.mkdir(temporary, 0o700)
     try:
-        with os.fdopen(fd, "wb") as stream:
-            stream.write(data)
-        os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        zipfile.ZipFile(io.BytesIO(data)).extractall(temporary)
+        to_disk(temporary)
+        os.rename(temporary, folder)
+    except BaseException as error:
+        remove_folder(temporary)
+        if not (isinstance(error, EnvironmentError) and os.path.isdir(folder)):
+            raise  # otherwise another visit unpacked the same at the same time
+
+
+def to_disk(folder):
+    # A node that crashes now must not keep a folder of empty files under a good name for ever.
+    for path, _, names in os.walk(folder):
+        for name in names:
+            fd = os.open(os.path.join(path, name), os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
 
 
 def receive():
     if sys.version_info < (3, 8):
         found = "%d.%d.%d" % tuple(sys.version_info[:3])
         raise Refused("python", "needs Python 3.8 or newer, found %s" % found)
-    path = os.path.join(cache_folder(), SHA256 + ".pyz")
-    cached = intact(path)
+    cache = cache_folder()
+    folder = os.path.join(cache, SHA256)
+    cached = os.path.lexists(folder)
+    if cached:
+        refuse_others(folder)
     say("hello", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
     until = time.monotonic() + WAIT_S
     payload_bytes, request_bytes = read_header(until)
     if payload_bytes:
-        store(read_exactly(payload_bytes, until), path)
-        tidy(os.path.dirname(path))
+        unpack(read_exactly(payload_bytes, until), folder)
+        tidy(cache)
     else:
-        touch(path)
-    return path, json.loads(read_exactly(request_bytes, until).decode("utf-8"))
+        touch(folder)
+    return folder, json.loads(read_exactly(request_bytes, until).decode("utf-8"))
 
 
-def run(path, request):
-    sys.path.insert(0, path)
-    sys.argv = [path]
-    from hwcheck.node import importer
-
-    compiled = path[:-4] + ".code"
-    modules = importer.install(path)
-    modules.read(compiled)
+def run(folder, request):
+    sys.path.insert(0, folder)
+    sys.argv = [folder]
     from hwcheck.node.main import main
 
-    code = main(request, path)
-    modules.keep(compiled)
-    return code
+    return main(request, folder)
 
 
 TOKEN, SHA256 = sys.argv[1:3]
@@ -166,14 +186,14 @@ try:
     # The controller's end kills this group, so it must be ours alone.
     if os.getpgrp() != os.getpid():
         os.setsid()
-    path, request = receive()
+    folder, request = receive()
 except Refused as error:
     say("error", phase=error.args[0], reason=error.args[1])
 except EnvironmentError as error:
     say("error", phase="cache", reason=str(error))
 else:
     try:
-        code = run(path, request)
+        code = run(folder, request)
     except Exception as error:
         import traceback
 

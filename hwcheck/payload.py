@@ -1,4 +1,4 @@
-"""The zip that is pushed to a node, and the bootstrap that finds, stores and starts it there."""
+"""The zip that is pushed to a node, and the bootstrap that unpacks and starts it there."""
 
 from __future__ import annotations
 
@@ -14,55 +14,12 @@ from importlib import metadata
 from pathlib import Path
 
 from hwcheck.errors import UsageError
-from hwcheck.node.importer import PYNVML, SOURCES
-from hwcheck.shake import shake
-from hwcheck.strip import strip
 
 PACKAGE = Path(__file__).parent
 SHARED = ("__init__.py", "limits.py", "wire.py")
 
-# What is imported before there is an importer, beginning with the one that installs it.
-INIT = "hwcheck/__init__.py"
-FIRST = (INIT, "hwcheck/node/__init__.py", "hwcheck/node/importer.py")
-INSTALL = "\nfrom hwcheck.node.importer import install\n\ninstall(__path__[0].rpartition('/')[0])\n"
-
 # The oldest date that a zip entry can carry: the same input gives the same bytes on any day.
 ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
-
-MAIN = '''\
-"""By hand: python3 payload.pyz < request.json"""
-
-import json
-import os
-import sys
-import threading
-import time
-
-from hwcheck.node import checks
-from hwcheck.node.main import main
-
-path = os.path.abspath(os.path.dirname(__file__))
-request = json.load(sys.stdin)
-request.setdefault("token", "hand")
-if "checks" not in request:
-    request["checks"] = list(checks.load())
-# main takes stdin for its lifeline: give it one that lives as long as this process.
-reader, writer = os.pipe()
-os.dup2(reader, 0)
-
-
-def beat():
-    while True:
-        os.write(writer, b"\\n")
-        time.sleep(5)
-
-
-threading.Thread(target=beat, daemon=True).start()
-code = main(request, path)
-sys.stdout.flush()
-sys.stderr.flush()
-os._exit(code)  # at once, whatever a thread waits for in a driver
-'''
 
 # Every shell takes these words as they are: no quote but the outer ones, no backslash, no newline,
 # no exclamation mark. An empty sys.path entry would let a file in $HOME stand in for a module.
@@ -103,13 +60,8 @@ def zip_files(files: Mapping[str, bytes]) -> bytes:
             entry.create_system = 3  # Unix, wherever it is built
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name], compresslevel=9)
+            archive.writestr(entry, files[name])
     return stream.getvalue()
-
-
-def joined(sources: Mapping[str, str]) -> bytes:
-    """Return modules as ``importer.split`` takes them; a Python source holds no NUL."""
-    return "\0".join(part for item in sorted(sources.items()) for part in item).encode("utf-8")
 
 
 def bootstrap_arguments(payload_sha256: str, token: str) -> list[str]:
@@ -130,17 +82,10 @@ def packed(name: str) -> str:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
-    yield "__main__.py", MAIN.encode("ascii")
-    sources = {
-        path.relative_to(PACKAGE.parent).as_posix(): path.read_text("utf-8")
-        for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]
-    }
-    sources[PYNVML] = shake(_pynvml().read_text("utf-8"), list(sources.values()))
-    stripped = {name: strip(source) for name, source in sources.items()}
-    stripped[INIT] += INSTALL
-    for name in (*FIRST, PYNVML):
-        yield name, stripped.pop(name).encode("utf-8")
-    yield SOURCES, joined(stripped)
+    yield "pynvml.py", _pynvml().read_bytes()
+    yield "__main__.py", (PACKAGE / "node/by_hand.py").read_bytes()
+    for path in [*(PACKAGE / name for name in SHARED), *PACKAGE.glob("node/**/*.py")]:
+        yield path.relative_to(PACKAGE.parent).as_posix(), path.read_bytes()
 
 
 def _pynvml() -> Path:

@@ -7,12 +7,13 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwcheck.payload import PACKAGE, Payload, bootstrap_arguments, build, zip_files
+from hwcheck.payload import Payload, bootstrap_arguments, build, zip_files
 from tests.interpreters import interpreter
 
 TOKEN = "t0k3n"
@@ -30,7 +31,6 @@ PAYLOAD = Payload.of(
         {
             "hwcheck/__init__.py": b"",
             "hwcheck/node/__init__.py": b"",
-            "hwcheck/node/importer.py": (PACKAGE / "node/importer.py").read_bytes(),
             "hwcheck/node/main.py": MAIN,
         }
     )
@@ -67,7 +67,7 @@ def talk(
 
 
 def cached(home: Path) -> Path:
-    return home / ".cache" / "hwcheck" / f"{PAYLOAD.sha256}.pyz"
+    return home / ".cache" / "hwcheck" / PAYLOAD.sha256
 
 
 def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
     assert frames[0]["cached"] is False
     assert lines == [f"request {{'a': 1}} {path} 1"]
     assert status == 7
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    for each in (path.parent, path, path / "hwcheck", path / "hwcheck/node/main.py"):
+        assert stat.S_IMODE(each.stat().st_mode) & 0o077 == 0, f"{each} is ours alone"
     assert list(path.parent.iterdir()) == [path]
     frames, lines, status = talk(tmp_path, push=b"")
     assert frames[0]["cached"] is True
@@ -110,19 +110,18 @@ def visit(home: Path) -> None:
 
 def test_compiled_code_is_kept_beside_the_payload(tmp_path: Path) -> None:
     visit(tmp_path)
-    folder = tmp_path / ".cache" / "hwcheck"
-    code = folder / f"{build().sha256}.code"
-    assert {path.name for path in folder.iterdir()} == {code.name, f"{build().sha256}.pyz"}
-    assert stat.S_IMODE(code.stat().st_mode) == 0o600
-    first = code.read_bytes()
+    cache = tmp_path / ".cache" / "hwcheck"
+    assert [path.name for path in cache.iterdir()] == [build().sha256]
+    compiled = cache / build().sha256 / "hwcheck/node/__pycache__"
+    first = {path.name: path.stat().st_mtime_ns for path in compiled.iterdir()}
+    assert first
     visit(tmp_path)
-    assert code.read_bytes() == first, "nothing was compiled"
-    code.write_bytes(first[:-1])
+    again = {path.name: path.stat().st_mtime_ns for path in compiled.iterdir()}
+    assert again == first, "nothing was compiled"
+    damaged = next(compiled.iterdir())
+    damaged.write_bytes(b"")
     visit(tmp_path)
-    mended = code.read_bytes()
-    assert mended != first[:-1], "damaged, so compiled and kept again"
-    visit(tmp_path)
-    assert code.read_bytes() == mended
+    assert damaged.stat().st_size, "damaged, so compiled and kept again"
 
 
 def age(path: Path, days: float) -> None:
@@ -134,7 +133,7 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
     folder = cached(tmp_path).parent
     folder.mkdir(parents=True, mode=0o700)
     names = {
-        "a" * 64 + ".pyz": 31,
+        "a" * 64 + ".pyz": 31,  # of former versions
         "b" * 64 + ".pyz": 29,
         "a" * 64 + ".code": 31,
         "b" * 64 + ".code": 29,
@@ -148,19 +147,32 @@ def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) ->
         "c" * 64 + ".pyzzle": 31,
         "notes.txt": 400,
     }
+    folders = {
+        "e" * 64: 31,
+        "f" * 64: 29,
+        "e" * 63: 31,
+        "E" * 64: 31,
+        "e" * 64 + ".unpack.7.token": 31,
+        "f" * 64 + ".unpack.7.token": 29,
+        "e" * 64 + ".other": 31,
+    }
     for name, days in names.items():
         (folder / name).write_text("")
         age(folder / name, days)
-    (folder / ("d" * 64 + ".pyz")).mkdir()
-    age(folder / ("d" * 64 + ".pyz"), 31)
+    for name, days in folders.items():
+        (folder / name / "hwcheck").mkdir(parents=True)
+        (folder / name / "hwcheck/file.py").write_text("")
+        age(folder / name, days)
     _, lines, status = talk(tmp_path)
     assert (len(lines), status) == (1, 7)
     left = {path.name for path in folder.iterdir()}
-    assert left == {*names, "d" * 64 + ".pyz", cached(tmp_path).name} - {
+    assert left == {*names, *folders, cached(tmp_path).name} - {
         "a" * 64 + ".pyz",
         "a" * 64 + ".code",
         "c" * 64 + ".pyz.1.token",
         "c" * 64 + ".code.77",
+        "e" * 64,
+        "e" * 64 + ".unpack.7.token",
     }
 
 
@@ -189,21 +201,42 @@ def test_an_old_payload_that_cannot_be_removed_spoils_nothing(tmp_path: Path) ->
     assert (stuck.exists(), old.exists()) == (True, False)
 
 
-def test_a_damaged_cache_is_not_run(tmp_path: Path) -> None:
+def test_a_payload_that_others_can_write_is_refused(tmp_path: Path) -> None:
     talk(tmp_path)
-    cached(tmp_path).write_bytes(PAYLOAD.data + b"x")
-    frames, lines, _ = talk(tmp_path)
-    assert frames[0]["cached"] is False
-    assert len(lines) == 1
-    assert cached(tmp_path).read_bytes() == PAYLOAD.data
+    cached(tmp_path).chmod(0o770)
+    (frame,), lines, _ = talk(tmp_path)
+    assert (frame["kind"], frame["phase"]) == ("error", "cache")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
 
 
-def test_a_link_in_the_cache_is_not_followed(tmp_path: Path) -> None:
+def test_a_payload_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
     talk(tmp_path)
-    elsewhere = tmp_path / "elsewhere"
-    cached(tmp_path).rename(elsewhere)
-    cached(tmp_path).symlink_to(elsewhere)
-    assert talk(tmp_path)[0][0]["cached"] is False
+    os.chown(cached(tmp_path), 12345, -1)
+    (frame,), lines, _ = talk(tmp_path)
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+def test_a_link_in_the_cache_is_not_followed(tmp_path: Path, target: str) -> None:
+    talk(tmp_path)
+    cached(tmp_path).rename(tmp_path / "elsewhere")
+    cached(tmp_path).symlink_to(tmp_path / target)
+    (frame,), lines, _ = talk(tmp_path)
+    assert "is not a directory" in frame["reason"]
+    assert lines == []
+
+
+def test_of_two_that_unpack_at_once_both_run(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: talk(tmp_path), range(6)))
+    assert [(len(lines), status) for _, lines, status in answers] == [(1, 7)] * 6
+    assert list(cached(tmp_path).parent.iterdir()) == [cached(tmp_path)]
+    first = [frames[0]["cached"] for frames, _, _ in answers]
+    assert first.count(False) > 1, "the control: they did unpack at once"
 
 
 def test_a_damaged_push_is_refused(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class Wire:
 
 
 def main(data: Mapping[str, Any], payload: str) -> int:
-    """Serve one request; ``payload`` is the path of the zip that this code came from.
+    """Serve one request; ``payload`` is the folder that this code lies in.
 
     stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
     else prints to stdout is sent to stderr. A request with ``session`` (see ``group.member``) is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from invoke import Context
 from hwcheck import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Cluster
 from hwcheck.node import checks as registry
-from hwcheck.payload import Payload
 from hwcheck.phases import Deadlines
 from hwcheck.plan import ENGINES, PROFILES, make_plan
 from hwcheck.results import RunFolder
@@ -126,7 +123,7 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     asked = asked_of_hosts(chosen, timed, {**which, **sizes})
-    cluster, built = _read_and_build(hosts, limit)
+    cluster, built = read_cluster(hosts, limit), payload.build()
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),
@@ -156,11 +153,3 @@ def validate(
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)
     end(exit_code)
-
-
-def _read_and_build(hosts: str, limit: str | None) -> tuple[Cluster, Payload]:
-    """Return the inventory and the payload. Each takes a second; Ansible is another process."""
-    with ThreadPoolExecutor(1) as meanwhile:
-        building = meanwhile.submit(payload.build)
-        cluster = read_cluster(hosts, limit)
-    return cluster, building.result()

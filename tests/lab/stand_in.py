@@ -66,7 +66,6 @@ def payload(main: str = MAIN) -> Payload:
             "__init__.py",
             "wire.py",
             "node/__init__.py",
-            "node/importer.py",
             "node/lifeline.py",
         )
     }

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from hwcheck.node.check import Check
-from hwcheck.node.importer import Importer
 
 
 def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
-    """Return the checks of these names, or every check, by its id. Works from the zip as well.
+    """Return the checks of these names, or every check, by its id.
 
     Checks that load the node come after the others: what is measured at idle must be measured
     before them. Of these the collectives come first, and those that look back on all of it are the
@@ -28,9 +26,6 @@ def _order(check: Check) -> Tuple[bool, bool, bool, str]:
 
 
 def _listing() -> List[str]:
-    loader = sys.modules[__name__].__spec__.loader  # type: ignore[union-attr]
-    if isinstance(loader, Importer):
-        return loader.modules_of(__name__)
     import pkgutil  # here: a node is told the names, and every import costs it milliseconds
 
     return [module.name for module in pkgutil.iter_modules(__path__)]

@@ -80,7 +80,7 @@ def drive(
 
     With ``spec.pairs`` the copies between GPUs come first.
 
-    ``payload`` is the zip or folder that holds this package, ``python`` the interpreter that has
+    ``payload`` is the folder that holds this package, ``python`` the interpreter that has
     torch; ``driver`` is asked after each leg that hung. Raises CouldNotMeasure when it has none, or
     when the launcher dies or stops answering.
     """

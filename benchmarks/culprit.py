@@ -21,9 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.group.members import Members
-from hwcheck.group.outcome import Suspect
-from hwcheck.group.session import Session
+from hwcheck.results.multi_host import Suspect
+from hwcheck.run.multi_host.members import Members
+from hwcheck.run.multi_host.session import Session
 from tests.lab.groups import FIFTH, QUICK, RATE, opened, python_with_torch
 from tests.lab.lab import Lab
 

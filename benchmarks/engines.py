@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwcheck.connect.payload import Payload, bootstrap_arguments, zip_files
 from hwcheck.connect.remote_command import shell_line
-from hwcheck.payload import Payload, bootstrap_arguments, zip_files
-from hwcheck.wire import Deframer, Request, to_dict
+from hwcheck.node.wire import Deframer, Request, to_dict
 
 FORKS = 50
 CHECKS = tuple(f"check{number}" for number in range(5))
@@ -90,10 +90,10 @@ def _store(target: Target, address: str, output: bytes) -> bool:
 def visit_with_hwcheck(target: Target, built: Payload, pushed: bool) -> int:  # noqa: ARG001
     """Go the whole of hwcheck's way: deadlines, schema check, one file per host."""
     from hwcheck.connect.connector import Connector
-    from hwcheck.inventory import Host
-    from hwcheck.phases import Deadlines
-    from hwcheck.results import HostPlan, RunFolder, RunMeta
-    from hwcheck.run import Event, fan_out
+    from hwcheck.connect.deadlines import Deadlines
+    from hwcheck.inventory.inventory import Host
+    from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta
+    from hwcheck.run.fan_out import Event, fan_out
 
     arguments = ("-o", f"UserKnownHostsFile={target.folder / 'known_hosts'}")
     key = str(target.folder / "key")
@@ -178,7 +178,7 @@ def visit_with_parallel_ssh(target: Target, built: Payload, pushed: bool) -> int
     )
 
 
-MODULES = {"hwcheck": "hwcheck.run", "asyncssh": "asyncssh", "parallel-ssh": "pssh.clients"}
+MODULES = {"hwcheck": "hwcheck.run.fan_out", "asyncssh": "asyncssh", "parallel-ssh": "pssh.clients"}
 ENGINES: dict[str, Callable[[Target, Payload, bool], int]] = {
     "hwcheck": visit_with_hwcheck,
     "asyncssh": visit_with_asyncssh,

@@ -42,7 +42,7 @@ def measured(begin, end):
 
 HWCHECK = """
 from hwcheck.node.load.sampler import Sampler
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 sampler = Sampler(Nvml().sampled())
 def end():
     sampler.stop()
@@ -56,7 +56,7 @@ CONTENDERS = {
     "hwcheck": HWCHECK + "print(json.dumps(measured(sampler.start, end)))",
     "read only": """
 from hwcheck.node.load import sampler
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 readers = Nvml().sampled()
 ticks = int(seconds * 5)
 before = cpu()

@@ -25,15 +25,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck import payload
+from hwcheck.advise.actions import advise
+from hwcheck.connect import payload
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
-from hwcheck.recommend.actions import advise
+from hwcheck.node.wire import CheckResult, Report, Request, Sample
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
-from hwcheck.results import HostPlan, HostRecord, RunFolder, RunMeta, read_run
-from hwcheck.wire import CheckResult, Report, Request, Sample
+from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
 from tests.factories import leg, reduce_result
 from tests.lab.answers import answers
 from tests.lab.scenario import load

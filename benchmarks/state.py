@@ -115,7 +115,7 @@ class Bench:
 
     def hwcheck(self) -> list[str]:
         """Name the assertions of one role of the installed package."""
-        words = ["--pyargs", "hwcheck.state", "--hwcheck-roles", "system_tuning"]
+        words = ["--pyargs", "hwcheck.provision.state", "--hwcheck-roles", "system_tuning"]
         return [*words, "--hwcheck-hosts", str(self._inventory)]
 
     def ssh(self) -> list[str]:

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 
-from hwcheck.wire import Value
+from hwcheck.node.wire import Value
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor

@@ -10,8 +10,8 @@ from typing import Any
 from hwcheck.judge.legs import BUSBW_FACTORS, planned_env
 from hwcheck.judge.records import Finding, Judgement
 from hwcheck.node.collective.leg_samples import leg_samples
-from hwcheck.results import HostPlan, HostRecord, Run, RunFolder, RunMeta
-from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
+from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, RunMeta
 
 MIB = 1024 * 1024
 CHECKS = (

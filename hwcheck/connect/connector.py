@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hwcheck.connect import ssh_config as ssh_files
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.endpoint import Endpoint, Resolver
 from hwcheck.connect.links import Link, LocalLink
 from hwcheck.connect.remote_command import interpreter, shell_line
@@ -18,8 +19,8 @@ from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.connect.twins import Places
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
-from hwcheck.phases import BECOME, CONNECT, PYTHON, Deadlines, VisitError
+from hwcheck.inventory.inventory import Host
+from hwcheck.results.phases import BECOME, CONNECT, PYTHON
 
 
 @dataclass

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import Link, LinkLostError
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import RUN, VisitError
-from hwcheck.wire import OUTPUT_LIMIT_BYTES, Deframer
+from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, Deframer
+from hwcheck.results.phases import RUN
 
 HEARTBEAT_S = 5.0
 LOOK_S = 0.5

@@ -15,7 +15,7 @@ from hwcheck.connect.private_keys import Login, PrivateKeys
 from hwcheck.connect.ssh_options import Jump, SshOptions
 from hwcheck.connect.tokens import Connection, expand
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 
 # Not [user@]host:port, which Fabric would take apart, and no option of a proxy command.
 ADDRESS = re.compile(r"(?![^:]*:[^:]*\Z)[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")

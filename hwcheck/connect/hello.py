@@ -7,8 +7,9 @@ import time
 from typing import Any, NoReturn
 
 from hwcheck.connect.conversation import Conversation, EndedError
-from hwcheck.inventory import Host
-from hwcheck.phases import BECOME, PYTHON, RUN, Deadlines, VisitError
+from hwcheck.connect.deadlines import Deadlines, VisitError
+from hwcheck.inventory.inventory import Host
+from hwcheck.results.phases import BECOME, PYTHON, RUN
 
 BASE64 = re.compile(r"[A-Za-z0-9+/=]{80,}")
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status

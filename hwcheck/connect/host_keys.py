@@ -20,7 +20,8 @@ from pathlib import Path
 
 import paramiko
 
-from hwcheck.phases import HOST_KEY, VisitError
+from hwcheck.connect.deadlines import VisitError
+from hwcheck.results.phases import HOST_KEY
 
 GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import paramiko
 
-from hwcheck.phases import PYTHON, SESSION, VisitError
+from hwcheck.connect.deadlines import VisitError
+from hwcheck.results.phases import PYTHON, SESSION
 
 CHUNK_BYTES = 65536
 END_S = 2.0

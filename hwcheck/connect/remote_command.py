@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 
 PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")
 # What some shell (sh, csh, tcsh, fish, zsh) reads even between single quotes.

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hwcheck.phases import CONNECT, VisitError
+from hwcheck.connect.deadlines import VisitError
+from hwcheck.results.phases import CONNECT
 
 POLL_S = 0.2
 AHEAD_BYTES = 16384

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 
 # Accepted without effect: hwcheck holds one connection for one visit, so there is nothing to
 # share or to persist; heartbeats do what ServerAlive does; compression costs more CPU than it

@@ -12,21 +12,14 @@ from typing import Any
 import fabric
 import paramiko
 
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.endpoint import Endpoint
 from hwcheck.connect.gateway import GatewaySocket, GatewayTransport, QuietTransport
 from hwcheck.connect.host_keys import HostKeyPolicy
 from hwcheck.connect.links import ChannelLink, run_over
 from hwcheck.connect.sockets import Proxy, tcp
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import (
-    AUTHENTICATION,
-    BANNER,
-    CONNECT,
-    KEY_EXCHANGE,
-    SESSION,
-    Deadlines,
-    VisitError,
-)
+from hwcheck.results.phases import AUTHENTICATION, BANNER, CONNECT, KEY_EXCHANGE, SESSION
 
 # paramiko logs tracebacks of what is reported here in one line.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

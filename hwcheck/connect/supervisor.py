@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hwcheck.phases import StoppedError, VisitError
+from hwcheck.connect.deadlines import StoppedError, VisitError
 
 TICK_S = 0.1
 

@@ -11,14 +11,15 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation, EndedError
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.hello import cut, first_frame
 from hwcheck.connect.links import LinkLostError
-from hwcheck.inventory import Host
-from hwcheck.payload import Payload, bootstrap_arguments
-from hwcheck.phases import PUSH, PYTHON, RUN, VisitError
-from hwcheck.results import UNDER_WAY, HostAnswer, utc_now
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
+from hwcheck.connect.payload import Payload, bootstrap_arguments
+from hwcheck.inventory.inventory import Host
+from hwcheck.node.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
+from hwcheck.results.phases import PUSH, PYTHON, RUN
+from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, utc_now
+from hwcheck.results.schema_check import schema_problem
 
 PROGRESS_CHARACTERS = 200
 DRAIN_S = 2.0

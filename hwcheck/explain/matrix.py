@@ -13,8 +13,8 @@ from itertools import combinations, islice
 
 from hwcheck.explain.matrix_notes import p2p_notes, topology_notes
 from hwcheck.explain.records import Matrix
+from hwcheck.judge.topology import MOST_DEVICES
 from hwcheck.text import count, line
-from hwcheck.topology import MOST_DEVICES
 
 TOPOLOGY, P2P = "topology", "p2p-status"
 LINE_CHARACTERS = 8000

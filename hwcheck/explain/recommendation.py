@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwcheck.advise.nccl import advise
+from hwcheck.advise.proof import NVL, OFF
+from hwcheck.advise.records import NcclAdvice, Setting
 from hwcheck.explain import comparable
 from hwcheck.explain.legs import USUAL_ITERATIONS, legs_of
 from hwcheck.explain.records import Benchmarks, Entry, Matrix
-from hwcheck.recommend.nccl import advise
-from hwcheck.recommend.proof import NVL, OFF
-from hwcheck.recommend.records import NcclAdvice, Setting
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.node.wire import CheckResult, Leg, Report
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.text import line
-from hwcheck.wire import CheckResult, Leg, Report
 
 _NO_NVLINK = re.compile(
     r"\bGeForce RTX [45]0\d\d\b|\bRTX \d000 (?:SFF )?Ada\b|\bRTX PRO \d000\b"

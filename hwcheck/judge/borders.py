@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hwcheck.judge.evidence import known_of
 from hwcheck.judge.expectation import on_a_border
-from hwcheck.results import Run
+from hwcheck.results.run_folder import Run
 
 Border = Mapping[str, tuple[str, ...]]
 """Legs by check."""

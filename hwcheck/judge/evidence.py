@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from hwcheck.judge.legs import leg_problem, planned_env
-from hwcheck.limits import FromInventory
 from hwcheck.node.check import WITHOUT_MIG, Check
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Leg
+from hwcheck.node.limits import FromInventory
+from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.results.run_folder import HostRecord
 
 NVML_COUNTS = ("nvml_gpus", "container_gpus")
 """Metrics of gpu_count that NVML's facts must agree with."""

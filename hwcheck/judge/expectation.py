@@ -11,9 +11,9 @@ from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import Finding
 from hwcheck.judge.second import answered, why_no_figure
-from hwcheck.results import HostRecord
+from hwcheck.node.wire import Leg, SizeTiming
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, number
-from hwcheck.wire import Leg, SizeTiming
 
 LEGS = ("site", "default")
 """Legs in which NCCL is meant to use all that the node has."""

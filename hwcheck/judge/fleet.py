@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from hwcheck.fold import fold
 from hwcheck.judge.evidence import Known, gpus_of
 from hwcheck.judge.slots import Slot, Slots, collect, slotted
-from hwcheck.limits import FromFleet
 from hwcheck.node.check import Check
-from hwcheck.results import HostRecord, Run
+from hwcheck.node.limits import FromFleet
+from hwcheck.node.wire import Sample, Value
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import quantity
-from hwcheck.wire import Sample, Value
 
 Kind = tuple[str, ...]
 Key = tuple[str, str, Kind]

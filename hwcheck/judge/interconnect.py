@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hwcheck.results import HostRecord
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
+from hwcheck.results.run_folder import HostRecord
 
 NEAR = ("PIX", "PXB")
 """Ways on which NCCL lets GPUs reach each other over PCIe. Beyond a switch it does so on no Intel

@@ -15,12 +15,12 @@ from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.readings import Readings, hold, references
 from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
 from hwcheck.judge.second import answered, cut_short
-from hwcheck.limits import FromFleet, FromInventory, FromSlot
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.collective.leg_samples import leg_samples
-from hwcheck.results import HostPlan, HostRecord, Run
-from hwcheck.wire import CheckResult
+from hwcheck.node.limits import FromFleet, FromInventory, FromSlot
+from hwcheck.node.wire import CheckResult
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 
 ALONE = Fleet()
 REMEMBERED = 8192

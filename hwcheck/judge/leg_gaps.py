@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from hwcheck.judge.evidence import Known, contradictions
 from hwcheck.judge.legs import leg_problem, planned_env
-from hwcheck.results import HostRecord
+from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import count, line
-from hwcheck.wire import CheckResult, Leg
 
 ANSWERED = ("reported", "partial")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwcheck.node.collective.spec import LEGS, MIB, SITE, SOME_LEGS
-from hwcheck.results import HostRecord
+from hwcheck.node.wire import Leg, SizeTiming
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line
-from hwcheck.wire import Leg, SizeTiming
 
 LEAST_DIFFERENCE = 0.10
 """A difference that is smaller than this share is never called one, however small the spread."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.records import Finding
-from hwcheck.results import HostRecord
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
+from hwcheck.results.run_folder import HostRecord
 
 CHANGED = (2, 23)
 AMD = ("AuthenticAMD", "HygonGenuine")

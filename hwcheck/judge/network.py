@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.results import HostRecord
+from hwcheck.node.wire import Leg, Sample
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
-from hwcheck.wire import Leg, Sample
 
 NET = "net"
 SOCKET = "NET/Socket"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 SOURCE = (
     "P2P that loses to shared memory is a defect or a poor PCIe path (NCCL issue 1603); "

@@ -19,10 +19,10 @@ from hwcheck.fold import fold
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.legs import largest
 from hwcheck.judge.records import Finding
-from hwcheck.limits import AtLeast, AtMost, FromFleet, FromSlot
 from hwcheck.node.check import Check, Metric
+from hwcheck.node.limits import AtLeast, AtMost, FromFleet, FromSlot
+from hwcheck.node.wire import CheckResult
 from hwcheck.text import number
-from hwcheck.wire import CheckResult
 
 LEAST_HOSTS = 4
 """With fewer, one that is wrong moves the middle."""

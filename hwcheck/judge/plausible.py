@@ -6,7 +6,7 @@ A node says what it likes. A temperature of -300 C is below every limit and no r
 from __future__ import annotations
 
 from hwcheck.node.check import Metric
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 MANY = float(2**64)
 """Counters of NVML and the kernel have 64 bits."""

@@ -8,10 +8,12 @@ from functools import cache, lru_cache
 
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.fleet import Fleet, kind_of
+from hwcheck.judge.models import model_of
 from hwcheck.judge.plausible import implausible
 from hwcheck.judge.records import Finding
 from hwcheck.judge.slots import slot_of
-from hwcheck.limits import (
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.limits import (
     Equal,
     FromFleet,
     FromInventory,
@@ -21,9 +23,7 @@ from hwcheck.limits import (
     Limit,
     Operand,
 )
-from hwcheck.models import model_of
-from hwcheck.node.check import Check, Metric
-from hwcheck.wire import CheckResult, Sample, Value
+from hwcheck.node.wire import CheckResult, Sample, Value
 
 DOUBT_CHARACTERS = 200
 

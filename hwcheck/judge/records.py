@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from hwcheck.wire import Value
+from hwcheck.node.wire import Value
 
 OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 """Worst first: a host's outcome is the first that any of its findings has; listings follow it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.judge.legs import wrong_elements
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
+from hwcheck.results.run_folder import HostRecord
 
 
 def answered(second: HostRecord | None, check: str) -> CheckResult | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from hwcheck.judge.evidence import Known
-from hwcheck.limits import FromSlot
 from hwcheck.node.check import Check
-from hwcheck.results import HostRecord
-from hwcheck.wire import Sample
+from hwcheck.node.limits import FromSlot
+from hwcheck.node.wire import Sample
+from hwcheck.results.run_folder import HostRecord
 
 LEAST_HOSTS = 5
 """Of fewer hosts two that are wrong would make the middle."""

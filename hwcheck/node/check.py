@@ -6,13 +6,13 @@ import inspect
 from dataclasses import dataclass
 from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
 
-from hwcheck.limits import Limit
-from hwcheck.node.gpu_protocol import Gpu as Gpu
-from hwcheck.node.host_protocol import Host as Host
+from hwcheck.node.host.protocol import Host as Host
+from hwcheck.node.limits import Limit
 from hwcheck.node.load.records import CollectiveRun, LoadRun
+from hwcheck.node.nvml.protocol import Gpu as Gpu
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
-from hwcheck.wire import Leg, Request, Sample
+from hwcheck.node.wire import Leg, Request, Sample
 
 WITHOUT_MIG = "GPUs without MIG"
 """What a check of whole GPUs names as optional; believed only of a node that names one with MIG."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
-from hwcheck.node.host import HostReader
+from hwcheck.node.host.reader import HostReader
 from hwcheck.node.load.records import CollectiveRun, LoadRun
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
 from hwcheck.node.supported import mig_is_on
-from hwcheck.wire import Leg, Request
+from hwcheck.node.wire import Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.collective.visit import Collectives

@@ -6,8 +6,8 @@ from typing import Dict, List, Sequence
 
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Host
-from hwcheck.node.host_facts import KernelMessage
-from hwcheck.node.nvml_events import EventWatch
+from hwcheck.node.host.facts import KernelMessage
+from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.quantities import Reported
 
 

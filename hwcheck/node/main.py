@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, List, Mapping
 from hwcheck.node import checks, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode, Recorded
-from hwcheck.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
+from hwcheck.node.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
-    from hwcheck.node.group.member import Member
+    from hwcheck.node.multi_host.member import Member
 
 
 class Wire:
@@ -68,7 +68,7 @@ def main(data: Mapping[str, Any], payload: str) -> int:
 
 
 def _member(session: Mapping[str, Any]) -> Member:
-    from hwcheck.node.group.member import Member  # here: most visits are no session
+    from hwcheck.node.multi_host.member import Member  # here: most visits are no session
 
     return Member(session)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterable, Iterator, TypeVar
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 T = TypeVar("T")
 

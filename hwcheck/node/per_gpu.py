@@ -6,7 +6,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node
 from hwcheck.node.side_by_side import side_by_side
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 def per_gpu(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:

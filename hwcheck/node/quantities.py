@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Optional, Tuple
 
-from hwcheck.node.host_facts import KernelMessage
+from hwcheck.node.host.facts import KernelMessage
 
 
 class Mode(NamedTuple):

@@ -19,7 +19,7 @@ from typing import (
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.side_by_side import side_by_side
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)

@@ -7,7 +7,7 @@ import resource
 from typing import Optional
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host_facts import Filesystem
+from hwcheck.node.host.facts import Filesystem
 
 STA_UNSYNC = 0x0040
 TIME_ERROR = 5

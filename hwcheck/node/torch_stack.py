@@ -12,8 +12,8 @@ import re
 import sys
 from importlib import metadata
 
+from hwcheck.node.host.tree import contents
 from hwcheck.node.nccl_library import version_in_name
-from hwcheck.node.tree import contents
 
 VERSION = re.compile(r"""^__version__\b[^=\n]*=\s*["']([^"'\n]+)""", re.MULTILINE)
 NCCL_WHEEL = re.compile(r"nvidia-nccl-\w+")

@@ -21,8 +21,8 @@ from typing import Any
 from ansible_runner.config.runner import RunnerConfig
 from ansible_runner.runner import Runner
 
-from hwcheck import ansible
 from hwcheck.errors import UsageError
+from hwcheck.inventory import ansible
 from hwcheck.provision.events import Happening, happening
 from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
 from hwcheck.provision.request import Request, roles_path

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hwcheck import share
+from hwcheck import shipped
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Cluster
+from hwcheck.inventory.inventory import Cluster
 
 HIDDEN = "********"
 DEFAULT_PLAYBOOK = "site.yml"
@@ -90,18 +90,20 @@ def find_playbook(name: str) -> Path:
 
     Raises UsageError where there is none.
     """
-    found = share.find(name) or share.find(f"playbooks/{name}")
+    found = shipped.find(name) or shipped.find(f"playbooks/{name}")
     if found is None or not found.is_file():
         raise UsageError(f"no such playbook: {name}; name a file, or one of {_brought()}")
     return found.resolve()
 
 
 def _brought() -> str:
-    folders = [root / "playbooks" for root in share.ROOTS]
+    folders = [root / "playbooks" for root in shipped.ROOTS]
     return ", ".join(sorted({path.name for folder in folders for path in folder.glob("*.yml")}))
 
 
 def roles_path() -> str:
     """Return where Ansible finds roles: the caller's own first, then those that hwcheck brings."""
     own = [os.environ.get("ANSIBLE_ROLES_PATH", ""), str(Path("roles").absolute())]
-    return ":".join(part for part in (*own, *(str(root / "roles") for root in share.ROOTS)) if part)
+    return ":".join(
+        part for part in (*own, *(str(root / "roles") for root in shipped.ROOTS)) if part
+    )

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hwcheck import __version__
-from hwcheck.files import writing_to
-from hwcheck.folders import write_record
+from hwcheck.node.wire import to_json
 from hwcheck.provision.events import Happening
 from hwcheck.provision.outcome import HostOutcome
 from hwcheck.provision.playbook import Play, RoleVars
 from hwcheck.provision.request import Request
-from hwcheck.results import utc_now
-from hwcheck.wire import to_json
+from hwcheck.results.files import writing_to
+from hwcheck.results.folders import write_record
+from hwcheck.results.run_folder import utc_now
 
 FORMAT = 1
 RAN = ("ok", "changed", "failed", "ignored")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwcheck.diagnosis.records import Diagnosis
-from hwcheck.recommend.records import Advice
+from hwcheck.advise.cause_records import Diagnosis
+from hwcheck.advise.records import Advice
 from hwcheck.text import line
 
 CONFIDENCE_WORDS = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
-from hwcheck.results import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import line
 
 CHECK = "gate_proof"

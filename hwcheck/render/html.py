@@ -10,24 +10,24 @@ from types import MappingProxyType
 import jinja2
 from markupsafe import Markup
 
+from hwcheck.advise.records import Advice
 from hwcheck.fold import fold
-from hwcheck.group.records import GroupRecord
 from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
-from hwcheck.recommend.records import Advice
+from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.render import words
 from hwcheck.render.causes import explains
 from hwcheck.render.gates import gate_views
-from hwcheck.render.group import group_view
 from hwcheck.render.legs import leg_figure, transport
+from hwcheck.render.multi_host import group_view
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views
-from hwcheck.results import Run
-from hwcheck.series import Observed
+from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.run_folder import Run
+from hwcheck.results.series import Observed
 from hwcheck.text import binary_size, block, duration, line, number
-from hwcheck.wire import Leg, SizeTiming
 
 DETAILED_HOSTS = 64
 """In a larger run, hosts that passed get one line, and a leg shows its largest size only."""

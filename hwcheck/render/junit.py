@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+from hwcheck.advise.records import Advice
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.records import Advice
 from hwcheck.render import words
 from hwcheck.render.legs import leg_figure
 from hwcheck.render.view import CheckView, HostView, host_views
-from hwcheck.results import Run
+from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

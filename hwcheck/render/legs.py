@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
-from hwcheck.results import HostRecord
+from hwcheck.node.wire import COLLECTIVES, Leg, SizeTiming
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number, quantity
-from hwcheck.wire import COLLECTIVES, Leg, SizeTiming
 
 SHOWN_COLLECTIVES = 2
 """So many stand in a host's one line: those that decide about P2P come first."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from hwcheck.advise.nccl_files import nccl_env
+from hwcheck.advise.records import Action, Advice
 from hwcheck.fold import fold
-from hwcheck.group.records import GroupRecord
 from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import wrong_elements
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.nccl_files import nccl_env
-from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
 from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line
 from hwcheck.render.gates import gate_lines
-from hwcheck.render.group import GroupView, group_view
 from hwcheck.render.legs import leg_figure
+from hwcheck.render.multi_host import GroupView, group_view
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import CheckView, HostView, host_views
-from hwcheck.results import Run
+from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
 MOST_HOSTS = 64

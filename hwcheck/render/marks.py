@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.node import checks
-from hwcheck.results import Run
+from hwcheck.results.run_folder import Run
 
 FEW_HOSTS = 2
 """In so small a run the work of every host is drawn; in a larger one what shows something."""

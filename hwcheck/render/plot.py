@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 
 from hwcheck.fold import fold
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
+from hwcheck.node.wire import Leg
 from hwcheck.render.legs import in_order
 from hwcheck.render.words import EXERCISE, gpu_names
-from hwcheck.results import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import binary_size, count, line
-from hwcheck.wire import Leg
 
 LEG_LOOKS = {
     "default": ("#000011", "o", "default"),

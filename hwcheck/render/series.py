@@ -26,8 +26,8 @@ from hwcheck.render.stretch import (
     stretches,
     subjects,
 )
-from hwcheck.results import HostRecord, Run
-from hwcheck.series import Observed
+from hwcheck.results.run_folder import HostRecord, Run
+from hwcheck.results.series import Observed
 from hwcheck.text import count, number
 
 MOST_GPUS = 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hwcheck.judge.plausible import RANGES
 from hwcheck.node.load.records import Series
-from hwcheck.series import Observed
+from hwcheck.results.series import Observed
 
 MOST_POINTS = 100
 LONGEST_S = 1e6

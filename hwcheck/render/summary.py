@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from hwcheck.advise.records import Advice, NcclAdvice
 from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES, Judgement
-from hwcheck.recommend.records import Advice, NcclAdvice
 from hwcheck.render import words
 from hwcheck.render.gates import gate_views
-from hwcheck.results import Run
+from hwcheck.results.run_folder import Run
 
 FORMAT = 1
 

@@ -10,17 +10,17 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from hwcheck.advise.records import Action, Advice
 from hwcheck.fold import fold
-from hwcheck.group.records import GroupRecord
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.records import Action, Advice
 from hwcheck.render import words
 from hwcheck.render.causes import TERMINAL_PARTS, cause_parts
 from hwcheck.render.gates import gate_lines
-from hwcheck.render.group import group_view, in_a_line
+from hwcheck.render.multi_host import group_view, in_a_line
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.wrap import Wrapped
-from hwcheck.results import Run
+from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.run_folder import Run
 from hwcheck.text import line
 
 STYLES = {

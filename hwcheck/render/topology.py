@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
-from hwcheck.results import HostRecord, Run
-from hwcheck.topology import legend_lines, matrix_rows, nic_lines, topology_of
-from hwcheck.wire import Sample
+from hwcheck.judge.topology import legend_lines, matrix_rows, nic_lines, topology_of
+from hwcheck.node.wire import Sample
+from hwcheck.results.run_folder import HostRecord, Run
 
 CHECK = "topology"
 MOST_GROUPS = 16

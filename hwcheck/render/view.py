@@ -10,11 +10,11 @@ from functools import cached_property
 from hwcheck.fold import fold
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, worst
+from hwcheck.node.wire import CheckResult, Leg, Sample, SizeTiming
 from hwcheck.render.legs import EXERCISE_MARK, busbw, peaks
 from hwcheck.render.words import gpu_names
-from hwcheck.results import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import binary_size, line, number, quantity
-from hwcheck.wire import CheckResult, Leg, Sample, SizeTiming
 
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""

@@ -8,7 +8,7 @@ from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Judgement
-from hwcheck.results import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count
 
 OUTCOME_WORDS = {

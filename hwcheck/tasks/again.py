@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwcheck.connect.connector import Connector
+from hwcheck.connect.payload import Payload
 from hwcheck.judge.borders import Border, borders
-from hwcheck.payload import Payload
-from hwcheck.plan import Plan
-from hwcheck.results import RunFolder, read_run
-from hwcheck.run import fan_out
+from hwcheck.node.wire import Request
+from hwcheck.results.run_folder import RunFolder, read_run
+from hwcheck.run.fan_out import fan_out
+from hwcheck.run.plan import Plan
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.text import count
-from hwcheck.wire import Request
 
 
 def measure_again(

@@ -13,11 +13,11 @@ from hwcheck.explain.explain import explain as read
 from hwcheck.explain.recommendation import recommend
 from hwcheck.explain.records import Entry
 from hwcheck.explain.sources import files, source
+from hwcheck.node.wire import LEGS
 from hwcheck.render.explained import explained
 from hwcheck.tasks.command import command
 from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.selection import split
-from hwcheck.wire import LEGS
 
 OTHER_LEGS = tuple(name for name in LEGS if name != "default")
 

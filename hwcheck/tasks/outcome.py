@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.group.records import read_group
-from hwcheck.group.verdict import with_group, without_group
+from hwcheck.advise.actions import advise, by_urgency
+from hwcheck.advise.multi_host import group_actions
+from hwcheck.advise.nccl_files import FOLDER, nccl_files
 from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
-from hwcheck.recommend.actions import advise, by_urgency
-from hwcheck.recommend.group import group_actions
-from hwcheck.recommend.nccl_files import FOLDER, nccl_files
-from hwcheck.render.group import group_summary
+from hwcheck.judge.multi_host import with_group, without_group
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.render.marks import drawn_hosts
+from hwcheck.render.multi_host import group_summary
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
-from hwcheck.results import read_run, read_series, write_rendered
+from hwcheck.results.multi_host import read_group
+from hwcheck.results.run_folder import read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from hwcheck.run import Event
+from hwcheck.run.fan_out import Event
 from hwcheck.tasks.output import mute
 from hwcheck.text import line
 

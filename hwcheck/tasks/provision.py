@@ -8,8 +8,8 @@ from pathlib import Path
 
 from invoke import Context
 
-from hwcheck.folders import new_folder
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
+from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from invoke import Context, Exit
 
-from hwcheck.folders import new_folder, write_record
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, batches, exit_code, roll_out
+from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import emit, say

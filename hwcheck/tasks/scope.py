@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hwcheck.connect.connector import Connector
+from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
-from hwcheck.group.members import Members
-from hwcheck.group.orders import Asked
-from hwcheck.group.records import SCOPES
-from hwcheck.group.session import Session
-from hwcheck.group.settings import LEGS
-from hwcheck.payload import Payload
-from hwcheck.plan import Plan
-from hwcheck.results import RunFolder
+from hwcheck.node.wire import COLLECTIVES, Timing
+from hwcheck.results.multi_host import SCOPES
+from hwcheck.results.run_folder import RunFolder
+from hwcheck.run.multi_host.members import Members
+from hwcheck.run.multi_host.orders import Asked
+from hwcheck.run.multi_host.session import Session
+from hwcheck.run.multi_host.settings import LEGS
+from hwcheck.run.plan import Plan
 from hwcheck.tasks.output import say
 from hwcheck.tasks.selection import ALL, split
 from hwcheck.text import count
-from hwcheck.wire import COLLECTIVES, Timing
 
 NODE = "node"
 SIZE_FLAGS = ("minbytes", "maxbytes", "stepfactor")

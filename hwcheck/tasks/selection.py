@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 from hwcheck.errors import UsageError
-from hwcheck.wire import COLLECTIVES
+from hwcheck.node.wire import COLLECTIVES
 
 USUAL = COLLECTIVES[:2]
 """Collectives that are timed where none is named: what P2P must be decided by."""

@@ -6,10 +6,10 @@ import getpass
 import sys
 from collections.abc import Sequence
 
-from hwcheck import inventory
-from hwcheck.inventory import Cluster
+from hwcheck.inventory import inventory
+from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.request import Become
-from hwcheck.state.request import becoming
+from hwcheck.provision.state.request import becoming
 from hwcheck.tasks.output import say
 
 HELP = {

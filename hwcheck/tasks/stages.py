@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from invoke import Exit
 
-from hwcheck.folders import new_folder
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
-from hwcheck.state.cases import roles_with_assertions
-from hwcheck.state.request import Request as StateRequest
-from hwcheck.state.request import mend_line
+from hwcheck.provision.state.cases import roles_with_assertions
+from hwcheck.provision.state.request import Request as StateRequest
+from hwcheck.provision.state.request import mend_line
+from hwcheck.results.folders import new_folder
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.play_progress import PlayProgress
 from hwcheck.tasks.program import INTERRUPTED
@@ -76,8 +76,8 @@ def _mend(request: Request, source: str) -> str:
 
 def run_assertions(request: StateRequest, folder: Path | None = None, out: str = "") -> int:
     """Assert, and return the exit code; without a folder a new one is made under ``out``."""
-    from hwcheck.state.engine import Engine
-    from hwcheck.state.run import assert_state
+    from hwcheck.provision.state.engine import Engine
+    from hwcheck.provision.state.run import assert_state
 
     engine = Engine(request)
     if folder is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from invoke import Context
 
-from hwcheck.state.request import Request, chosen, mend_line
+from hwcheck.provision.state.request import Request, chosen, mend_line
 from hwcheck.tasks.command import command, end, whole
 from hwcheck.tasks.shared import HELP, as_ansible_becomes, read_become, read_cluster
 from hwcheck.tasks.stages import run_assertions

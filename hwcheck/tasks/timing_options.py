@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from hwcheck.errors import UsageError
+from hwcheck.node.wire import DTYPES, LEGS, Timing
 from hwcheck.tasks.command import one_of, whole
 from hwcheck.tasks.selection import split
 from hwcheck.text import binary_size
-from hwcheck.wire import DTYPES, LEGS, Timing
 
 LEAST_BYTES, MOST_BYTES = 8, 64 << 30
 """nccl-tests' own examples begin at 8 bytes (README.md)."""

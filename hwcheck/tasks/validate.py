@@ -8,14 +8,15 @@ from pathlib import Path
 
 from invoke import Context
 
-from hwcheck import payload
+from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.node import checks as registry
-from hwcheck.phases import Deadlines
-from hwcheck.plan import ENGINES, PROFILES, make_plan
-from hwcheck.results import RunFolder
-from hwcheck.run import fan_out
+from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
+from hwcheck.results.run_folder import RunFolder
+from hwcheck.run.fan_out import fan_out
+from hwcheck.run.plan import ENGINES, PROFILES, make_plan
 from hwcheck.tasks.again import measure_again
 from hwcheck.tasks.command import command, end, one_of, seconds, whole
 from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
@@ -26,7 +27,6 @@ from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
 from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
 from hwcheck.tasks.shared import read_cluster
 from hwcheck.tasks.timing_options import timing
-from hwcheck.wire import COLLECTIVES, LOAD_DTYPES
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+from hwcheck.advise.nccl import advice_of, proofs_of
+from hwcheck.advise.nccl_files import FOLDER
+from hwcheck.advise.nccl_groups import advise_groups
+from hwcheck.advise.records import NO_CAUSES, NcclAdvice
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
-from hwcheck.recommend.nccl import advice_of, proofs_of
-from hwcheck.recommend.nccl_files import FOLDER
-from hwcheck.recommend.nccl_groups import advise_groups
-from hwcheck.recommend.records import NO_CAUSES, NcclAdvice
-from hwcheck.results import Run, read_run
+from hwcheck.results.run_folder import Run, read_run
 
 NCCL_CONF = "nccl.conf"
 

@@ -8,10 +8,10 @@ import pytest
 
 from hwcheck.connect import conversation
 from hwcheck.connect.conversation import HEARTBEAT_S, Conversation, EndedError
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import VisitError
-from hwcheck.wire import OUTPUT_LIMIT_BYTES, frame
+from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, frame
 
 LATE = VisitError("run", "late")
 

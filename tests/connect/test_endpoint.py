@@ -11,7 +11,7 @@ from hwcheck.connect.endpoint import Resolver
 from hwcheck.connect.private_keys import Login
 from hwcheck.connect.ssh_options import Jump
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from tests.connect.ssh_agent import running_agent
 from tests.lab.lab import make_key
 

@@ -8,9 +8,9 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from hwcheck.connect.conversation import Conversation, EndedError
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.hello import cut, first_frame
-from hwcheck.inventory import Host
-from hwcheck.phases import Deadlines, VisitError
+from hwcheck.inventory.inventory import Host
 
 PLAIN = Host("n1", "192.0.2.1", python="/opt/python")
 BECOMES = Host("n1", "192.0.2.1", python="/opt/python", become=True, become_exe="doas-like")

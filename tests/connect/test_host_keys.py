@@ -7,8 +7,8 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.host_keys import HostKeyPolicy, KnownHosts
-from hwcheck.phases import VisitError
 from tests.lab.lab import make_key
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import ChannelLink, LinkLostError, LocalLink
-from hwcheck.phases import VisitError
 
 
 def collect(link: LocalLink, seconds: float = 20) -> tuple[bytes, bytes]:

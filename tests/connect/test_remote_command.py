@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 
 
 def host(**fields: object) -> Host:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from hwcheck.connect.deadlines import StoppedError, VisitError
 from hwcheck.connect.sockets import AHEAD_BYTES, Proxy, tcp
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import StoppedError, VisitError
 
 
 def no_stop(phase: str) -> None:

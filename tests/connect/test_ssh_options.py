@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.connect.ssh_options import Jump, SshOptions, parse, parse_jumps, split_command
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 
 
 def options(*arguments: str) -> SshOptions:

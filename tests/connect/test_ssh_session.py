@@ -12,12 +12,12 @@ import fabric
 import paramiko
 import pytest
 
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.endpoint import Endpoint
 from hwcheck.connect.host_keys import HostKeyPolicy, KnownHosts
 from hwcheck.connect.private_keys import Login
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import Deadlines, VisitError
 
 QUICK = Deadlines(connect_s=1, banner_s=0.5, authentication_s=1)
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from hwcheck.connect.deadlines import StoppedError, VisitError
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.phases import StoppedError, VisitError
 
 
 def blocked(cut: threading.Event) -> None:

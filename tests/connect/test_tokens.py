@@ -14,7 +14,7 @@ import pytest
 from hwcheck.connect.endpoint import Endpoint, Resolver
 from hwcheck.connect.tokens import Connection, expand
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from tests.lab.lab import make_key
 
 CONFIG = """\

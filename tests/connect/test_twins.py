@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Host
-from hwcheck.phases import Deadlines
+from hwcheck.inventory.inventory import Host
 
 CONFIG = """
 Host alias

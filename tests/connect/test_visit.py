@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.visit import Listener, Visit
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
-from hwcheck.phases import Deadlines
-from hwcheck.results import HostAnswer, HostRecord
-from hwcheck.wire import Request, to_dict
+from hwcheck.node.wire import Request, to_dict
+from hwcheck.results.run_folder import HostAnswer, HostRecord
 from tests.lab import stand_in
 
 HERE = Host("here", "127.0.0.1", connection="local")

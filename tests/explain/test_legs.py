@@ -9,7 +9,7 @@ from hwcheck.explain.legs import UNCHECKED, legs_of
 from hwcheck.explain.records import Benchmarks
 from hwcheck.explain.sources import Source
 from hwcheck.judge.legs import leg_problem, planned_env
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
 

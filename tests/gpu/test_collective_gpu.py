@@ -10,7 +10,7 @@ import pytest
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
-from hwcheck.wire import COLLECTIVES, DTYPES, Leg, Request
+from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg, Request
 from tests.node.collective import faulty
 
 torch = pytest.importorskip("torch")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.node.collective import gates, launch
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.gpu.test_collective_gpu import ROOT, two_ranks
 
 torch = pytest.importorskip("torch")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Leg, Sample
+from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests.factories import gpu_facts, record, reduce_result
 
 H100 = "NVIDIA H100 80GB HBM3"

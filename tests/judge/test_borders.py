@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.judge.borders import borders
-from hwcheck.results import HostRecord
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
+from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import as_alltoall, gloo_legs, hung, leg
 from tests.judge.nodes import node, pcie, topology

@@ -7,8 +7,8 @@ import pytest
 from hwcheck.judge.coverage import gaps, percent_of, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import HostVerdict, Judgement
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
+from hwcheck.results.run_folder import HostRecord
 from tests.factories import CHECKS, cpu_results, gpu_host, record, run
 
 

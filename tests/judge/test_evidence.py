@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of, miscounted
-from hwcheck.limits import AtMost, Equal, FromInventory
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import LEGS
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Leg, Report, Sample, SizeTiming
+from hwcheck.node.limits import AtMost, Equal, FromInventory
+from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
+from hwcheck.results.run_folder import HostRecord
 
 METRICS = (
     Metric("count", "", "", (Equal(FromInventory("gpus"), "s"),)),

@@ -10,7 +10,7 @@ import pytest
 from hwcheck.judge.expectation import band
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.wire import CheckResult, Leg
+from hwcheck.node.wire import CheckResult, Leg
 from tests import factories
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
 from tests.judge.nodes import node, pcie, topology

@@ -10,10 +10,10 @@ import pytest
 
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.judge import judge
-from hwcheck.limits import FromFleet
 from hwcheck.node import checks
-from hwcheck.results import HostRecord, Run
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.node.limits import FromFleet
+from hwcheck.node.wire import CheckResult, Report, Sample
+from hwcheck.results.run_folder import HostRecord, Run
 from tests.factories import gpu_facts, record, run
 
 H200 = "NVIDIA H200"

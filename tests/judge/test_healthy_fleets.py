@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from hwcheck.diagnosis.diagnose import diagnose
+from hwcheck.advise.diagnose import diagnose
+from hwcheck.advise.nccl import advise
 from hwcheck.judge.judge import judge
-from hwcheck.recommend.nccl import advise
-from hwcheck.results import HostRecord, Run
-from hwcheck.wire import CheckResult, Leg
+from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.factories import as_alltoall, gpu_facts, leg, record, reduce_result
 from tests.judge.nodes import pcie, topology

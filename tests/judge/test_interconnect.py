@@ -8,8 +8,8 @@ import pytest
 
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.prediction import PER_LINK_GBPS
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.node.wire import CheckResult, Report, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests.judge.nodes import node, pcie, topology
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.judge import judge, judge_result
-from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
 from hwcheck.node.check import Check, Metric, Remedy
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.wire import CheckResult, Leg, Report, Sample, Timing
+from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
+from hwcheck.node.wire import CheckResult, Leg, Report, Sample, Timing
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.factories import gloo_legs, hung, leg, reduce_result, wrong
 
 LIMITS = (

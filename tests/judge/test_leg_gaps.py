@@ -7,8 +7,8 @@ import pytest
 
 from hwcheck.judge.evidence import known_of
 from hwcheck.judge.leg_gaps import Counted, counted
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
+from hwcheck.results.run_folder import HostRecord
 from tests.factories import (
     cpu_results,
     gpu_facts,

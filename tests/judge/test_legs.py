@@ -20,7 +20,7 @@ from hwcheck.judge.legs import (
 )
 from hwcheck.node.collective.spec import LEGS, SOME_LEGS
 from hwcheck.node.collective.timing import summarize
-from hwcheck.wire import Leg, SizeTiming
+from hwcheck.node.wire import Leg, SizeTiming
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
 
 CASES = sorted(Path(__file__).parent.parent.glob("cases/all_reduce/*.json"))

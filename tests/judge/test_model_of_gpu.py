@@ -6,10 +6,10 @@ import pytest
 
 from hwcheck.judge.evidence import known_of
 from hwcheck.judge.judge import judge_result
-from hwcheck.models import Model, models
+from hwcheck.judge.models import Model, models
 from hwcheck.node import checks
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.node.wire import CheckResult, Report, Sample
+from hwcheck.results.run_folder import HostRecord
 
 CHECKS = checks.load()
 FIGURES = {"bf16_tflops": "TFLOP/s", "fp16_tflops": "TFLOP/s", "memory_gbps": "GB/s"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.nccl_default import crosses, judge_nccl_default, rule_changes
-from tests.diagnosis.nodes import record_of
+from tests.advise.nodes import record_of
 from tests.factories import leg
 
 

@@ -9,8 +9,8 @@ import pytest
 from hwcheck.judge.evidence import known_of
 from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.wire import Leg
-from tests.diagnosis.nodes import record_of
+from hwcheck.node.wire import Leg
+from tests.advise.nodes import record_of
 from tests.factories import leg
 
 FOUR = {f"mlx5_{n}": {"near": {f"gpu{n // 2}": "PIX"}} for n in range(4)}

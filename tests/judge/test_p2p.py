@@ -3,7 +3,7 @@
 import pytest
 
 from hwcheck.judge.p2p import judge_p2p
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.factories import MIB, leg, wrong
 
 

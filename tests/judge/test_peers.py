@@ -14,8 +14,8 @@ from hwcheck.judge.peers import KINDS, LEAST_HOSTS, NOT_COMPARED, Kind, middle_o
 from hwcheck.judge.plausible import RANGES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gloo_legs, gpu_facts, gpu_host, leg, record, reduce_result
 

@@ -3,10 +3,10 @@
 import pytest
 
 from hwcheck.judge.plausible import RANGES, implausible
-from hwcheck.limits import Equal
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
-from hwcheck.wire import Sample, Value
+from hwcheck.node.limits import Equal
+from hwcheck.node.wire import Sample, Value
 
 
 @pytest.mark.parametrize(

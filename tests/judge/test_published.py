@@ -18,8 +18,8 @@ import pytest
 
 from hwcheck.judge.expectation import PASS_FROM
 from hwcheck.judge.interconnect import Hop, Links
+from hwcheck.judge.models import Busbw, Joined, models
 from hwcheck.judge.prediction import ERRORS, Prediction, predict
-from hwcheck.models import Busbw, Joined, models
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "training"
 GIB, MIB = 2**30, 2**20

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hwcheck.judge.evidence import Known
 from hwcheck.judge.fleet import Fleet
 from hwcheck.judge.readings import Readings, hold, references
-from hwcheck.limits import AtLeast, Equal, FromInventory, FromSample
 from hwcheck.node.check import Check, Metric, Remedy
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.node.limits import AtLeast, Equal, FromInventory, FromSample
+from hwcheck.node.wire import CheckResult, Sample
 
 SHARE = AtLeast("s", fail=0.8, of=FromSample("watts_max"))
 METRICS = (

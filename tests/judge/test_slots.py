@@ -6,8 +6,8 @@ import pytest
 
 from hwcheck.judge.judge import judge
 from hwcheck.judge.slots import LEAST_HOSTS, Slots
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Report, Sample
+from hwcheck.node.wire import CheckResult, Report, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests import factories
 
 NAME = "NVIDIA H100 80GB HBM3"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import Deframer, Report, Request, to_dict
+from hwcheck.node.wire import Deframer, Report, Request, to_dict
+from hwcheck.results.schema_check import schema_problem
 
 
 def answers(

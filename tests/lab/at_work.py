@@ -27,8 +27,8 @@ import yaml
 
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.wire import CheckResult, Leg, Report
+from hwcheck.node.wire import CheckResult, Leg, Report
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests import factories
 from tests.lab.scenario import overlay
 from tests.lab.tree_writer import ScenarioError, section

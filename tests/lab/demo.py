@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
-from hwcheck.results import read_run
+from hwcheck.results.run_folder import read_run
 from tests.lab.lab import Lab
 from tests.lab.namespaces import why_not
 from tests.lab.network import remove_leftovers

@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwcheck import payload
-from hwcheck.expectations import expectations
-from hwcheck.host_vars import HostVars
+from hwcheck.connect import payload
+from hwcheck.inventory.expectations import expectations
+from hwcheck.inventory.host_vars import HostVars
 from hwcheck.node import checks
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.wire import Report, Request
+from hwcheck.node.wire import Report, Request
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.lab.answers import answers
 from tests.lab.scenario import Scenario, load, names
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck import payload
+from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
-from hwcheck.group.members import Members
-from hwcheck.group.orders import GLOO, Sizing
-from hwcheck.group.records import GroupRecord
-from hwcheck.group.session import Session
-from hwcheck.inventory import Host
-from hwcheck.phases import Deadlines
-from hwcheck.wire import Request
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.inventory.inventory import Host
+from hwcheck.node.wire import Request
+from hwcheck.results.multi_host import GroupRecord
+from hwcheck.run.multi_host.members import Members
+from hwcheck.run.multi_host.orders import GLOO, Sizing
+from hwcheck.run.multi_host.session import Session
 
 RATE, FIFTH = "200mbit", "40mbit"
 QUICK = replace(GLOO, start_s=10.0, floor_gbps=0.001)

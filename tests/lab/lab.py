@@ -9,7 +9,7 @@ from types import TracebackType
 
 import yaml
 
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from tests.lab.network import Network, Slot
 from tests.lab.node import Node
 from tests.lab.waiting import listens, wait_until

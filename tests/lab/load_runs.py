@@ -8,18 +8,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hwcheck.expectations import expectations
-from hwcheck.host_vars import HostVars
+from hwcheck.advise.actions import advise
+from hwcheck.advise.records import Action
+from hwcheck.inventory.expectations import expectations
+from hwcheck.inventory.host_vars import HostVars
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding, worst
 from hwcheck.node import checks
 from hwcheck.node.load.records import LoadRun
-from hwcheck.recommend.actions import advise
-from hwcheck.recommend.records import Action
-from hwcheck.results import HostPlan, HostRecord, Run, RunMeta
-from hwcheck.schema_check import schema_problem
-from hwcheck.series import unpack
-from hwcheck.wire import Report, Request
+from hwcheck.node.wire import Report, Request
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.results.schema_check import schema_problem
+from hwcheck.results.series import unpack
 from tests.lab.answers import answers
 from tests.lab.loads import LoadedNode
 

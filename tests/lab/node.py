@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from tests.lab import faults
 from tests.lab.namespaces import Namespaces
 from tests.lab.network import Network

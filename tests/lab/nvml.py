@@ -46,7 +46,7 @@ Power, heat, clocks::
     temperature_c  temperature_slowdown_c  temperature_shutdown_c  temperature_max_operating_c
     memory_temperature_c  memory_temperature_max_c  thermal_margin_c
     fan_speeds_percent: [30, 31]    performance_state: 0     persistence_mode: true
-    clock_event_reasons: [idle]     names as in hwcheck/node/nvml_gpu.py
+    clock_event_reasons: [idle]     names as in hwcheck/node/nvml/gpu.py
     supported_clock_event_reasons: [...]
     clocks: {graphics_mhz, sm_mhz, memory_mhz, video_mhz,
              max_graphics_mhz, max_sm_mhz, max_memory_mhz, max_video_mhz,
@@ -98,7 +98,7 @@ Memory and errors::
 Events::
 
     event_types: [xid, double_bit_ecc]      what can be listened to: KINDS of
-                                    hwcheck/node/nvml_events.py
+                                    hwcheck/node/nvml/events.py
     events: [{type: xid, data: 79, after_s: 2}]
                                     at most 64. Who listens is told of those that are written
                                     from then on, and of one with after_s that long after

@@ -10,7 +10,7 @@ from typing import Any
 
 import pynvml
 
-from hwcheck.node.nvml_events import KINDS
+from hwcheck.node.nvml.events import KINDS
 from tests.lab import nvml_readers as to
 from tests.lab.nvml_pairs import p2p_lines, topology_lines
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 
-from hwcheck.node.nvml_gpu import CLOCK_EVENT_BITS
+from hwcheck.node.nvml.gpu import CLOCK_EVENT_BITS
 
 Lines = Iterator[tuple[str, str]]
 Reader = Callable[[str, Any], Lines]

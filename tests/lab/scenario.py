@@ -34,7 +34,7 @@ from typing import Any
 
 import yaml
 
-from hwcheck.expectations import VARIABLES
+from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge.records import OUTCOMES
 from tests.lab import kernel_answers, nvml
 from tests.lab.host_tree import write_host

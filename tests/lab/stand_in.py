@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwcheck.payload import PACKAGE, Payload, zip_files
+from hwcheck.connect.payload import PACKAGE, Payload, zip_files
 
 MAIN = """\
 import os
@@ -13,7 +13,7 @@ import sys
 import time
 
 from hwcheck.node import lifeline
-from hwcheck.wire import CheckResult, Report, Request, Sample, frame, to_dict
+from hwcheck.node.wire import CheckResult, Report, Request, Sample, frame, to_dict
 
 
 def main(data, payload):
@@ -64,7 +64,7 @@ def payload(main: str = MAIN) -> Payload:
         f"hwcheck/{name}": (PACKAGE / name).read_bytes()
         for name in (
             "__init__.py",
-            "wire.py",
+            "node/wire.py",
             "node/__init__.py",
             "node/lifeline.py",
         )

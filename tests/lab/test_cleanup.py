@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.payload import LOADER
-from hwcheck.run import Event
+from hwcheck.connect.payload import LOADER
+from hwcheck.run.fan_out import Event
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.visits import visit_all
 
@@ -22,7 +22,7 @@ HANG = {"first": {"hang": 600}}
 CONTROLLER = """\
 import sys
 from pathlib import Path
-from hwcheck.inventory import read
+from hwcheck.inventory.inventory import read
 from tests.lab.visits import visit_all
 
 hosts = read(sys.argv[1]).hosts

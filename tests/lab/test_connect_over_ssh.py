@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from hwcheck.connect.connector import Connector
-from hwcheck.inventory import Host
-from hwcheck.phases import Deadlines
-from hwcheck.results import HostRecord
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.inventory.inventory import Host
+from hwcheck.results.run_folder import HostRecord
 from tests.lab.lab import Lab, make_key
 from tests.lab.visits import visit_all
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results import read_run
+from hwcheck.results.run_folder import read_run
 from tests.lab import demo
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results import HostRecord
-from hwcheck.run import Event
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.run.fan_out import Event
 from tests.lab.lab import Lab, Node, listens, wait_until
 from tests.lab.visits import QUICK, visit_all
 

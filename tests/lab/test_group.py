@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.group.members import Members
-from hwcheck.group.orders import GLOO
-from hwcheck.group.records import read_group
+from hwcheck.results.multi_host import read_group
+from hwcheck.run.multi_host.members import Members
+from hwcheck.run.multi_host.orders import GLOO
 from tests.lab.groups import FIFTH, RATE, python_with_torch, run_group
 from tests.lab.lab import Lab, Node, wait_until
 

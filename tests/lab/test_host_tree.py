@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host import HostReader
-from hwcheck.node.host_facts import Gid
+from hwcheck.node.host.facts import Gid
+from hwcheck.node.host.reader import HostReader
 from tests.lab import kernel_answers
 from tests.lab.host_tree import write_host
 from tests.lab.scenario import libraries

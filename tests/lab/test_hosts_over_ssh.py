@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results import HostRecord
-from hwcheck.run import Event
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.run.fan_out import Event
 from tests.lab import stand_in
 from tests.lab.lab import Lab, listens, make_key, wait_until
 from tests.lab.visits import log_of, visit_all

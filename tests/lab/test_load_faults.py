@@ -17,9 +17,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck import payload
+from hwcheck.connect import payload
 from hwcheck.judge.records import Finding
-from hwcheck.wire import Report
+from hwcheck.node.wire import Report
 from tests.lab import loads
 from tests.lab.load_runs import CHECKS, LOAD_S, Loaded, largest_gap_s, run, told
 from tests.lab.loads import LoadedNode

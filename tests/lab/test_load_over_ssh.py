@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.advise.actions import advise
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import worst
-from hwcheck.recommend.actions import advise
-from hwcheck.results import Run, read_run, read_series
+from hwcheck.results.run_folder import Run, read_run, read_series
 from tests.lab import loads
 from tests.lab.lab import Lab, Node
 from tests.lab.load_runs import CHECKS, largest_gap_s

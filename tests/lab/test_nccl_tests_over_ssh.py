@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.results import Run, read_run, read_series
-from hwcheck.wire import CheckResult, Leg
+from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.results.run_folder import Run, read_run, read_series
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.scenarios_on_nodes import prepare
 from tests.node.nccl_tests.stand_in import install

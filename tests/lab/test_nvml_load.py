@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.nvml_gpu import CLOCK_EVENT_BITS
+from hwcheck.node.nvml.gpu import CLOCK_EVENT_BITS
 from tests.lab import nvml
 from tests.lab.nvml_answers import Stand
 

@@ -40,7 +40,7 @@ print(json.dumps([{
 
 PAYLOAD = """
 import json
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 print(json.dumps([{
     "uuid": g.uuid(), "name": g.name(), "pci_address": g.pci_address(),
     "temperature_c": g.temperature_c(), "power_limit_w": g.power_limit_w(),

@@ -16,10 +16,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck import payload
+from hwcheck.connect import payload
 from hwcheck.judge.records import Finding, worst
 from hwcheck.node.collective.spec import PAIRS
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
 from tests.lab import loads
 from tests.lab.load_runs import answer, judged
 from tests.lab.loads import LoadedNode

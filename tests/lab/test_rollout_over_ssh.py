@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hwcheck.results import read_run
+from hwcheck.results.run_folder import read_run
 from tests.lab.lab import Lab
 from tests.lab.provisioned import Site, conf, logins
 from tests.lab.scenarios_on_nodes import prepare

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hwcheck.node import checks
-from hwcheck.node.host import HostReader
+from hwcheck.node.host.reader import HostReader
 from tests.lab.places import with_places
 from tests.lab.scenario import FOLDER, Scenario, load, names, overlay
 from tests.lab.tree_writer import ScenarioError

@@ -98,7 +98,7 @@ def test_pytest_itself_says_the_same_over_one_session_per_host(
     site: Site, applied: object, tmp_path: Path
 ) -> None:
     before = [logins(node) for node in site.lab.nodes.values()]
-    command = [sys.executable, "-m", "pytest", "--pyargs", "hwcheck.state", "-q"]
+    command = [sys.executable, "-m", "pytest", "--pyargs", "hwcheck.provision.state", "-q"]
     command += ["-p", "no:cacheprovider", "--hwcheck-hosts", str(site.inventory)]
     command += ["--hwcheck-roles", "nccl,system_tuning", "--hwcheck-limit", "gpu1"]
     command += ["--hwcheck-record", str(tmp_path / "record.json")]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hwcheck.results import Run, read_run
+from hwcheck.results.run_folder import Run, read_run
 from tests.lab.lab import Lab, wait_until
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.connect.connector import Connector
-from hwcheck.inventory import Host
-from hwcheck.payload import Payload
-from hwcheck.phases import Deadlines
-from hwcheck.results import HostPlan, HostRecord, RunFolder, RunMeta, read_run
-from hwcheck.run import Event, fan_out
-from hwcheck.wire import Request
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.payload import Payload
+from hwcheck.inventory.inventory import Host
+from hwcheck.node.wire import Request
+from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
+from hwcheck.run.fan_out import Event, fan_out
 from tests.lab import stand_in
 
 QUICK = Deadlines(

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 ASK_EVERYTHING = """
 import inspect, json, os
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.gpu_protocol import Gpu
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.protocol import Gpu
+from hwcheck.node.nvml.nvml import Nvml
 
 QUANTITIES = [name for name in vars(Gpu) if name[0] != "_" and name != "subject"]
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host_facts import (
+from hwcheck.node.host.facts import (
     Filesystem,
     Gid,
     HugePages,

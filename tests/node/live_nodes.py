@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load.sampler import Source
-from hwcheck.node.nvml_events import EventWatch
-from hwcheck.node.nvml_reader import NotSupported
-from hwcheck.wire import Request
+from hwcheck.node.nvml.events import EventWatch
+from hwcheck.node.nvml.reader import NotSupported
+from hwcheck.node.wire import Request
 from tests.node.fakes import FakeNode
 
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pynvml
 
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import CheckResult, Deframer, Report, Request, to_dict
+from hwcheck.node.wire import CheckResult, Deframer, Report, Request, to_dict
+from hwcheck.results.schema_check import schema_problem
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "0123abcd"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hwcheck.node.host import HostReader
+from hwcheck.node.host.reader import HostReader
 from tests.lab.tree_writer import TreeWriter
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
-from hwcheck.node.host import HostReader
+from hwcheck.node.host.reader import HostReader
 from hwcheck.node.live import LiveNode
-from hwcheck.node.nvml import NvmlGpu
+from hwcheck.node.nvml.nvml import NvmlGpu
 from tests.node.fakes import FakeGpu, FakeHost, FakeNode
 
 REMEDY = Remedy("cause", "fix")

@@ -13,7 +13,7 @@ from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode
 from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.payloads import run_payload
 from tests.node.roots import Root

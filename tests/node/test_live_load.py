@@ -18,7 +18,7 @@ from hwcheck.node.load.records import CollectiveRun, GpuWork
 from hwcheck.node.load.run import Times
 from hwcheck.node.load.spec import BurnSpec
 from hwcheck.node.main import run_check
-from hwcheck.wire import Leg, Sample
+from hwcheck.node.wire import Leg, Sample
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.roots import Root
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host_facts import KernelLog, KernelMessage
+from hwcheck.node.host.facts import KernelLog, KernelMessage
 from hwcheck.node.load_watch import LoadWatch, newer
-from hwcheck.node.nvml_events import EventWatch
-from hwcheck.wire import CheckResult, Value
+from hwcheck.node.nvml.events import EventWatch
+from hwcheck.node.wire import CheckResult, Value
 from tests.lab import nvml
 from tests.node.fakes import FakeHost
 from tests.node.payloads import run_payload
@@ -75,7 +75,7 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error() -> None:
 DURING = """
 import os
 from hwcheck.node.collective import launch
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 def run_legs(*arguments):
     for new, name in %r:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from hwcheck.limits import Equal
 from hwcheck.node import load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.main import Wire, run_check
-from hwcheck.schema_check import schema_problem
-from hwcheck.series import unpack
-from hwcheck.wire import Deframer, Leg, Sample, to_dict
+from hwcheck.node.wire import Deframer, Leg, Sample, to_dict
+from hwcheck.results.schema_check import schema_problem
+from hwcheck.results.series import unpack
 from tests.node.fakes import FakeNode
 from tests.node.payloads import run_payload
 
@@ -26,7 +26,7 @@ MINORS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 PRINTS = """
 from hwcheck.node import checks
 from hwcheck.node.check import Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 @check(metrics=[], remedy=Remedy('c', 'f'), gpu=False)
 def loud(node):
     '''Print.'''
@@ -169,7 +169,7 @@ def test_a_check_that_is_refused_the_node_found_it_busy() -> None:
 EXERCISE = """
 from hwcheck.node import checks, load_lock
 from hwcheck.node.check import Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 load_lock.NAME = chr(0) + 'OUR_NAME'
 def made(name):
     def measure(node):

@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.one_by_one import one_by_one
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 def read(name: str) -> Iterator[Sample]:

@@ -7,7 +7,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 from tests.node.fakes import FakeNode
 
 

@@ -16,7 +16,7 @@ from hwcheck.node.supported import (
     of_kind,
     where_supported,
 )
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 from tests.node.fakes import FakeNode
 
 LOST = {"error": "GPU is lost"}

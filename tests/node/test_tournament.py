@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from hwcheck.node.tournament import rounds
-from tests.group.planted import names
+from tests.run.multi_host.planted import names
 
 
 @pytest.mark.parametrize("amount", range(17))

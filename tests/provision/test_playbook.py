@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hwcheck import inventory
 from hwcheck.errors import UsageError
+from hwcheck.inventory import inventory
 from hwcheck.provision.events import Happening
 from hwcheck.provision.request import Become, Request
 from hwcheck.provision.step import ProvisionRecord, provision

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory import Cluster, Host
+from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.request import Become, Request, find_playbook, roles_path
 
 CLUSTER = Cluster(

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hwcheck.advise.actions import advise
+from hwcheck.advise.nccl_files import nccl_conf
+from hwcheck.advise.records import Advice
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
-from hwcheck.recommend.actions import advise
-from hwcheck.recommend.nccl_files import nccl_conf
-from hwcheck.recommend.records import Advice
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.render.terminal import terminal
-from hwcheck.results import Run
+from hwcheck.results.run_folder import Run
 from tests import factories
 from tests.factories import gpu_host, hung, leg
 

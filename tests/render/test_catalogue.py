@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
-from hwcheck.limits import AtMost
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.node.limits import AtMost
 from hwcheck.render.catalogue import catalogue
 
 

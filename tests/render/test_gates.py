@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.gates import gate_lines, gate_views
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests.factories import HOSTILE, record, run
 from tests.render.example import Judged, judged
 

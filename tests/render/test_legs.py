@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from hwcheck.node.wire import COLLECTIVES, LEG_STATES
 from hwcheck.render.legs import LEG_WORDS, in_order, leg_figure, transport
-from hwcheck.wire import COLLECTIVES, LEG_STATES
 from tests.factories import leg
 
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hwcheck.node.load.records import LoadRun, Series
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.html import html
 from hwcheck.render.series import (
     MOST_GPUS,
@@ -19,8 +20,7 @@ from hwcheck.render.series import (
     series_plots,
 )
 from hwcheck.render.stretch import MOST_POINTS, STRIPS, stretches
-from hwcheck.series import Observed
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.results.series import Observed
 from tests.factories import HOSTILE, gpu_host, hosts, judgement
 from tests.node.fake_load import fake_collectives, fake_load
 from tests.render.example import judged

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render import topology as module
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.topology import aligned, topologies
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.render.example import judged
 

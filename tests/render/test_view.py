@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hwcheck.node.wire import CheckResult
 from hwcheck.render.view import CheckView, busbw_range, host_views
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult
+from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gpu_host, hung, leg, record
 from tests.render.example import Judged, judged

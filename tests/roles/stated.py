@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwcheck.state.cases import roles_with_assertions
+from hwcheck.provision.state.cases import roles_with_assertions
 from tests.roles.machine import PLAY_S, Machine
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"

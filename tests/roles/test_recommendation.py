@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hwcheck.advise.actions import advise
+from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.judge.judge import judge
-from hwcheck.recommend.actions import advise
-from hwcheck.recommend.nccl_files import nccl_files
-from hwcheck.results import HostRecord, read_run, write_rendered
+from hwcheck.results.run_folder import HostRecord, read_run, write_rendered
 from tests.factories import gpu_host, hung, leg, saved
 from tests.roles.machine import PYTHON
 

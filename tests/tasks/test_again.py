@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from hwcheck.advise.actions import actions
 from hwcheck.connect.connector import Connector
-from hwcheck.inventory import Host
+from hwcheck.inventory.inventory import Host
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
-from hwcheck.plan import Plan
-from hwcheck.recommend.actions import actions
-from hwcheck.results import Run, RunFolder, read_run
+from hwcheck.node.wire import Leg, Request, Timing, to_dict
+from hwcheck.results.run_folder import Run, RunFolder, read_run
+from hwcheck.run.plan import Plan
 from hwcheck.tasks.again import measure_again
-from hwcheck.wire import Leg, Request, Timing, to_dict
 from tests import factories
 from tests.factories import hung, leg
 from tests.judge.nodes import node, pcie, topology
@@ -29,7 +29,7 @@ MAIN = """\
 import os
 
 from hwcheck.node import lifeline
-from hwcheck.wire import Request, frame
+from hwcheck.node.wire import Request, frame
 
 
 def main(data, payload):

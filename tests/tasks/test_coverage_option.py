@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.node.wire import CheckResult
 from hwcheck.tasks.command_line import program
 from hwcheck.tasks.coverage_option import percent
-from hwcheck.wire import CheckResult
 from tests.factories import gpu_host, saved
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.node.load.columnar import pack
-from hwcheck.results import RunFolder
+from hwcheck.results.run_folder import RunFolder
 from hwcheck.tasks.outcome import show
 from tests import factories
 from tests.factories import gpu_host

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hwcheck.run import Event
+from hwcheck.run.fan_out import Event
 from hwcheck.tasks.progress import Progress
 
 EVENTS = [

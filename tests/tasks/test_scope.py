@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.group.orders import Asked
-from hwcheck.group.records import GroupRecord, read_group, write_group
+from hwcheck.node.wire import COLLECTIVES, Timing
+from hwcheck.results.multi_host import GroupRecord, read_group, write_group
+from hwcheck.run.multi_host.orders import Asked
 from hwcheck.tasks.scope import asked_of_hosts, scopes
-from hwcheck.wire import COLLECTIVES, Timing
 from tests.tasks.test_validate import hwcheck, the_run
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.node.wire import COLLECTIVES
 from hwcheck.tasks.selection import ON_DEMAND, select
-from hwcheck.wire import COLLECTIVES
 
 KNOWN = ["all_reduce", "driver", "gpu_count"]
 ALL = ["all_gather", "all_reduce", "alltoall", "driver", "sendrecv"]

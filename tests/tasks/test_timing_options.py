@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.node.wire import Timing
 from hwcheck.tasks.timing_options import size, timing
-from hwcheck.wire import Timing
 
 MIB = 1 << 20
 UNSAID = dict.fromkeys(

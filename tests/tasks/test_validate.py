@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results import CUT_OFF
-from hwcheck.schema_check import schema_problem
+from hwcheck.results.run_folder import CUT_OFF
+from hwcheck.results.schema_check import schema_problem
 from tests.node.roots import Root
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.supported import Survey, mig_is_on
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List, Optional
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.clock_bits import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
 from hwcheck.node.quantities import Clocks
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
 

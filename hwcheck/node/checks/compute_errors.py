@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping
 
-from hwcheck.limits import AtMost, Equal, like_most
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost, Equal, like_most
 from hwcheck.node.load.summary import Loaded, kinds, load_of, per_loaded_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 REPRODUCIBLE = (
     "NVIDIA cuBLAS documentation, Results Reproducibility: a version gives bit for bit the same "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, per_loaded_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 AROUND_S = 2.0
 LEAST_RISE_C = 6

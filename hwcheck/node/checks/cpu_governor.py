@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost, like_most
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import AtMost, like_most
+from hwcheck.node.wire import Sample
 
 SCALING_ANYWAY = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
 """Drivers whose powersave governor scales with the load (Linux kernel documentation, intel_pstate

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import WITHOUT_MIG, Node, check
 from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Tuple
 
-from hwcheck.limits import AtMost, Equal
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtMost, Equal
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.quantities import GpuEvent, Reported
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 FAULT, WATCH, APPLICATION, OTHER = (
     *("fault_events", "watch_events"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.wire import Sample
 
 DECLARED = Equal(
     FromInventory("gpus"), source="the inventory's hwcheck_gpus", confidence="inventory"

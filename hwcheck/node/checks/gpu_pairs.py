@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Dict, Iterator, List, Tuple
 
-from hwcheck.limits import AtLeast, Equal
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect
+from hwcheck.node.limits import AtLeast, Equal
 from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.wire import DRIVER_ANSWERS, Sample
+from hwcheck.node.wire import DRIVER_ANSWERS, Sample
 
 
 @check(

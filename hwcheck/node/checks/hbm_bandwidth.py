@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast, FromModel
 from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, FromModel
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.host_facts import RdmaPort
+from hwcheck.node.host.facts import RdmaPort
+from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.supported import OfKind, among_equals
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "
 ABI = "Linux ABI, stable/sysfs-class-infiniband, "
@@ -39,7 +39,7 @@ COUNTED = {
     "np_ecn_marked_roce_packets": ("packets", "RoCE packets received with a congestion mark"),
     "rp_cnp_handled": ("packets", "congestion notifications that slowed this port down"),
 }
-"""Counters of a port by name: unit and meaning (see hwcheck/node/host_rdma.py)."""
+"""Counters of a port by name: unit and meaning (see hwcheck/node/host/rdma.py)."""
 
 
 @check(

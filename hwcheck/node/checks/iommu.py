@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.one_by_one import one_by_one
 from hwcheck.node.peers import need_peers
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 PASSTHROUGH = ("", "identity")
 """Domains without translation: no IOMMU group at all, or one that maps every address to itself."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.supported import mig_is_on, where_supported
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 INFO = "NVML API Reference Guide, nvmlGpuFabricInfo_v3_t: "
 HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_MASK_"

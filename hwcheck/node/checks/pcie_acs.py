@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.peers import need_peers
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 REDIRECT_BITS = 0x0004 | 0x0008 | 0x0020
 """P2P Request Redirect, P2P Completion Redirect and P2P Egress Control of the ACS Control

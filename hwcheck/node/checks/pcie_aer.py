@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import AtMost
+from hwcheck.node.wire import Sample
 
 SECONDS_PER_HOUR = 3600.0
 PCIE = "PCI Express Base Specification, "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost
 from hwcheck.node.supported import Survey
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 NORMAL_REPLAYS = 100
 """What a GPU of a healthy node gathers anyway: nvidia-smi -q of H100 nodes shows 40 to 120."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.pcie_ends import newest, widest
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Host, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
 from hwcheck.node.pcie_ends import newest, widest
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 CAN = (
     "NVML API Reference Guide, nvmlDeviceGetMaxPcieLink%s (possible with this device and system), "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Set, Tuple
 
-from hwcheck.limits import AtLeast, FromSample
 from hwcheck.node.check import Host, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.one_by_one import one_by_one
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

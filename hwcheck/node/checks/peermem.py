@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import Equal
+from hwcheck.node.wire import Sample
 
 MODULES = ("nvidia_peermem", "nv_peer_mem")
 NVIDIA_CARDS = ("mlx4_core", "mlx5_core")

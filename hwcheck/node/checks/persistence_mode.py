@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

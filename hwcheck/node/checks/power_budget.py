@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost, FromInventory
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtMost, FromInventory
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 CONNECTORS = "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, "
 CONNECTORS += "2x4 150 W, 2x6 with 12 V up to 600 W, sustained (also in Intel's ATX 3.0 Power "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional
 
-from hwcheck.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 ENFORCED = "NVML API Reference Guide, nvmlDeviceGetEnforcedPowerLimit"
 DECLARED = FromInventory("power_limit_w")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtMost
 from hwcheck.node.supported import Survey, mig_is_on
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 AT_WORK_PERCENT = 50
 """Utilization from which a GPU is taken to be at work."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.limits import AtLeast, AtMost
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, AtMost
 from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
 from hwcheck.node.load.summary import (
     LEAST_SAMPLES,
@@ -16,7 +16,7 @@ from hwcheck.node.load.summary import (
     share_percent,
     with_peers,
 )
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 LOW_SHARE = 0.75
 TENSOR = ("bf16", "fp16")

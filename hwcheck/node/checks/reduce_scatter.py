@@ -6,7 +6,7 @@ from typing import Iterator, Union
 
 from hwcheck.node.check import Node
 from hwcheck.node.collective.leg_checks import collective_check, timed
-from hwcheck.wire import Leg, Sample
+from hwcheck.node.wire import Leg, Sample
 
 
 @collective_check()

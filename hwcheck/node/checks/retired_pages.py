@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost, Equal
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost, Equal
 from hwcheck.node.supported import where_supported
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

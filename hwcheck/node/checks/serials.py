@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost
 from hwcheck.node.supported import Survey
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 class _Identity(NamedTuple):

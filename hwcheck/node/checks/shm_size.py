@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast
 from hwcheck.node.check import Metric, Node, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import AtLeast
+from hwcheck.node.wire import Sample
 
 MIB = 1 << 20
 SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for containers)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost, FromSample
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost, FromSample
 from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.supported import mig_is_on
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 IDLE_UTILIZATION_PERCENT = 5
 """Monitoring agents make short kernels show as a few percent."""

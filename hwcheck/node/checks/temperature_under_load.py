@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast, AtMost, Equal
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, AtMost, Equal
 from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 
 @check(

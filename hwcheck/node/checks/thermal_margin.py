@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtLeast, AtMost
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtLeast, AtMost
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 THRESHOLDS = "NVML API Reference Guide, nvmlTemperatureThresholds_t: "
 MARGIN = "fail: at its threshold the board slows down. warn, of our own: 5 C is what the air in a "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost
 from hwcheck.node.load.settle import slope
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, OfKind, among_peers
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 FIRST_S = 5.0
 LEAST_SLOPE = 0.5

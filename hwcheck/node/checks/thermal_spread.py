@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator
 
-from hwcheck.limits import AtMost, FromSlot
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.limits import AtMost, FromSlot
 from hwcheck.node.load.summary import Loaded, OfKind, among_peers
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 CLOSE_C = 10
 BUILT_IN = (

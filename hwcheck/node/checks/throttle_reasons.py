@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Iterator, List
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.limits import Equal
 from hwcheck.node.supported import where_supported
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
 

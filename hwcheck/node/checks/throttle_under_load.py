@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterator
 
-from hwcheck.limits import AtMost
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.limits import AtMost
 from hwcheck.node.load.clock_bits import (
     HW_POWER_BRAKE,
     HW_SLOWDOWN,
@@ -20,7 +20,7 @@ from hwcheck.node.load.summary import (
     per_loaded_gpu,
     share_percent,
 )
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "
 MOMENT = (

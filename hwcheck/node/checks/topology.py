@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from hwcheck.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.interconnect import Interconnect, Member, links_to, nvlink_gbps, nvlinks
+from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.pci_path import Place, pci_path, place_of
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 REMOTE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkRemotePciInfo"
 WAY = "PIX one PCIe switch, PXB several, PHB a host bridge, NODE host bridges of one NUMA node, "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.limits import Equal, FromInventory, like_most
 from hwcheck.node.check import Metric, Node, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import Equal, FromInventory, like_most
+from hwcheck.node.wire import Sample
 
 
 @check(

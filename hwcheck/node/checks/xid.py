@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List
 
-from hwcheck.limits import AtMost
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
-from hwcheck.wire import Sample
+from hwcheck.node.limits import AtMost
+from hwcheck.node.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
 SXID = "NVIDIA Fabric Manager User Guide, NVSwitch SXid errors: "

@@ -7,7 +7,7 @@ from typing import Dict, Sequence, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Node
 from hwcheck.node.collective.spec import LEGS, SITE, SOME_LEGS, LegPlan
-from hwcheck.node.host_facts import Setting
+from hwcheck.node.host.facts import Setting
 from hwcheck.node.interconnect import Interconnect, nvlinks
 
 LOGGING = "NCCL_DEBUG"

@@ -10,7 +10,7 @@ from typing import Callable, Iterator, Mapping, Tuple
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.spec import CPU_RANKS, MIB, LegPlan, Spec
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 WRONG, HANG, TRANSPORT = "prove_wrong", "prove_hang", "prove_transport"
 """What each is broken by: a damaged element, a rank that stops, a path that is switched off."""

@@ -10,7 +10,7 @@ from typing import Callable, Dict, Sequence
 
 from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.side_by_side import side_by_side
-from hwcheck.wire import DRIVER_ANSWERS
+from hwcheck.node.wire import DRIVER_ANSWERS
 
 Driver = Callable[[], str]
 """Says why the driver does not answer, within a bound; an empty text where it does."""

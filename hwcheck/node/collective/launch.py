@@ -17,7 +17,7 @@ from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.log import VISIT_BYTES, Log
 from hwcheck.node.collective.spec import LegPlan, Spec, plan
 from hwcheck.node.pairs.records import PairsRun
-from hwcheck.wire import Leg, Request
+from hwcheck.node.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
 Found = Union[Leg, PairsRun]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Tuple, Union
 
-from hwcheck.limits import Equal
 from hwcheck.node.check import WITHOUT_MIG, Check, Function, Metric, Node, Remedy, check
 from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.node.collective.spec import LEGS
-from hwcheck.wire import Leg, Sample
+from hwcheck.node.limits import Equal
+from hwcheck.node.wire import Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 NEEDED = [leg.name for leg in LEGS]

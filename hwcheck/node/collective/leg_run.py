@@ -17,7 +17,7 @@ from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.ranks import RankGroup, Send, wait_until
 from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
 from hwcheck.node.collective.watch import Timed, Watch
-from hwcheck.wire import SizeTiming
+from hwcheck.node.wire import SizeTiming
 
 EXIT_S = 2.0
 

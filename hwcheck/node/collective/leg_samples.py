@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.wire import DRIVER_ANSWERS, Leg, Sample
+from hwcheck.node.wire import DRIVER_ANSWERS, Leg, Sample
 
 
 def leg_samples(leg: Leg) -> Iterator[Sample]:

@@ -6,7 +6,7 @@ from typing import Dict, List, Mapping
 
 from hwcheck.node.collective.nccl_info import CUT, NcclInfo
 from hwcheck.node.collective.spec import COMMON_ENV, NO_CONF, SITE, LegPlan
-from hwcheck.wire import Value
+from hwcheck.node.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
 FORBIDDEN: Mapping[str, List[str]] = {"p2p_off": ["P2P"], "net": ["P2P", "SHM", "NVLS"]}

@@ -13,7 +13,7 @@ from hwcheck.node.collective.operation import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED, NOISE, Bounds, Turn
 from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec, size_text
 from hwcheck.node.collective.unit import Unit
-from hwcheck.wire import SizeTiming, to_dict
+from hwcheck.node.wire import SizeTiming, to_dict
 
 # Of cudaErrorDevicesUnavailable: a GPU in exclusive mode takes one process, and another leg's rank
 # waits on it.

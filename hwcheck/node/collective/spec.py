@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Tuple
 
-from hwcheck.wire import COLLECTIVES, Request
+from hwcheck.node.wire import COLLECTIVES, Request
 
 MIB = 1024 * 1024
 CPU_RANKS = 2

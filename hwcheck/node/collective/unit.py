@@ -12,7 +12,7 @@ from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, LegPlan, Spec
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import Timed
-from hwcheck.wire import Leg, SizeTiming, Value
+from hwcheck.node.wire import Leg, SizeTiming, Value
 
 LATE = "; take a smaller -b or -n, or a longer profile"
 # In what gloo of older torches says of what it cannot (torch 2.1).

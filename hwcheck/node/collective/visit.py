@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List, Optional, Union
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.pairs.records import PairsRun
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 
 class Collectives:

@@ -15,7 +15,7 @@ Cell = Union[None, float, List[Any]]
 
 
 def pack(run: Union[LoadRun, CollectiveRun]) -> Dict[str, Any]:
-    """Return one of them as JSON types, by what it is; ``hwcheck.series`` reads them back."""
+    """Return one of them as JSON types, by what it is; ``results.series`` reads them back."""
     if isinstance(run, CollectiveRun):
         return {"collectives": {"end_s": round(run.end_s, 2), **_series(run.series)}}
     load = {

@@ -15,7 +15,7 @@ from hwcheck.node.load.safety import SILENCE_LIMIT_S, START_SILENCE_LIMIT_S, Gua
 from hwcheck.node.load.sampler import Sampler, Told
 from hwcheck.node.load.settle import QUANTITIES, WINDOW_S, settled
 from hwcheck.node.load.spec import BurnSpec, Target
-from hwcheck.wire import Request
+from hwcheck.node.wire import Request
 
 SLACK_S = 120.0
 """The burn is ended from here; by itself it would end so much later."""

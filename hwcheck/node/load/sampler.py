@@ -21,8 +21,8 @@ from typing import (
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load.records import Series
 from hwcheck.node.load.rows import Rows
-from hwcheck.node.nvml_reader import GpuLost
-from hwcheck.node.nvml_samples import EACH, OFTEN, SELDOM
+from hwcheck.node.nvml.reader import GpuLost
+from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
 from hwcheck.node.side_by_side import Job, UnderWayError
 
 PERIOD_S = 0.2

@@ -16,11 +16,11 @@ from typing import (
     Tuple,
 )
 
-from hwcheck.limits import AtLeast
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
+from hwcheck.node.limits import AtLeast
 from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
 from hwcheck.node.per_gpu import per_gpu
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 
 LEAST_SAMPLES = 5
 

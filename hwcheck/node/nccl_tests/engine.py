@@ -23,7 +23,7 @@ from hwcheck.node.nccl_tests.outcome import outcome
 from hwcheck.node.nccl_tests.process import Ended
 from hwcheck.node.nccl_tests.records import Table
 from hwcheck.node.nccl_tests.turns import together
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 HELP_S = 20.0
 MEASURED_BY = "measured by nccl-tests%s (%s): means, out of place; the spread is to in place"

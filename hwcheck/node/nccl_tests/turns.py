@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, List
 
-from hwcheck.wire import Leg, SizeTiming
+from hwcheck.node.wire import Leg, SizeTiming
 
 
 def together(turns: List[Leg]) -> Leg:

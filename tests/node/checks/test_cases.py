@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from hwcheck import share
-from hwcheck.expectations import VARIABLES
+from hwcheck import shipped
+from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge.evidence import Known, believe
 from hwcheck.judge.judge import judge_result
 from hwcheck.judge.records import worst
-from hwcheck.limits import Equal, FromInventory
 from hwcheck.node import checks
 from hwcheck.node.check import Check
+from hwcheck.node.limits import Equal, FromInventory
 from hwcheck.node.main import run_check
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import Sample, to_dict
+from hwcheck.node.wire import Sample, to_dict
+from hwcheck.results.schema_check import schema_problem
 from tests.node.fakes import FakeNode
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -128,7 +128,7 @@ def missing(check: Check, cases: list[dict[str, Any]]) -> list[str]:
         "meaning": all(metric.meaning for metric in check.metrics),
         "passing case": "pass" in judged,
         "failing case": bool({"fail", "warn"} & set(judged)),
-        "role that exists": not check.remedy.role or share.find(f"roles/{check.remedy.role}"),
+        "role that exists": not check.remedy.role or shipped.find(f"roles/{check.remedy.role}"),
         "doc of a case": all(case["doc"] for case in cases),
         "case without what is optional": not check.optional
         or any(case["result"]["state"] == "not_applicable" for case in cases),

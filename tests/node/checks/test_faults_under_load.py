@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hwcheck.node import checks, xids
 from hwcheck.node.checks.faults_under_load import OF_ACTION, OF_KIND
-from hwcheck.node.nvml_events import KINDS
+from hwcheck.node.nvml.events import KINDS
 
 REGISTRY = checks.load()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwcheck.limits import Equal, FromFleet
+from hwcheck.node.limits import Equal, FromFleet
 from tests.node.checks.test_cases import FILES, REGISTRY, read
 
 

@@ -17,7 +17,7 @@ from hwcheck.judge.evidence import Known
 from hwcheck.judge.judge import judge_result
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
 from tests.node.checks.test_cases import models
 from tests.node.fakes import FakeNode
 

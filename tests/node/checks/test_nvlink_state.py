@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.judge.judge import judge
-from hwcheck.results import HostRecord
-from hwcheck.wire import CheckResult, Sample
+from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.results.run_folder import HostRecord
 from tests.factories import gpu_facts, record, run
 
 BOARD = "NVIDIA A40"

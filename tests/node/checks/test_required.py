@@ -11,7 +11,7 @@ from hwcheck.judge.evidence import Known
 from hwcheck.judge.judge import judge_result
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
-from hwcheck.wire import CheckResult
+from hwcheck.node.wire import CheckResult
 from tests.node.checks.test_cases import FILES, REGISTRY, models, read
 from tests.node.fakes import FakeNode
 

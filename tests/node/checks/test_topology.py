@@ -1,6 +1,6 @@
 """The check on nodes of our cases, against ``nvidia-smi topo -m`` of the same hardware.
 
-The public files are described in ../shared/data/INDEX.md; see also tests/test_topology.py.
+The public files are described in ../shared/data/INDEX.md; see also tests/judge/test_topology.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.judge.topology import Topology, topology_matrix, topology_of
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
-from hwcheck.topology import Topology, topology_matrix, topology_of
 from tests.node.fakes import FakeNode
 
 CASES = Path(__file__).parents[2] / "cases" / "topology"

@@ -12,7 +12,7 @@ import pytest
 import hwcheck
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import MIB, LegPlan, Spec
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.node.collective import faulty
 
 PAYLOAD = str(Path(hwcheck.__file__).parent.parent)

@@ -9,7 +9,7 @@ import pytest
 from hwcheck.node.collective import gates, launch, nccl_info, proof
 from hwcheck.node.collective.gates import HANG, NO_WAY, TRANSPORT, WRONG, verdict
 from hwcheck.node.collective.spec import LEGS, MIB, Spec
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 from tests.factories import leg, wrong
 
 BUDGET_S, GRACE_S = 4.0, 6.0

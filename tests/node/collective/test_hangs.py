@@ -45,7 +45,7 @@ def test_every_gpu_is_asked(says: list[Any], problem: str) -> None:
 OVER_NVML = """
 import os, sys
 from hwcheck.node.collective.hangs import problem_of
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 gpus = Nvml(timeout_s=0.5).gpus()
 print(problem_of(gpus))
 os.replace(*sys.argv[1:])

@@ -18,8 +18,8 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
 from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import CheckResult, Leg, Request, to_dict
+from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
+from hwcheck.results.schema_check import schema_problem
 from tests.node.collective import faulty
 
 pytest.importorskip("torch")

@@ -7,7 +7,7 @@ import pytest
 from hwcheck.node import checks
 from hwcheck.node.collective.leg_checks import METRICS, NEEDED
 from hwcheck.node.collective.leg_samples import leg_samples
-from hwcheck.wire import COLLECTIVES
+from hwcheck.node.wire import COLLECTIVES
 from tests.factories import leg
 
 REGISTRY = checks.load()

@@ -20,7 +20,7 @@ from hwcheck.node.collective.operation import load
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
 from hwcheck.node.collective.watch import Timed
-from hwcheck.wire import COLLECTIVES, DTYPES, Leg
+from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
 NOT_OURS = f"/dev/shm/nccl-{uuid.uuid4().hex}"

@@ -1,7 +1,7 @@
 import pytest
 
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec, plan, rank_environment, size_text
-from hwcheck.wire import Request
+from hwcheck.node.wire import Request
 
 OUTSIDE = {
     "PATH": "/usr/bin",

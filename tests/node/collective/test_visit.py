@@ -7,7 +7,7 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.visit import Collectives
 from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.wire import Leg
+from hwcheck.node.wire import Leg
 
 
 def leg(collective: str, name: str = "default", state: str = "done") -> Leg:

@@ -13,7 +13,7 @@ import pytest
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.watch import Watch
-from hwcheck.wire import SizeTiming
+from hwcheck.node.wire import SizeTiming
 
 Body = Callable[[Callable[[dict[str, Any]], None]], None]
 Start = Callable[..., tuple[Watch, RankGroup, list[SizeTiming]]]

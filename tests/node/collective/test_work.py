@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from hwcheck.node.collective.operation import BOTH, load
 from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
-from hwcheck.wire import COLLECTIVES
+from hwcheck.node.wire import COLLECTIVES
 
 KIB = 1024
 

@@ -1,4 +1,4 @@
-"""columnar.py: series as JSON; tests/test_series.py reads it back."""
+"""columnar.py: series as JSON; tests/results/test_series.py reads it back."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from hwcheck.node.load.run import EXERCISE, Load, Times, orders, times, words
 from hwcheck.node.load.sampler import Sampler, Told
 from hwcheck.node.load.spec import Target
 from hwcheck.node.load_lock import BusyError
-from hwcheck.node.nvml_reader import GpuLost
-from hwcheck.wire import Request
+from hwcheck.node.nvml.reader import GpuLost
+from hwcheck.node.wire import Request
 from tests.node.fake_gpu import FakeGpu
 
 QUICK = Times(3.0, 20.0, 10.0)

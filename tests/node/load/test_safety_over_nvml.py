@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.series import unpack
+from hwcheck.results.series import unpack
 from tests.lab.scenario import load as load_scenario
 
 HOT = """
@@ -19,7 +19,7 @@ from pathlib import Path
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.run import Load, Times
 from hwcheck.node.load.sampler import Sampler
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 from tests.lab import nvml
 
 class Burn:

@@ -18,8 +18,8 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load import sampler as module
 from hwcheck.node.load.sampler import OFTEN_TICKS, SELDOM_TICKS, Sampler
-from hwcheck.node.nvml_reader import GpuLost
-from hwcheck.node.nvml_samples import EACH, OFTEN, SELDOM
+from hwcheck.node.nvml.reader import GpuLost
+from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
 from tests.lab.scenario import load
 
 ROOT = Path(__file__).parents[3]
@@ -179,7 +179,7 @@ def test_without_gpus_there_is_nothing_to_sample() -> None:
 WATCH = """
 import json, sys, time
 from hwcheck.node.load.sampler import Sampler
-from hwcheck.node.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml
 sampler = Sampler(Nvml().sampled())
 sampler.start()
 time.sleep(float(sys.argv[1]))

@@ -18,7 +18,7 @@ from hwcheck.node.load.summary import (
     usual,
     with_peers,
 )
-from hwcheck.wire import Sample
+from hwcheck.node.wire import Sample
 from tests.node.fakes import FakeNode
 
 ALIKE = {"name": "A", "board_id": "1"}

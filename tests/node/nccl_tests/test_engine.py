@@ -13,8 +13,8 @@ from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
 from hwcheck.node.collective.spec import LEGS, MIB, Spec
 from hwcheck.node.nccl_tests import engine
-from hwcheck.schema_check import schema_problem
-from hwcheck.wire import CheckResult, Request, to_dict
+from hwcheck.node.wire import CheckResult, Request, to_dict
+from hwcheck.results.schema_check import schema_problem
 from tests.node.nccl_tests.stand_in import install
 
 PAYLOAD = str(Path(__file__).parents[3])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.node.nccl_tests.turns import together
-from hwcheck.wire import Leg, SizeTiming
+from hwcheck.node.wire import Leg, SizeTiming
 
 
 def size(bytes_, time_us, wrong=0, in_place=None):

@@ -1,0 +1,1 @@
+"""From findings to causes and actions; from legs to NCCL settings with their evidence."""

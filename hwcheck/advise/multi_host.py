@@ -1,0 +1,91 @@
+"""What to do about hosts and links that stand out among several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hwcheck.advise.records import Action
+from hwcheck.results.multi_host import GroupRecord, Suspect
+from hwcheck.text import line
+
+REMEDIES = {
+    "hang": (
+        "its ranks stand still or never arrive: a process that is stopped or stuck in a driver, or "
+        "packets that are dropped (firewall, MTU, a port that is down)",
+        "read its stacks in the run folder, then its kernel log and the counters of its ports",
+    ),
+    "wrong": (
+        "data is damaged on its way out of or into this host: memory, PCIe, a network card or a "
+        "cable whose errors are not caught",
+        "take it out of service; read ECC, AER and port error counters, then exchange parts",
+    ),
+    "failed": (
+        "its ranks end with an error of their own",
+        "read the last lines of its log in the run folder",
+    ),
+    "slow": (
+        "its link runs at a lower speed or width, drops packets, or goes another way than those "
+        "of the others",
+        "compare its link speed, width and error counters with those of a host that is fine",
+    ),
+}
+"""Likely cause and what to do, by the kind of suspect."""
+
+
+def group_actions(record: GroupRecord) -> tuple[Action, ...]:
+    """Return what to do about the suspects, one action for each kind and shape, and the rest."""
+    by_kind: dict[tuple[str, int], list[Suspect]] = {}
+    for suspect in record.suspects:
+        by_kind.setdefault((suspect.kind, len(suspect.hosts)), []).append(suspect)
+    made = [_action(kind, suspects) for (kind, _), suspects in by_kind.items()]
+    return (*made, *_unmeasured(record))
+
+
+def _action(kind: str, suspects: list[Suspect]) -> Action:
+    cause, fix = REMEDIES[kind]
+    hosts = dict.fromkeys(host for suspect in suspects for host in suspect.hosts)
+    link = len(suspects[0].hosts) > 1
+    return Action(
+        check="group",
+        outcome="fail",
+        cause=cause.replace("this host", "one of these hosts") if link else cause,
+        fix=fix,
+        command="",
+        role="",
+        hosts=tuple(hosts),
+        evidence=tuple(_lines(suspects)),
+        title=f"{'a link between hosts' if link else 'a host among others'}: {kind}",
+    )
+
+
+def _lines(suspects: Iterable[Suspect]) -> Iterator[str]:
+    for suspect in suspects:
+        about = f"{' with '.join(suspect.hosts)}: "
+        for text in suspect.evidence:
+            named = all(host in text for host in suspect.hosts)
+            yield line(text) if named else about + line(text)
+
+
+def _unmeasured(record: GroupRecord) -> Iterator[Action]:
+    if record.absent:
+        yield _open(
+            "hosts that took no part in the runs over several hosts",
+            "each reason is below",
+            "mend what it names and run again",
+            tuple(record.absent),
+            tuple(f"{host}: {line(reason)}" for host, reason in record.absent.items()),
+        )
+    if record.unresolved:
+        yield _open(
+            "what went wrong between hosts and could be pinned on none",
+            "a fault that comes and goes, or one of what connects the hosts",
+            "run again, with more hosts where there are few; look at the switches between them",
+            record.hosts,
+            tuple(line(text) for text in record.unresolved),
+        )
+
+
+def _open(
+    title: str, cause: str, fix: str, hosts: tuple[str, ...], evidence: tuple[str, ...]
+) -> Action:
+    return Action("group", "inconclusive", cause, fix, "", "", hosts, evidence, title)

@@ -1,0 +1,1 @@
+"""An Ansible inventory becomes hosts with settings and expectations."""

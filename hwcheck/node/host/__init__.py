@@ -1,0 +1,1 @@
+"""What a node's files and programs say of it."""

@@ -1,0 +1,180 @@
+"""PCI devices as sysfs shows them: GPUs, ports, bridges, access control, IOMMU, error counters."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from typing import Dict, List, Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.tree import Tree, contents
+
+DEVICES = "sys/bus/pci/devices/"
+RDMA = "sys/class/infiniband/"
+NVIDIA_VENDOR = "0x10de"
+GPU_CLASSES = ("0x0300", "0x0302")
+"""VGA compatible and 3D controllers (PCI Code and ID Assignment Specification, base class 03h)."""
+SWITCH_CLASSES = ("0x0680",)
+"""Other bridges (the same, base class 06h): of NVIDIA's devices that is an NVSwitch."""
+
+GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+"""PCIe generation by transfer rate (PCI Express Base Specification)."""
+
+ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+EXTENDED_START = 0x100
+EXTENDED_END = 0x1000
+ACS_ID = 0x000D
+ACS_CONTROL_OFFSET = 6
+"""Where extended capabilities lie, and the Access Control Services capability's identifier and
+control register (PCI Express Base Specification, chapter 7)."""
+
+UNSUPPORTED_REQUEST = ("UnsupReq", "Unsupported Request")
+"""What a device answers when it is probed for a function that it lacks, at every boot; the second
+name is that of kernels before 5.3."""
+
+
+class PciReader(Tree):
+    """The PCI half of ``check.Host``."""
+
+    def pci_gpus(self) -> List[str]:
+        """See ``check.Host``. Virtual functions of a GPU are not counted."""
+        return self._of_nvidia(GPU_CLASSES)
+
+    def nvswitches(self) -> List[str]:
+        """See ``check.Host``."""
+        return self._of_nvidia(SWITCH_CLASSES)
+
+    def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
+        found = []
+        for address in self._list(DEVICES):
+            device = DEVICES + address
+            if self._read(device + "/vendor").strip() != NVIDIA_VENDOR:
+                continue
+            is_one = self._read(device + "/class").startswith(classes)
+            if is_one and not os.path.lexists(self._path(device + "/physfn")):
+                found.append(address)
+        return found
+
+    def pci_answers(self, pci_address: str) -> bool:
+        """See ``check.Host``."""
+        identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
+        if identity is None or len(identity) < 4:
+            raise CouldNotMeasure("the configuration space of %s cannot be read" % pci_address)
+        return identity != b"\xff" * 4
+
+    def pcie_port_width_max(self, pci_address: str) -> int:
+        """See ``check.Host``."""
+        text = self._port(pci_address, "max_link_width")
+        return _lanes(text, "the port above " + pci_address)
+
+    def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
+        """See ``check.Host``."""
+        device = DEVICES + pci_address
+        now, most = (
+            _lanes(self._read("%s/%s_link_width" % (device, which)).strip(), pci_address)
+            for which in ("current", "max")
+        )
+        return now, most
+
+    def pcie_port_generation_max(self, pci_address: str) -> int:
+        """See ``check.Host``."""
+        text = self._port(pci_address, "max_link_speed")
+        match = re.match(r"(\d+(?:\.\d+)?) GT/s", text)
+        generation = GENERATION_BY_GTS.get(float(match.group(1))) if match else None
+        if generation is None:
+            raise CouldNotMeasure("the port above %s says speed %r" % (pci_address, text[:40]))
+        return generation
+
+    def bridges_above(self, pci_address: str) -> List[str]:
+        """See ``check.Host``."""
+        folder = os.path.dirname(self._resolve(DEVICES + pci_address))
+        bridges = []
+        while ADDRESS.fullmatch(os.path.basename(folder)):
+            bridges.append(os.path.basename(folder))
+            folder = os.path.dirname(folder)
+        return bridges
+
+    def numa_node(self, pci_address: str) -> Optional[int]:
+        """See ``check.Host``."""
+        text = self._read("%s%s/numa_node" % (DEVICES, pci_address)).strip()
+        return int(text) if text.isdigit() else None
+
+    def rdma_devices(self) -> Dict[str, str]:
+        """See ``check.Host``. In the order in which people count: ``mlx5_2``, ``mlx5_10``."""
+        found = {}
+        for name in sorted(self._list(RDMA), key=_counted):
+            folder = self._resolve(RDMA + name + "/device")
+            address = os.path.basename(folder)
+            if ADDRESS.fullmatch(address) and not os.path.lexists(folder + "/physfn"):
+                found[name] = address
+        return found
+
+    def acs_control(self, pci_address: str) -> Optional[int]:
+        """See ``check.Host``."""
+        config = contents(self._path(DEVICES + pci_address + "/config"), EXTENDED_END) or b""
+        if len(config) < EXTENDED_START + 4:
+            raise CouldNotMeasure(
+                "only %d bytes of the configuration space of %s can be read; the rest needs root"
+                % (len(config), pci_address)
+            )
+        offset = EXTENDED_START
+        seen = set()
+        while EXTENDED_START <= offset <= len(config) - 8 and offset not in seen:
+            seen.add(offset)
+            (header,) = struct.unpack_from("<I", config, offset)
+            if header in (0, 0xFFFFFFFF):
+                break
+            if header & 0xFFFF == ACS_ID:
+                return int(struct.unpack_from("<H", config, offset + ACS_CONTROL_OFFSET)[0])
+            offset = (header >> 20) & 0xFFC
+        return None
+
+    def iommu_groups(self) -> int:
+        """See ``check.Host``."""
+        return len(self._list("sys/kernel/iommu_groups"))
+
+    def iommu_domain(self, pci_address: str) -> str:
+        """See ``check.Host``."""
+        group = DEVICES + pci_address + "/iommu_group"
+        if not os.path.lexists(self._path(group)):
+            return ""
+        domain = self._read(group + "/type").strip()
+        if not domain:
+            raise CouldNotMeasure("the kernel does not say the IOMMU domain of %s" % pci_address)
+        return domain
+
+    def aer_errors(self, pci_address: str) -> Dict[str, int]:
+        """See ``check.Host``."""
+        errors = {}
+        for kind in ("fatal", "nonfatal", "correctable"):
+            text = self._text("%s%s/aer_dev_%s" % (DEVICES, pci_address, kind))
+            if text is None:
+                raise CouldNotMeasure("the kernel has no AER counters for %s" % pci_address)
+            counts = dict(re.findall(r"^(.+?)\s+(\d+)$", text, re.MULTILINE))
+            errors[kind] = sum(
+                int(count)
+                for name, count in counts.items()
+                if not name.startswith("TOTAL_ERR") and name not in UNSUPPORTED_REQUEST
+            )
+        return errors
+
+    def _port(self, pci_address: str, attribute: str) -> str:
+        port = os.path.dirname(self._resolve(DEVICES + pci_address))
+        data = contents(os.path.join(port, attribute)) if port else None
+        if data is None:
+            raise CouldNotMeasure("no port above %s that gives %s" % (pci_address, attribute))
+        return data.decode("utf-8", "replace").strip()
+
+
+def _lanes(text: str, who: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 32:
+        raise CouldNotMeasure("%s says width %r" % (who, text[:40]))
+    return int(text)
+
+
+def _counted(name: str) -> List[Tuple[int, str]]:
+    # Numbers by their value, whatever is between them as text.
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

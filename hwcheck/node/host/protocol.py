@@ -1,0 +1,142 @@
+"""What a check may ask of the machine and its kernel."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Protocol, Sequence, Tuple
+
+from hwcheck.node.host.facts import (
+    Filesystem,
+    HugePages,
+    KernelLog,
+    RdmaPort,
+    Setting,
+    TorchStack,
+)
+
+
+class Host(Protocol):
+    """``/proc``, ``/sys`` and the kernel log as a check sees them.
+
+    A method raises CouldNotMeasure where it says so and where its file cannot be read.
+    """
+
+    def pci_gpus(self) -> List[str]:
+        """PCI addresses of NVIDIA display and 3D controllers."""
+
+    def nvswitches(self) -> List[str]:
+        """PCI addresses of NVSwitches; those of Blackwell are not on the bus of the host."""
+
+    def pci_answers(self, pci_address: str) -> bool:
+        """Whether a device answers on the bus; one that fell off reads as all ones."""
+
+    def driver_version(self) -> str:
+        """Version of the loaded NVIDIA kernel module; empty when none is loaded."""
+
+    def driver_is_open(self) -> bool:
+        """Whether the loaded NVIDIA kernel module is the open one."""
+
+    def pcie_port_width_max(self, pci_address: str) -> int:
+        """Lanes that the upstream port of a device offers. Raises CouldNotMeasure."""
+
+    def pcie_port_generation_max(self, pci_address: str) -> int:
+        """PCIe generation that the upstream port of a device offers. Raises CouldNotMeasure."""
+
+    def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
+        """Lanes that a device uses on its link and lanes it has there. Raises CouldNotMeasure."""
+
+    def bridges_above(self, pci_address: str) -> List[str]:
+        """PCI addresses of the bridges between a device and the root, nearest first."""
+
+    def numa_node(self, pci_address: str) -> Optional[int]:
+        """NUMA node of a device; None where the firmware does not tell."""
+
+    def rdma_devices(self) -> Dict[str, str]:
+        """PCI address by name of the RDMA devices; software and virtual functions left out."""
+
+    def acs_control(self, pci_address: str) -> Optional[int]:
+        """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
+
+    def aer_errors(self, pci_address: str) -> Dict[str, int]:
+        """Advanced error reporting since boot: fatal, nonfatal, correctable.
+
+        Unsupported requests are left out: probing a device at boot makes them. Raises
+        CouldNotMeasure.
+        """
+
+    def iommu_groups(self) -> int:
+        """Count the groups of the IOMMU; 0 when it is off."""
+
+    def iommu_domain(self, pci_address: str) -> str:
+        """``identity``, ``DMA``, ``DMA-FQ``; empty without a group. Raises CouldNotMeasure."""
+
+    def fabric_manager_runs(self) -> Optional[bool]:
+        """Whether the fabric manager runs; None where processes of others are hidden."""
+
+    def in_container(self) -> bool:
+        """Whether this is a container, whose bus shows devices that it may not use."""
+
+    def hypervisor(self) -> str:
+        """Name of the hypervisor below this virtual machine; empty on bare metal."""
+
+    def product(self) -> str:
+        """Vendor and product of the machine by DMI; empty where the firmware has none."""
+
+    def cpu_vendor(self) -> str:
+        """``GenuineIntel``, ``AuthenticAMD``, ``ARM``; empty where the kernel does not say."""
+
+    def numa_nodes(self) -> int:
+        """NUMA nodes; 0 where the kernel does not know them."""
+
+    def cpu_governors(self) -> Dict[str, int]:
+        """CPUs by ``<driver> <governor>``; empty where the kernel does not scale frequencies."""
+
+    def memory_available_bytes(self) -> int:
+        """MemAvailable, or what a control group leaves of it. Raises CouldNotMeasure."""
+
+    def huge_pages(self) -> HugePages:
+        """Memory set aside as huge pages. Raises CouldNotMeasure."""
+
+    def locked_memory_limit_bytes(self) -> Optional[int]:
+        """RLIMIT_MEMLOCK of this login; None means unlimited."""
+
+    def filesystem(self, path: str) -> Filesystem:
+        """Size of the file system that holds a path. Raises CouldNotMeasure."""
+
+    def home(self) -> str:
+        """Home folder of the user that this runs as."""
+
+    def uptime_s(self) -> float:
+        """Seconds since boot. Raises CouldNotMeasure."""
+
+    def clock_synchronized(self) -> bool:
+        """Whether something keeps the clock right. Raises CouldNotMeasure."""
+
+    def kernel_options(self) -> List[str]:
+        """Words of the kernel's command line. They may hold secrets: send on only what is known."""
+
+    def kernel_setting(self, name: str) -> str:
+        """Content of ``/proc/sys/<name>``. Raises CouldNotMeasure."""
+
+    def has_module(self, name: str) -> bool:
+        """Whether a kernel module is loaded."""
+
+    def module_parameter(self, module: str, name: str) -> str:
+        """Value of a parameter of a loaded kernel module; empty where it shows none."""
+
+    def kernel_log(self, words: Sequence[str]) -> KernelLog:
+        """Kernel messages since boot with one of these words. Raises CouldNotMeasure."""
+
+    def nccl_settings(self) -> List[Setting]:
+        """NCCL_* variables that a job started by this login would find."""
+
+    def system_nccl(self) -> List[str]:
+        """Versions of the NCCL that the linker finds; empty without one."""
+
+    def torch_stack(self, python: str) -> Optional[TorchStack]:
+        """Say which torch this interpreter has (the payload's own where empty), or None.
+
+        Raises CouldNotMeasure where the interpreter does not run.
+        """
+
+    def rdma_ports(self) -> List[RdmaPort]:
+        """Ports of the RDMA devices; empty without any."""

@@ -1,0 +1,86 @@
+"""The one reader of ``/proc``, ``/sys`` and the kernel log, put together from its parts.
+
+Every path is read below a root folder, which is ``/`` on a real node.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.log import LogReader
+from hwcheck.node.host.nccl import NcclReader
+from hwcheck.node.host.pci import PciReader
+from hwcheck.node.host.rdma import RdmaReader
+from hwcheck.node.host.software import SoftwareReader
+from hwcheck.node.host.system import SystemReader
+
+JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
+"""Processes that exist once per job on a node and at no other time (see scheduler_job)."""
+
+CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+
+
+class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
+    """Implements ``check.Host``. An absent file means what its absence says, never an error."""
+
+    def driver_version(self) -> str:
+        """See ``check.Host``."""
+        text = self._read("proc/driver/nvidia/version")
+        match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
+        return match.group(1) if match else self._read("sys/module/nvidia/version").strip()
+
+    def driver_is_open(self) -> bool:
+        """See ``check.Host``."""
+        return "Open Kernel Module" in self._read("proc/driver/nvidia/version")
+
+    def in_container(self) -> bool:
+        """See ``check.Host``.
+
+        Docker and podman leave a file, older cgroups name the runtime, and others set
+        ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).
+        """
+        if any(self._exists(path) for path in (".dockerenv", "run/.containerenv")):
+            return True
+        if any(name in self._read("proc/1/cgroup") for name in CONTAINER_CGROUPS):
+            return True
+        variables = self._read("proc/1/environ").split("\0")
+        return any(variable.startswith("container=") for variable in variables)
+
+    def scheduler_job(self) -> str:
+        """Return the process of a scheduler's job on this node, or an empty text.
+
+        Slurm runs one ``slurmstepd`` per job step, and Grid Engine one ``sge_shepherd`` per job
+        (slurmstepd(8), sge_shepherd(8)). With cgroup v2, Slurm also keeps a ``slurmstepd
+        infinity`` that belongs to no job (https://slurm.schedmd.com/cgroup_v2.html). PBS and LSF
+        run jobs under daemons that are always there, so their jobs show by GPU processes only.
+        Raises CouldNotMeasure where the kernel shows only one's own processes.
+        """
+        for pid, name in self._processes():
+            if name not in JOB_PROCESSES:
+                continue
+            arguments = self._read("proc/%s/cmdline" % pid).split("\0")
+            if arguments[1:2] != ["infinity"]:
+                return "%s (pid %s)" % (name, pid)
+        if self._exists("proc/self") and not self._shows_others():
+            raise CouldNotMeasure(
+                "/proc hides the processes of others (hidepid), so a scheduler's job may run "
+                "unseen; run as root"
+            )
+        return ""
+
+    def fabric_manager_runs(self) -> Optional[bool]:
+        """See ``check.Host``."""
+        names = [name for _, name in self._processes()]
+        return "nv-fabricmanage" in names if self._shows_others() else None
+
+    def _shows_others(self) -> bool:
+        """Whether processes of others can be seen: the first one is root's (proc(5), hidepid)."""
+        return bool(self._read("proc/1/comm").strip())
+
+    def _processes(self) -> Iterator[Tuple[str, str]]:
+        """Yield id and name of each process; the kernel keeps 15 characters of the name."""
+        for pid in self._list("proc"):
+            if pid.isdigit():
+                yield pid, self._read("proc/%s/comm" % pid).strip()

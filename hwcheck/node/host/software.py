@@ -1,0 +1,66 @@
+"""Which torch and NCCL this node has. Neither is loaded: their code does not run here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from typing import List, Optional
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.facts import TorchStack
+from hwcheck.node.host.tree import Tree, contents
+from hwcheck.node.nccl_library import version_in_name
+
+BOOT = (
+    "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "
+    "from hwcheck.node.torch_stack import main; main()"
+)
+PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
+"""The folder that holds this package."""
+
+ANSWER_LIMIT_S = 30.0
+"""An interpreter starts in 0.1 s, and from a cold network file system in seconds."""
+
+CACHED = re.compile(rb"/[^\0]{0,4000}/libnccl\.so\.2(?=\0)")
+TEXT_LIMIT = 64
+
+
+class SoftwareReader(Tree):
+    """The software part of ``check.Host``."""
+
+    answer_limit_s = ANSWER_LIMIT_S
+
+    def system_nccl(self) -> List[str]:
+        """See ``check.Host``.
+
+        The linker's cache says where the library is. The version is the end of the name of the
+        file behind it, as NVIDIA packages it; that costs one link, and loading it would run code.
+        """
+        cache = contents(self._path("etc/ld.so.cache")) or b""
+        paths = [os.fsdecode(path) for path in CACHED.findall(cache)]
+        return sorted(set(filter(None, (version_in_name(self._resolve(path)) for path in paths))))
+
+    def torch_stack(self, python: str) -> Optional[TorchStack]:
+        """See ``check.Host``. The interpreter runs as it is, whatever the root."""
+        import subprocess  # here: most visits ask for no torch
+
+        python, limit_s = python or sys.executable, self.answer_limit_s
+        command = [python, "-c", BOOT, PAYLOAD]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s
+            )
+            said = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+            stack = TorchStack(str(said["torch"])[:TEXT_LIMIT], str(said["nccl"])[:TEXT_LIMIT])
+        except OSError as error:
+            raise CouldNotMeasure("%s cannot be started: %s" % (python, error.strerror)) from None
+        except subprocess.TimeoutExpired:
+            raise CouldNotMeasure("%s gave no answer within %g s" % (python, limit_s)) from None
+        except (ValueError, KeyError, TypeError):
+            last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+            raise CouldNotMeasure(
+                "%s, asked for its torch, exited with code %d: %s" % (python, done.returncode, last)
+            ) from None
+        return stack if stack.torch else None

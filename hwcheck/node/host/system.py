@@ -1,0 +1,151 @@
+"""The machine and its kernel: virtualization, processors, memory, limits, clock, disks."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator, List, Optional
+
+from hwcheck.node import system_calls
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.facts import Filesystem, HugePages
+from hwcheck.node.host.tree import Tree
+
+DMI = "sys/class/dmi/id/"
+POOLS = "sys/kernel/mm/hugepages/"
+EMULATORS = {
+    "qemu": "qemu",
+    "kvm": "kvm",
+    "vmware": "vmware",
+    "virtualbox": "virtualbox",
+    "microsoft corporation virtual machine": "microsoft",
+    "xen": "xen",
+    "parallels": "parallels",
+    "bhyve": "bhyve",
+}
+CLOUDS = {"amazon ec2": "amazon", "google compute engine": "google", "openstack": "openstack"}
+"""Words of DMI's vendor and product. A cloud's bare metal bears the cloud's name as well, so a
+cloud counts where the processor has no flag that says better: on ARM, unless it is named metal."""
+
+
+class SystemReader(Tree):
+    """What a kernel says of the machine, for ``check.Host``."""
+
+    def hypervisor(self) -> str:
+        """See ``check.Host``."""
+        if "control_d" in self._read("proc/xen/capabilities"):
+            return ""  # Xen's own domain has the hardware
+        flags = re.search(r"^flags\s*:(.*)$", self._read("proc/cpuinfo"), re.MULTILINE)
+        by_flag = flags is not None and "hypervisor" in flags.group(1).split()
+        product = self.product().lower()
+        words = dict(EMULATORS)
+        if "metal" not in product and (flags is None or by_flag):
+            words.update(CLOUDS)
+        named = self._read("sys/hypervisor/type").strip()
+        named = named or next((name for word, name in words.items() if word in product), "")
+        return named or ("unknown" if by_flag else "")
+
+    def product(self) -> str:
+        """See ``check.Host``."""
+        words = (self._read(DMI + name).strip() for name in ("sys_vendor", "product_name"))
+        return " ".join(word for word in words if word)
+
+    def cpu_vendor(self) -> str:
+        """See ``check.Host``."""
+        text = self._read("proc/cpuinfo")
+        match = re.search(r"^vendor_id\s*:\s*(\S+)", text, re.MULTILINE)
+        if match:
+            return match.group(1)
+        return "ARM" if re.search(r"^CPU implementer\s*:", text, re.MULTILINE) else ""
+
+    def kernel_options(self) -> List[str]:
+        """See ``check.Host``."""
+        return self._read("proc/cmdline").split()
+
+    def kernel_setting(self, name: str) -> str:
+        """See ``check.Host``."""
+        text = self._text("proc/sys/" + name)
+        if text is None:
+            raise CouldNotMeasure("/proc/sys/%s cannot be read" % name)
+        return text.strip()
+
+    def numa_nodes(self) -> int:
+        """See ``check.Host``."""
+        folder = self._list("sys/devices/system/node")
+        return sum(bool(re.fullmatch(r"node\d+", name)) for name in folder)
+
+    def cpu_governors(self) -> Dict[str, int]:
+        """See ``check.Host``."""
+        found: Dict[str, int] = {}
+        for cpu in self._list("sys/devices/system/cpu"):
+            if not re.fullmatch(r"cpu\d+", cpu):
+                continue
+            folder = "sys/devices/system/cpu/%s/cpufreq/" % cpu
+            governor = self._read(folder + "scaling_governor").strip()
+            if governor:
+                key = "%s %s" % (self._read(folder + "scaling_driver").strip(), governor)
+                found[key] = found.get(key, 0) + 1
+        return found
+
+    def huge_pages(self) -> HugePages:
+        """See ``check.Host``."""
+        values = dict(re.findall(r"^(\w+):\s+(\d+)", self._read("proc/meminfo"), re.MULTILINE))
+        if "HugePages_Total" not in values or "Hugepagesize" not in values:
+            raise CouldNotMeasure("no huge pages in /proc/meminfo")
+        mode = re.search(r"\[(\w+)\]", self._read("sys/kernel/mm/transparent_hugepage/enabled"))
+        pages = {values["Hugepagesize"]: (values["HugePages_Total"], values.get("HugePages_Free"))}
+        for name in self._list(POOLS):  # meminfo has pages of the default size only
+            pool = POOLS + name
+            counts = (self._read(pool + "/nr_hugepages"), self._read(pool + "/free_hugepages"))
+            pages[name[len("hugepages-") : -len("kB")]] = counts
+        reserved, unused = (
+            sum(1024 * int(size) * int(counts[place] or 0) for size, counts in pages.items())
+            for place in (0, 1)
+        )
+        return HugePages(
+            reserved_bytes=reserved,
+            unused_bytes=unused,
+            memory_bytes=int(values.get("MemTotal", 0)) * 1024,
+            transparent=mode.group(1) if mode else "none",
+        )
+
+    def memory_available_bytes(self) -> int:
+        """See ``check.Host``."""
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
+        if not match:
+            raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
+        return min([int(match.group(1)) * 1024, *self._left_bytes()])
+
+    def _left_bytes(self) -> Iterator[int]:
+        """Yield what each control group above this process leaves; file caches can be given up."""
+        match = re.search(r"^0::(/.*)$", self._read("proc/self/cgroup"), re.MULTILINE)
+        folder = "sys/fs/cgroup" + match.group(1).rstrip("/") if match else ""
+        while folder.startswith("sys/fs/cgroup"):
+            limit = self._read(folder + "/memory.max").strip()
+            if limit.isdigit():  # or "max"
+                used = int(self._read(folder + "/memory.current") or 0)
+                cache = re.search(r"inactive_file (\d+)", self._read(folder + "/memory.stat"))
+                yield max(0, int(limit) - used + (int(cache.group(1)) if cache else 0))
+            folder = folder.rpartition("/")[0]
+
+    def filesystem(self, path: str) -> Filesystem:
+        """See ``check.Host``."""
+        return system_calls.filesystem(self._path(path))
+
+    def locked_memory_limit_bytes(self) -> Optional[int]:
+        """See ``check.Host``."""
+        return system_calls.locked_memory_limit_bytes()
+
+    def clock_synchronized(self) -> bool:
+        """See ``check.Host``."""
+        # systemd-timesyncd leaves this file from its first answer on.
+        if self._exists("run/systemd/timesync/synchronized"):
+            return True
+        return system_calls.clock_synchronized()
+
+    def has_module(self, name: str) -> bool:
+        """See ``check.Host``."""
+        return self._exists("sys/module/" + name)
+
+    def module_parameter(self, module: str, name: str) -> str:
+        """See ``check.Host``."""
+        return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()

@@ -1,0 +1,32 @@
+"""The launcher of a session: imports torch once, keeps a store, forks the ranks of every order.
+
+Started by ``member`` as ``python -c <boot> <payload> <pid of the payload process>``. The first line
+of stdin says what the node is, every further line is an order; answers leave as JSON lines.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from hwcheck.node import parent_death, torch_process
+
+
+def main() -> None:
+    """Serve one session."""
+    parent_death.die_with(int(sys.argv[2]))
+    send, out = torch_process.sender()
+    setup = json.loads(sys.stdin.readline())
+    problem = torch_process.torch_problem(lambda: _lack(setup["gpus"]))
+    if problem:
+        send({"reason": problem})
+        return
+    from hwcheck.node.multi_host import serve
+
+    serve.serve(setup, sys.stdin, send, [out])
+
+
+def _lack(gpus: int) -> str:
+    from hwcheck.node.collective import runtime
+
+    return runtime.missing_cuda() if gpus else ""

@@ -1,0 +1,161 @@
+"""The payload's side of a session: it takes orders from the controller until it is told to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, Mapping, Sequence
+
+from hwcheck.node import torch_process
+from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.collective.hangs import problem_of
+from hwcheck.node.collective.launch import END_LIMIT_S
+from hwcheck.node.collective.log import Log
+from hwcheck.node.live import LiveNode
+from hwcheck.node.load_lock import BusyError
+from hwcheck.node.multi_host.about import about
+from hwcheck.node.multi_host.network import own_place
+
+BOOT = torch_process.BOOT % "hwcheck.node.multi_host.launcher"
+STORE_LIMIT_S = 30.0
+MOST_LOG_BYTES = 4 * 1024 * 1024
+Send = Callable[..., None]
+
+
+class Member:
+    """Serves one session; ``session`` is what the request says of it.
+
+    ``interface`` may be empty; ``toward`` is another host's address.
+    """
+
+    def __init__(self, session: Mapping[str, Any]) -> None:
+        self._interface = str(session["interface"])
+        self._toward = str(session["toward"])
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what came on stdin, from the lifeline's thread. Empty lines are heartbeats."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in filter(None, lines):
+            self._lines.put(line)
+
+    def serve(self, node: LiveNode, payload: str, send: Send) -> None:
+        """Hold the node and answer one order after another; torch is imported once.
+
+        A node that is at work, or cannot measure, says ``refused`` with the reason. Nobody else
+        loads the node meanwhile. Returns when the controller sends ``end``; when it is gone, the
+        lifeline ends this process and all that it started.
+        """
+        try:
+            with node.reserved() as gpus:
+                self._serve(node, gpus, payload, send)
+        except (BusyError, CouldNotMeasure, NotApplicable) as error:
+            send("refused", reason=str(error)[:500])
+
+    def _serve(self, node: LiveNode, gpus: int, payload: str, send: Send) -> None:
+        interface, address = own_place(self._interface, self._toward)
+        setup = {
+            "gpus": gpus,
+            "address": address,
+            "interface": interface,
+            "memory_bytes": node.host.memory_available_bytes(),
+        }
+        place = dict(about(node, gpus), interface=interface, address=address, gpus=gpus)
+        setup["settings"] = place["settings"]
+        python = node.request.torch_python or sys.executable
+        told = 0
+        with Log() as log:
+            child = Child(python, payload, log)
+            try:
+                child.tell(setup)
+                ready = child.hear(torch_process.IMPORT_LIMIT_S + STORE_LIMIT_S)
+                if "reason" in ready:
+                    raise CouldNotMeasure(ready["reason"])
+                send("ready", ready=dict(ready, **place))
+                while True:
+                    order = json.loads(self._lines.get())
+                    if order.get("end"):
+                        return
+                    child.tell(order)
+                    answer = child.hear(order["deadline_s"] + END_LIMIT_S)
+                    problem = driver_problem(answer, node.gpus() if gpus else ())
+                    send("answer", answer=answer)
+                    told += _pass_on(log, told)
+                    if problem:  # what else is started here could not be killed either
+                        raise CouldNotMeasure(problem)
+            finally:
+                child.end()
+                _pass_on(log, told)
+
+
+def _pass_on(log: Log, told: int) -> int:
+    """Write what the log has beyond ``told`` bytes to stderr; return how many bytes that was.
+
+    From there it goes into the host's log. A session that writes too much would be cut off.
+    """
+    new = max(0, min(log.size(), MOST_LOG_BYTES) - told)
+    if new:
+        sys.stderr.write(log.read(told, told + new))
+        sys.stderr.flush()
+    return new
+
+
+def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
+    """Ask the driver after a hang; return what is wrong, which the answer then has as left over."""
+    problem = problem_of(gpus) if answer["state"] == "hang" else ""
+    if not problem:
+        return ""
+    said = "after a hang was killed, %s: reboot the node" % problem
+    answer["left_over"].append(said[:200])
+    return said
+
+
+class Child:
+    """The launcher under the interpreter that has torch: JSON lines in, JSON lines out."""
+
+    def __init__(self, python: str, payload: str, log: Log) -> None:
+        """Start it. Raises CouldNotMeasure when the interpreter cannot be started."""
+        self._process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
+        self._python = python
+        self._log = log
+        self._rest = b""
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send one message. Raises CouldNotMeasure when nobody reads it."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode("ascii") + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._death() from None
+
+    def hear(self, limit_s: float) -> Dict[str, Any]:
+        """Return the next message. Raises CouldNotMeasure when none comes in time."""
+        assert self._process.stdout is not None
+        fd, end = self._process.stdout.fileno(), time.monotonic() + limit_s
+        while b"\n" not in self._rest:
+            if not select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise CouldNotMeasure("%s gave no answer within %.0f s" % (self._python, limit_s))
+            data = os.read(fd, 65536)
+            if not data:
+                raise self._death()
+            self._rest += data
+        line, self._rest = self._rest.split(b"\n", 1)
+        message: Dict[str, Any] = json.loads(line)
+        return message
+
+    def end(self) -> None:
+        """Kill it; what it forked dies with it."""
+        assert self._process.stdin is not None
+        torch_process.end(self._process)
+        self._process.stdin = None
+
+    def _death(self) -> CouldNotMeasure:
+        code = self._process.wait(torch_process.KILL_LIMIT_S)
+        return CouldNotMeasure(torch_process.death(code, self._python, self._log.tail()))

@@ -1,0 +1,130 @@
+"""Run one order after another: fork its ranks, watch them, say what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any, Callable, Dict, Iterable, List, Mapping
+
+from hwcheck.node.collective import nccl_info, proof, stacks
+from hwcheck.node.collective.choose_legs import LOGIN
+from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.ranks import RankGroup, RankProcess
+from hwcheck.node.collective.spec import SITE, LegPlan, Spec, rank_environment
+from hwcheck.node.collective.watch import Watch
+from hwcheck.node.multi_host import rank as rank_body
+from hwcheck.node.multi_host import store
+from hwcheck.node.multi_host.calls import Calls
+from hwcheck.node.multi_host.order import Order
+
+Send = Callable[[Dict[str, Any]], None]
+
+
+def serve(setup: Mapping[str, Any], lines: Iterable[str], send: Send, close_fds: List[int]) -> None:
+    """Open the store, say where it is, and answer every line of ``lines``.
+
+    ``close_fds`` are the launcher's own, which no rank may keep.
+    """
+    with RankGroup() as keeper, socket.socket() as listener, Log() as log:
+        listener.bind((setup["address"], 0))
+        listener.listen(socket.SOMAXCONN)
+        port = listener.getsockname()[1]
+        keeper.fork(0, lambda say: store.keep(listener, say), os.environ, log.fd, close_fds)
+        listener.close()
+        said = keeper.ranks[0].read()
+        if not said or said[0]["kind"] != "open":
+            send({"reason": "the store does not open: %s" % log.tail()[-300:]})
+            return
+        send({"port": port})
+        close_fds = [*close_fds, keeper.ranks[0].pipe_fd]
+        for line in lines:
+            send(run_order(Order.from_dict(json.loads(line)), setup, close_fds))
+
+
+def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> Dict[str, Any]:
+    """Fork the ranks of one order and return the answer."""
+    start = time.monotonic()
+    spec = Spec(
+        collectives=(order.collective,),
+        ranks=len(order.devices),
+        gpus=setup["gpus"],
+        budget_s=order.deadline_s,
+        memory_available_bytes=setup["memory_bytes"],
+        dtype=order.dtype,
+    )
+    recorded = bool(spec.gpus)
+    with Log() as log, RankGroup() as group, Calls(len(order.devices)) as calls:
+        for index in range(len(order.devices)):
+            body = _body(order, spec, index, calls)
+            env = rank_environment(spec, _leg(order, setup), order.rank0 + index, os.environ)
+            group.fork(order.rank0 + index, body, env, log.fd, close_fds)
+        watch = Watch(group, 1.0, lambda _: None)
+        state, reason = watch.until(start + order.deadline_s)
+        places = [_place(rank, calls.of(index)) for index, rank in enumerate(group.ranks)]
+        tail, left_over = _end(order, state, group, log, recorded)
+        transport = _transport(log) if spec.gpus else {}
+    return {
+        "id": order.id,
+        "state": state,
+        "reason": reason,
+        "library": watch.library,
+        "transport": transport,
+        "sizes": [
+            {"size_bytes": size.size_bytes, "times_us": size.times_us, "wrong": size.wrong}
+            for size in watch.timed
+        ],
+        "exchanges": watch.others,
+        "ranks": [] if state == "done" else places,
+        "left_over": left_over,
+        "log_tail": tail,
+        "duration_s": time.monotonic() - start,
+    }
+
+
+def _body(order: Order, spec: Spec, index: int, calls: Calls) -> Callable[[Send], None]:
+    return lambda send: rank_body.run_rank(order, spec, index, calls, send)
+
+
+def _leg(order: Order, setup: Mapping[str, Any]) -> LegPlan:
+    """Return the environment: ``site`` adds what the login sets; NCCL reads its files itself."""
+    interface = setup["interface"]
+    # "=" makes NCCL take this name only, not every one that begins with it (NCCL user guide).
+    own = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
+    for name, value, origin in setup["settings"] if order.leg == SITE else ():
+        own.pop(name, "")
+        if origin.startswith(LOGIN):
+            own[name] = value
+    return LegPlan(order.leg, {**own, **order.env})
+
+
+def _transport(log: Log) -> Dict[str, Any]:
+    info = nccl_info.read(log.whole())
+    return dict(proof.facts(info), version=info.version)
+
+
+def _place(rank: RankProcess, calls: int) -> Dict[str, Any]:
+    """Say where a rank stood: its process's state as proc(5) has it, the collectives it began."""
+    try:
+        with open("/proc/%d/stat" % rank.pid, encoding="utf-8", errors="replace") as stream:
+            process = stream.read().rpartition(")")[2].split()[0]
+    except OSError:
+        process = "X"
+    return {"rank": rank.rank, "process": process, "calls": calls, "done": rank.done}
+
+
+def _end(order: Order, state: str, group: RankGroup, log: Log, recorded: bool) -> Any:
+    """End the ranks; return the tail of their log and a line for each thing that stays."""
+    segments = stacks.shared_segments(group) if state != "done" else set()
+    tail = stacks.tail_with_stacks(group, log, recorded) if state == "hang" else ""
+    stuck = group.kill()
+    left_over = stacks.remove(segments)
+    left_over += ["rank %d (pid %d) does not die" % (rank.rank, rank.pid) for rank in stuck]
+    if state == "failed":
+        tail = log.tail()
+    if order.keep_log or state != "done":
+        sys.stderr.write("-- log of order %d\n%s" % (order.id, log.read()))
+        sys.stderr.flush()
+    return tail, left_over

@@ -1,0 +1,270 @@
+"""One GPU by NVML; implements ``check.Gpu``. Units are converted here: milliwatts leave as watts.
+
+Nothing here touches pynvml: every question goes through ``nvml.Nvml``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Optional
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.nvml.memory import MemoryReader
+from hwcheck.node.nvml.reader import CorruptedInforom, GpuLost, NotSupported, text
+from hwcheck.node.nvml.topology import TopologyReader, sysfs_address
+from hwcheck.node.quantities import Clocks, GpuProcess
+
+COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
+GRAPHICS = tuple("nvmlDeviceGetGraphicsRunningProcesses" + end for end in ("_v3", "_v2", ""))
+TEMPERATURE = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
+PERFORMANCE = ("nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState")
+CLOCK_EVENTS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
+CLOCK_EVENT_BITS = (
+    "idle",
+    "application_clocks",
+    "sw_power_cap",
+    "hw_slowdown",
+    "sync_boost",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake",
+    "display_clocks",
+)
+"""nvmlClocksEventReason* by bit; bits that came later are named by their number."""
+
+NAME_LIMIT = 40
+"""Characters of a process name that are kept."""
+
+
+class NvmlGpu(MemoryReader, TopologyReader):
+    """One GPU. Errors name the GPU and the quantity."""
+
+    def pci_address(self) -> str:
+        """See ``check.Gpu``."""
+        bus_id = text(self.once("PCI address", "nvmlDeviceGetPciInfo").busId)
+        try:
+            return sysfs_address(bus_id)
+        except CouldNotMeasure as error:
+            raise CouldNotMeasure("%s: %s" % (self.subject, error)) from None
+
+    def loss(self) -> str:
+        """See ``check.Gpu``."""
+        try:
+            self.temperature_c()  # read from the chip each time, so a lost one cannot answer
+        except GpuLost as error:
+            return str(error)
+        except NotSupported:
+            return ""
+        return ""
+
+    def recovery_action(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        field = self._constant("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION") or 0
+        return self.fields("recovery action", [field]).get(field)
+
+    def name(self) -> str:
+        """See ``check.Gpu``."""
+        return text(self.once("name", "nvmlDeviceGetName"))
+
+    def uuid(self) -> str:
+        """See ``check.Gpu``."""
+        return text(self.once("UUID", "nvmlDeviceGetUUID"))
+
+    def board_id(self) -> str:
+        """See ``check.Gpu``."""
+        return "%s %s" % (self._pci_id("pciDeviceId"), self._pci_id("pciSubSystemId"))
+
+    def serial(self) -> Optional[str]:
+        """See ``check.Gpu``."""
+        return self._text("serial number", "nvmlDeviceGetSerial")
+
+    def board_part_number(self) -> Optional[str]:
+        """See ``check.Gpu``."""
+        return self._text("board part number", "nvmlDeviceGetBoardPartNumber")
+
+    def vbios(self) -> Optional[str]:
+        """See ``check.Gpu``."""
+        return self._text("VBIOS", "nvmlDeviceGetVbiosVersion")
+
+    def inforom_image(self) -> Optional[str]:
+        """See ``check.Gpu``."""
+        return self._text("infoROM", "nvmlDeviceGetInforomImageVersion")
+
+    def inforom_valid(self) -> Optional[bool]:
+        """See ``check.Gpu``."""
+        try:
+            self.read("infoROM", "nvmlDeviceValidateInforom")
+        except CorruptedInforom:
+            return False
+        except NotSupported:
+            return None
+        return True
+
+    def power_limit_w(self) -> float:
+        """See ``check.Gpu``."""
+        return self.number("power limit", "nvmlDeviceGetEnforcedPowerLimit") / 1000.0
+
+    def power_limit_default_w(self) -> float:
+        """See ``check.Gpu``."""
+        name = "nvmlDeviceGetPowerManagementDefaultLimit"
+        return self.remembered(name, lambda: self.number("default power limit", name)) / 1000.0
+
+    def temperature_c(self) -> int:
+        """See ``check.Gpu``."""
+        sensor = self._nvml.constant("NVML_TEMPERATURE_GPU")
+        return int(self.read("temperature", TEMPERATURE, sensor))
+
+    def temperature_slowdown_c(self) -> int:
+        """See ``check.Gpu``.
+
+        From Ada on, NVML may give the distance to the threshold instead of the threshold.
+        """
+        kind = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
+        quantity, name = "slowdown temperature", "nvmlDeviceGetTemperatureThreshold"
+        try:
+            return self.remembered((name, kind), lambda: self.number(quantity, name, kind))
+        except CouldNotMeasure as error:
+            try:
+                margin = self.read("thermal margin", "nvmlDeviceGetMarginTemperature")
+            except CouldNotMeasure:
+                raise error from None
+            return self.temperature_c() + int(margin)
+
+    def temperature_shutdown_c(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        return self._threshold("SHUTDOWN")
+
+    def temperature_max_operating_c(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        return self._threshold("GPU_MAX")
+
+    def memory_temperature_c(self) -> Optional[int]:
+        """See ``check.Gpu``. 0 is what a board without the sensor may say."""
+        field = self._nvml.constant("NVML_FI_DEV_MEMORY_TEMP")
+        return self.fields("memory temperature", [field]).get(field) or None
+
+    def memory_temperature_max_c(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        return self._threshold("MEM_MAX")
+
+    def fan_speeds_percent(self) -> List[int]:
+        """See ``check.Gpu``."""
+        fans = self.optional("fans", "nvmlDeviceGetNumFans")
+        speeds = [
+            self.optional("fan %d" % fan, "nvmlDeviceGetFanSpeed_v2", fan)
+            for fan in range(fans or 0)
+        ]
+        return [int(speed) for speed in speeds if speed is not None]
+
+    def clock_event_reasons(self) -> Optional[List[str]]:
+        """See ``check.Gpu``."""
+        bits = self.optional("clock event reasons", CLOCK_EVENTS)
+        if bits is None:
+            return None
+        names = dict(enumerate(CLOCK_EVENT_BITS))
+        return [names.get(bit, "bit_%d" % bit) for bit in range(64) if int(bits) >> bit & 1]
+
+    def performance_state(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        state = self.optional("performance state", PERFORMANCE)
+        return None if state is None or not 0 <= int(state) <= 15 else int(state)
+
+    def application_clocks(self) -> Optional[Clocks]:
+        """See ``check.Gpu``."""
+        found: List[int] = []
+        for name in ("nvmlDeviceGetApplicationsClock", "nvmlDeviceGetDefaultApplicationsClock"):
+            for kind in ("NVML_CLOCK_GRAPHICS", "NVML_CLOCK_MEM"):
+                clock = self.optional("application clocks", name, self._nvml.constant(kind))
+                if not clock:
+                    return None
+                found.append(int(clock))
+        return Clocks(*found)
+
+    def utilization_percent(self) -> int:
+        """See ``check.Gpu``."""
+        rates = self.unless_mig("utilization", "nvmlDeviceGetUtilizationRates")
+        if rates is None:
+            raise CouldNotMeasure("%s: utilization: Not Supported" % self.subject)
+        return int(rates.gpu)
+
+    def persistence_mode(self) -> bool:
+        """See ``check.Gpu``."""
+        mode = self.read("persistence mode", "nvmlDeviceGetPersistenceMode")
+        return bool(mode == self._nvml.constant("NVML_FEATURE_ENABLED"))
+
+    def compute_processes(self) -> List[int]:
+        """See ``check.Gpu``. This process is left out."""
+        own = os.getpid()
+        found = self.read("compute processes", COMPUTE)
+        return [int(process.pid) for process in found if process.pid != own]
+
+    def processes(self) -> List[GpuProcess]:
+        """See ``check.Gpu``. A process with both kinds of context is listed as compute."""
+        found: Dict[int, GpuProcess] = {}
+        for kind, names in (("compute", COMPUTE), ("graphics", GRAPHICS)):
+            for process in self.unless_mig("%s processes" % kind, names) or ():
+                pid, memory = int(process.pid), process.usedGpuMemory
+                if pid != os.getpid() and pid not in found:
+                    used = None if memory is None else int(memory)
+                    found[pid] = GpuProcess(pid, kind, self._process_name(pid), used)
+        return list(found.values())
+
+    def facts(self) -> Dict[str, Any]:
+        """Return name, uuid, PCI address and ids, VBIOS, memory, default power and NVLinks."""
+        facts: Dict[str, Any] = {"index": self._index}
+        if self._problem:
+            facts["error"] = str(self._problem)
+            return facts
+        readers: Dict[str, Callable[[], Any]] = {
+            "name": self.name,
+            "uuid": self.uuid,
+            "pci_address": self.pci_address,
+            "pci_device_id": lambda: self._pci_id("pciDeviceId"),
+            "pci_subsystem_id": lambda: self._pci_id("pciSubSystemId"),
+            "serial": self.serial,
+            "vbios": self.vbios,
+            "memory_total_bytes": self.memory_total_bytes,
+            "power_limit_default_w": self.power_limit_default_w,
+            "nvlink_links": self._active_nvlinks,
+            "mig": self._split,
+        }
+        for key, reader in readers.items():
+            try:
+                value = reader()
+            except CouldNotMeasure:
+                continue  # this GPU does not say: the key stays out
+            if value is not None:
+                facts[key] = value
+        return facts
+
+    def _split(self) -> Optional[bool]:
+        mode = self.mig_mode()
+        return None if mode is None else mode.current
+
+    def _active_nvlinks(self) -> Optional[int]:
+        links = self.nvlinks()
+        return sum(link.active for link in links) if links else None
+
+    def _process_name(self, pid: int) -> str:
+        try:
+            path = text(self._nvml.ask(("nvmlSystemGetProcessName",), pid))
+        except CouldNotMeasure:
+            return ""  # ended since, or of another namespace
+        name = path.rpartition("/")[2]
+        return "".join(char for char in name if char.isprintable())[:NAME_LIMIT]
+
+    def _pci_id(self, field: str) -> str:
+        return "0x%08X" % getattr(self.once("PCI ids", "nvmlDeviceGetPciInfo"), field)
+
+    def _text(self, quantity: str, name: str) -> Optional[str]:
+        value = self.remembered(name, lambda: self.optional(quantity, name))
+        return None if value is None else text(value)
+
+    def _threshold(self, kind: str) -> Optional[int]:
+        code = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_" + kind)
+        quantity, name = "temperature threshold", "nvmlDeviceGetTemperatureThreshold"
+        value = self.remembered((name, code), lambda: self.optional(quantity, name, code))
+        return int(value) if value else None

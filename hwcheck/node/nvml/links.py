@@ -1,0 +1,199 @@
+"""What NVML says of one GPU's links: PCIe, NVLink and the NVSwitch fabric."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.nvml.reader import NotSupported, NvmlReader
+from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors
+
+FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
+"""NVML_GPU_FABRIC_STATE_* in order."""
+
+FABRIC_CALLS = (
+    ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t"),
+    ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
+    ("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t"),
+)
+"""Newest first: a driver refuses the structures that came after it."""
+
+DEGRADED = (("bandwidth", 0), ("route recovery", 2), ("access timeout recovery", 6))
+UNHEALTHY = (("route", 4),)
+CONFIGURATION_SHIFT, CONFIGURATION_MASK = 8, 0xF
+CONFIGURATIONS = (
+    "",
+    "",
+    "wrong system GUID",
+    "wrong chassis serial number",
+    "no partition",
+    "too few NVLinks",
+    "incompatible GPU firmware",
+    "invalid location",
+    "invalid GPU state",
+)
+"""NVML_GPU_FABRIC_HEALTH_MASK_*: flags are two bits (1 is true), the configuration is four."""
+
+ERROR_FIELDS = {
+    "replay": "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY",
+    "recovery": "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY",
+    "crc": "NVML_FI_DEV_NVLINK_ERROR_DL_CRC",
+    "recovery_failed": "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
+    "malformed_packet": "NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS",
+    "buffer_overrun": "NVML_FI_DEV_NVLINK_COUNT_BUFFER_OVERRUN_ERRORS",
+    "symbol": "NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS",
+    "effective": "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS",
+}
+"""Fields with the link as their scope: Hopper has the first three, Blackwell the others."""
+
+ERROR_COUNTERS = (
+    ("replay", "NVML_NVLINK_ERROR_DL_REPLAY"),
+    ("recovery", "NVML_NVLINK_ERROR_DL_RECOVERY"),
+    ("crc", "NVML_NVLINK_ERROR_DL_CRC_FLIT"),
+    ("crc", "NVML_NVLINK_ERROR_DL_CRC_DATA"),
+)
+"""What GPUs before Hopper are asked instead; both kinds of CRC error are counted together."""
+
+
+class LinkReader(NvmlReader):
+    """The link half of ``check.Gpu``."""
+
+    def pcie_link_width(self) -> int:
+        """See ``check.Gpu``."""
+        return self.number("PCIe link width", "nvmlDeviceGetCurrPcieLinkWidth")
+
+    def pcie_link_width_max(self) -> int:
+        """See ``check.Gpu``."""
+        return self.number("maximum PCIe link width", "nvmlDeviceGetMaxPcieLinkWidth")
+
+    def pcie_link_generation(self) -> int:
+        """See ``check.Gpu``."""
+        return self.number("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration")
+
+    def pcie_link_generation_max(self) -> int:
+        """See ``check.Gpu``."""
+        return self.number("maximum PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration")
+
+    def pcie_replays(self) -> Optional[int]:
+        """See ``check.Gpu``."""
+        count = self.optional("PCIe replays", "nvmlDeviceGetPcieReplayCounter")
+        return None if count is None else int(count)
+
+    def nvlinks(self) -> List[NvLink]:
+        """See ``check.Gpu``. Asked once: several checks need it."""
+        return self.remembered("nvlinks", self._nvlinks)
+
+    def nvlink_to_switch(self) -> Optional[bool]:
+        """See ``check.Gpu``. The first active link speaks for all."""
+        active = [link.link for link in self.nvlinks() if link.active]
+        if not active:
+            return None
+        kind = self.remembered(
+            "far end",
+            lambda: self.optional(
+                "NVLink %d" % active[0], "nvmlDeviceGetNvLinkRemoteDeviceType", active[0]
+            ),
+        )
+        return None if kind is None else kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH")
+
+    def nvlink_errors(self) -> List[NvLinkErrors]:
+        """See ``check.Gpu``. Which fields the first active link has speaks for all."""
+        links = [link.link for link in self.nvlinks() if link.active]
+        known = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
+        fields = [field for field in known.values() if field is not None]
+        values = self.fields("NVLink errors", [(f, link) for link in links[:1] for f in fields])
+        fields = [f for f in fields for link in links[:1] if (f, link) in values]
+        values.update(
+            self.fields("NVLink errors", [(f, link) for link in links[1:] for f in fields])
+        )
+        found = []
+        for link in links:
+            counters = {
+                name: values[field, link]
+                for name, field in known.items()
+                if field is not None and (field, link) in values
+            }
+            found.append(NvLinkErrors(link, counters or self._old_counters(link)))
+        return [errors for errors in found if errors.counters]
+
+    def fabric(self) -> Optional[Fabric]:
+        """See ``check.Gpu``."""
+        problem: Optional[CouldNotMeasure] = None
+        for name, kind in FABRIC_CALLS:
+            try:
+                return self._fabric(self.structure("fabric", name, kind))
+            except NotSupported:
+                continue
+            except CouldNotMeasure as error:
+                problem = error  # the driver may know an older structure
+        if problem is not None:
+            raise problem
+        return None
+
+    def _fabric(self, info: Any) -> Optional[Fabric]:
+        state = int(info.state)
+        if state == 0:
+            return None
+        name = FABRIC_STATES[state] if state < len(FABRIC_STATES) else "state %d" % state
+        mask = int(getattr(info, "healthMask", 0))
+        configuration = (mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK
+        problems = [CONFIGURATIONS[configuration]] if configuration < len(CONFIGURATIONS) else []
+        return Fabric(
+            name,
+            self._nvml.error_text(int(info.status)),
+            ", ".join(flag for flag, shift in DEGRADED if (mask >> shift) & 3 == 1),
+            ", ".join(
+                [flag for flag, shift in UNHEALTHY if (mask >> shift) & 3 == 1]
+                + [problem for problem in problems if problem]
+            ),
+        )
+
+    def _nvlinks(self) -> List[NvLink]:
+        states = self._nvml.together(self._nvlink_states)
+        speeds = self._nvlink_speeds([link for link, active in states if active])
+        return [NvLink(link, active, speeds.get(link)) for link, active in states]
+
+    def _nvlink_states(self) -> List[Tuple[int, bool]]:
+        states: List[Tuple[int, bool]] = []
+        # A GPU that cannot be opened raises in the first read; only then are constants there.
+        for link in range(self._constant("NVML_NVLINK_MAX_LINKS") or 1):
+            try:
+                state = self.read("NVLink %d" % link, "nvmlDeviceGetNvLinkState", link)
+            except NotSupported:
+                break
+            except CouldNotMeasure:
+                if link == 0:
+                    raise
+                break  # links are numbered without gaps: this GPU has no more
+            states.append((link, state == 1))
+        return states
+
+    def _nvlink_speeds(self, links: List[int]) -> Dict[int, float]:
+        own = self._constant("NVML_FI_DEV_NVLINK_GET_SPEED")
+        speeds: Dict[int, float] = {}
+        if own is not None:
+            values = self.fields("NVLink speed", [(own, link) for link in links])
+            speeds = {link: values.get((own, link), 0) / 1000.0 for link in links}
+        speeds = {link: speed for link, speed in speeds.items() if speed}
+        if speeds or not links:
+            return speeds
+        common = self._nvml.constant("NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON")
+        mbps = self.fields("NVLink speed", [common]).get(common)
+        return dict.fromkeys(links, mbps / 1000.0) if mbps else {}
+
+    def _old_counters(self, link: int) -> Dict[str, int]:
+        found: Dict[str, int] = {}
+        for name, constant in ERROR_COUNTERS:
+            counter = self._nvml.constant(constant)
+            count = self.optional(
+                "NVLink %d errors" % link, "nvmlDeviceGetNvLinkErrorCounter", link, counter
+            )
+            if count is not None:
+                found[name] = found.get(name, 0) + int(count)
+        return found
+
+    def _constant(self, name: str) -> Optional[int]:
+        try:
+            return int(self._nvml.constant(name))
+        except NotSupported:
+            return None  # an older pynvml

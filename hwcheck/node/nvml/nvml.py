@@ -1,0 +1,198 @@
+"""The one reader of NVML, and the only file that touches pynvml.
+
+Every call goes through ``Nvml.ask``, which bounds it in time. Function names and error texts are
+those of the NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
+
+from hwcheck.node.bounded import Bounded
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.nvml.gpu import NvmlGpu
+from hwcheck.node.nvml.reader import (
+    CorruptedInforom,
+    GpuLost,
+    NoPermission,
+    NotSupported,
+    TimedOut,
+    text,
+)
+from hwcheck.node.side_by_side import side_by_side
+
+if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
+    from hwcheck.node.nvml.events import EventWatch
+    from hwcheck.node.nvml.samples import SampleReader
+
+T = TypeVar("T")
+
+CALL_TIMEOUT_S = 10.0
+"""NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
+
+
+class Nvml:
+    """NVML as loaded on this node. Nothing is loaded before the first question."""
+
+    def __init__(self, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self._bounded = Bounded("NVML", timeout_s)
+        self._pynvml: Any = None
+        self._status = ""
+        self._gpus: Optional[List[NvmlGpu]] = None
+
+    def status(self) -> str:
+        """Return ``ok``, or in NVML's own words why it cannot be used. Initializes NVML once."""
+        if not self._status:
+            try:
+                self._bounded.call(self._load)
+                self._status = "ok"
+            except CouldNotMeasure as error:
+                self._status = str(error)
+        return self._bounded.hung or self._status
+
+    def driver_version(self) -> str:
+        """Return the driver version that NVML reports. Raises CouldNotMeasure."""
+        return text(self.ask(("nvmlSystemGetDriverVersion",)))
+
+    def cuda_driver_version(self) -> str:
+        """Return the newest CUDA version that the driver runs. Raises CouldNotMeasure."""
+        names = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
+        number = int(self.ask(names))  # 12080 is 12.8
+        return "%d.%d" % (number // 1000, number % 1000 // 10)
+
+    def gpus(self) -> List[NvmlGpu]:
+        """Return every GPU that NVML counts, in its order. Raises CouldNotMeasure.
+
+        A GPU that NVML counts and cannot open (lost from the bus, no permission) is among them:
+        each of its methods raises CouldNotMeasure with NVML's reason.
+        """
+        if self._gpus is None:
+            count = self.ask(("nvmlDeviceGetCount",))
+            # At the same time: without persistence mode each takes seconds.
+            self._gpus = list(side_by_side(self._open, range(count)))
+        return list(self._gpus)
+
+    def watch_events(self) -> EventWatch:
+        """Listen to every GPU's events from now on. Raises CouldNotMeasure."""
+        from hwcheck.node.nvml.events import EventWatch
+
+        return EventWatch(self, self.gpus())
+
+    def sampled(self) -> List[SampleReader]:
+        """Return every GPU for whoever reads it often. Raises CouldNotMeasure.
+
+        Their calls are not bounded in time: a thread for each call would cost more than the call.
+        """
+        from hwcheck.node.nvml.samples import SampleReader
+
+        return [SampleReader.of(gpu, _Unbounded(self)) for gpu in self.gpus()]
+
+    def facts(self) -> List[Dict[str, Any]]:
+        """Return what identifies each GPU; a key is left out where the GPU does not say.
+
+        Empty where NVML does not answer. A GPU that cannot be opened has ``index`` and ``error``.
+        """
+        try:
+            return list(side_by_side(NvmlGpu.facts, self.gpus()))
+        except CouldNotMeasure:
+            return []
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        """Call the first of these NVML functions that this driver and this pynvml have.
+
+        Raises CouldNotMeasure with NVML's error text, or when NVML hangs; NotSupported where the
+        GPU or the driver does not have it, NoPermission where this user may not ask.
+        """
+        status = self.status()
+        if status != "ok":
+            raise CouldNotMeasure(status)
+        return self._bounded.call(self._call, names, args)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns: what it asks is bounded in time as one.
+
+        For many quick questions: a thread for each takes longer than they do. Raises as ``work``.
+        """
+        answer: T = self._bounded.call(work)
+        return answer
+
+    def constant(self, name: str) -> Any:
+        """Return one of pynvml's constants or structures; call it after NVML has answered.
+
+        Raises NotSupported where this pynvml does not have it.
+        """
+        value = getattr(self._pynvml, name, None)
+        if value is None:
+            raise NotSupported("pynvml has no %s" % name)
+        return value
+
+    def error_text(self, code: int) -> str:
+        """Return NVML's words for one of its return codes, ``Success`` for 0."""
+        return "Success" if code == 0 else str(self._pynvml.NVMLError(code))
+
+    def _load(self) -> None:
+        try:
+            import pynvml
+        except ImportError as error:
+            raise CouldNotMeasure("pynvml cannot be imported: %s" % error) from None
+        self._pynvml = pynvml
+        self._call(("nvmlInit",), ())
+
+    def _call(self, names: Sequence[str], args: Tuple[Any, ...]) -> Any:
+        kinds: Dict[Any, Type[CouldNotMeasure]] = {
+            self._pynvml.NVML_ERROR_NOT_SUPPORTED: NotSupported,
+            self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: NotSupported,
+            getattr(self._pynvml, "NVML_ERROR_DEPRECATED", None): NotSupported,
+            self._pynvml.NVML_ERROR_NO_PERMISSION: NoPermission,
+            self._pynvml.NVML_ERROR_CORRUPTED_INFOROM: CorruptedInforom,
+            self._pynvml.NVML_ERROR_GPU_IS_LOST: GpuLost,
+            self._pynvml.NVML_ERROR_RESET_REQUIRED: GpuLost,
+            self._pynvml.NVML_ERROR_TIMEOUT: TimedOut,
+        }
+        reason = ""
+        kind: Type[CouldNotMeasure] = NotSupported
+        for name in names:
+            function = getattr(self._pynvml, name, None)
+            if function is None:
+                reason = reason or "pynvml has no %s" % name
+                continue
+            try:
+                return function(*args)
+            except self._pynvml.NVMLError as error:
+                reason, kind = str(error), kinds.get(error.value, CouldNotMeasure)
+                if error.value != self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+                    break
+        raise kind(reason)
+
+    def _open(self, index: int) -> NvmlGpu:
+        try:
+            return NvmlGpu(self, index, self.ask(("nvmlDeviceGetHandleByIndex",), index))
+        except CouldNotMeasure as error:
+            return NvmlGpu(self, index, None, error)
+
+
+class _Unbounded:
+    """NVML, called at once in the thread that asks."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self.constant, self.error_text = nvml.constant, nvml.error_text
+        self._call = nvml._call
+
+    def ask(self, names: Sequence[str], *args: Any) -> Any:
+        """See ``Nvml.ask``."""
+        return self._call(names, args)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """See ``Nvml.together``."""
+        return work()

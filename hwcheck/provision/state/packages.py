@@ -1,0 +1,71 @@
+"""Packages of a node, by apt or by rpm: which version, and whether an upgrade leaves it alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hwcheck.provision.state.asserts import NotMeasuredError, ask
+
+DPKG_STATUS = "dpkg-query -W -f '${db:Status-Status} ${Version}' %s"
+RPM_VERSION = "rpm -q --qf '%%{VERSION}-%%{RELEASE}\\n' %s"
+
+
+def is_debian(host: Any) -> bool:
+    """Return whether apt keeps the packages. Raises NotMeasuredError where neither it nor rpm."""
+    if host.exists("dpkg-query"):
+        return True
+    if host.exists("rpm"):
+        return False
+    raise NotMeasuredError("the node has neither dpkg nor rpm")
+
+
+def version_of(host: Any, package: str) -> str:
+    """Return the version of an installed package without its epoch; empty where it is not."""
+    if is_debian(host):
+        done = host.run(DPKG_STATUS, package)
+        status, _, version = str(done.stdout).strip().partition(" ")
+        found = version if done.succeeded and status == "installed" else ""
+    else:
+        done = host.run(RPM_VERSION, package)
+        found = str(done.stdout).splitlines()[0].strip() if done.succeeded else ""
+    return found.rpartition(":")[2]
+
+
+def begins(found: str, wanted: str) -> bool:
+    """Return whether a version has these leading parts: ``580.95`` is ``580`` and no ``58``."""
+    return re.match(re.escape(wanted) + r"(?![0-9A-Za-z])", found) is not None
+
+
+def problem(host: Any, packages: Iterable[str], wanted: str = "") -> str:
+    """Return what is wrong with packages that are to be installed; empty where nothing is."""
+    for package in packages:
+        found = version_of(host, package)
+        if not found:
+            return f"{package} is not installed"
+        if wanted and not begins(found, wanted):
+            return f"{package} is {found}, not {wanted}"
+    return ""
+
+
+def hold_problem(host: Any, packages: Iterable[str]) -> str:
+    """Return which package an ordinary upgrade would change; empty where none."""
+    if is_debian(host):
+        held = set(ask(host, "apt-mark showhold").split())
+        loose = [package for package in packages if package not in held]
+    else:
+        locks = ask(host, "dnf -q versionlock list").splitlines()
+        loose = [package for package in packages if not any(_locks(one, package) for one in locks)]
+    return f"{', '.join(loose)}: not held, an upgrade may change it" if loose else ""
+
+
+def _locks(lock: str, package: str) -> bool:
+    """Return whether a lock of dnf, ``NAME-EPOCH:VERSION-RELEASE``, is on a package."""
+    version = r"-(\d+:)?\d[^-]*(-[^-]*)?"
+    return re.fullmatch(re.escape(package) + version, lock.strip()) is not None
+
+
+def named(role: Mapping[str, Any], variable: str, otherwise: Iterable[str]) -> list[str]:
+    """Return the packages that a role is told to install, or what it installs without that."""
+    return list(role[variable] or otherwise)

@@ -1,0 +1,36 @@
+"""Runs the assertions without a command line of pytest's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.provision.state import plugin
+from hwcheck.provision.state.engine import Engine
+from hwcheck.provision.state.verdict import StateRecord
+
+FOLDER = Path(__file__).parent
+
+
+def assert_state(engine: Engine, folder: Path) -> StateRecord:
+    """Assert, print what pytest prints, write ``state.json`` and ``junit.xml`` into the folder.
+
+    The same as ``pytest --pyargs hwcheck.provision.state``, but that neither the caller's pytest
+    configuration nor other plugins count. Raises UsageError, and KeyboardInterrupt on Ctrl-C.
+    """
+    engine.record = folder / "state.json"
+    options = ["--disable-plugin-autoload", f"--config-file={FOLDER / 'pytest.ini'}"]
+    options += ["--quiet", "--no-header", "--capture=no", "--no-summary"]
+    options += [
+        f"--junit-xml={folder / 'junit.xml'}",
+        "-o",
+        "junit_suite_name=hwcheck.provision.state",
+    ]
+    status = pytest.main([*options, str(FOLDER)], plugins=[plugin, engine])
+    if engine.found is not None:
+        return engine.found
+    if status == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    raise UsageError(f"pytest ended with {status} and without a result: see above")

@@ -1,0 +1,66 @@
+"""gpu_power: power limits, application clocks and persistence mode of every GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.node import need_gpu
+
+KINDS = ("applications", "default_applications")
+PERSISTENCE = {"enabled": "Enabled", "disabled": "Disabled"}
+
+
+def applies(host: Any, role: Mapping[str, Any]) -> None:
+    """Skip the assertions where the role does nothing."""
+    need_gpu(host, when=bool(role["gpu_power_only_with_gpu"]))
+
+
+def query(host: Any, field: str) -> list[tuple[str, str]]:
+    """Return what nvidia-smi says of every GPU, by its index."""
+    text = ask(host, f"nvidia-smi --query-gpu=index,{field} --format=csv,noheader,nounits")
+    pairs = [line.partition(",") for line in text.splitlines()]
+    return [(gpu.strip(), found.strip()) for gpu, _, found in pairs]
+
+
+@asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
+def test_power_limit(host: Any, wanted: float) -> None:
+    """Every GPU has the power limit."""
+    for gpu, found in query(host, "power.limit"):
+        try:
+            is_same = abs(float(found) - float(wanted)) < 1
+        except ValueError:
+            is_same = False  # [N/A]
+        assert is_same, f"the power limit of GPU {gpu} is {found} W, not {wanted} W"
+
+
+@asserts(
+    "gpu_power_application_clocks",
+    when=lambda role: role["gpu_power_application_clocks"] != "reset",
+)
+def test_application_clocks(host: Any, wanted: str) -> None:
+    """Every GPU has the application clocks, memory and graphics."""
+    pair = ", ".join(part.strip() for part in str(wanted).split(","))
+    for gpu, found in query(host, "clocks.applications.memory,clocks.applications.graphics"):
+        assert found == pair, f"the application clocks of GPU {gpu} are {found} MHz, not {pair}"
+
+
+@asserts(
+    "gpu_power_application_clocks",
+    when=lambda role: role["gpu_power_application_clocks"] == "reset",
+)
+def test_clocks_reset(host: Any) -> None:
+    """Every GPU has the application clocks that it comes with."""
+    pairs = [f"clocks.{kind}.{clock}" for kind in KINDS for clock in ("memory", "graphics")]
+    for gpu, found in query(host, ",".join(pairs)):
+        clocks = found.split(", ")
+        own, default = ", ".join(clocks[:2]), ", ".join(clocks[2:])
+        assert own == default, f"the application clocks of GPU {gpu} are {own} MHz, not {default}"
+
+
+@asserts("gpu_power_persistence_mode")
+def test_persistence_mode(host: Any, wanted: str) -> None:
+    """Every GPU has the mode."""
+    for gpu, found in query(host, "persistence_mode"):
+        assert found == PERSISTENCE[wanted], f"persistence mode of GPU {gpu} is {found}"

@@ -1,0 +1,87 @@
+"""nvidia_driver: the packages, the module that runs, nouveau, the persistence daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.node import daemon, need_gpu, read
+from hwcheck.provision.state.packages import begins, hold_problem, named, problem
+
+LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
+"""What the modules say of themselves."""
+
+Role = Mapping[str, Any]
+
+
+def applies(host: Any, role: Role) -> None:
+    """Skip the assertions where the role does nothing."""
+    need_gpu(host, when=bool(role["nvidia_driver_only_with_gpu"]))
+
+
+def packages(role: Role) -> list[str]:
+    """Return the packages that the role installs."""
+    is_open = role["nvidia_driver_kernel_modules"] == "open"
+    return named(role, "nvidia_driver_packages", ["nvidia-open" if is_open else "cuda-drivers"])
+
+
+@asserts("nvidia_driver_version")
+def test_package(host: Any, wanted: str, role: Role) -> None:
+    """The packages are installed in this version."""
+    wrong = problem(host, packages(role), str(wanted))
+    assert not wrong, wrong
+
+
+@asserts("nvidia_driver_version", when=lambda role: bool(role["nvidia_driver_require_modules"]))
+def test_loaded(host: Any, wanted: str) -> None:
+    """The driver that runs is of this version: an upgrade counts only after a reboot."""
+    found = read(host, "/sys/module/nvidia/version")
+    assert found is not None, "the nvidia module is not loaded"
+    assert begins(found, str(wanted)), f"driver {found} runs, not {wanted}"
+
+
+@asserts(
+    "nvidia_driver_kernel_modules", when=lambda role: bool(role["nvidia_driver_require_modules"])
+)
+def test_kernel_modules(host: Any, wanted: str) -> None:
+    """The modules of the running kernel are the open ones, or the proprietary ones."""
+    license_ = ask(host, "modinfo -F license nvidia")
+    assert license_ == LICENSES[wanted], f"the nvidia module's license is {license_}: not {wanted}"
+
+
+@asserts("nvidia_driver_hold", when=lambda role: bool(role["nvidia_driver_hold"]))
+def test_hold(host: Any, role: Role) -> None:
+    """An ordinary upgrade leaves the driver alone."""
+    wrong = hold_problem(host, packages(role))
+    assert not wrong, wrong
+
+
+@asserts("nvidia_driver_nouveau_off", when=lambda role: bool(role["nvidia_driver_nouveau_off"]))
+def test_nouveau(host: Any) -> None:
+    """The kernel's own driver is not loaded, and modprobe would not load it."""
+    assert read(host, "/sys/module/nouveau/initstate") is None, "nouveau is loaded"
+    configured = ask(host, "modprobe --showconfig").splitlines()
+    assert "blacklist nouveau" in configured, "modprobe may load nouveau"
+
+
+@asserts("nvidia_driver_module_options", each=True)
+def test_module_option(host: Any, wanted: tuple[str, Any]) -> None:
+    """The loaded module has the option."""
+    name, value = wanted
+    parameters = read(host, "/proc/driver/nvidia/params")
+    assert parameters is not None, "the nvidia module is not loaded"
+    found = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
+    option = found.get(name.removeprefix("NVreg_"), "not known to the module").strip('"')
+    assert option == str(value), f"{name} is {option}, not {value}"
+
+
+@asserts(
+    "nvidia_driver_persistence_daemon",
+    when=lambda role: bool(role["nvidia_driver_persistence_daemon"]),
+)
+def test_persistence_daemon(host: Any) -> None:
+    """The daemon keeps the driver loaded, now and after a boot."""
+    # Its packages start it by udev or by systemd, so it need not be enabled.
+    wrong = daemon(host, "nvidia-persistenced", on=True)
+    assert not wrong, wrong

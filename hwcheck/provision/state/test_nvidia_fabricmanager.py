@@ -1,0 +1,75 @@
+"""nvidia_fabricmanager: package, service and configuration on nodes with NVSwitch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.node import NVIDIA, daemon, pci_devices, read
+from hwcheck.provision.state.packages import begins, hold_problem, is_debian, named, problem
+
+BRIDGE = ("0x0680",)
+UNNUMBERED_FROM = 590
+"""From this branch on the package of the Debian family carries no branch in its name."""
+
+Role = Mapping[str, Any]
+
+
+def applies(host: Any, role: Role) -> None:
+    """Skip the assertions where the role does nothing."""
+    where = role["nvidia_fabricmanager_nodes"]
+    if where == "none":
+        pytest.skip("nvidia_fabricmanager_nodes is none")
+    if where == "with_nvswitch" and not pci_devices(host, NVIDIA, BRIDGE):
+        pytest.skip("no NVSwitch on the PCI bus")
+
+
+@asserts("nvidia_fabricmanager_service")
+def test_service(host: Any, wanted: str) -> None:
+    """The service runs now and at the next boot."""
+    wrong = daemon(host, wanted, on=True)
+    assert not wrong, wrong
+
+
+@asserts("nvidia_fabricmanager_nodes")
+def test_package(host: Any, role: Role) -> None:
+    """The package is installed, of the version of the driver: it starts with no other."""
+    driver = installed(host)
+    version = str(role["nvidia_fabricmanager_version"]) or driver
+    wrong = problem(host, packages(host, role, version), version)
+    assert not wrong, wrong
+    assert begins(driver, version), f"driver {driver} is installed, not {version}"
+
+
+@asserts("nvidia_fabricmanager_hold", when=lambda role: bool(role["nvidia_fabricmanager_hold"]))
+def test_hold(host: Any, role: Role) -> None:
+    """It moves only together with the driver."""
+    version = str(role["nvidia_fabricmanager_version"]) or installed(host)
+    wrong = hold_problem(host, packages(host, role, version))
+    assert not wrong, wrong
+
+
+@asserts("nvidia_fabricmanager_config", each=True)
+def test_config(host: Any, wanted: tuple[str, Any], role: Role) -> None:
+    """The configuration that the daemon reads has the line."""
+    name, value = wanted
+    text = read(host, str(role["nvidia_fabricmanager_config_path"])) or ""
+    lines = [line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"]
+    found = {key.strip(): given.strip() for key, given in lines}.get(name, "not set")
+    assert found == str(value), f"{name} is {found}, not {value}"
+
+
+def installed(host: Any) -> str:
+    """Return the version of the driver for the running kernel; it may wait for a reboot."""
+    return ask(host, "modinfo -F version nvidia")
+
+
+def packages(host: Any, role: Role, version: str) -> list[str]:
+    """Return the packages that the role installs for a version."""
+    branch = version.partition(".")[0]
+    numbered = is_debian(host) and branch.isdecimal() and int(branch) < UNNUMBERED_FROM
+    name = f"nvidia-fabricmanager-{branch}" if numbered else "nvidia-fabricmanager"
+    return named(role, "nvidia_fabricmanager_packages", [name])

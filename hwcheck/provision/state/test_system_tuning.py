@@ -1,0 +1,98 @@
+"""system_tuning: CPU, memory, sysctls, limits of logins, /dev/shm, irqbalance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.node import daemon, login_limit, read
+
+GOVERNORS = "cat /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor 2>/dev/null"
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@asserts("system_tuning_cpu_governor")
+def test_cpu_governor(host: Any, wanted: str) -> None:
+    """Every CPU runs under the governor."""
+    found = host.run(GOVERNORS).stdout.split()
+    if not found:
+        pytest.skip("the CPUs have no governor here")
+    others = sorted(set(found) - {wanted})
+    assert not others, f"CPUs run under {', '.join(others)}, not {wanted}"
+
+
+@asserts("system_tuning_numa_balancing")
+def test_numa_balancing(host: Any, wanted: str) -> None:
+    """The kernel moves memory between NUMA nodes, or does not."""
+    found = read(host, "/proc/sys/kernel/numa_balancing")
+    if found is None:
+        pytest.skip("this kernel cannot balance NUMA nodes")
+    state = "disabled" if found == "0" else "enabled"
+    assert state == wanted, f"NUMA balancing is {state}, not {wanted}"
+
+
+@asserts("system_tuning_hugepages")
+def test_hugepages(host: Any, wanted: int) -> None:
+    """As many huge pages are set aside."""
+    found = ask(host, "cat /proc/sys/vm/nr_hugepages")
+    assert int(found) == int(wanted), f"{found} huge pages are set aside, not {wanted}"
+
+
+@asserts("system_tuning_transparent_hugepages")
+def test_transparent_hugepages(host: Any, wanted: str) -> None:
+    """Transparent huge pages are given as wanted."""
+    text = read(host, "/sys/kernel/mm/transparent_hugepage/enabled")
+    if text is None:
+        pytest.skip("this kernel has no transparent huge pages")
+    chosen = re.search(r"\[(\w+)\]", text)
+    found = chosen.group(1) if chosen else text
+    assert found == wanted, f"transparent huge pages are {found}, not {wanted}"
+
+
+@asserts("system_tuning_sysctls", each=True)
+def test_sysctl(host: Any, wanted: tuple[str, Any]) -> None:
+    """The kernel parameter has its value now."""
+    name, value = wanted
+    words = str(value).split()
+    # As sysctl(8) has it: where a name's first separator is a slash, its dots are its own.
+    path = name if "/" in name.partition(".")[0] else name.translate(str.maketrans("./", "/."))
+    text = read(host, f"/proc/sys/{path}")
+    assert text is not None, f"this kernel has no {name}"
+    assert text.split() == words, f"{name} is {' '.join(text.split())}, not {' '.join(words)}"
+
+
+@asserts("system_tuning_limits", each=True)
+def test_limit(host: Any, wanted: Mapping[str, Any]) -> None:
+    """A login gets the limit."""
+    item, value = str(wanted["item"]), str(wanted["value"])
+    for kind in ("soft", "hard") if wanted["type"] == "-" else (wanted["type"],):
+        found = login_limit(host, str(wanted["domain"]), item, kind)
+        assert found == value, f"the {kind} limit {item} of a login is {found}, not {value}"
+
+
+@asserts("system_tuning_dev_shm_size")
+def test_dev_shm(host: Any, wanted: str) -> None:
+    """The shared memory has its size; a percentage is of the memory."""
+    blocks, size = map(int, ask(host, "stat -f -c '%b %S' /dev/shm").split())
+    given = re.fullmatch(r"(\d+)([kmgt%]?)", str(wanted).lower())
+    assert given is not None, f"{wanted} is no size"
+    if given.group(2) == "%":
+        memory_kib = int(ask(host, "grep -w MemTotal /proc/meminfo").split()[1])
+        bytes_wanted = memory_kib * 1024 * int(given.group(1)) // 100
+    else:
+        bytes_wanted = int(given.group(1)) * UNITS[given.group(2)]
+    # The kernel rounds to pages.
+    assert abs(blocks * size - bytes_wanted) <= size, (
+        f"shared memory has {blocks * size} bytes, not {bytes_wanted} ({wanted})"
+    )
+
+
+@asserts("system_tuning_irqbalance")
+def test_irqbalance(host: Any, wanted: str) -> None:
+    """The daemon runs now and at the next boot, or neither."""
+    problem = daemon(host, "irqbalance", on=wanted == "enabled")
+    assert not problem, problem

@@ -1,1 +1,0 @@
-"""From findings to actions, and from legs to NCCL settings."""

@@ -1,0 +1,227 @@
+"""``group.json`` of a run folder: what was run over several hosts, and who is suspected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from hwcheck.errors import UsageError
+from hwcheck.node.wire import Value, to_json
+from hwcheck.results.files import replace_text, writing_to
+
+FORMAT = 1
+FILE = "group.json"
+SCOPES = ("pairs", "all", "rails")
+KINDS = ("hang", "wrong", "failed", "slow")
+"""What a host or a link can be suspected of, worst first."""
+
+SLOW_SHARE = 0.6
+"""A run below this share of what other hosts reach is slow. Between healthy nodes of one kind the
+spread is a few percent; a link that lost half of its lanes, or one of two rails, falls below it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``kind`` is ok, hang, wrong or failed; bandwidths are busbw of the largest size, 1e9 B/s.
+
+    ``busbw_gbps`` is the median's, ``best_gbps`` that of the fastest iteration. Slow is no outcome
+    of a run alone: it takes others to compare with.
+    """
+
+    kind: str
+    busbw_gbps: float = 0.0
+    best_gbps: float = 0.0
+
+    def kind_against(self, reference_gbps: float) -> str:
+        """Return the kind, or slow where the run is far below what is known to be possible.
+
+        Even its fastest iteration must be: whatever else goes on may slow some, never all.
+        """
+        if self.kind == "ok" and self.best_gbps < SLOW_SHARE * reference_gbps:
+            return "slow"
+        return self.kind
+
+    def text(self) -> str:
+        """Say it in a word or a figure."""
+        return f"{self.busbw_gbps:.3g} GB/s" if self.kind == "ok" else self.kind
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One host, or two for the link between them; ``kind`` is one of KINDS, evidence in lines.
+
+    ``direct``: one run proves it, without a second look.
+    """
+
+    hosts: tuple[str, ...]
+    kind: str
+    evidence: tuple[str, ...]
+    direct: bool = False
+
+
+def worst_kind(kinds: Iterable[str]) -> str:
+    """Return the worst of some kinds; ok when there is none."""
+    return min((kind for kind in kinds if kind != "ok"), key=KINDS.index, default="ok")
+
+
+@dataclass(frozen=True)
+class Size:
+    """One message size over all hosts of a run: times in us, bandwidths in 1e9 B/s.
+
+    Each iteration's time is that of the slowest rank; ``best_gbps`` is the fastest iteration's
+    busbw, the other figures are the median's. ``wrong`` counts elements over all ranks.
+    """
+
+    size_bytes: int
+    iterations: int
+    time_us: float
+    spread: float
+    algbw_gbps: float
+    busbw_gbps: float
+    best_gbps: float
+    wrong: int
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What NCCL said of the way of the data, alike on these hosts.
+
+    ``facts`` are those of a leg (``wire.Leg``), and the ``version`` of NCCL.
+    """
+
+    hosts: tuple[str, ...]
+    facts: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class GroupRun:
+    """One collective over some hosts. ``state`` is done, hang or failed.
+
+    ``why`` is what the run is for: a scope, or ``split`` and ``again`` of a search. Those of one
+    ``round`` ran at the same time. ``blamed`` are suspects that the run itself shows; ``logs`` the
+    last lines and stacks by host, where it did not end well.
+    """
+
+    why: str
+    round: int
+    hosts: tuple[str, ...]
+    collective: str
+    ranks: int
+    state: str
+    reason: str = ""
+    library: str = ""
+    sizes: tuple[Size, ...] = ()
+    blamed: tuple[Suspect, ...] = ()
+    left_over: tuple[str, ...] = ()
+    logs: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0
+    dtype: str = "float"
+    transport: tuple[Transport, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the search for a culprit goes by: the largest size."""
+        if self.state != "done":
+            return Outcome(self.state)
+        if any(size.wrong for size in self.sizes):
+            return Outcome("wrong")
+        if not self.sizes:
+            return Outcome("failed")
+        return Outcome("ok", self.sizes[-1].busbw_gbps, self.sizes[-1].best_gbps)
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """Everything that was run over several hosts.
+
+    ``absent`` are hosts that took no part, or not to the end, each with the reason;
+    ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
+    must know, and ``warnings`` what is amiss with a host that took part. ``leg`` is the environment
+    of all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
+    ``finished`` is false while it goes on, and where it was cut short.
+    """
+
+    scopes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    backend: str = ""
+    runs: tuple[GroupRun, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    leg: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    finished: bool = False
+    format: int = FORMAT
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GroupRecord:
+        """Rebuild from the (schema-checked) content of ``group.json``."""
+        rest = dict(data)
+        rest["runs"] = tuple(_run(run) for run in rest["runs"])
+        rest["suspects"] = _suspects(rest["suspects"])
+        for name in ("scopes", "hosts", "unresolved", "notes"):
+            rest[name] = tuple(rest[name])
+        return cls(**rest)
+
+
+def write_group(folder: Path, record: GroupRecord) -> None:
+    """Write ``group.json`` into a run folder. Raises DiskError."""
+    with writing_to(folder):
+        replace_text(folder / FILE, to_json(record) + "\n")
+
+
+def read_group(folder: Path) -> GroupRecord | None:
+    """Read ``group.json``; None where the run was over single hosts only. Raises UsageError."""
+    file = folder / FILE
+    if not file.exists():
+        return None
+    try:
+        data = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"damaged run folder: {file}: not JSON ({error})") from None
+    problem = schema_problem(data, "group")
+    if problem:
+        raise UsageError(f"damaged run folder: {file}: {problem}")
+    return GroupRecord.from_dict(data)
+
+
+def schema_problem(data: Any, name: str) -> str:
+    """Return what breaks a definition of ``schema/group.schema.json`` in one line, or nothing."""
+    error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
+    if error is None:
+        return ""
+    where = "/".join(str(part) for part in error.absolute_path) or "top level"
+    return f"{where}: {error.message[:200]}"
+
+
+def _run(data: Mapping[str, Any]) -> GroupRun:
+    rest = dict(data)
+    rest["sizes"] = tuple(Size(**size) for size in rest["sizes"])
+    rest["blamed"] = _suspects(rest["blamed"])
+    rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), tuple(rest["left_over"])
+    rest["transport"] = tuple(
+        Transport(tuple(each["hosts"]), each["facts"]) for each in rest["transport"]
+    )
+    return GroupRun(**rest)
+
+
+def _suspects(data: Any) -> tuple[Suspect, ...]:
+    return tuple(
+        Suspect(tuple(s["hosts"]), s["kind"], tuple(s["evidence"]), s["direct"]) for s in data
+    )
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    text = resources.files(__package__).joinpath("schema/group.schema.json").read_text("utf-8")
+    definitions = json.loads(text)["$defs"]
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})

@@ -1,0 +1,295 @@
+"""The run folder: write, read, validate.
+
+``runs/<UTC time>-<short id>/`` holds ``run.json`` (what was asked), ``nodes/<host>.json`` (what
+each node answered), ``nodes/<host>.log`` (everything else that it wrote) and ``series/<host>.json``
+(its GPUs over time, at work). What was measured a second time lies likewise under ``again/``. That
+is enough to judge and render again with no node.
+``docs/result-format.md`` has the formats.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from hwcheck import __version__
+from hwcheck.errors import UsageError
+from hwcheck.node.wire import Report, Timing, to_dict, to_json
+from hwcheck.results import series
+from hwcheck.results.files import replace_text, writing_to
+from hwcheck.results.schema_check import schema_problem
+from hwcheck.results.series import Observed
+
+FORMAT = 1
+
+HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_visited")
+"""reported: a whole report. partial: some results, then the connection or the time ran out.
+unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
+not_visited: the run was stopped before its turn."""
+
+AGAIN = "again"
+"""The folder of second visits."""
+
+UNDER_WAY = "the visit is under way"
+"""The reason of a record that is written before its visit ends."""
+
+CUT_OFF = "under way when the run itself ended (killed, or this machine went down)"
+"""What becomes of that reason in a run that never came to its end."""
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """One host of the plan: its name, the address it is reached at, and what is expected of it."""
+
+    name: str
+    address: str
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunMeta:
+    """What was asked. Times are UTC, ISO 8601; ``finished`` is empty while the run goes on."""
+
+    id: str
+    started: str
+    checks: tuple[str, ...]
+    hosts: tuple[HostPlan, ...]
+    profile: str = "quick"
+    inventory: str = ""
+    limit: str = ""
+    payload_sha256: str = ""
+    timing: Timing = field(default_factory=Timing)
+    finished: str = ""
+    interrupted: bool = False
+    version: str = __version__
+    format: int = FORMAT
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunMeta:
+        """Rebuild from the (schema-checked) content of ``run.json``."""
+        rest = dict(data)
+        rest["checks"] = tuple(rest["checks"])
+        rest["hosts"] = tuple(HostPlan(**host) for host in rest["hosts"])
+        rest["timing"] = Timing.from_dict(rest.get("timing", {}))
+        return cls(**rest)
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class _Host(Generic[R]):
+    """What became of one host. ``report`` holds the results that arrived, whole or not."""
+
+    host: str
+    state: str
+    reason: str = ""
+    phase: str = ""
+    started: str = ""
+    duration_s: float = 0.0
+    report: R | None = None
+
+
+class HostAnswer(_Host[Mapping[str, Any]]):
+    """A host on its way to the disk: its report is JSON that has been checked, and no more."""
+
+
+class HostRecord(_Host[Report]):
+    """A host as read back."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> HostRecord:
+        """Rebuild from the (schema-checked) content of ``nodes/<host>.json``."""
+        rest = dict(data)
+        if rest.get("report") is not None:
+            rest["report"] = Report.from_dict(rest["report"])
+        return cls(**rest)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read back: the plan and one record for each of its hosts, in the plan's order.
+
+    ``again`` are the second visits of those hosts that had one.
+    """
+
+    path: Path
+    meta: RunMeta
+    records: tuple[HostRecord, ...]
+    again: Mapping[str, HostRecord] = field(default_factory=dict)
+
+
+def utc_now() -> str:
+    """Return the time now as ``2026-01-31T12:00:00Z``."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class RunFolder:
+    """Writes one run. A file is replaced as a whole, so a reader never sees half of one."""
+
+    def __init__(self, path: Path, meta: RunMeta) -> None:
+        self.path = path
+        self.meta = meta
+        self._log_lock = threading.Lock()
+
+    @classmethod
+    def create(cls, out: Path, meta: RunMeta) -> RunFolder:
+        """Make a new folder under ``out`` and write ``run.json``.
+
+        ``meta.id`` and ``meta.started`` are set here. Raises UsageError when ``out`` cannot be
+        written to, or when what was asked could not be read back.
+        """
+        started = utc_now()
+        stamp = started.replace("-", "").replace(":", "")
+        meta = replace(meta, id=f"{stamp}-{secrets.token_hex(3)}", started=started)
+        problem = schema_problem(to_dict(meta), "run")
+        if problem:  # found now, and not when every host has been loaded
+            raise UsageError(f"this run cannot be recorded: {problem}")
+        folder = cls(out / meta.id, meta)
+        made = [parent for parent in folder.path.parents if not parent.exists()]
+        try:
+            (folder.path / "nodes").mkdir(parents=True)
+            folder._replace_meta()
+        except OSError as error:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            for parent in made:
+                if parent.is_dir() and not any(parent.iterdir()):
+                    parent.rmdir()
+            raise UsageError(
+                f"cannot create the run folder: {out}: {error.strerror}; name another with --out"
+            ) from None
+        return folder
+
+    def second(self) -> RunFolder:
+        """Return the folder of the run's second visits. Raises DiskError."""
+        again = RunFolder(self.path / AGAIN, self.meta)
+        with writing_to(self.path):
+            (again.path / "nodes").mkdir(parents=True)
+        return again
+
+    def write_host(self, answer: HostAnswer | HostRecord) -> None:
+        """Write ``nodes/<host>.json``. Raises DiskError."""
+        with writing_to(self.path):
+            replace_text(self.path / "nodes" / f"{answer.host}.json", to_json(answer) + "\n")
+
+    def write_series(self, host: str, data: Mapping[str, Any]) -> None:
+        """Write ``series/<host>.json``, as the node sent it. Raises DiskError."""
+        file = _series_file(self.path, host)
+        with writing_to(self.path):
+            file.parent.mkdir(exist_ok=True)
+            replace_text(file, to_json(data) + "\n")
+
+    def append_log(self, host: str, text: str) -> None:
+        """Add to ``nodes/<host>.log``. Raises DiskError."""
+        log = self.path / "nodes" / f"{host}.log"
+        with (
+            writing_to(self.path),
+            self._log_lock,
+            log.open("a", encoding="utf-8", errors="replace") as stream,
+        ):
+            stream.write(text)
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Close the run: note its end in ``run.json``. Raises DiskError."""
+        self.meta = replace(self.meta, finished=utc_now(), interrupted=interrupted)
+        with writing_to(self.path):
+            self._replace_meta()
+
+    def _replace_meta(self) -> None:
+        text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"
+        replace_text(self.path / "run.json", text)
+
+
+def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None:
+    """Write rendered files (``report.html``) into a run folder. Raises DiskError.
+
+    The folder ``anew`` in it holds nothing else afterwards: what an earlier rendering left there
+    must not be taken for this one's.
+    """
+    with writing_to(path):
+        for name, text in files.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            replace_text(path / name, text)
+        kept = {path / name for name in files}
+        stale = sorted((path / anew).rglob("*"), reverse=True) if anew else []
+        for old in stale:
+            if old.is_dir() and not old.is_symlink():
+                if not any(old.iterdir()):
+                    old.rmdir()
+            elif old not in kept:
+                old.unlink()
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder.
+
+    A host without a file gets a ``not_visited`` record where the run was stopped, or visited none.
+    In a run without an end, hosts that were under way say so. Raises UsageError that names the file
+    when one is missing, damaged or does not match its schema.
+    """
+    meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
+    records, again = [], {}
+    for host in meta.hosts:
+        record = _read_host(path, host.name, meta)
+        if record is None:
+            reason = "the run was stopped before its turn"
+            if meta.checks and meta.finished and not meta.interrupted:
+                raise UsageError(f"damaged run folder: {_host_file(path, host.name)}: missing")
+            if not meta.finished:
+                reason = "the run itself ended before its turn, or as its visit began"
+            record = HostRecord(host.name, "not_visited", reason)
+        records.append(record)
+        second = _read_host(path / AGAIN, host.name, meta)
+        if second is not None:
+            again[host.name] = second
+    return Run(path, meta, tuple(records), again)
+
+
+def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:
+    file = _host_file(path, host)
+    if not file.exists():
+        return None
+    record = HostRecord.from_dict(_read_json(file, "host"))
+    if record.host != host:
+        raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
+    cut_off = record.reason == UNDER_WAY and not meta.finished
+    return replace(record, reason=CUT_OFF) if cut_off else record
+
+
+def _host_file(path: Path, host: str) -> Path:
+    return path / "nodes" / f"{host}.json"
+
+
+def read_series(path: Path, host: str) -> Observed | None:
+    """Read a host's load from a run folder; None where it had none. Raises UsageError."""
+    file = _series_file(path, host)
+    return series.unpack(_read_json(file, "series")) if file.exists() else None
+
+
+def _series_file(path: Path, host: str) -> Path:
+    return path / "series" / f"{host}.json"
+
+
+def _read_json(path: Path, schema: str) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except OSError as error:
+        raise UsageError(f"not a run folder: {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"damaged run folder: {path}: not JSON ({error})") from None
+    problem = schema_problem(data, schema)
+    if problem:
+        raise UsageError(f"damaged run folder: {path}: {problem}")
+    assert isinstance(data, dict)
+    return data
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

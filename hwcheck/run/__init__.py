@@ -1,0 +1,1 @@
+"""Which host is asked what, and the visits to all of them."""

@@ -1,0 +1,160 @@
+"""Split a group that is slow, wrong or hangs until the host or the link is named.
+
+Pure: whoever calls it says how a set of hosts is measured. One bad host among n takes at most
+2 log2(n) + 6 runs. A bad link shows only where both its hosts are, and takes up to 4 log2(n) + 2.
+Every further culprit adds about as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwcheck.results.multi_host import Suspect
+from hwcheck.run.multi_host.trials import Hosts, Measure, Share, Trials
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a search came to: suspects, and in lines what could not be pinned on anybody."""
+
+    suspects: tuple[Suspect, ...]
+    unresolved: tuple[str, ...]
+    runs: int
+
+
+def bisect(
+    hosts: Sequence[str],
+    measure: Measure,
+    reference_gbps: float = 0.0,
+    share: Share = lambda _: 1.0,
+) -> Finding:
+    """Name what makes this group slow, wrong or hang; nothing when it is fine.
+
+    ``reference_gbps`` is the busbw that these hosts are known to reach; without it, the best of
+    the runs made here stands for it, and a fault in either half of the group can hide the other.
+    ``share`` is as for ``Trials``.
+    """
+    search = _Search(Trials(measure, reference_gbps, (), share))
+    search.look(list(hosts), compare=not reference_gbps)
+    return Finding(tuple(search.suspects()), tuple(search.unresolved), search.trials.runs)
+
+
+class _Search:
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        self.unresolved: list[str] = []
+        self._hosts: list[str] = []
+        self._links: list[tuple[str, str]] = []
+        self._open: list[Hosts] = []
+
+    def look(self, hosts: list[str], *, compare: bool) -> None:
+        """Search a group; with ``compare`` parts of it show what it could reach."""
+        self.trials.run(hosts)
+        if compare and len(hosts) > 3:
+            for half in _halves(hosts):
+                self.trials.run(half)
+        elif compare and len(hosts) == 3:
+            for left_out in hosts:
+                self.trials.run(name for name in hosts if name != left_out)
+        if self.trials.bad(hosts):
+            self._find(hosts, [])
+
+    def suspects(self) -> list[Suspect]:
+        """Return who is accused, after a second look at each."""
+        found: dict[tuple[str, ...], Suspect] = {}
+        trials = self.trials
+        for pair in self._open:  # two hosts that are bad together, with no third at hand then
+            fine = [name for name in pair if not self._bad_with_good(name, pair)]
+            if len(fine) == 2 and trials.good(pair):
+                self._links.append((pair[0], pair[1]))
+            elif len(fine) == 2 or not trials.good(pair):
+                self.unresolved.append(
+                    f"{' and '.join(pair)}: {trials.kind(pair)}; one of them or their link, "
+                    "there is no third host to tell by"
+                )
+            self._hosts += [name for name in pair if name not in fine]
+        for host in self._hosts:
+            accused = trials.confirm(host, [name for name in self._hosts if name != host])
+            if not accused:
+                self.unresolved.append(f"{host}: not seen again with known-good partners")
+            found.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
+        for one, other in self._links:
+            accused = trials.confirm_link(one, other)
+            if not accused:
+                self.unresolved.append(f"{one} with {other}: not seen again, the two alone")
+            found.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
+        return list(found.values())
+
+    def _bad_with_good(self, host: str, pair: Hosts) -> bool:
+        partners = self.trials.good(pair)
+        return bool(partners) and self.trials.bad((host, partners[0]))
+
+    def _find(self, group: list[str], pad: list[str]) -> None:
+        """Search a group that is bad together with ``pad``, one known-good host or none."""
+        if len(group) == 1:
+            self._hosts += group
+            return
+        pad = pad or self.trials.good(group)[:1]
+        if not pad and len(group) < 4:
+            self._find_among_few(group)
+            return
+        left, right = _halves(group)
+        for half in (left, right):
+            self.trials.run([*half, *pad])
+        bad = [half for half in (left, right) if self.trials.bad([*half, *pad])]
+        if not bad:
+            self._find_between(left, right, pad)
+        elif len(bad) == 1:
+            other = right if bad[0] is left else left
+            self._find(bad[0], pad or other[:1])
+        else:
+            for half in bad:
+                self._find(half, pad)
+
+    def _find_among_few(self, group: list[str]) -> None:
+        """Search two or three hosts that are bad together and of whom none is known to be good."""
+        if len(group) == 2:
+            self._open.append(tuple(group))
+            return
+        pairs = [(group[0], group[1]), (group[0], group[2]), (group[1], group[2])]
+        for pair in pairs:
+            self.trials.run(pair)
+        bad = [pair for pair in pairs if self.trials.bad(pair)]
+        if len(bad) == 1:
+            self._links += bad
+        elif len(bad) == 2:
+            self._hosts += set(bad[0]) & set(bad[1])
+        elif bad:
+            self._open += bad
+        else:
+            self._together(group)
+
+    def _find_between(self, left: list[str], right: list[str], pad: list[str]) -> None:
+        """Search two sets each of which is fine: it takes hosts of both."""
+        sides = [left, right]
+        for index in (0, 1):
+            while len(sides[index]) > 1:
+                other = sides[1 - index]
+                parts = _halves(sides[index])
+                for part in parts:
+                    self.trials.run([*part, *other, *pad])
+                bad = [part for part in parts if self.trials.bad([*part, *other, *pad])]
+                if not bad:
+                    break
+                sides[index] = bad[0]
+        if len(sides[0]) == len(sides[1]) == 1:
+            self._links.append((sides[0][0], sides[1][0]))
+        else:
+            self._together([*sides[0], *sides[1]])
+
+    def _together(self, hosts: Sequence[str]) -> None:
+        self.unresolved.append(
+            f"{', '.join(hosts)}: {self.trials.kind(hosts)} together and fine in parts; look at "
+            "what connects them (a switch, an oversubscribed uplink)"
+        )
+
+
+def _halves(hosts: list[str]) -> tuple[list[str], list[str]]:
+    middle = len(hosts) // 2
+    return hosts[:middle], hosts[middle:]

@@ -1,0 +1,129 @@
+"""All hosts of a group: opened together, asked at once, closed whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.payload import Payload
+from hwcheck.inventory.inventory import Host
+from hwcheck.node.wire import Request
+from hwcheck.results.multi_host import GroupRun
+from hwcheck.results.run_folder import HostAnswer
+from hwcheck.run.multi_host import orders
+from hwcheck.run.multi_host.member import Member, MemberLostError
+from hwcheck.run.multi_host.orders import Ready, Sizing
+
+LEAVE_S = 30.0
+
+
+class GroupStoppedError(Exception):
+    """The run was stopped: what the hosts say from then on is about nothing but that."""
+
+
+class Members:
+    """A context manager: the hosts are held from its beginning to its end.
+
+    ``log`` gets what a host writes beside its answers. ``ready`` are the hosts that can take part;
+    ``absent`` the others, and those that were lost later, each with the reason.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        requests: Mapping[str, Request],
+        payload: Payload,
+        connector: Connector,
+        log: Callable[[str, str], None],
+    ) -> None:
+        self.ready: dict[str, Ready] = {}
+        self.absent: dict[str, str] = {}
+        self._number = 0
+        self._connector = connector
+        self._members = {
+            host.name: Member(
+                host,
+                replace(requests[host.name], checks=()),
+                {
+                    "interface": str(host.expect.get("interface", "")),
+                    "toward": next((other.address for other in hosts if other is not host), ""),
+                },
+                payload,
+                connector,
+                lambda text, name=host.name: log(name, text),  # type: ignore[misc]
+            )
+            for host in hosts
+        }
+
+    def __enter__(self) -> Members:
+        for member in self._members.values():
+            member.enter()
+        for name, member in self._members.items():
+            try:
+                self.ready[name] = member.ready.result()
+            except MemberLostError as lost:
+                self.absent[name] = str(lost)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for member in self._members.values():
+            member.leave()
+        end = time.monotonic() + LEAVE_S
+        for member in self._members.values():
+            member.join(max(0.0, end - time.monotonic()))
+        self._connector.close()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run was stopped."""
+        return self._connector.supervisor.stop.is_set()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The hosts that can be asked."""
+        return tuple(name for name in self.ready if name not in self.absent)
+
+    def answers(self) -> dict[str, HostAnswer]:
+        """Return what became of each visit that is over."""
+        over = {name: member.answer for name, member in self._members.items()}
+        return {name: answer for name, answer in over.items() if answer is not None}
+
+    def run(
+        self,
+        why: str,
+        round_: int,
+        groups: Sequence[Sequence[str]],
+        sizes: Sequence[int],
+        sizing: Sizing,
+        device: int | None = None,
+    ) -> list[GroupRun]:
+        """Run these groups at the same time, which share no host, and return what came of each.
+
+        Raises GroupStoppedError when the run is stopped meanwhile.
+        """
+        asked = []
+        for group in groups:
+            self._number += 1
+            given = orders.orders(self._number, group, self.ready, sizes, sizing, device)
+            futures = {name: self._members[name].ask(order) for name, order in given.items()}
+            asked.append((given, futures))
+        runs = []
+        for given, futures in asked:
+            answers, lost = {}, {}
+            for name, future in futures.items():
+                try:
+                    answers[name] = future.result()
+                except MemberLostError as error:
+                    lost[name] = self.absent[name] = str(error)
+            runs.append(orders.merged(why, round_, given, answers, lost))
+        if self.stopped:
+            raise GroupStoppedError
+        return runs

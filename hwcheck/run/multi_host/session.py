@@ -1,0 +1,279 @@
+"""Run the scopes over the members of a group, find who is to blame, keep ``group.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hwcheck.node.tournament import rounds
+from hwcheck.results.multi_host import GroupRecord, GroupRun, Outcome, Suspect
+from hwcheck.results.transport import socket_warnings
+from hwcheck.run.multi_host.bisection import bisect
+from hwcheck.run.multi_host.keeper import Keeper
+from hwcheck.run.multi_host.members import GroupStoppedError, Members
+from hwcheck.run.multi_host.orders import GLOO, NCCL, Asked, Sizing
+from hwcheck.run.multi_host.pair_matrix import standouts
+from hwcheck.run.multi_host.reference import Reference
+from hwcheck.run.multi_host.settings import in_force, leg_of
+from hwcheck.run.multi_host.trials import Hosts, Trials
+
+REASON_CHARACTERS = 300
+MOST_HINTED = 4
+"""Where a run points at more hosts, a search takes fewer runs than a look at each."""
+LOOPBACK = "it would wait for the others at its loopback address; set hwcheck_interface"
+
+
+class HostGoneError(Exception):
+    """A host that a search needs is gone."""
+
+
+class Session:
+    """One group; ``run`` it once. ``say`` is told what goes on, in a line."""
+
+    def __init__(
+        self,
+        members: Members,
+        scopes: Sequence[str],
+        folder: Path,
+        say: Callable[[str], None],
+        sizing: Sizing | None = None,
+        asked: Asked | None = None,
+    ) -> None:
+        self._members = members
+        self._say = say
+        gpus = {name: ready.gpus for name, ready in members.ready.items()}
+        self._gpus = any(gpus.values())
+        for name, ready in members.ready.items():
+            if self._gpus and not ready.gpus:
+                members.absent[name] = "it has no GPU, and others have"
+            elif ready.address.startswith("127.") and len(members.ready) > 1:
+                members.absent[name] = LOOPBACK
+        asked = asked or Asked()
+        usual = asked.sizing(sizing or (NCCL if self._gpus else GLOO))
+        leg = leg_of(asked, members.ready)
+        self._sizings = [replace(usual, collective=each, leg=leg) for each in asked.collectives]
+        self._sizing = self._sizings[0]
+        self._begin()
+        hosts = (*members.ready, *(name for name in members.absent if name not in members.ready))
+        record = GroupRecord(
+            tuple(scopes),
+            hosts,
+            "nccl" if self._gpus else "gloo",
+            absent=dict(members.absent),
+            leg=leg,
+            settings=in_force(leg, members.ready),
+        )
+        self._kept = Keeper(folder, record)
+
+    def run(self) -> GroupRecord:
+        """Run every scope and return the record, which is in the folder too."""
+        self._kept.write()
+        if len(self._members.present) == 2:
+            self._kept.note("two hosts: their bandwidth has nothing to be compared with")
+        try:
+            for sizing in self._sizings:
+                self._sizing = sizing
+                self._begin()
+                for scope in self._kept.record.scopes:
+                    if len(self._members.present) > 1:
+                        {"pairs": self._pairs, "all": self._all, "rails": self._rails}[scope]()
+        except GroupStoppedError:
+            self._kept.note("the run was stopped")
+        return self._kept.finish(self._members.absent, finished=not self._members.stopped)
+
+    def _begin(self) -> None:
+        """Forget what the pairs of another collective reached."""
+        self._reference = Reference({})
+        self._good: tuple[str, ...] = ()
+        self._logged: set[str] = set()
+
+    def _pairs(self) -> None:
+        """Let every pair meet; name the hosts and links that stand out, after a second look."""
+        outcomes: dict[tuple[str, str], Outcome] = {}
+        for number, pairs in enumerate(rounds(self._members.present)):
+            present = set(self._members.present)
+            runs = self._runs("pairs", number, [pair for pair in pairs if present >= set(pair)])
+            outcomes |= _pair_outcomes(runs)
+        found = standouts(outcomes, self._kinds())
+        self._learn(found.reference, found.good)
+        trials = self._trials()
+        for host in found.hosts:
+            others = [name for name in found.hosts if name != host]
+            self._second_look(host, lambda host=host, others=others: trials.confirm(host, others))  # type: ignore[misc]
+        for pair in found.links:
+            name = " with ".join(pair)
+            self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
+
+    def _kinds(self) -> dict[str, str]:
+        return {name: ready.kind for name, ready in self._members.ready.items()}
+
+    def _learn(self, reference: Reference, good: Iterable[str]) -> None:
+        self._reference, self._good = reference, tuple(good)
+        for text in reference.not_compared():
+            self._kept.unresolved(text)
+
+    def _trials(self) -> Trials:
+        reference = self._reference
+        return Trials(self._again, reference.best_gbps, self._good, reference.share)
+
+    def _second_look(self, name: str, look: Callable[[], list[Suspect]]) -> bool:
+        """Accuse whom a second look finds; return whether that is somebody."""
+        try:
+            accused = look()
+        except HostGoneError as gone:
+            self._kept.unresolved(f"{name}: stood out at first; {gone} before the second look")
+            return True
+        self._kept.accuse(accused)
+        if not accused:
+            self._kept.unresolved(
+                f"{name}: stood out among the pairs and is fine when it runs alone"
+            )
+        return bool(accused)
+
+    def _all(self) -> None:
+        """Run the whole set; where it is bad, split it until somebody is named."""
+        if not self._reference.best_gbps:
+            self._first_round()
+        hosts = self._members.present
+        if len(hosts) < 2:
+            return
+        known = self._kept.accused
+        (run,) = self._runs("all", 0, [hosts], self._sizing.whole_sizes)
+        if run.outcome.kind_against(self._reference.of(hosts)) == "ok" or _proven(run):
+            return
+        if self._confirmed(run, known):
+            return
+        self._split([name for name in self._members.present if name not in known], run)
+
+    def _confirmed(self, run: GroupRun, known: set[str]) -> bool:
+        """Pair whom the run points at with known-good hosts; return whether one was accused."""
+        hinted = [one.hosts[0] for one in run.blamed if len(one.hosts) == 1]
+        hinted = [name for name in hinted if name not in known]
+        if len(hinted) > MOST_HINTED:
+            return False
+        trials, accused = self._trials(), False
+        for host in hinted:
+            try:
+                found = trials.confirm(host, hinted)
+            except HostGoneError:  # which the run that lost it has accused
+                return True
+            self._kept.accuse(found)
+            accused = accused or bool(found)
+        return accused
+
+    def _first_round(self) -> None:
+        """Learn what two hosts reach. Of three, one pair at a time runs: all of them tell more."""
+        present = self._members.present
+        if len(present) == 3:
+            self._pairs()
+            return
+        runs = self._runs("pairs", 0, rounds(present)[0])
+        outcomes = _pair_outcomes(runs)
+        good = [name for pair, outcome in outcomes.items() if outcome.kind == "ok" for name in pair]
+        self._learn(Reference(outcomes, self._kinds()), good)
+        trials = self._trials()
+        for pair, outcome in outcomes.items() if good else ():
+            if outcome.kind != "ok":
+                name = " with ".join(pair)
+                self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
+
+    def _rails(self) -> None:
+        """Run the same GPU of every host together, one index after another."""
+        if not self._gpus:
+            self._kept.note("rails: there are no GPUs")
+            return
+        ready = self._members.ready
+        count = min(ready[name].gpus for name in self._members.present)
+        runs: dict[int, GroupRun] = {}
+        for device in range(count):
+            hosts = self._members.present
+            if len(hosts) < 2:
+                return
+            sizes = self._sizing.pair_sizes
+            (runs[device],) = self._runs(f"rail {device}", 0, [hosts], sizes, device)
+        best_gbps = max(run.outcome.busbw_gbps for run in runs.values())
+        for device, run in runs.items():
+            if run.outcome.kind_against(best_gbps) != "ok" and not _proven(run):
+                self._split(self._members.present, run, device, best_gbps)
+
+    def _split(
+        self,
+        hosts: Sequence[str],
+        run: GroupRun,
+        device: int | None = None,
+        best_gbps: float = 0.0,
+    ) -> None:
+        """Search these hosts for what made a run bad, of one device of theirs or of all."""
+        if len(hosts) < 2:
+            return
+        prefix = "" if device is None else f"rail {device}: "
+        share = self._reference.share if device is None else lambda _: 1.0
+        try:
+            found = bisect(
+                hosts,
+                lambda group: self._measured("split", group, device),
+                best_gbps or self._reference.best_gbps,
+                share,
+            )
+        except HostGoneError as gone:
+            self._kept.unresolved(f"{prefix}{gone} while the group was split")
+            return
+        for one in found.suspects:
+            evidence = tuple(prefix + text for text in one.evidence)
+            self._kept.accuse([replace(one, evidence=evidence)])
+        for text in found.unresolved:
+            self._kept.unresolved(prefix + text)
+        if not found.suspects and not found.unresolved and set(hosts) == set(run.hosts):
+            self._once(prefix, run)
+
+    def _once(self, prefix: str, run: GroupRun) -> None:
+        kind = "slow" if run.outcome.kind == "ok" else run.outcome.kind
+        why = f" ({run.reason[:REASON_CHARACTERS]})" if run.reason else ""
+        said = f"{prefix}{len(run.hosts)} hosts together: {kind} once{why}, and fine when run again"
+        (self._kept.note if kind == "slow" else self._kept.unresolved)(said)
+
+    def _again(self, hosts: Hosts) -> Outcome:
+        return self._measured("again", hosts, None)
+
+    def _measured(self, why: str, hosts: Hosts, device: int | None) -> Outcome:
+        gone = set(hosts) - set(self._members.present)
+        if gone:
+            raise HostGoneError(f"{', '.join(sorted(gone))} went away")
+        (run,) = self._runs(why, len(self._kept.record.runs), [hosts], device=device)
+        return run.outcome
+
+    def _runs(
+        self,
+        why: str,
+        round_: int,
+        groups: Sequence[Sequence[str]],
+        sizes: Sequence[int] = (),
+        device: int | None = None,
+    ) -> list[GroupRun]:
+        if not groups:
+            return []
+        sizes = sizes or self._sizing.pair_sizes
+        scope = why.partition(" ")[0]
+        sizing = replace(self._sizing, keep_log=scope not in self._logged)
+        self._logged.add(scope)
+        runs = self._members.run(why, round_, groups, sizes, sizing, device)
+        for run in runs:
+            self._say(f"{why}: {', '.join(run.hosts[:4])}: {run.outcome.text()}")
+        self._kept.add(runs, self._members.absent)
+        active = {name: ready.rdma_active for name, ready in self._members.ready.items()}
+        for run in runs:
+            warnings, notes = socket_warnings(run, active)
+            self._kept.warn(warnings)
+            for text in notes:
+                self._kept.note(text)
+        return runs
+
+
+def _proven(run: GroupRun) -> bool:
+    return any(one.direct for one in run.blamed)
+
+
+def _pair_outcomes(runs: Sequence[GroupRun]) -> dict[tuple[str, str], Outcome]:
+    """Return what pairs came to, without those of which a run has proven who is to blame."""
+    return {(run.hosts[0], run.hosts[1]): run.outcome for run in runs if not _proven(run)}

@@ -1,0 +1,139 @@
+"""From a cluster and options to what each host is asked."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
+from hwcheck.results.run_folder import HostPlan, RunMeta
+
+NODE_SETTINGS = {"torch_python", "nccl_tests_dir", "host_root", "interface"}
+"""``hwcheck_`` variables that say how to measure; the others say what to expect."""
+
+ENGINES = ("torch", "nccl-tests")
+"""What times the collectives."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long a visit may take: the collectives together, the load, and the whole visit.
+
+    What the visit takes beside both is the rest of ``timeout_s``: two imports of torch, the
+    cool-down, and legs that hang.
+    """
+
+    budget_s: float
+    load_s: float
+    timeout_s: float
+
+    def lasting(self, duration_s: float) -> Profile:
+        """Return the profile with a load of this duration."""
+        return replace(self, load_s=duration_s, timeout_s=self.timeout_s - self.load_s + duration_s)
+
+
+PROFILES: Mapping[str, Profile] = {
+    "quick": Profile(budget_s=45, load_s=20, timeout_s=300),
+    "standard": Profile(budget_s=240, load_s=180, timeout_s=1200),
+    "burn_in": Profile(budget_s=900, load_s=3600, timeout_s=7200),
+}
+LASTS_AS_TOLD = "burn_in"
+"""The profile whose load lasts as long as the operator says."""
+LONGEST_LOAD_S = 14 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run asks: its record, the hosts, and one request per host name."""
+
+    meta: RunMeta
+    hosts: tuple[Host, ...]
+    requests: Mapping[str, Request]
+    timeout_s: float
+
+
+def make_plan(
+    cluster: Cluster,
+    checks: tuple[str, ...],
+    profile: str,
+    *,
+    limit: str = "",
+    force: bool = False,
+    timeout_s: float | None = None,
+    duration_s: float | None = None,
+    load_dtype: str = LOAD_DTYPES[0],
+    timing: Timing | None = None,
+    engine: str = ENGINES[0],
+    payload_sha256: str = "",
+) -> Plan:
+    """Plan a run of these checks on every host of the cluster.
+
+    ``timing`` is how collectives are timed, ``duration_s`` how long the load lasts, of the profile
+    that lets itself be told, and ``load_dtype`` what it multiplies. Raises UsageError where that
+    does not go with the profile or with ``timeout_s``.
+    """
+    budget = PROFILES[profile]
+    if duration_s is not None:
+        budget = _lasting(profile, duration_s)
+    if timeout_s is not None and timeout_s <= budget.load_s and profile == LASTS_AS_TOLD:
+        raise UsageError(
+            f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
+            "give --duration less"
+        )
+    timing = timing or Timing()
+    hosts = tuple(HostPlan(host.name, host.address, _expected(host)) for host in cluster.hosts)
+    meta = RunMeta(
+        id="",
+        started="",
+        checks=checks,
+        hosts=hosts,
+        profile=profile,
+        inventory=cluster.source,
+        limit=limit,
+        timing=timing,
+        payload_sha256=payload_sha256,
+    )
+    requests = {
+        host.name: Request(
+            token=secrets.token_hex(8),
+            checks=checks,
+            profile=profile,
+            budget_s=budget.budget_s,
+            load_s=budget.load_s,
+            load_dtype=load_dtype,
+            expect=_expected(host),
+            torch_python=host.expect.get("torch_python", ""),
+            host_root=host.expect.get("host_root", "/"),
+            force=force,
+            timing=timing,
+            nccl_tests_dir=_nccl_tests_dir(host) if engine == "nccl-tests" else "",
+        )
+        for host in cluster.hosts
+    }
+    return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s)
+
+
+def _nccl_tests_dir(host: Host) -> str:
+    folder: str = host.expect.get("nccl_tests_dir", "")
+    if not folder:
+        raise UsageError(
+            f"--engine nccl-tests: {host.name} has no hwcheck_nccl_tests_dir; name the folder on "
+            "the node that has all_reduce_perf, or leave --engine out"
+        )
+    return folder
+
+
+def _lasting(profile: str, duration_s: float) -> Profile:
+    if profile != LASTS_AS_TOLD:
+        raise UsageError(f"--duration: it goes with --profile {LASTS_AS_TOLD}")
+    if duration_s > LONGEST_LOAD_S:
+        raise UsageError(f"--duration: at most {LONGEST_LOAD_S / 3600:g} h")
+    return PROFILES[profile].lasting(duration_s)
+
+
+def _expected(host: Host) -> dict[str, Any]:
+    return {key: value for key, value in host.expect.items() if key not in NODE_SETTINGS}

@@ -1,0 +1,124 @@
+"""Nodes for the tests of diagnosis, from what a case file says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hwcheck.advise.cause_records import Causes
+from hwcheck.advise.diagnose import diagnose
+from hwcheck.judge.judge import judge
+from hwcheck.node import checks
+from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run
+from tests import factories
+from tests.judge.nodes import H100, pcie, topology
+
+REGISTRY = checks.load()
+GPUS = 2
+KEYS = {
+    *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
+    *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
+    *("ports", "cpu"),
+}
+
+
+def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
+    """Return a node, of two GPUs where ``gpus`` does not say otherwise.
+
+    ``samples`` by check and metric: a value of the node, or values by subject. ``path`` is the way
+    between the GPUs, ``legs`` those of all_reduce, ``unmeasured`` the reasons of checks that could
+    not be measured. ``ports`` are active RDMA ports by device: ``{gbps: 400, layer: InfiniBand,
+    near: {gpu0: PIX}}``, or the number alone. ``cpu`` is the vendor.
+    """
+    gpus = case.get("gpus", GPUS)
+    samples = {**case.get("samples", {})}
+    for check, said in _of_ports(case.get("ports", {})).items():
+        samples[check] = {**samples.get(check, {}), **said}
+    answers = [_result(check, said) for check, said in samples.items()]
+    answers += [
+        CheckResult(check, "could_not_measure", reason)
+        for check, reason in case.get("unmeasured", {}).items()
+    ]
+    if "path" in case:
+        way = topology(gpus, case["path"], link_gbps=case.get("link_gbps", 26.5625))
+        asked = {answer.check: answer for answer in answers}
+        if "topology" in asked:
+            way = replace(way, samples=(*way.samples, *asked["topology"].samples))
+        answers = [answer for answer in answers if answer.check != "topology"] + [way]
+        if not any(answer.check == "pcie_link" for answer in answers):
+            answers.append(pcie(gpus, 4))
+    if "legs" in case:
+        answers.append(factories.reduce_result([_leg(each, gpus) for each in case["legs"]]))
+    made = factories.record(host, answers, gpus=factories.gpu_facts(gpus, H100))
+    if "cpu" not in case or made.report is None:
+        return made
+    facts = {**made.report.facts, "cpu_vendor": case["cpu"]}
+    return replace(made, report=replace(made.report, facts=facts))
+
+
+def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
+    """Judge and diagnose some nodes as one run."""
+    run = run_of(*hosts)
+    return diagnose(run, judge(run))
+
+
+def run_of(*hosts: tuple[str, Mapping[str, Any]]) -> Run:
+    """Return the run of some nodes."""
+    records = [record_of(host, case) for host, case in hosts]
+    names = {r.check for record in records if record.report for r in record.report.results}
+    run = factories.run(*records, checks=sorted(names))
+    plans = tuple(
+        HostPlan(host, "127.0.0.1", case.get("expect", {})) for host, case in hosts
+    )  # fmt: skip
+    return replace(run, meta=replace(run.meta, hosts=plans))
+
+
+def _of_ports(ports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what infiniband_ports and topology say of these ports."""
+    if not ports:
+        return {}
+    usual = {"gbps": 400, "layer": "InfiniBand", "near": {}}
+    full = {
+        device: {**usual, **(says if isinstance(says, dict) else {"gbps": says})}
+        for device, says in ports.items()
+    }
+    named = {f"port {device}/1": says for device, says in full.items()}
+    said: dict[str, Any] = {
+        "active_ports": len(ports),
+        "link_layer": {subject: says["layer"] for subject, says in named.items()},
+        "linked_state": dict.fromkeys(named, "ACTIVE"),
+        "port_rate_gbps": {subject: float(says["gbps"]) for subject, says in named.items()},
+        "firmware": dict.fromkeys(named, "28.39.2048"),
+        "firmware_of_most": dict.fromkeys(named, "28.39.2048"),
+    }
+    near = {f"{g}-{d}": way for d, says in full.items() for g, way in says["near"].items()}
+    return {"infiniband_ports": said, **({"topology": {"nic_path": near}} if near else {})}
+
+
+def _result(check: str, said: Mapping[str, Any]) -> CheckResult:
+    samples = []
+    for metric, values in said.items():
+        declared = REGISTRY[check].metric(metric)
+        assert declared is not None, f"{check} has no metric {metric}"
+        by_subject = values if isinstance(values, dict) else {"node": values}
+        samples += [Sample(metric, v, declared.unit, subject) for subject, v in by_subject.items()]
+    return CheckResult(check, "done", samples=tuple(samples))
+
+
+def _leg(said: Mapping[str, Any], gpus: int) -> Leg:
+    given = dict(said)
+    name, gbps = given.pop("leg"), given.pop("gbps", 100.0)
+    changes: dict[str, Any] = {"ranks": gpus, "transport": given.pop("transport", {})}
+    changes |= {key: given.pop(key) for key in ("library",) if key in given}
+    changes |= {"notes": tuple(given.pop("notes", ())), "log_tail": given.pop("log", "")}
+    state, wrong = given.pop("state", "done"), given.pop("wrong", 0)
+    assert not given, f"unknown keys of a leg: {sorted(given)}"
+    if state != "done":
+        return factories.leg(name, **changes, state=state, sizes=())
+    return (
+        factories.wrong(name, wrong, peak_gbps=gbps, **changes)
+        if wrong
+        else factories.leg(name, gbps, **changes)
+    )

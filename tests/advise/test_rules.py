@@ -1,0 +1,90 @@
+"""Every rule speaks up when it should and not otherwise, and says all that an operator needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hwcheck.advise.cause_records import CONFIDENCES, Rule
+from hwcheck.advise.rule import load
+from hwcheck.shipped import find
+from tests.advise.nodes import KEYS, diagnosed
+
+FOLDER = Path(__file__).with_name("cases")
+RULES = load()
+CASES = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yml")}
+
+Case = Mapping[str, Any]
+
+
+def listed(kind: str) -> list[Any]:
+    return [
+        pytest.param(cause, case, id=f"{cause}: {case['doc']}")
+        for cause, cases in sorted(CASES.items())
+        for case in cases.get(kind, ())
+    ]
+
+
+@pytest.mark.parametrize(("cause", "case"), listed("fires"))
+def test_it_speaks_up(cause: str, case: Case) -> None:
+    causes = diagnosed(("n1", case))
+    own = causes.by_host["n1"]
+    assert own[0] == cause if case.get("first", True) else cause in own
+    (found,) = (each for each in causes.diagnoses if each.cause == cause)
+    assert found.confidence == case["confidence"]
+    assert set(case.get("explains", ())) <= set(found.explains)
+    assert any(case.get("observed", "") in text for text in found.observed)
+    assert found.hosts == ("n1",)
+
+
+@pytest.mark.parametrize(("cause", "case"), listed("silent"))
+def test_it_is_silent(cause: str, case: Case) -> None:
+    assert cause not in diagnosed(("n1", case)).by_host.get("n1", ())
+
+
+@pytest.mark.parametrize("cause", sorted(RULES))
+def test_it_has_cases(cause: str) -> None:
+    cases = CASES.get(cause, {})
+    assert cases.get("fires"), f"tests/advise/cases/{cause}.yml has no case that fires"
+    assert cases.get("silent"), f"tests/advise/cases/{cause}.yml has no case that is silent"
+    for case in (*cases["fires"], *cases["silent"]):
+        assert set(case) <= KEYS
+    assert all(case["confidence"] in CONFIDENCES for case in cases["fires"])
+
+
+def test_no_cases_without_a_rule() -> None:
+    assert set(CASES) == set(RULES)
+
+
+def lacks(rule: Rule) -> list[str]:
+    """Return what a rule lacks of what an operator needs."""
+    texts = {
+        "title": rule.title,
+        "follows": rule.follows,
+        "fix": rule.fix,
+        "confirm": rule.confirm,
+        "source": rule.source,
+    }
+    found = [name for name, text in texts.items() if len(text) < 12 or text != text.strip()]
+    found += [name for name, text in texts.items() if text.endswith(".")]
+    if rule.role and find(f"roles/{rule.role}") is None:
+        found.append("role")
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.cause)
+def test_it_says_what_an_operator_needs(rule: Rule) -> None:
+    assert lacks(rule) == []
+
+
+def test_a_rule_without_a_source_would_be_found() -> None:
+    bad = Rule("c", lambda case: None, "A title.", "what follows", "what to do", "", "s", "no_role")
+    assert lacks(bad) == ["title", "fix", "confirm", "source", "title", "role"]
+
+
+def test_titles_tell_causes_apart() -> None:
+    assert len({rule.title for rule in RULES.values()}) == len(RULES)

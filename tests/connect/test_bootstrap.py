@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.connect.payload import Payload, bootstrap_arguments, build, zip_files
+from tests.interpreters import interpreter
+
+TOKEN = "t0k3n"
+MAIN = b"""
+import os, sys
+def main(request, payload):
+    sys.stdout.write("request %r %s %d\\n" % (request, payload, os.getpgrp() == os.getpid()))
+    sys.stdout.flush()
+    if request.get("crash"):
+        raise RuntimeError("boom")
+    return 7
+"""
+PAYLOAD = Payload.of(
+    zip_files(
+        {
+            "hwcheck/__init__.py": b"",
+            "hwcheck/node/__init__.py": b"",
+            "hwcheck/node/main.py": MAIN,
+        }
+    )
+)
+
+
+def talk(
+    home: Path,
+    *,
+    push: bytes = PAYLOAD.data,
+    request: dict[str, Any] | None = None,
+    before: bytes = b"",
+    header: bytes | None = None,
+    python: str = sys.executable,
+    environment: dict[str, str] | None = None,
+    preexec_fn: Any = None,
+) -> tuple[list[dict[str, Any]], list[str], int]:
+    """Run the bootstrap as a node would; return its frames, its other lines and its exit status."""
+    body = json.dumps(request or {}).encode()
+    if header is None:
+        header = b"hwcheck %s %d %d\n" % (TOKEN.encode(), len(push), len(body))
+    done = subprocess.run(
+        [python, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+        input=before + header + push + body,
+        capture_output=True,
+        timeout=30,
+        env=environment or {"HOME": str(home)},
+        preexec_fn=preexec_fn,
+    )
+    mark = f"@hwcheck:{TOKEN} "
+    lines = done.stdout.decode().splitlines()
+    frames = [json.loads(line.removeprefix(mark)) for line in lines if line.startswith(mark)]
+    return frames, [line for line in lines if not line.startswith(mark)], done.returncode
+
+
+def cached(home: Path) -> Path:
+    return home / ".cache" / "hwcheck" / PAYLOAD.sha256
+
+
+def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
+    frames, lines, status = talk(tmp_path, request={"a": 1})
+    path = cached(tmp_path)
+    assert frames[0]["kind"] == "hello"
+    assert frames[0]["cached"] is False
+    assert lines == [f"request {{'a': 1}} {path} 1"]
+    assert status == 7
+    for each in (path.parent, path, path / "hwcheck", path / "hwcheck/node/main.py"):
+        assert stat.S_IMODE(each.stat().st_mode) & 0o077 == 0, f"{each} is ours alone"
+    assert list(path.parent.iterdir()) == [path]
+    frames, lines, status = talk(tmp_path, push=b"")
+    assert frames[0]["cached"] is True
+    assert (len(lines), status) == (1, 7)
+
+
+def visit(home: Path) -> None:
+    """Run the real payload once."""
+    built = build()
+    request = json.dumps({"token": TOKEN, "checks": ["driver"]}).encode()
+    process = subprocess.Popen(
+        [sys.executable, *bootstrap_arguments(built.sha256, TOKEN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"HOME": str(home)},
+    )
+    with process:
+        assert process.stdin
+        assert process.stdout
+        hello = json.loads(process.stdout.readline().partition(b" ")[2])
+        push = b"" if hello["cached"] else built.data
+        head = f"hwcheck {TOKEN} {len(push)} {len(request)}\n".encode()
+        process.stdin.write(head + push + request)
+        process.stdin.flush()
+        *_, last = process.stdout  # stdin stays open until then: it is the lifeline
+    assert json.loads(last.partition(b" ")[2])["kind"] == "report"
+
+
+def test_compiled_code_is_kept_beside_the_payload(tmp_path: Path) -> None:
+    visit(tmp_path)
+    cache = tmp_path / ".cache" / "hwcheck"
+    assert [path.name for path in cache.iterdir()] == [build().sha256]
+    compiled = cache / build().sha256 / "hwcheck/node/__pycache__"
+    first = {path.name: path.stat().st_mtime_ns for path in compiled.iterdir()}
+    assert first
+    visit(tmp_path)
+    again = {path.name: path.stat().st_mtime_ns for path in compiled.iterdir()}
+    assert again == first, "nothing was compiled"
+    damaged = next(compiled.iterdir())
+    damaged.write_bytes(b"")
+    visit(tmp_path)
+    assert damaged.stat().st_size, "damaged, so compiled and kept again"
+
+
+def age(path: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+
+
+def test_a_push_removes_payloads_that_nobody_used_for_a_month(tmp_path: Path) -> None:
+    folder = cached(tmp_path).parent
+    folder.mkdir(parents=True, mode=0o700)
+    names = {
+        "a" * 64 + ".pyz": 31,  # of former versions
+        "b" * 64 + ".pyz": 29,
+        "a" * 64 + ".code": 31,
+        "b" * 64 + ".code": 29,
+        "A" * 64 + ".pyz": 31,
+        "a" * 63 + ".pyz": 31,
+        "c" * 64 + ".pyz.1.token": 31,
+        "d" * 64 + ".pyz.1.token": 29,
+        "c" * 64 + ".code.77": 31,
+        "d" * 64 + ".code.77": 29,
+        "c" * 64 + ".zip": 31,
+        "c" * 64 + ".pyzzle": 31,
+        "notes.txt": 400,
+    }
+    folders = {
+        "e" * 64: 31,
+        "f" * 64: 29,
+        "e" * 63: 31,
+        "E" * 64: 31,
+        "e" * 64 + ".unpack.7.token": 31,
+        "f" * 64 + ".unpack.7.token": 29,
+        "e" * 64 + ".other": 31,
+    }
+    for name, days in names.items():
+        (folder / name).write_text("")
+        age(folder / name, days)
+    for name, days in folders.items():
+        (folder / name / "hwcheck").mkdir(parents=True)
+        (folder / name / "hwcheck/file.py").write_text("")
+        age(folder / name, days)
+    _, lines, status = talk(tmp_path)
+    assert (len(lines), status) == (1, 7)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {*names, *folders, cached(tmp_path).name} - {
+        "a" * 64 + ".pyz",
+        "a" * 64 + ".code",
+        "c" * 64 + ".pyz.1.token",
+        "c" * 64 + ".code.77",
+        "e" * 64,
+        "e" * 64 + ".unpack.7.token",
+    }
+
+
+def test_a_payload_in_use_stays_young(tmp_path: Path) -> None:
+    talk(tmp_path)
+    age(cached(tmp_path), 31)
+    talk(tmp_path, push=b"")
+    assert time.time() - cached(tmp_path).stat().st_mtime < 3600
+
+
+def test_an_old_payload_that_cannot_be_removed_spoils_nothing(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file that its owner cannot remove")
+    folder = cached(tmp_path).parent
+    folder.mkdir(parents=True, mode=0o700)
+    stuck, old = folder / ("0" * 64 + ".pyz"), folder / ("f" * 64 + ".pyz")
+    for path in (stuck, old):
+        path.write_text("")
+        age(path, 31)
+    subprocess.run(["mount", "--bind", stuck, stuck], check=True)  # unlink: device or resource busy
+    try:
+        _, lines, status = talk(tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", stuck], check=True)
+    assert (len(lines), status) == (1, 7)
+    assert (stuck.exists(), old.exists()) == (True, False)
+
+
+def test_a_payload_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    talk(tmp_path)
+    cached(tmp_path).chmod(0o770)
+    (frame,), lines, _ = talk(tmp_path)
+    assert (frame["kind"], frame["phase"]) == ("error", "cache")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+def test_a_payload_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    talk(tmp_path)
+    os.chown(cached(tmp_path), 12345, -1)
+    (frame,), lines, _ = talk(tmp_path)
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+def test_a_link_in_the_cache_is_not_followed(tmp_path: Path, target: str) -> None:
+    talk(tmp_path)
+    cached(tmp_path).rename(tmp_path / "elsewhere")
+    cached(tmp_path).symlink_to(tmp_path / target)
+    (frame,), lines, _ = talk(tmp_path)
+    assert "is not a directory" in frame["reason"]
+    assert lines == []
+
+
+def test_of_two_that_unpack_at_once_both_run(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: talk(tmp_path), range(6)))
+    assert [(len(lines), status) for _, lines, status in answers] == [(1, 7)] * 6
+    assert list(cached(tmp_path).parent.iterdir()) == [cached(tmp_path)]
+    first = [frames[0]["cached"] for frames, _, _ in answers]
+    assert first.count(False) > 1, "the control: they did unpack at once"
+
+
+def test_a_damaged_push_is_refused(tmp_path: Path) -> None:
+    frames, lines, status = talk(tmp_path, push=PAYLOAD.data[:-1] + b"x")
+    assert frames[1] == {"kind": "error", "phase": "push", "reason": "the payload arrived damaged"}
+    assert (lines, status) == ([], 1)
+    assert list(cached(tmp_path).parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_cache_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    cached(tmp_path).parent.mkdir(parents=True)
+    cached(tmp_path).parent.chmod(mode)
+    (frame,), lines, _ = talk(tmp_path)
+    assert (frame["kind"], frame["phase"]) == ("error", "cache")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+def test_a_cache_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / ".cache" / "hwcheck").symlink_to(tmp_path / "mine")
+    (frame,), _, _ = talk(tmp_path)
+    assert "is not a directory" in frame["reason"]
+
+
+def test_a_missing_home_is_one_error(tmp_path: Path) -> None:
+    (frame,), _, status = talk(tmp_path / "none")
+    assert frame["reason"] == f"no home directory: {tmp_path / 'none'}"
+    assert status == 1
+
+
+def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    frames, lines, _ = talk(tmp_path, preexec_fn=limit)
+    assert frames[1]["phase"] == "cache"
+    assert "File too large" in frames[1]["reason"]
+    assert lines == []
+    assert list(cached(tmp_path).parent.iterdir()) == []
+
+
+def test_lines_before_the_header_are_dropped(tmp_path: Path) -> None:
+    before = b"a password\nhwcheck other 1 1\n" + b"x" * 10_000 + b"\n"
+    _, lines, status = talk(tmp_path, before=before)
+    assert (len(lines), status) == (1, 7)
+
+
+@pytest.mark.parametrize("header", [b"", b"hwcheck t0k3n 999999 2\n"])
+def test_ends_when_the_controller_is_gone(tmp_path: Path, header: bytes) -> None:
+    frames, _, status = talk(tmp_path, header=header, push=b"")
+    assert frames[1]["reason"] == "the controller closed the connection"
+    assert status == 1
+
+
+def test_a_crash_of_the_payload_is_one_error(tmp_path: Path) -> None:
+    frames, _, status = talk(tmp_path, request={"crash": True})
+    assert frames[1]["phase"] == "run"
+    assert "RuntimeError('boom'" in frames[1]["reason"]
+    assert status == 1
+
+
+def test_a_module_in_the_home_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "zlib.py").write_text("raise SystemExit('caught')")
+    (tmp_path / "json.py").write_text("raise SystemExit('caught')")
+    done = subprocess.run(
+        [sys.executable, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+        input=b"",
+        capture_output=True,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path)},
+    )
+    assert b"caught" not in done.stderr
+    assert b"hello" in done.stdout
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.6"])
+def test_an_old_python_says_what_it_needs(tmp_path: Path, version: str) -> None:
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no Python {version} here")
+    (frame,), lines, status = talk(tmp_path, python=python)
+    assert (frame["kind"], frame["phase"]) == ("error", "python")
+    assert frame["reason"].startswith(f"needs Python 3.8 or newer, found {version}.")
+    assert (lines, status) == ([], 1)

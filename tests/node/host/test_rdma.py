@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hwcheck.node.checks.infiniband_ports import COUNTED
+from hwcheck.node.host.facts import Gid
+from hwcheck.node.host.rdma import COUNTERS, HW_COUNTERS
+from tests.node.roots import Root
+
+DEVICE = "sys/class/infiniband/mlx5_0/"
+PORT = DEVICE + "ports/1/"
+
+
+def infiniband(root: Root) -> None:
+    for path, text in {
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "rate": "400 Gb/sec (4X NDR)",
+        "link_layer": "InfiniBand",
+        "counters/symbol_error": "12",
+        "counters/link_downed": "1",
+        "counters/port_xmit_data": "123456",
+        "counters/port_rcv_errors": "N/A (no PMA)",
+        "hw_counters/out_of_sequence": "7",
+        "hw_counters/lifespan": "10",
+    }.items():
+        root.write(PORT + path, text + "\n")
+    root.write(DEVICE + "fw_ver", "28.39.1002\n")
+    root.write(DEVICE + "board_id", "MT_0000000838\n")
+    root.write(DEVICE + "node_type", "1: CA\n")
+
+
+def test_no_device(tmp_path: Path) -> None:
+    assert Root(tmp_path).host.rdma_ports() == []
+
+
+def test_an_infiniband_port(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    (tmp_path / "sys/bus/pci/drivers/mlx5_core").mkdir(parents=True)
+    (tmp_path / DEVICE / "device").mkdir()
+    os.symlink(tmp_path / "sys/bus/pci/drivers/mlx5_core", tmp_path / DEVICE / "device/driver")
+    (port,) = root.host.rdma_ports()
+    assert (port.name, port.driver, port.firmware) == ("mlx5_0/1", "mlx5_core", "28.39.1002")
+    assert (port.state, port.physical_state) == ("ACTIVE", "LinkUp")
+    assert (port.link_layer, port.rate_gbps, port.lanes) == ("InfiniBand", 400.0, 4)
+    assert port.counters == {"symbol_error": 12, "link_downed": 1, "out_of_sequence": 7}
+    assert port.board == "MT_0000000838"
+    assert port.gids == ()
+
+
+def test_a_port_that_says_nothing(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.write(PORT + "pkeys/0", "")
+    (port,) = root.host.rdma_ports()
+    assert (port.state, port.driver, port.rate_gbps, port.lanes) == ("", "", None, None)
+    assert (port.board, port.counters) == ("", {})
+
+
+def test_a_fraction_in_the_rate(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.write(PORT + "rate", "2.5 Gb/sec (1X SDR)\n")
+    (port,) = root.host.rdma_ports()
+    assert (port.rate_gbps, port.lanes) == (2.5, 1)
+
+
+def gids(root: Root) -> None:
+    empty = "0000:0000:0000:0000:0000:0000:0000:0000"
+    for index, (address, kind) in enumerate(
+        (
+            ("fe80::1", "IB/RoCE v1"),
+            ("fe80::1", "RoCE v2"),
+            (empty, ""),
+            ("::ffff:a00:1", "RoCE v2"),
+        )
+    ):
+        root.write(f"{PORT}gids/{index}", address + "\n")
+        if kind:
+            root.write(f"{PORT}gid_attrs/types/{index}", kind + "\n")
+    root.write(f"{PORT}gids/10", "2001:db8::1\n")
+
+
+def test_the_gid_table_by_index(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    gids(root)
+    (port,) = root.host.rdma_ports()
+    assert port.gids == (
+        Gid(0, "fe80::1", "IB/RoCE v1"),
+        Gid(1, "fe80::1", "RoCE v2"),
+        Gid(3, "::ffff:a00:1", "RoCE v2"),
+        Gid(10, "2001:db8::1", ""),
+    )
+
+
+def test_iwarp_has_no_roce(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    gids(root)
+    root.write(DEVICE + "node_type", "4: RNIC\n")
+    assert root.host.rdma_ports()[0].gids == ()
+
+
+def test_every_counter_that_is_read_is_one_of_the_check() -> None:
+    assert {*COUNTERS, *HW_COUNTERS} == set(COUNTED)

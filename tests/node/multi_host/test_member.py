@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.multi_host.member import Member, driver_problem
+from tests.node.multi_host.members import LocalMember, order
+from tests.node.multi_host.test_session import children
+
+
+def test_lines_are_put_together_and_heartbeats_dropped() -> None:
+    member = Member({"interface": "", "toward": ""})
+    for data in (b"\n", b'{"a"', b":1}", b'\n\n{"b":2}\n{"c"'):
+        member.feed(data)
+    assert [member._lines.get_nowait() for _ in range(2)] == [b'{"a":1}', b'{"b":2}']
+    assert member._lines.empty(), "a line that has not ended waits"
+
+
+def test_a_launcher_that_dies_ends_the_session_with_the_reason(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with LocalMember(tmp_path, "6") as member:
+        ready = member.hear("ready")["ready"]
+        (launcher,) = [
+            pid
+            for pid in children(member.process.pid)
+            if b"group.launcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+            == str(member.process.pid)
+        ]
+        os.kill(launcher, signal.SIGKILL)
+        member.tell(order(1, 0, ready))
+        assert "was killed by signal 9" in member.hear("refused")["reason"]
+        assert member.hear("report")
+        assert member.process.wait(10) == 0
+
+
+class Gpu:
+    """A GPU whose driver says this of its loss, or does not answer."""
+
+    def __init__(self, loss: str | None) -> None:
+        self._loss = loss
+
+    def loss(self) -> str:
+        if self._loss is None:
+            raise CouldNotMeasure("NVML did not answer within 5 s")
+        return self._loss
+
+
+@pytest.mark.parametrize(
+    ("state", "losses", "problem"),
+    [
+        ("hang", ["", ""], ""),
+        ("done", [None], ""),
+        ("hang", [None, ""], "the driver does not answer (NVML did not answer within 5 s)"),
+        ("hang", ["", "gpu1 is lost"], "gpu1 is lost"),
+    ],
+)
+def test_the_driver_is_asked_after_a_hang(
+    state: str, losses: list[str | None], problem: str
+) -> None:
+    answer = {"state": state, "left_over": []}
+    said = driver_problem(answer, [Gpu(loss) for loss in losses])
+    expected = f"after a hang was killed, {problem}: reboot the node" if problem else ""
+    assert said == expected
+    assert answer["left_over"] == [expected][: bool(problem)]

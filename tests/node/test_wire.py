@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwcheck.node.collective import spec
+from hwcheck.node.wire import (
+    LEGS,
+    CheckResult,
+    Deframer,
+    Leg,
+    Report,
+    Request,
+    Sample,
+    SizeTiming,
+    Timing,
+    frame,
+    marker,
+    to_dict,
+)
+
+TOKEN = "0123abcd"
+HALF = SizeTiming(1 << 20, 20, 10.0, 12.5, 0.01, 104.9, 183.5, 2)
+SIZE = SizeTiming(1 << 20, 60, 10.0, 12.5, 0.01, 104.9, 183.5, 1, 3, 0.02, HALF)
+LEG = Leg(
+    "all_reduce",
+    "p2p_off",
+    "nccl",
+    8,
+    "done",
+    env={"NCCL_P2P_DISABLE": "1"},
+    sizes=(SIZE,),
+    notes=("SHM",),
+    dtype="bfloat16",
+    transport={"SHM": 8, "nvls": False, "network": "IB mlx5_0:1"},
+)
+RESULT = CheckResult("all_reduce", "done", samples=(Sample("m", 1.5, "W", "gpu0"),), legs=(LEG,))
+REPORT = Report({"hostname": "node1", "gpus": [{"index": 0}]}, (RESULT,), 1.5)
+TIMING = Timing(("default", "net"), 8 << 20, 64 << 20, 4, 30, 0, "bfloat16")
+REQUEST = Request(TOKEN, ("driver",), expect={"gpus": 8}, force=True, timing=TIMING)
+
+
+@pytest.mark.parametrize("record", [LEG, RESULT, REPORT, REQUEST], ids=lambda r: type(r).__name__)
+def test_a_record_comes_back_as_it_went(record: Any) -> None:
+    plain = json.loads(json.dumps(to_dict(record)))
+    assert type(record).from_dict(plain) == record
+
+
+def test_what_older_versions_wrote_is_read() -> None:
+    size = {
+        k: v for k, v in to_dict(SIZE).items() if k not in ("passes", "pass_spread", "in_place")
+    }
+    leg = {k: v for k, v in to_dict(LEG).items() if k not in ("dtype", "transport")}
+    found = Leg.from_dict({**leg, "sizes": [size]})
+    assert (found.dtype, found.transport) == ("float", {})
+    (old,) = found.sizes
+    assert (old.passes, old.pass_spread, old.in_place, old.all_wrong) == (1, 0.0, None, 1)
+    request = {k: v for k, v in to_dict(REQUEST).items() if k != "timing"}
+    assert Request.from_dict(request).timing == Timing()
+
+
+def test_wrong_elements_of_both_halves_count() -> None:
+    assert SIZE.all_wrong == 3
+
+
+def test_the_names_of_legs_are_those_of_their_plans() -> None:
+    assert (*(plan.name for plan in (*spec.LEGS, *spec.SOME_LEGS)), spec.SITE) == LEGS
+
+
+def test_a_request_with_an_unknown_key_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        Request.from_dict({"token": TOKEN, "checks": [], "colour": "red"})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_json_has_no_number_for_is_refused(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        to_dict(replace(SIZE, spread=number))
+    with pytest.raises(ValueError, match="JSON"):
+        frame(TOKEN, "result", value=number)
+
+
+def test_a_frame_is_one_line_of_ascii_whatever_it_holds() -> None:
+    line = frame(TOKEN, "progress", text="zwei\nZeilen \u2028 ü \udc80")
+    assert line.isascii()
+    assert line.count("\n") == 1
+    assert line.startswith(marker(TOKEN))
+
+
+FIRST = frame(TOKEN, "progress", text="gpu_count")
+SECOND = frame(TOKEN, "report", report={"a": [1, 2]})
+STREAM = ("Welcome!\n" + FIRST + "motd: " + SECOND + "trailing").encode() + b" \xff"
+FRAMES = [{"kind": "progress", "text": "gpu_count"}, {"kind": "report", "report": {"a": [1, 2]}}]
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 64, 10_000])
+def test_frames_and_noise_come_apart_however_the_bytes_are_cut(step: int) -> None:
+    deframer = Deframer(TOKEN)
+    frames: list[dict[str, Any]] = []
+    noise: list[str] = []
+    for start in range(0, len(STREAM), step):
+        got, lines = deframer.feed(STREAM[start : start + step])
+        frames += got
+        noise += lines
+    assert frames == FRAMES
+    assert noise == ["Welcome!", "motd: "]
+    assert deframer.rest() == "trailing \ufffd"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        frame("another0", "report", report={}),  # a frame of some other visit
+        marker(TOKEN) + "{broken\n",
+        marker(TOKEN) + "[1, 2]\n",
+        marker(TOKEN) + "\n",
+        marker(TOKEN) + "[" * 100_000 + "\n",
+        marker(TOKEN).strip() + '{"kind": "report"}\n',  # no blank after the token
+    ],
+    ids=["other-token", "broken", "list", "empty", "deep", "no-blank"],
+)
+def test_what_is_no_frame_is_noise(line: str) -> None:
+    frames, noise = Deframer(TOKEN).feed(line.encode())
+    assert frames == []
+    assert noise == [line[:-1]]
+
+
+def test_a_line_ending_of_windows_does_not_hurt() -> None:
+    frames, noise = Deframer(TOKEN).feed(FIRST.encode().replace(b"\n", b"\r\n"))
+    assert frames == FRAMES[:1]
+    assert noise == []

@@ -1,0 +1,62 @@
+"""Which assertions a run has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.state import test_nccl, test_system_tuning
+from hwcheck.provision.state.cases import Cases
+from hwcheck.provision.state.request import becoming, chosen
+
+
+def cases(*roles: str, **variables: Any) -> Cases:
+    hosts = (Host("n1", "n1", variables=variables), Host("n2", "n2"))
+    return Cases(Cluster(hosts, "cluster.yml"), roles)
+
+
+def test_every_element_is_a_case_of_its_own() -> None:
+    made = cases("system_tuning", system_tuning_sysctls={"vm.a": 1, "vm.b": 2})
+    found = made.of(test_system_tuning.test_sysctl)
+    assert [case.id for case in found][:3] == ["n1-vm.a", "n1-vm.b", "n2-vm.zone_reclaim_mode"]
+    assert found[1].wanted == ("vm.b", 2)
+    assert made.counts == {"n1": 2, "n2": len(found) - 2}
+
+
+@pytest.mark.parametrize("nothing", [None, "", "unmanaged", [], {}])
+def test_what_is_left_alone_is_not_asserted(nothing: object) -> None:
+    made = cases("system_tuning", system_tuning_cpu_governor=nothing)
+    found = made.of(test_system_tuning.test_cpu_governor)
+    assert [case.id for case in found] == ["n2"]
+
+
+def test_a_role_that_is_not_asked_for_has_no_case() -> None:
+    assert cases("system_tuning").of(test_nccl.test_package) == []
+
+
+def test_a_test_that_names_no_variable_is_refused() -> None:
+    def test_nothing() -> None: ...
+
+    test_nothing.__module__ = "hwcheck.provision.state.test_nccl"
+    with pytest.raises(UsageError, match="say with @asserts"):
+        cases("nccl").of(test_nothing)
+
+
+def test_roles_are_chosen_by_name() -> None:
+    assert chosen("rdma, nccl") == ("nccl", "rdma")
+    assert set(chosen(None)) > {"nccl", "rdma"}
+    for text in ("nosuch", "", ","):
+        with pytest.raises(UsageError, match="no role with assertions"):
+            chosen(text)
+
+
+def test_what_the_inventory_says_of_becoming_comes_first() -> None:
+    own = Host("n1", "n1", become_password="own", variables={"ansible_become_user": "root"})
+    found = becoming(Cluster((own, Host("n2", "n2")), ""), "typed", "admin").hosts
+    assert [(host.become, host.become_user, host.become_password) for host in found] == [
+        (True, "root", "own"),
+        (True, "admin", "typed"),
+    ]

@@ -1,0 +1,87 @@
+"""Two readers of one schema: fastjsonschema decides, jsonschema explains."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hwcheck.results.schema_check import schema_problem
+
+DEFINITIONS: dict[str, Any] = json.loads(
+    resources.files("hwcheck.results").joinpath("schema/results.schema.json").read_text("utf-8")
+)["$defs"]
+ODD = [None, True, False, 0, 1, -1, 1.0, 1.5, float("nan"), "", "x", "done", "x" * 4001, [], {}]
+ODD += [[1], [{}], {"check": 1}, {"": {}}, {"a": "x" * 501}]
+SAMPLE = {"metric": "m", "value": 1, "unit": "W", "subject": "gpu0"}
+LEG = {"collective": "all_reduce", "leg": "p2p_off", "backend": "nccl", "ranks": 2, "state": "done"}
+SIZE = {
+    "size_bytes": 1,
+    "iterations": 1,
+    "time_us": 1.0,
+    "time_p95_us": 1.0,
+    "spread": 0.0,
+    "algbw_gbps": 1.0,
+    "busbw_gbps": 1.0,
+    "wrong": 0,
+}
+RESULT = {
+    "check": "c",
+    "state": "done",
+    "reason": "",
+    "samples": [SAMPLE],
+    "duration_s": 0.1,
+    "legs": [
+        {
+            **LEG,
+            "sizes": [{**SIZE, "passes": 3, "pass_spread": 0.1, "in_place": {**SIZE}}],
+            "env": {"NCCL_P2P_DISABLE": "1"},
+            "dtype": "float",
+            "transport": {"SHM": 2, "nvls": False},
+        }
+    ],
+}
+REPORT = {
+    "protocol": 1,
+    "facts": {"a": 1, "gpus": [{"uuid": "x"}]},
+    "results": [RESULT],
+    "duration_s": 1,
+}
+HOST = {
+    "host": "h",
+    "state": "reported",
+    "reason": "",
+    "phase": "",
+    "started": "",
+    "duration_s": 0,
+    "report": REPORT,
+}
+WHOLE = {"result": RESULT, "report": REPORT, "host": HOST}
+
+
+def variants(value: Any) -> list[Any]:
+    """Return the value with each of its parts replaced by odd ones, left out, or added to."""
+    found = list(ODD)
+    if isinstance(value, dict):
+        for key, part in value.items():
+            found += [{**value, key: odd} for odd in variants(part)]
+            found.append({name: other for name, other in value.items() if name != key})
+        found.append({**value, "surplus": 1})
+    if isinstance(value, list) and value:
+        found += [[odd] for odd in variants(value[0])]
+    return found
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_decides_agrees_with_jsonschema(name: str) -> None:
+    schema = {"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS}
+    validator = jsonschema.Draft202012Validator(schema)
+    assert schema_problem(WHOLE[name], name) == ""
+    tried = variants(WHOLE[name])
+    verdicts = [schema_problem(value, name) == "" for value in tried]
+    assert verdicts == [validator.is_valid(value) for value in tried]
+    assert True in verdicts
+    assert False in verdicts

@@ -1,0 +1,47 @@
+"""A fleet with planted faults, measured as the algorithms measure one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from hwcheck.results.multi_host import Outcome, worst_kind
+
+Fault = Mapping[tuple[str, ...], str]
+"""One host or two (a link), and its kind."""
+
+HEALTHY_GBPS = 20.0
+
+
+@dataclass
+class Fleet:
+    """Healthy pairs spread by ``noise``; a slow part has ``slow`` of the bandwidth."""
+
+    faults: Fault
+    seed: int = 0
+    noise: float = 0.1
+    slow: float = 0.2
+    runs: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def measure(self, hosts: tuple[str, ...]) -> Outcome:
+        assert len(set(hosts)) == len(hosts) >= 2, "a run takes two different hosts"
+        self.runs.append(hosts)
+        kinds = [kind for part, kind in self.faults.items() if set(part) <= set(hosts)]
+        worst = worst_kind(kinds)
+        share = self.slow if worst == "slow" else 1.0
+        busbw = HEALTHY_GBPS * share * (1 - self.noise * self._random.random())
+        if worst not in ("ok", "slow"):
+            return Outcome(worst)
+        return Outcome("ok", busbw, busbw * 1.02)
+
+    def pairs(self, hosts: Iterable[str]) -> dict[tuple[str, str], Outcome]:
+        return {pair: self.measure(pair) for pair in combinations(hosts, 2)}
+
+
+def names(amount: int) -> list[str]:
+    return [f"n{number:02d}" for number in range(1, amount + 1)]

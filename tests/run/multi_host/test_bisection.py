@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from hwcheck.results.multi_host import KINDS
+from hwcheck.run.multi_host.bisection import bisect
+from tests.run.multi_host.planted import HEALTHY_GBPS, Fleet, names
+
+SIZES = range(3, 17)
+
+
+def most_runs(hosts: int) -> int:
+    return 2 * math.ceil(math.log2(hosts)) + 6
+
+
+def most_runs_for_a_link(hosts: int) -> int:
+    return 4 * math.ceil(math.log2(hosts)) + 2
+
+
+@pytest.mark.parametrize("amount", [64, 128])
+def test_a_bad_link_among_many_hosts_takes_as_few_runs(amount: int) -> None:
+    hosts = names(amount)
+    taken = []
+    for seed, one in enumerate(hosts[:-1]):
+        fleet = Fleet({(one, random.Random(seed).choice(hosts[seed + 1 :])): "hang"}, seed)
+        taken.append(bisect(hosts, fleet.measure).runs)
+    assert most_runs(amount) < max(taken) <= most_runs_for_a_link(amount)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("amount", [*SIZES, 64, 100])
+def test_a_bad_host_is_named_wherever_it_stands(amount: int, kind: str) -> None:
+    hosts = names(amount)
+    for seed, culprit in enumerate(hosts):
+        fleet = Fleet({(culprit,): kind}, seed)
+        found = bisect(hosts, fleet.measure)
+        assert [(one.hosts, one.kind) for one in found.suspects] == [((culprit,), kind)], culprit
+        assert found.unresolved == ()
+        assert found.runs == len(fleet.runs) <= most_runs(amount)
+        assert all(culprit in line or "without" in line for line in found.suspects[0].evidence)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("amount", SIZES)
+def test_a_bad_link_is_named_and_neither_of_its_hosts(amount: int, kind: str) -> None:
+    hosts = names(amount)
+    for seed, one in enumerate(hosts):
+        for other in hosts[seed + 1 :]:
+            fleet = Fleet({(one, other): kind}, seed)
+            found = bisect(hosts, fleet.measure)
+            assert [(tuple(sorted(s.hosts)), s.kind) for s in found.suspects] == [
+                ((one, other), kind)
+            ]
+            assert found.unresolved == ()
+            assert found.runs == len(fleet.runs) <= most_runs_for_a_link(amount)
+
+
+@pytest.mark.parametrize("amount", range(5, 17))
+def test_two_bad_hosts_are_both_named(amount: int) -> None:
+    """With a known bandwidth: without one, a fault in either half hides the other."""
+    for seed in range(60):
+        draw = random.Random(seed)
+        hosts = names(amount)
+        faults = {(name,): draw.choice(KINDS) for name in draw.sample(hosts, 2)}
+        fleet = Fleet(faults, seed)
+        found = bisect(hosts, fleet.measure, HEALTHY_GBPS)
+        assert {one.hosts: one.kind for one in found.suspects} == faults, (seed, found)
+        assert found.runs <= 2 * most_runs(amount) + 4
+
+
+@pytest.mark.parametrize("amount", range(2, 17))
+def test_nobody_is_accused_in_a_healthy_fleet(amount: int) -> None:
+    for seed in range(20):
+        fleet = Fleet({}, seed, noise=0.3)
+        found = bisect(names(amount), fleet.measure, HEALTHY_GBPS)
+        assert (found.suspects, found.unresolved) == ((), ())
+        assert found.runs <= 4
+
+
+def test_two_hosts_cannot_be_told_apart() -> None:
+    fleet = Fleet({("n01",): "hang"})
+    found = bisect(names(2), fleet.measure)
+    assert found.suspects == ()
+    assert found.unresolved[0].startswith("n01 and n02: hang; one of them or their link")
+
+
+def test_what_does_not_come_again_accuses_nobody() -> None:
+    """A host that fails in large groups only, or failed once, is fine with two partners."""
+    hosts = names(8)
+    fleet = Fleet({})
+    seen = iter([True] * 8)
+
+    def measure(group: tuple[str, ...]):  # type: ignore[no-untyped-def]
+        flaky = Fleet({("n03",): "wrong"}) if next(seen, False) and len(group) > 2 else fleet
+        return flaky.measure(group)
+
+    found = bisect(hosts, measure)
+    assert found.suspects == ()
+    assert found.unresolved != ()
+
+
+def test_a_host_that_was_bad_for_a_while_is_not_accused() -> None:
+    hosts = names(8)
+    bad, fine = Fleet({("n03",): "wrong"}), Fleet({})
+    left = iter(range(6))
+
+    def measure(group: tuple[str, ...]):  # type: ignore[no-untyped-def]
+        return (fine if next(left, None) is None else bad).measure(group)
+
+    found = bisect(hosts, measure, HEALTHY_GBPS)
+    assert found.suspects == ()
+    assert found.unresolved == ("n03: not seen again with known-good partners",)
+
+
+def test_a_switch_that_only_the_whole_overloads_is_no_host() -> None:
+    hosts = names(8)
+    whole = frozenset(hosts)
+    fleet = Fleet({})
+
+    def measure(group: tuple[str, ...]):  # type: ignore[no-untyped-def]
+        return (Fleet({(): "slow"}) if set(group) == whole else fleet).measure(group)
+
+    found = bisect(hosts, measure)
+    assert found.suspects == ()
+    (line,) = found.unresolved
+    assert "slow together and fine in parts" in line

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwcheck.results.multi_host import KINDS, GroupRecord, GroupRun, read_group
+from hwcheck.run.multi_host.orders import GLOO, NCCL
+from hwcheck.run.multi_host.session import LOOPBACK, Session
+from tests.run.multi_host.fake_members import FakeMembers
+from tests.run.multi_host.planted import Fleet, names
+
+
+def session(
+    folder: Path, faults: dict[tuple[str, ...], str], hosts: int, *scopes: str, **members: Any
+) -> tuple[GroupRecord, FakeMembers]:
+    fake = FakeMembers(Fleet(faults), names(hosts), **members)
+    record = Session(fake, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
+    assert read_group(folder) == record, "what is kept is what came out"
+    return record, fake
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scopes", [("pairs",), ("all",), ("pairs", "all")])
+@pytest.mark.parametrize("hosts", [3, 4, 7, 8])
+def test_a_bad_host_is_the_only_suspect(
+    tmp_path: Path, hosts: int, scopes: tuple[str, ...], kind: str
+) -> None:
+    record, _ = session(tmp_path, {("n02",): kind}, hosts, *scopes)
+    assert [(one.hosts, one.kind) for one in record.suspects] == [(("n02",), kind)]
+    assert (record.unresolved, record.absent, record.finished) == ((), {}, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scopes", [("pairs",), ("all",)])
+def test_a_bad_link_is_the_only_suspect(tmp_path: Path, scopes: tuple[str, ...], kind: str) -> None:
+    record, _ = session(tmp_path, {("n02", "n05"): kind}, 6, *scopes)
+    assert [(sorted(one.hosts), one.kind) for one in record.suspects] == [(["n02", "n05"], kind)]
+
+
+@pytest.mark.parametrize("scopes", [("pairs",), ("all",), ("pairs", "all")])
+def test_a_healthy_fleet_has_no_suspect_and_costs_no_search(
+    tmp_path: Path, scopes: tuple[str, ...]
+) -> None:
+    record, fake = session(tmp_path, {}, 5, *scopes)
+    assert (record.suspects, record.unresolved, record.finished) == ((), (), True)
+    assert {why for why, *_ in fake.asked} <= {"pairs", "all"}
+
+
+def test_what_pairs_have_named_is_not_searched_again(tmp_path: Path) -> None:
+    record, fake = session(tmp_path, {("n02",): "slow"}, 8, "pairs", "all")
+    split = [hosts for why, hosts, *_ in fake.asked if why == "split"]
+    assert split == [tuple(name for name in names(8) if name != "n02")], "the rest is fine"
+    assert len(record.suspects) == 1
+
+
+def test_a_host_that_stands_still_is_accused_at_once(tmp_path: Path) -> None:
+    record, fake = session(tmp_path, {("n03",): "hang"}, 4, "all", stands_still="n03")
+    (suspect,) = record.suspects
+    assert (suspect.hosts, suspect.kind) == (("n03",), "hang")
+    assert suspect.evidence == ("rank 0 on n03 is stopped",)
+    assert not [why for why, *_ in fake.asked if why == "split"]
+
+
+def test_a_rank_that_stood_still_once_accuses_its_host_and_no_link(tmp_path: Path) -> None:
+    class Once(FakeMembers):
+        def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> GroupRun:
+            first = "n03" in hosts and sum("n03" in met for _, met, *_ in self.asked) == 1
+            self.fleet = Fleet({("n03",): "hang"} if first else {})
+            return super()._one(why, round_, hosts)
+
+    fake = Once(Fleet({}), names(4), stands_still="n03")
+    record = Session(fake, ("pairs",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    assert [(one.hosts, one.kind) for one in record.suspects] == [(("n03",), "hang")]
+    assert record.unresolved == ()
+    assert {why for why, *_ in fake.asked} == {"pairs"}, "no second look is wanted"
+
+
+@pytest.mark.parametrize("goes_at", [1, 4, 7])
+@pytest.mark.parametrize("scopes", [("pairs",), ("all",), ("pairs", "all")])
+def test_a_host_that_goes_is_accused_and_not_asked_again(
+    tmp_path: Path, scopes: tuple[str, ...], goes_at: int
+) -> None:
+    record, fake = session(tmp_path, {}, 4, *scopes, goes_at=("n03", goes_at))
+    if not fake.absent:
+        assert len(fake.asked) < goes_at, "it had no run left to go in"
+        return
+    assert record.absent == {"n03": "no sign of life"}
+    assert [one.hosts for one in record.suspects] == [("n03",)]
+
+
+def test_a_host_that_goes_during_the_second_look_leaves_it_open(tmp_path: Path) -> None:
+    record, _ = session(tmp_path, {("n02",): "slow"}, 4, "pairs", goes_at=("n02", 7))
+    assert [one.hosts for one in record.suspects] == [("n02",)]
+    assert record.suspects[0].kind == "hang"
+
+
+def test_a_stop_leaves_what_was_measured(tmp_path: Path) -> None:
+    record, _ = session(tmp_path, {("n02",): "slow"}, 4, "pairs", "all", stops_at=3)
+    assert not record.finished
+    assert record.notes == ("the run was stopped",)
+    assert len(record.runs) == 2, "one round before it"
+
+
+@pytest.mark.parametrize("scope", ["pairs", "all", "rails"])
+def test_one_host_is_no_group(tmp_path: Path, scope: str) -> None:
+    record, fake = session(tmp_path, {}, 1, scope)
+    assert fake.asked == []
+    assert record.finished
+
+
+def test_the_largest_size_of_the_backend(tmp_path: Path) -> None:
+    _, fake = session(tmp_path, {}, 2, "all")
+    assert fake.asked[-1][2] == GLOO.whole_sizes
+    _, fake = session(tmp_path, {}, 2, "all", gpus={"n01": 8, "n02": 8})
+    assert fake.asked[-1][2] == NCCL.whole_sizes
+
+
+def test_a_host_without_gpus_among_others_takes_no_part(tmp_path: Path) -> None:
+    record, fake = session(tmp_path, {}, 3, "pairs", gpus={"n01": 8, "n02": 8})
+    assert record.absent == {"n03": "it has no GPU, and others have"}
+    assert {hosts for _, hosts, *_ in fake.asked} == {("n01", "n02")}
+
+
+def test_a_host_that_only_itself_can_reach_takes_no_part(tmp_path: Path) -> None:
+    fake = FakeMembers(Fleet({}), names(3))
+    fake.ready["n02"] = replace(fake.ready["n02"], address="127.0.0.1")
+    record = Session(fake, ("all",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    assert record.absent == {"n02": LOOPBACK}
+    assert {name for run in record.runs for name in run.hosts} == {"n01", "n03"}
+
+
+def test_rails_run_each_gpu_over_all_hosts(tmp_path: Path) -> None:
+    gpus = dict.fromkeys(names(4), 2)
+    record, fake = session(tmp_path, {}, 4, "rails", gpus=gpus)
+    assert [(why, device) for why, _, _, device in fake.asked] == [("rail 0", 0), ("rail 1", 1)]
+    assert record.suspects == ()
+
+
+def test_a_slow_rail_names_the_host_whose_gpu_it_is(tmp_path: Path) -> None:
+    fleets = {0: Fleet({}), 1: Fleet({("n04",): "slow"})}
+
+    class Rails(FakeMembers):
+        def run(self, why, round_, groups, sizes, sizing, device=None):  # type: ignore[no-untyped-def]
+            self.fleet = fleets[device]
+            return super().run(why, round_, groups, sizes, sizing, device)
+
+    fake = Rails(fleets[0], names(4), gpus=dict.fromkeys(names(4), 2))
+    record = Session(fake, ("rails",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    (suspect,) = record.suspects
+    assert (suspect.hosts, suspect.kind) == (("n04",), "slow")
+    assert all(line.startswith("rail 1: ") for line in suspect.evidence)
+
+
+def test_rails_of_hosts_without_gpus_are_none(tmp_path: Path) -> None:
+    record, fake = session(tmp_path, {}, 3, "rails")
+    assert fake.asked == []
+    assert record.notes == ("rails: there are no GPUs",)

@@ -1,0 +1,83 @@
+"""From hosts and options to requests."""
+
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.node.wire import Timing
+from hwcheck.run.plan import PROFILES, make_plan
+
+HOSTS = (
+    Host("a", "192.0.2.1", expect={"gpus": 8, "torch_python": "/opt/py", "host_root": "/sim"}),
+    Host("b", "192.0.2.2"),
+)
+CLUSTER = Cluster(HOSTS, "cluster.yml")
+
+
+def test_every_host_gets_its_own_request() -> None:
+    plan = make_plan(CLUSTER, ("driver",), "quick", force=True)
+    a, b = plan.requests["a"], plan.requests["b"]
+    assert (a.torch_python, a.host_root, a.expect) == ("/opt/py", "/sim", {"gpus": 8})
+    assert (b.torch_python, b.host_root, b.expect) == ("", "/", {})
+    assert a.token != b.token
+    assert a.force
+    assert a.checks == ("driver",)
+
+
+def test_the_record_holds_what_judging_needs() -> None:
+    meta = make_plan(CLUSTER, ("driver",), "standard", limit="a").meta
+    assert meta.hosts[0].expect == {"gpus": 8}
+    assert (meta.profile, meta.limit, meta.inventory) == ("standard", "a", "cluster.yml")
+
+
+def test_how_collectives_are_timed_is_asked_of_every_host_and_recorded() -> None:
+    timing = Timing(("default",), max_bytes=8 << 20)
+    plan = make_plan(CLUSTER, ("all_reduce",), "quick", timing=timing)
+    assert plan.meta.timing == plan.requests["a"].timing == plan.requests["b"].timing == timing
+    assert make_plan(CLUSTER, (), "quick").meta.timing == Timing()
+
+
+def test_time_follows_the_profile_unless_told() -> None:
+    quick = make_plan(CLUSTER, (), "quick")
+    assert quick.requests["a"].budget_s == PROFILES["quick"].budget_s
+    assert quick.timeout_s == PROFILES["quick"].timeout_s
+    assert make_plan(CLUSTER, (), "quick", timeout_s=5).timeout_s == 5
+    assert quick.requests["a"].load_s == PROFILES["quick"].load_s == 20
+    budgets = [profile.budget_s for profile in PROFILES.values()]
+    assert budgets == sorted(budgets)
+    for profile in PROFILES.values():
+        # Two imports of torch may take 120 s each, and a leg that hangs 40 s beyond its budget.
+        assert profile.budget_s + profile.load_s + 180 < profile.timeout_s
+
+
+def test_burn_in_lasts_as_told() -> None:
+    plan = make_plan(CLUSTER, (), "burn_in", duration_s=8 * 3600)
+    assert plan.requests["b"].load_s == 8 * 3600
+    usual = PROFILES["burn_in"]
+    assert plan.timeout_s - 8 * 3600 == usual.timeout_s - usual.load_s
+    assert make_plan(CLUSTER, (), "burn_in", duration_s=600, timeout_s=900).timeout_s == 900
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "why"),
+    [
+        ("quick", {"duration_s": 60}, "--duration: it goes with --profile burn_in"),
+        ("standard", {"duration_s": 60}, "--duration: it goes with --profile burn_in"),
+        ("burn_in", {"duration_s": 10**9}, "--duration: at most 336 h"),
+        ("burn_in", {"duration_s": 600, "timeout_s": 600}, "--timeout 600: the load alone takes"),
+        ("burn_in", {"timeout_s": 900}, "--timeout 900: the load alone takes 3600 s"),
+    ],
+)
+def test_times_that_do_not_go_together(profile: str, options: dict[str, float], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        make_plan(CLUSTER, (), profile, **options)
+
+
+def test_the_programs_of_nccl_tests_are_asked_of_hosts_that_name_them() -> None:
+    hosts = (Host("a", "192.0.2.1", expect={"nccl_tests_dir": "/opt/nccl-tests/build"}),)
+    plan = make_plan(Cluster(hosts, "c.yml"), (), "quick", engine="nccl-tests")
+    assert plan.requests["a"].nccl_tests_dir == "/opt/nccl-tests/build"
+    assert plan.meta.hosts[0].expect == {}
+    assert make_plan(Cluster(hosts, "c.yml"), (), "quick").requests["a"].nccl_tests_dir == ""
+    with pytest.raises(UsageError, match="--engine nccl-tests: b has no hwcheck_nccl_tests_dir"):
+        make_plan(Cluster((*hosts, HOSTS[1]), "c.yml"), (), "quick", engine="nccl-tests")

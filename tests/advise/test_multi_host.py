@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.run.multi_host.test_verdict import HEALTHY
 
 from hwcheck.advise.multi_host import REMEDIES, group_actions
 from hwcheck.results.multi_host import KINDS, Suspect
 from tests.factories import HOSTILE
+from tests.judge.test_multi_host import HEALTHY
 
 
 def test_every_kind_has_a_remedy() -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.run.multi_host.test_records import RUN
 
 from hwcheck.judge.multi_host import with_group, without_group
 from hwcheck.judge.records import Finding, HostVerdict, Judgement
 from hwcheck.results.multi_host import GroupRecord, Suspect
+from tests.results.test_multi_host import RUN
 
 HEALTHY = GroupRecord(("pairs",), ("a", "b"), "gloo", (RUN,), finished=True)
 

@@ -3,13 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.run.multi_host.test_verdict import judgement, outcomes
-
 from hwcheck.judge.multi_host import with_group
 from hwcheck.render.multi_host import group_view, in_a_line
 from hwcheck.results.multi_host import Transport
 from hwcheck.results.transport import alike, in_words, over_sockets
 from hwcheck.run.multi_host.orders import Ready
+from tests.judge.test_multi_host import judgement, outcomes
 from tests.run.multi_host.answering import well
 from tests.run.multi_host.planted import names
 from tests.run.multi_host.test_second_look import session

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
-
-import jsonschema
 
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import Value, to_json
 from hwcheck.results.files import replace_text, writing_to
+from hwcheck.results.schema_check import schema_problem
 
 FORMAT = 1
 FILE = "group.json"
@@ -194,15 +191,6 @@ def read_group(folder: Path) -> GroupRecord | None:
     return GroupRecord.from_dict(data)
 
 
-def schema_problem(data: Any, name: str) -> str:
-    """Return what breaks a definition of ``schema/group.schema.json`` in one line, or nothing."""
-    error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
-    if error is None:
-        return ""
-    where = "/".join(str(part) for part in error.absolute_path) or "top level"
-    return f"{where}: {error.message[:200]}"
-
-
 def _run(data: Mapping[str, Any]) -> GroupRun:
     rest = dict(data)
     rest["sizes"] = tuple(Size(**size) for size in rest["sizes"])
@@ -218,10 +206,3 @@ def _suspects(data: Any) -> tuple[Suspect, ...]:
     return tuple(
         Suspect(tuple(s["hosts"]), s["kind"], tuple(s["evidence"]), s["direct"]) for s in data
     )
-
-
-@cache
-def _validator(name: str) -> jsonschema.Draft202012Validator:
-    text = resources.files(__package__).joinpath("schema/group.schema.json").read_text("utf-8")
-    definitions = json.loads(text)["$defs"]
-    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})

@@ -1,4 +1,4 @@
-"""What is read back, or comes from a node, against ``hwcheck/schema/results.schema.json``."""
+"""What is read back, or comes from a node, against the JSON Schemas in ``results/schema/``."""
 
 from __future__ import annotations
 
@@ -11,32 +11,44 @@ from operator import itemgetter
 from typing import Any
 
 import fastjsonschema
-import jsonschema
 
 from hwcheck.results import series
 
 _SAMPLE = itemgetter("metric", "value", "unit", "subject")
 _NAME = itemgetter("metric", "subject")
 
-SCHEMAS = ("run", "host", "report", "result", "series")
+ONE_HOST = ("run", "host", "report", "result", "series")
+MULTI_HOST = ("group", "ready", "answer")
+"""What ``results.schema.json`` and ``group.schema.json`` define that is checked as a whole."""
 
 
 def schema_problem(data: Any, schema: str) -> str:
-    """Return what breaks ``schema``, one of SCHEMAS, in one line, or nothing.
+    """Return what breaks ``schema``, one of ONE_HOST or MULTI_HOST, in one line, or nothing.
 
-    A thing that is there twice breaks it too: one would go unseen. fastjsonschema decides, because
-    jsonschema takes 20 ms for one host; jsonschema explains.
+    A thing that is there twice breaks it too: one would go unseen.
     """
+    schemas = ONE_HOST if schema in ONE_HOST else MULTI_HOST
+    lean = _lean(data, schema)
     try:
-        lean = _lean(data, schema)
-        _compiled()({schema: lean})
-    except fastjsonschema.JsonSchemaValueException as refusal:
-        error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(data))
-        if error is None:
-            return str(refusal.message)[:200]
-        where = "/".join(str(part) for part in error.absolute_path) or "top level"
-        return f"{where}: {error.message[:200]}"
+        _compiled(schemas)({schema: lean})
+    except fastjsonschema.JsonSchemaValueException:
+        return _explained(data, schema, schemas)
     return _repeated(lean, schema)
+
+
+def _explained(data: Any, schema: str, schemas: tuple[str, ...]) -> str:
+    """Return where data break a schema, and how: ``results/0/state: must be one of [...]``."""
+    try:
+        _compiled(schemas, detailed=True)({schema: data})
+    except fastjsonschema.JsonSchemaValueException as refusal:
+        where = "/".join(refusal.path[2:]) or "top level"
+        if refusal.rule == "required":
+            missing = [name for name in refusal.rule_definition if name not in refusal.value]
+            return f"{where}: lacks {', '.join(missing)}"
+        what = refusal.message.removeprefix(refusal.name).strip()
+        given = json.dumps(refusal.value, default=str)
+        return f"{where}: {what[:160]}, not {given[:80]}"
+    raise AssertionError("one schema, compiled twice, refuses and accepts the same")
 
 
 def _lean(data: Any, schema: str) -> Any:
@@ -103,25 +115,22 @@ def _twice(what: str, names: Iterable[object]) -> str:
 
 
 @cache
-def _compiled(schemas: tuple[str, ...] = SCHEMAS) -> Callable[[Any], Any]:
-    """Compile schemas into one function of ``{schema: data}``: what they share, once."""
-    # fastjsonschema ends at draft 7; the schema uses nothing that came later but "$defs" as a name.
+def _compiled(schemas: tuple[str, ...], *, detailed: bool = False) -> Callable[[Any], Any]:
+    """Compile schemas of one file into one function of ``{schema: data}``: what they share, once.
+
+    Without details about what is refused it takes half as long.
+    """
+    # fastjsonschema ends at draft 7; the schemas use nothing of later ones but "$defs" as a name.
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
     properties = {name: {"$ref": f"#/$defs/{name}"} for name in schemas}
-    document = draft | {"properties": properties, "$defs": _definitions()}
-    # Without details (jsonschema gives them) this takes half as long.
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(document, detailed_exceptions=False)
+    document = draft | {"properties": properties, "$defs": _definitions(schemas)}
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(document, detailed_exceptions=detailed)
     return compiled
 
 
 @cache
-def _validator(schema: str) -> jsonschema.Draft202012Validator:
-    document = {"$ref": f"#/$defs/{schema}", "$defs": _definitions()}
-    return jsonschema.Draft202012Validator(document)
-
-
-@cache
-def _definitions() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("schema/results.schema.json").read_text("utf-8")
+def _definitions(schemas: tuple[str, ...] = ONE_HOST) -> dict[str, Any]:
+    name = "group" if schemas == MULTI_HOST else "results"
+    text = resources.files(__package__).joinpath(f"schema/{name}.schema.json").read_text("utf-8")
     definitions: dict[str, Any] = json.loads(text)["$defs"]
     return definitions

@@ -14,9 +14,9 @@ from hwcheck.results.multi_host import (
     Suspect,
     Transport,
     read_group,
-    schema_problem,
     write_group,
 )
+from hwcheck.results.schema_check import schema_problem
 from tests.run.multi_host.fake_members import group_run
 from tests.run.multi_host.test_orders import answer
 
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[]", "top level"),
-        (json.dumps({"format": 2}), "required property"),
+        (json.dumps({"format": 2}), "top level: lacks scopes"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, problem: str) -> None:

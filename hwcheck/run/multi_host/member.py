@@ -20,9 +20,9 @@ from hwcheck.inventory.inventory import Host
 from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.torch_process import IMPORT_LIMIT_S
 from hwcheck.node.wire import Request
-from hwcheck.results.multi_host import schema_problem
 from hwcheck.results.phases import RUN
 from hwcheck.results.run_folder import HostAnswer
+from hwcheck.results.schema_check import schema_problem
 from hwcheck.run.multi_host.orders import Ready
 
 READY_LIMIT_S = IMPORT_LIMIT_S + 60.0

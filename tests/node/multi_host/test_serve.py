@@ -11,7 +11,7 @@ from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.spec import Spec, rank_environment
 from hwcheck.node.multi_host import member, serve
 from hwcheck.node.multi_host.order import Order
-from hwcheck.results.multi_host import schema_problem
+from hwcheck.results.schema_check import schema_problem
 from tests.run.multi_host.test_orders import answer
 
 LOGIN, FILE = "/etc/profile.d/nccl.sh", "/etc/nccl.conf"

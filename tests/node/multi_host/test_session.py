@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.results.multi_host import schema_problem
+from hwcheck.results.schema_check import schema_problem
 from tests.node.multi_host.members import LocalMember, order
 
 pytest.importorskip("torch")

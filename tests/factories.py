@@ -9,7 +9,7 @@ from typing import Any
 
 from hwcheck.judge.legs import BUSBW_FACTORS, planned_env
 from hwcheck.judge.records import Finding, Judgement
-from hwcheck.node.collective.leg_samples import leg_samples
+from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, RunMeta
 

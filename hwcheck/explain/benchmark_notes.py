@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hwcheck.explain.records import BenchmarkRun
-from hwcheck.node.nccl_tests.ranks import computed_ranks, listed_ranks
-from hwcheck.node.nccl_tests.records import Row, Table
+from hwcheck.node.nccl_tests.records import Row, Table, computed_ranks, listed_ranks
 from hwcheck.text import binary_size, count, line, number
 
 LARGE_BYTES = 64 * 1024 * 1024

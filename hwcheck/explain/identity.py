@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hwcheck.node.nccl_tests.ranks import computed_ranks, listed_ranks
-from hwcheck.node.nccl_tests.records import Table
+from hwcheck.node.nccl_tests.records import Table, computed_ranks, listed_ranks
 
 TYPE_BYTES = {"half": 2, "float": 4, "double": 8, "bfloat16": 2}
 

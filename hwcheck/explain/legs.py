@@ -14,7 +14,7 @@ from hwcheck.node.collective import proof
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.collective.spec import SITE, LegPlan
 from hwcheck.node.nccl_tests.outcome import timing
-from hwcheck.node.nccl_tests.ranks import busbw_factor
+from hwcheck.node.nccl_tests.records import busbw_factor
 from hwcheck.node.wire import Leg, SizeTiming
 
 STATES = {

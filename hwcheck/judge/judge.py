@@ -17,7 +17,7 @@ from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
 from hwcheck.judge.second import answered, cut_short
 from hwcheck.node import checks
 from hwcheck.node.check import Check
-from hwcheck.node.collective.leg_samples import leg_samples
+from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import FromFleet, FromInventory, FromSlot
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run

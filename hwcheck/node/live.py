@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.reader import HostReader
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.nvml import Nvml
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
-from hwcheck.node.supported import mig_is_on
 from hwcheck.node.wire import Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
-    from hwcheck.node.collective.visit import Collectives
+    from hwcheck.node.collective.launch import Collectives
     from hwcheck.node.load_watch import LoadWatch
 
 Recorded = Union[LoadRun, CollectiveRun]
@@ -92,7 +92,7 @@ class LiveNode:
         from hwcheck.node.collective import launch
         from hwcheck.node.collective.choose_legs import choose
         from hwcheck.node.collective.hangs import problem_of
-        from hwcheck.node.collective.visit import Collectives
+        from hwcheck.node.collective.launch import Collectives
         from hwcheck.node.load.sampler import Sampler
 
         if self._collectives is None:

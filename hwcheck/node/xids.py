@@ -1,8 +1,13 @@
 """Xid and SXid messages of the NVIDIA driver: their shape, their meaning, and what they ask for.
 
-The source of the actions is NVIDIA's Xid catalog for Ampere and newer
+The source of the Xids' actions is NVIDIA's Xid catalog for Ampere and newer
 (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, resolution buckets). Codes
 that it calls unused are left out: on older boards they exist, and here they are unknown.
+
+That of the SXids of NVSwitches is NVIDIA's Fabric Manager User Guide (DU-09883-001, v1.3), appendix
+on errors: non-fatal, fatal, always fatal and other notable NVSwitch SXid errors, with their impact
+and recovery, as sxid.go of leptonai/gpud lists them. Numbers that only the open driver names
+(ctrl_dev_nvswitch.h) are marked.
 """
 
 from __future__ import annotations
@@ -10,8 +15,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Tuple
-
-from hwcheck.node import sxids
 
 WORDS = ("NVRM: Xid", "SXid (")
 
@@ -26,7 +29,7 @@ FABRIC = "reset the GPUs and NVSwitches, or restart the node"
 ENGINE = "an engine of the GPU failed while it ran an application"
 NVLINK = "an NVLink error; the message says how bad"
 
-CATALOG: Dict[int, Tuple[str, str]] = {
+XID_CATALOG: Dict[int, Tuple[str, str]] = {
     8: ("the GPU stopped processing", APPLICATION),
     11: ("a damaged command stream", APPLICATION),
     13: ("the application made an access or instruction that is not allowed", APPLICATION),
@@ -88,14 +91,14 @@ CATALOG: Dict[int, Tuple[str, str]] = {
     171: ("where the memory error of Xid 48 was: DRAM", NOTHING),
     172: ("where the memory error of Xid 48 was: SRAM", NOTHING),
 }
-CATALOG.update(
+XID_CATALOG.update(
     (code, (ENGINE, APPLICATION))
     for code in (
         *(39, 40, 41, 60, 68, 70, 71, 72, 75, 76, 77, 82, 83, 84, 85, 86, 88, 89),
         *(*range(96, 106), *range(126, 136), 139, 142),
     )
 )
-CATALOG.update((code, (NVLINK, RESET)) for code in range(144, 151))
+XID_CATALOG.update((code, (NVLINK, RESET)) for code in range(144, 151))
 
 RECOVERY = 154
 RECOVERY_ACTIONS = {0: NOTHING, 1: RESET, 2: RESTART, 3: RESET, 4: RESET, 6: RESET, 7: RESTART}
@@ -105,7 +108,69 @@ Xid 154 has the number too, and words that change with the driver: 2 is Node Reb
 OS Reboot since R610.
 """
 
-SXID_ACTIONS = {sxids.FATAL: FABRIC, sxids.NOTABLE: WATCH, sxids.HARMLESS: NOTHING}
+FATAL = "fatal"
+"""Traffic stalls until GPUs and NVSwitches are reset."""
+NOTABLE = "notable"
+HARMLESS = "harmless"
+
+SxidEntry = Tuple[str, str]
+"""Meaning, and how bad it is where the driver says non-fatal: what it calls fatal is fatal. Of what
+the guide calls fatal and the driver does not, notable is left."""
+
+CORRECTED: SxidEntry = ("a memory error in an NVSwitch, corrected", HARMLESS)
+DOUBLE_BIT: SxidEntry = ("a memory error in an NVSwitch that could not be corrected", NOTABLE)
+PARITY: SxidEntry = ("a parity error in an NVSwitch", NOTABLE)
+ROUTE: SxidEntry = ("a packet whose route, id or kind an NVSwitch does not accept", NOTABLE)
+BUFFERS: SxidEntry = ("buffers or credits of an NVSwitch over- or underran", NOTABLE)
+CROSSBAR: SxidEntry = ("the crossbar of an NVSwitch failed", NOTABLE)
+
+SXID_CATALOG: Dict[int, SxidEntry] = {
+    10001: ("an access to an NVSwitch's registers failed; a fatal error may follow", NOTABLE),
+    10002: ("an access to an NVSwitch's registers timed out; a fatal error may follow", NOTABLE),
+    10003: ("an interrupt of an NVSwitch that nobody handles", FATAL),
+    10004: ("an NVSwitch is too warm, and its links may slow down; see to the cooling", NOTABLE),
+    10005: ("an NVSwitch is no longer too warm", HARMLESS),
+    10006: ("an NVSwitch switched off because it was too hot", NOTABLE),  # driver
+    10007: ("input or output of an NVSwitch failed", NOTABLE),  # driver
+    11001: ("a command that the NVSwitch does not know", NOTABLE),
+    # Not fatal to the fabric, but the GPU's NVLink traffic stalls until it is reset.
+    11004: ("a packet that the fabric's partitions forbid: fabric manager is misconfigured", FATAL),
+    12028: ("a packet was refused; the GPU's NVLink traffic stalls", FATAL),
+    14017: ("a transaction timed out in an NVSwitch", NOTABLE),
+    19084: ("a link's heartbeat stopped", FATAL),
+    20001: ("a packet was sent again over an NVLink", HARMLESS),
+    20009: ("an NVLink received many errors within a short time", HARMLESS),  # driver
+    20012: ("a connection broke, or one end of it was shut down alone", NOTABLE),
+    20034: ("an NVLink went down; mostly with other NVLink errors", NOTABLE),
+    22003: ("the controller of an NVSwitch's links halted", NOTABLE),
+    22011: ("the controller of an NVSwitch's links failed", NOTABLE),
+    22012: ("a connection broke, or one end of it was shut down alone", NOTABLE),
+    22013: ("a request of a link to its controller", HARMLESS),
+    24007: ("a request over an NVLink got no answer in time", NOTABLE),
+}
+for _entry, _codes in (
+    (
+        CORRECTED,
+        (
+            *(11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057),
+            *(19059, 19062, 19065, 19068, 19071, 24001, 24002, 24003),
+        ),
+    ),
+    (
+        DOUBLE_BIT,
+        (
+            *(11013, 11018, 11019, 12022, 12024, 15009, 15012, 19047, 19048, 19054, 19056),
+            *(19058, 19060, 19061, 19063, 19064, 19066, 19067, 19069, 19070, 24004, 24005, 24006),
+        ),
+    ),
+    (PARITY, (11020, 12030, 12031, 15010, 15013)),
+    (ROUTE, (11009, 12002, 12020, 12026, 12027, 12032)),
+    (BUFFERS, (12001, 12025, 15001, 15006)),
+    (CROSSBAR, tuple(range(23001, 23018))),
+):
+    SXID_CATALOG.update((_code, _entry) for _code in _codes)
+
+SXID_ACTIONS = {FATAL: FABRIC, NOTABLE: WATCH, HARMLESS: NOTHING}
 
 UNKNOWN = ("not in the catalog of this version", WATCH)
 
@@ -138,12 +203,12 @@ def parse(text: str) -> Optional[Event]:
     found = XID.match(text)
     if found:
         code = int(found.group(2))
-        meaning, action = _meaning(code, found.group(3))
+        meaning, action = _xid_meaning(code, found.group(3))
         return Event("xid", code, found.group(1).lower() + ".0", meaning, action)
     found = SXID.match(text)
     if found:
         code = int(found.group(2))
-        meaning, severity = sxids.look_up(code, found.group(3))
+        meaning, severity = _sxid_meaning(code, found.group(3))
         action = SXID_ACTIONS[severity]
         return Event("sxid", code, found.group(1).lower(), meaning, action)
     return None
@@ -151,7 +216,7 @@ def parse(text: str) -> Optional[Event]:
 
 def by_code(code: int, pci_address: str) -> Event:
     """Return the event of a GPU of which nothing but the Xid's number is known."""
-    return Event("xid", code, pci_address, *_meaning(code, ""))
+    return Event("xid", code, pci_address, *_xid_meaning(code, ""))
 
 
 def outstanding(events: Iterable[Event]) -> Tuple[List[Event], int]:
@@ -171,12 +236,24 @@ def outstanding(events: Iterable[Event]) -> Tuple[List[Event], int]:
     return left, settled
 
 
-def _meaning(code: int, rest: str) -> Tuple[str, str]:
+def _xid_meaning(code: int, rest: str) -> Tuple[str, str]:
     if code == RECOVERY:
         wanted = re.search(r" to 0x(\d+)", rest)
         action = RECOVERY_ACTIONS.get(int(wanted.group(1), 16) if wanted else -1, WATCH)
         return "what the driver wants now: " + action, action
-    meaning, action = CATALOG.get(code, UNKNOWN)
+    meaning, action = XID_CATALOG.get(code, UNKNOWN)
     if meaning == NVLINK and re.search(r"non-?fatal", rest, re.IGNORECASE):
         action = NOTHING
     return meaning, action
+
+
+def _sxid_meaning(code: int, severity: str) -> SxidEntry:
+    """Return what an error means and how bad it is; ``severity`` is the driver's word.
+
+    The driver knows the switch and the port, so its word comes first. Some of what it does not
+    call fatal stalls a GPU all the same, and the number tells that.
+    """
+    fatal = severity.lower() != "non-fatal"
+    meaning, known = SXID_CATALOG.get(code, ("an NVSwitch error", HARMLESS))
+    text = "%s (%s by the driver's word)" % (meaning, severity.lower())
+    return text, FATAL if fatal else known

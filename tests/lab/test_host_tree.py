@@ -235,7 +235,7 @@ def test_an_unknown_key_is_refused(host: Mapping[str, Any], problem: str, presen
 
 ASK_THE_KERNEL = """
 import json, sys
-from hwcheck.node import system_calls
+from hwcheck.node.host import system_calls
 shm = system_calls.filesystem(sys.argv[1])
 print(json.dumps([
     system_calls.locked_memory_limit_bytes(), system_calls.clock_synchronized(),

@@ -15,11 +15,11 @@ from typing import Any
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
-from hwcheck.node.supported import mig_is_on
 from hwcheck.node.wire import Leg, Request
 from tests.node.fake_gpu import FakeGpu
 from tests.node.fake_host import HOST_KEYS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.interconnect import Interconnect, nvlink_gbps, nvlinks
+from hwcheck.node.interconnect import Interconnect, link_gbps, nvlink_gbps, nvlinks
 from tests.node.fakes import FakeNode
 
 CASES = Path(__file__).parents[1] / "cases" / "topology"
@@ -73,3 +73,31 @@ def test_the_kernel_is_asked_where_nvml_has_no_way() -> None:
 def test_no_gpu() -> None:
     with pytest.raises(CouldNotMeasure, match="NVML sees no GPU"):
         interconnect("one_gpu", gpus=[])
+
+
+@pytest.mark.parametrize(
+    ("reported", "exact"),
+    [
+        (14.062, 14.0625),  # GA102
+        (25.781, 25.78125),  # Volta, Turing
+        (25.0, 25.0),  # A100
+        (26.562, 26.5625),  # Hopper
+        (53.125, 53.125),  # Blackwell
+        (12.5, 12.5),  # trained at less than its version's speed
+    ],
+)
+def test_what_nvml_cut_off_is_put_back(reported: float, exact: float) -> None:
+    assert link_gbps(reported, "4.0") == exact
+
+
+@pytest.mark.parametrize(
+    ("version", "speed"), [("1.0", 20.0), ("3.1", 14.0625), ("9.0", None), (None, None)]
+)
+def test_a_driver_that_does_not_tell(version: str | None, speed: float | None) -> None:
+    assert link_gbps(None, version) == speed
+
+
+def test_four_links_of_ga102() -> None:
+    speed = link_gbps(14.062, None)
+    assert speed is not None
+    assert 4 * speed == 56.25

@@ -81,7 +81,9 @@ def test_what_a_code_asks_for(code: int, rest: str, action: str) -> None:
 
 
 def test_every_action_has_a_metric() -> None:
-    actions = {action for _, action in xids.CATALOG.values()} | set(xids.RECOVERY_ACTIONS.values())
+    actions = {action for _, action in xids.XID_CATALOG.values()} | set(
+        xids.RECOVERY_ACTIONS.values()
+    )
     assert actions | {xids.WATCH, xids.FABRIC} == set(METRICS)
 
 
@@ -91,3 +93,49 @@ def test_a_reset_settles_what_came_before_on_that_gpu() -> None:
     left, settled = xids.outstanding([before, other, event(154, reset), after])
     assert (left, settled) == ([other, after], 1)
     assert xids.outstanding([]) == ([], 0)
+
+
+def sxid_event(code: int, word: str) -> xids.Event:
+    parsed = xids.parse(f"nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): {code}, {word}, Link 1")
+    assert parsed is not None
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("code", "word", "action", "meaning"),
+    [
+        (11012, "Non-fatal", xids.NOTHING, "corrected"),
+        (20001, "Non-fatal", xids.NOTHING, "sent again"),
+        (22013, "Non-fatal", xids.NOTHING, "request of a link"),
+        (12028, "Non-fatal", xids.FABRIC, "stalls"),
+        (19084, "Non-fatal", xids.FABRIC, "heartbeat"),
+        (20012, "Non-fatal", xids.WATCH, "connection broke"),
+        (22012, "Non-fatal", xids.WATCH, "connection broke"),
+        (22012, "Fatal", xids.FABRIC, "connection broke"),
+        (20034, "Fatal", xids.FABRIC, "went down"),
+        (20034, "Non-fatal", xids.WATCH, "went down"),
+        (11013, "Fatal", xids.FABRIC, "could not be corrected"),
+        (23001, "Always Fatal", xids.FABRIC, "crossbar"),
+        (23017, "Always fatal", xids.FABRIC, "crossbar"),
+        (10004, "Non-fatal", xids.WATCH, "too warm"),
+        (10005, "Non-fatal", xids.NOTHING, "no longer"),
+        (4711, "Non-fatal", xids.NOTHING, "an NVSwitch error"),
+        (4711, "Fatal", xids.FABRIC, "an NVSwitch error"),
+    ],
+)
+def test_what_a_number_asks_for(code: int, word: str, action: str, meaning: str) -> None:
+    found = sxid_event(code, word)
+    assert found.action == action
+    assert meaning in found.meaning
+    assert f"({word.lower()} by the driver's word)" in found.meaning
+
+
+def test_every_number_is_one_of_an_nvswitch() -> None:
+    """They start at 10000, to be told from those of a GPU (ctrl_dev_nvswitch.h)."""
+    assert all(10000 < code < 30000 for code in xids.SXID_CATALOG)
+    assert not set(xids.SXID_CATALOG) & set(xids.XID_CATALOG)
+
+
+def test_every_severity_has_an_action() -> None:
+    severities = {severity for _, severity in xids.SXID_CATALOG.values()}
+    assert severities == set(xids.SXID_ACTIONS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Optional, Tuple
 
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.supported import Survey, mig_is_on
 from hwcheck.node.wire import Sample
 
 

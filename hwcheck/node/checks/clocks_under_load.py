@@ -7,7 +7,7 @@ from typing import Iterator, List, Optional
 
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.load.clock_bits import SW_POWER_CAP
+from hwcheck.node.load.records import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
 from hwcheck.node.quantities import Clocks
 from hwcheck.node.wire import Sample

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast
-from hwcheck.node.one_by_one import one_by_one
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal, like_most
-from hwcheck.node.supported import where_supported
 from hwcheck.node.wire import Sample
 
 

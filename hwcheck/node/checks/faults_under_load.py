@@ -6,8 +6,8 @@ from typing import Dict, Iterator, List, Tuple
 
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, Equal
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.wire import Sample
 

@@ -6,8 +6,8 @@ from typing import Iterator
 
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import Equal
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, List
 
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import OfKind, among_equals
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
-from hwcheck.node.supported import OfKind, among_equals
 from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import Equal
-from hwcheck.node.one_by_one import one_by_one
-from hwcheck.node.peers import need_peers
+from hwcheck.node.pcie import need_peers
 from hwcheck.node.wire import Sample
 
 PASSTHROUGH = ("", "identity")

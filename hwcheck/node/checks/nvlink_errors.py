@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import mig_is_on, where_supported
 from hwcheck.node.limits import AtMost
-from hwcheck.node.supported import mig_is_on, where_supported
 from hwcheck.node.wire import Sample
 
 LIMITS = "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, Equal, FromModel, FromSample, like_most
 from hwcheck.node.quantities import NvLink
-from hwcheck.node.supported import Survey, mig_is_on
 from hwcheck.node.wire import Sample
 
 STATE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkState"

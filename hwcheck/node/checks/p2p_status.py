@@ -6,11 +6,11 @@ import re
 from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import majority
 from hwcheck.node.interconnect import Interconnect, Member, nvlinks
 from hwcheck.node.limits import Equal
 from hwcheck.node.quantities import P2PStatus
-from hwcheck.node.side_by_side import side_by_side
-from hwcheck.node.supported import majority
+from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
 
 NVML = "NVML API Reference Guide, nvmlDeviceGetP2PStatus, nvmlGpuP2PStatus_t"

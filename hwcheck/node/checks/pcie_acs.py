@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
-from hwcheck.node.peers import need_peers
+from hwcheck.node.pcie import need_peers
 from hwcheck.node.wire import Sample
 
 REDIRECT_BITS = 0x0004 | 0x0008 | 0x0020

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.pcie_ends import newest, widest
-from hwcheck.node.per_gpu import per_gpu
+from hwcheck.node.pcie import newest, widest
 from hwcheck.node.wire import Sample
 
 

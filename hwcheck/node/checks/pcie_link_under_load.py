@@ -8,7 +8,7 @@ from typing import Iterator, List
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Host, Metric, Node, Remedy, check
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
-from hwcheck.node.pcie_ends import newest, widest
+from hwcheck.node.pcie import newest, widest
 from hwcheck.node.wire import Sample
 
 CAN = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Set, Tuple
 
 from hwcheck.node.check import Host, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.one_by_one import one_by_one
 from hwcheck.node.wire import Sample
 
 

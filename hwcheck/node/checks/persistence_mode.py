@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import Equal
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, FromInventory
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 CONNECTORS = "PCI Express Card Electromechanical Specification 5.0: slot 75 W, 2x3 connector 75 W, "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 ENFORCED = "NVML API Reference Guide, nvmlDeviceGetEnforcedPowerLimit"

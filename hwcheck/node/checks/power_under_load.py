@@ -7,7 +7,7 @@ from typing import Iterator, List
 
 from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import AtLeast, AtMost
-from hwcheck.node.load.clock_bits import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
+from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
 from hwcheck.node.load.summary import (
     LEAST_SAMPLES,
     Loaded,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import Survey
 from hwcheck.node.limits import AtMost
-from hwcheck.node.supported import Survey
 from hwcheck.node.wire import Sample
 
 

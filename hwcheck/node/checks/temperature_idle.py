@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import mig_is_on, per_gpu
 from hwcheck.node.limits import AtMost, FromSample
-from hwcheck.node.per_gpu import per_gpu
-from hwcheck.node.supported import mig_is_on
 from hwcheck.node.wire import Sample
 
 IDLE_UTILIZATION_PERCENT = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtLeast, AtMost
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 THRESHOLDS = "NVML API Reference Guide, nvmlTemperatureThresholds_t: "

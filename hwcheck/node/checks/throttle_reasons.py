@@ -6,8 +6,8 @@ import time
 from typing import Iterator, List
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import Equal
-from hwcheck.node.supported import where_supported
 from hwcheck.node.wire import Sample
 
 REASONS = "NVML API Reference Guide, NvmlClocksEventReasons: "

@@ -6,7 +6,7 @@ from typing import Callable, Iterator
 
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
-from hwcheck.node.load.clock_bits import (
+from hwcheck.node.load.records import (
     HW_POWER_BRAKE,
     HW_SLOWDOWN,
     HW_THERMAL,

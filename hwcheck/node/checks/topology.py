@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.interconnect import Interconnect, Member, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
-from hwcheck.node.pci_path import Place, pci_path, place_of
+from hwcheck.node.pcie import Place, pci_path, place_of
 from hwcheck.node.wire import Sample
 
 REMOTE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkRemotePciInfo"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import OfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
-from hwcheck.node.supported import OfKind, Survey, among_equals, of_kind
 from hwcheck.node.wire import Sample
 
 

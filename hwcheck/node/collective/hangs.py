@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Callable, Dict, Sequence
 
 from hwcheck.node.check import CouldNotMeasure, Gpu
-from hwcheck.node.side_by_side import side_by_side
+from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import DRIVER_ANSWERS
 
 Driver = Callable[[], str]

@@ -1,4 +1,7 @@
-"""The payload's side: start the launcher, read its messages, never wait for it without end."""
+"""The payload's side of the collectives: start the launcher, read its messages, keep its answers.
+
+It is never waited for without end.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
@@ -154,3 +157,40 @@ def _messages(
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield json.loads(line)
+
+
+class Collectives:
+    """Takes all of a run at once, and answers for one collective after another.
+
+    ``started`` tells whether a leg or a copy was run at all.
+    """
+
+    def __init__(self) -> None:
+        self.started = False
+        self._found: Dict[str, List[Leg]] = {}
+        self._pairs: Optional[PairsRun] = None
+        self._problem = ""
+
+    def take(self, run: Iterator[Union[Leg, PairsRun]]) -> None:
+        """Run to the end: what breaks is said to every collective that has asked."""
+        try:
+            for leg in run:
+                if isinstance(leg, PairsRun):
+                    self.started, self._pairs = True, leg
+                    continue
+                self.started = self.started or leg.state != "not_run"
+                self._found.setdefault(leg.collective, []).append(leg)
+        except CouldNotMeasure as error:
+            self._problem = str(error)
+
+    def pairs(self) -> PairsRun:
+        """Return the copies between the GPUs. Raises CouldNotMeasure where there were none."""
+        if self._pairs is None:
+            raise CouldNotMeasure(self._problem or "no pair of GPUs was asked to copy")
+        return self._pairs
+
+    def legs(self, collective: str) -> Iterator[Leg]:
+        """Yield the legs of one collective. Raises CouldNotMeasure after what there was."""
+        yield from self._found.get(collective, ())
+        if self._problem:
+            raise CouldNotMeasure(self._problem)

@@ -35,9 +35,9 @@ def main() -> None:
 
 def run(spec: Spec, send: Send, started: float, out: int) -> None:
     """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
-    from hwcheck.node.collective import operation, serve
+    from hwcheck.node.collective import operations, serve
 
-    chosen = [operation.load(name) for name in spec.collectives]
+    chosen = [operations.load(name) for name in spec.collectives]
     import_s = time.monotonic() - started
     hangs = Hangs(partial(_ask_driver, send))
     if spec.pairs:

@@ -1,14 +1,13 @@
-"""What the checks of collectives share: their metrics, their remedy, and what they yield."""
+"""What the checks of collectives share: metrics, remedy, and the samples of a leg."""
 
 from __future__ import annotations
 
 from typing import Callable, Iterator, Tuple, Union
 
 from hwcheck.node.check import WITHOUT_MIG, Check, Function, Metric, Node, Remedy, check
-from hwcheck.node.collective.leg_samples import leg_samples
 from hwcheck.node.collective.spec import LEGS
 from hwcheck.node.limits import Equal
-from hwcheck.node.wire import Leg, Sample
+from hwcheck.node.wire import DRIVER_ANSWERS, Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 NEEDED = [leg.name for leg in LEGS]
@@ -69,3 +68,28 @@ def timed(node: Node, collective: str) -> Iterator[Union[Sample, Leg]]:
     for leg in node.legs(collective):
         yield leg
         yield from leg_samples(leg)
+
+
+def leg_samples(leg: Leg) -> Iterator[Sample]:
+    """Yield the samples of one leg. The judge derives them again: legs are the evidence.
+
+    A leg that was not run, or did not use what it is to measure, has no state to judge.
+    """
+    subject = "leg " + leg.leg
+    if leg.state not in ("not_run", "not_engaged"):
+        yield Sample("leg_state", leg.state, "", subject)
+    if leg.driver:
+        yield Sample("driver_answers", leg.driver == DRIVER_ANSWERS, "", subject)
+    if not leg.sizes:
+        return
+    wrong = sum(size.all_wrong for size in leg.sizes)
+    yield Sample("wrong_elements", wrong, "elements", subject)
+    if leg.state != "done":
+        return
+    largest = max(leg.sizes, key=lambda size: size.size_bytes)
+    yield Sample("largest_size_bytes", largest.size_bytes, "bytes", subject)
+    yield Sample("busbw_gbps", largest.busbw_gbps, "GB/s", subject)
+    yield Sample("algbw_gbps", largest.algbw_gbps, "GB/s", subject)
+    yield Sample("busbw_spread", largest.spread, "share", subject)
+    if largest.passes > 1:
+        yield Sample("pass_spread", largest.pass_spread, "share", subject)

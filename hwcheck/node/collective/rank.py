@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Callable, Dict, Iterator, Tuple
 
-from hwcheck.node.collective import operation, runtime
-from hwcheck.node.collective.operation import BOTH, Operation
+from hwcheck.node.collective import operations, runtime
+from hwcheck.node.collective.operations import BOTH, Operation
 from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.spec import Spec, size_text
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
@@ -91,7 +91,7 @@ class Ranked:
 
     def take(self, turn: Turn, store: Any) -> Tuple[str, int]:
         """Return why the turn ended and the last size, having sent what each size gave."""
-        chosen = operation.load(turn.collective)
+        chosen = operations.load(turn.collective)
         rounds = count(turn.number * ROUNDS_OF_A_TURN)
         for size in turn.sizes:
             self.measure(chosen, size, rounds)

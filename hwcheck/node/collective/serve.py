@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.leg_run import LegRun, Taken
-from hwcheck.node.collective.operation import Operation
+from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED, NOISE, Bounds, Turn
 from hwcheck.node.collective.spec import SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec, size_text
 from hwcheck.node.collective.unit import Unit

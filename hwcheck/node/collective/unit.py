@@ -7,7 +7,7 @@ from typing import Dict, List, Tuple
 
 from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.leg_run import Taken
-from hwcheck.node.collective.operation import Operation
+from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, LegPlan, Spec
 from hwcheck.node.collective.timing import merge

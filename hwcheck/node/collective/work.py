@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 from hwcheck.node.collective import pattern
-from hwcheck.node.collective.operation import BOTH, IN_PLACE, Operation
+from hwcheck.node.collective.operations import BOTH, IN_PLACE, Operation
 from hwcheck.node.collective.runtime import torch
 
 ALIGNED_BYTES = 16  # NVIDIA/nccl-tests rounds the chunk of a rank down to it (src/all_gather.cu)

@@ -10,12 +10,12 @@ from typing import List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
+from hwcheck.node.host.torch_stack import version_in_name
 from hwcheck.node.host.tree import Tree, contents
-from hwcheck.node.nccl_library import version_in_name
 
 BOOT = (
     "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "
-    "from hwcheck.node.torch_stack import main; main()"
+    "from hwcheck.node.host.torch_stack import main; main()"
 )
 PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
 """The folder that holds this package."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Optional
 
-from hwcheck.node import system_calls
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host import system_calls
 from hwcheck.node.host.facts import Filesystem, HugePages
 from hwcheck.node.host.tree import Tree
 

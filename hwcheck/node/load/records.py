@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping, Optional, Tuple
 
+SW_POWER_CAP = 0x04
+HW_SLOWDOWN = 0x08
+SW_THERMAL = 0x20
+HW_THERMAL = 0x40
+HW_POWER_BRAKE = 0x80
+"""The bits of ``clock_events``: what holds the clocks down (NVML API Reference Guide,
+NvmlClocksEventReasons)."""
+
 Column = Tuple[Optional[float], ...]
 """One quantity of one GPU over time; None where it was not told then."""
 

@@ -6,7 +6,7 @@ from typing import Dict, Mapping, Protocol, Sequence
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load.sampler import Told
-from hwcheck.node.side_by_side import side_by_side
+from hwcheck.node.threads import side_by_side
 
 MARGIN_C = 2.0
 SLOWDOWN_C = 88.0

@@ -23,7 +23,7 @@ from hwcheck.node.load.records import Series
 from hwcheck.node.load.rows import Rows
 from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
-from hwcheck.node.side_by_side import Job, UnderWayError
+from hwcheck.node.threads import Job, UnderWayError
 
 PERIOD_S = 0.2
 OFTEN_TICKS, SELDOM_TICKS = 5, 25

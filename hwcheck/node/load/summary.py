@@ -17,9 +17,9 @@ from typing import (
 )
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
+from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtLeast
 from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
-from hwcheck.node.per_gpu import per_gpu
 from hwcheck.node.wire import Sample
 
 LEAST_SAMPLES = 5

@@ -18,8 +18,7 @@ from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
-from hwcheck.node.multi_host.about import about
-from hwcheck.node.multi_host.network import own_place
+from hwcheck.node.multi_host.place import about, own_place
 
 BOOT = torch_process.BOOT % "hwcheck.node.multi_host.launcher"
 STORE_LIMIT_S = 30.0

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
-from hwcheck.node.collective import operation, pattern, runtime
+from hwcheck.node.collective import operations, pattern, runtime
 from hwcheck.node.collective.runtime import dist, torch
 from hwcheck.node.collective.spec import Spec
 from hwcheck.node.collective.work import Work
 from hwcheck.node.multi_host import store as stores
-from hwcheck.node.multi_host.calls import Calls
 from hwcheck.node.multi_host.order import Order
+
+COUNT = struct.Struct("=Q")
+
+
+class Calls:
+    """One counter for each rank of a host; ranks inherit it, the launcher reads it."""
+
+    def __init__(self, ranks: int) -> None:
+        self._memory = mmap.mmap(-1, COUNT.size * ranks)
+
+    def begin(self, index: int) -> None:
+        """Count one more."""
+        COUNT.pack_into(self._memory, COUNT.size * index, self.of(index) + 1)
+
+    def of(self, index: int) -> int:
+        """Return the count of one rank."""
+        count: int = COUNT.unpack_from(self._memory, COUNT.size * index)[0]
+        return count
+
+    def __enter__(self) -> Calls:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._memory.close()
+
 
 BEYOND_S = 60.0  # the launcher sees a hang before torch does
 EXCHANGE_BYTES = 1024 * 1024
@@ -76,7 +102,7 @@ def measure(
     ``begun`` is called as each collective begins. Raises ValueError where so many ranks cannot be
     verified.
     """
-    chosen = operation.load(order.collective)
+    chosen = operations.load(order.collective)
     refused = chosen.refuses(order.world, order.dtype)
     many = order.collective == "all_reduce" and order.dtype == DTYPE and bool(refused)
     if many:

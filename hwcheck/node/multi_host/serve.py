@@ -17,8 +17,8 @@ from hwcheck.node.collective.spec import SITE, LegPlan, Spec, rank_environment
 from hwcheck.node.collective.watch import Watch
 from hwcheck.node.multi_host import rank as rank_body
 from hwcheck.node.multi_host import store
-from hwcheck.node.multi_host.calls import Calls
 from hwcheck.node.multi_host.order import Order
+from hwcheck.node.multi_host.rank import Calls
 
 Send = Callable[[Dict[str, Any]], None]
 

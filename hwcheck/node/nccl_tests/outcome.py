@@ -8,8 +8,14 @@ from typing import Optional, Tuple
 
 from hwcheck.node.collective.spec import TOO_SMALL, Spec, size_text
 from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
-from hwcheck.node.nccl_tests.ranks import busbw_factor, computed_ranks, listed_ranks
-from hwcheck.node.nccl_tests.records import Half, Row, Table
+from hwcheck.node.nccl_tests.records import (
+    Half,
+    Row,
+    Table,
+    busbw_factor,
+    computed_ranks,
+    listed_ranks,
+)
 from hwcheck.node.wire import SizeTiming
 
 # NVIDIA/nccl-tests, README.md, "Exit codes" (2.17.6 on); wrong data was 6 in 2.17.6 and 1 before.

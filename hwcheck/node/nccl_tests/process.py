@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from typing import Callable, List, Mapping, Optional
 
-from hwcheck.node import torch_process
+from hwcheck.node import parent_death, torch_process
 from hwcheck.node.collective.ranks import wait_until
 
-BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.child"
+BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.process"
 MOST_BYTES = 16 * 1024 * 1024
 EXIT_S = 5.0
 
@@ -110,3 +110,15 @@ def _end(process: subprocess.Popen[bytes]) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def main() -> None:
+    """``sys.argv``: the payload's path, the pid of the payload process, the program, its options.
+
+    The tie to the parent is kept over execve (prctl(2), PR_SET_PDEATHSIG).
+    """
+    parent_death.die_with(int(sys.argv[2]))
+    try:
+        os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the program is what the inventory names
+    except OSError as error:
+        sys.exit("%s cannot be started: %s" % (sys.argv[3], error.strerror))

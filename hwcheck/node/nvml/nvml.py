@@ -19,7 +19,6 @@ from typing import (
     TypeVar,
 )
 
-from hwcheck.node.bounded import Bounded
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import NvmlGpu
 from hwcheck.node.nvml.reader import (
@@ -30,7 +29,7 @@ from hwcheck.node.nvml.reader import (
     TimedOut,
     text,
 )
-from hwcheck.node.side_by_side import side_by_side
+from hwcheck.node.threads import Bounded, side_by_side
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.nvml.events import EventWatch

@@ -12,7 +12,7 @@ def test_every_event_that_is_listened_to_has_a_meaning() -> None:
 
 
 def test_every_action_of_the_catalog_counts_as_something() -> None:
-    asked = {action for _, action in xids.CATALOG.values()}
+    asked = {action for _, action in xids.XID_CATALOG.values()}
     asked |= {*xids.RECOVERY_ACTIONS.values(), *xids.SXID_ACTIONS.values(), xids.UNKNOWN[1]}
     assert asked <= set(OF_ACTION)
 

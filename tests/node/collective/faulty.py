@@ -26,10 +26,10 @@ def boot() -> str:
 
 
 def main() -> None:
-    from hwcheck.node.collective import launcher, operation
+    from hwcheck.node.collective import launcher, operations
 
-    load = operation.load
-    operation.load = lambda name: replace(load(name), run=run(name, load(name).run))
+    load = operations.load
+    operations.load = lambda name: replace(load(name), run=run(name, load(name).run))
     launcher.main()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hwcheck.node.collective import pattern
-from hwcheck.node.collective.operation import Operation
+from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.runtime import torch
 
 # Threads that wait for each other take ten times as long where others use the processors.

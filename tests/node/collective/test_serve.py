@@ -16,7 +16,7 @@ from hwcheck.node.collective import serve
 from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.log import READ_BYTES
-from hwcheck.node.collective.operation import load
+from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
 from hwcheck.node.collective.watch import Timed

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from hwcheck.node.collective.leg_run import Taken
-from hwcheck.node.collective.operation import load
+from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import LEGS, MIB, Spec
 from hwcheck.node.collective.unit import Unit

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective.visit import Collectives
+from hwcheck.node.collective.launch import Collectives
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.wire import Leg
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.node.collective.operation import BOTH, load
+from hwcheck.node.collective.operations import BOTH, load
 from hwcheck.node.collective.pattern import Pattern
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
 from hwcheck.node.wire import COLLECTIVES

@@ -74,7 +74,7 @@ def test_from_the_zip_under_an_interpreter_without_torch(version: str, tmp_path:
         pytest.skip(f"no Python {version} here")
     path = tmp_path / "payload.pyz"
     path.write_bytes(payload.build().data)
-    assert "hwcheck/node/torch_stack.py" in zipfile.ZipFile(path).namelist()
+    assert "hwcheck/node/host/torch_stack.py" in zipfile.ZipFile(path).namelist()
     code = (
         f"import sys; sys.path.insert(0, {str(path)!r})\n"
         "from hwcheck.node.host.software import SoftwareReader\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node import system_calls
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host import system_calls
 from tests.node.roots import Root
 
 REAL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu vme de pse\n"

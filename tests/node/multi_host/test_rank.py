@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from hwcheck.node.multi_host.rank import Calls
 
 pytest.importorskip("torch")
 
@@ -86,3 +89,15 @@ def test_more_ranks_than_a_type_can_verify_are_refused(
     order = Order(1, collective, 0, world, (0,), ("h", 1), (1024,), 1.0, dtype=dtype)
     with pytest.raises(ValueError, match=reason):
         measure(order, SimpleNamespace(name="cpu"), 0, 1024, 0, lambda: None)
+
+
+def test_what_a_child_counted_is_there_after_its_death() -> None:
+    with Calls(3) as calls:
+        pid = os.fork()
+        if pid == 0:
+            for _ in range(5):
+                calls.begin(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        calls.begin(2)
+        assert [calls.of(index) for index in range(3)] == [0, 5, 1]

@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.explain.identity import collective_of, ranks_of
 from hwcheck.node.nccl_tests.json_form import read
-from hwcheck.node.nccl_tests.ranks import computed_ranks
+from hwcheck.node.nccl_tests.records import computed_ranks
 
 
 def half(busbw, nwrong=0.0, time="time"):

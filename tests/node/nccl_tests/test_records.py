@@ -1,8 +1,16 @@
-"""The records of a table."""
-
 import pytest
 
-from hwcheck.node.nccl_tests.records import Row, Table, version_text
+from hwcheck.explain.identity import ranks_of
+from hwcheck.node.nccl_tests.records import (
+    Row,
+    Table,
+    busbw_factor,
+    computed_ranks,
+    listed_ranks,
+    version_text,
+)
+from hwcheck.node.nccl_tests.text import read
+from tests.node.nccl_tests.logs import MIB, device, header, row
 
 
 @pytest.mark.parametrize(
@@ -17,3 +25,63 @@ def test_rows_that_move_no_data_are_not_timed():
     rows = [Row(size, size // 4, "float", "sum", -1, None, None) for size in (0, 4)]
     assert [row.size_bytes for row in Table(rows=rows).timed] == [4]
     assert rows[1].halves == []
+
+
+def table(*lines):
+    (found,) = read("\n".join(lines))
+    return found
+
+
+# NVIDIA/nccl-tests, doc/PERFORMANCE.md, in figures.
+FACTORS = {
+    "all_reduce": {2: 1.0, 3: 4 / 3, 4: 1.5, 8: 1.75, 16: 1.875},
+    "all_gather": {2: 0.5, 3: 2 / 3, 4: 0.75, 8: 0.875, 16: 0.9375},
+    "reduce_scatter": {2: 0.5, 16: 0.9375},
+    "alltoall": {2: 0.5, 16: 0.9375},
+    "broadcast": {2: 1.0, 16: 1.0},
+    "sendrecv": {2: 1.0, 16: 1.0},
+}
+
+
+@pytest.mark.parametrize("collective", FACTORS)
+def test_busbw_factors(collective):
+    for ranks, factor in FACTORS[collective].items():
+        assert busbw_factor(collective, ranks) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 16, 96, 128])
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather"])
+def test_the_ratio_of_one_large_row_holds_the_ranks(collective, ranks):
+    factor = busbw_factor(collective, ranks)
+    found = table("# all_x_perf", header(), row(64 * MIB, busbw=390.0, factor=factor))
+    few, most = computed_ranks(found, collective)
+    assert few <= ranks <= most
+    assert most - few <= (0 if ranks <= 16 else 2)
+    assert ranks_of(found, collective) == (ranks if few == most else None)
+
+
+def test_one_rank_has_no_busbw():
+    found = table("# all_reduce_perf", header(), row(MIB, busbw=0.0, factor=0.0))
+    assert computed_ranks(found, "all_reduce") == (1, 1)
+
+
+def test_a_factor_that_knows_no_ranks_tells_none():
+    found = table("# broadcast_perf", header(), row(MIB, factor=1.0))
+    assert computed_ranks(found, "broadcast") is None
+    assert ranks_of(found, "broadcast") is None
+
+
+def test_rows_that_contradict_each_other_tell_none():
+    rows = (row(64 * MIB, factor=1.5), row(128 * MIB, factor=1.75))
+    assert computed_ranks(table(header(), *rows), "all_reduce") is None
+
+
+def test_the_last_rank_of_a_cut_list_counts():
+    found = table(device(71), header(), row(64 * MIB, busbw=800.0, factor=2 * 71 / 72))
+    assert listed_ranks(found) == 72
+    assert ranks_of(found, "all_reduce") == 72
+
+
+def test_arithmetic_wins_over_the_list_where_it_is_clear():
+    found = table(device(3), header(), row(64 * MIB, busbw=300.0, factor=1.75))
+    assert (listed_ranks(found), ranks_of(found, "all_reduce")) == (4, 8)

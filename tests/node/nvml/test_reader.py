@@ -11,7 +11,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.reader import NvmlReader
-from hwcheck.node.side_by_side import side_by_side
+from hwcheck.node.threads import side_by_side
 
 T = TypeVar("T")
 

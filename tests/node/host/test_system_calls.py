@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node import system_calls
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host import system_calls
 
 STATUS_OFFSET = 40
 """Of struct timex on 64-bit Linux: an int with padding and four longs come before."""
@@ -66,7 +66,7 @@ def test_a_lowered_limit_is_seen() -> None:
         "import resource\n"
         "_, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)\n"
         "resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, hard))\n"
-        "from hwcheck.node.system_calls import locked_memory_limit_bytes\n"
+        "from hwcheck.node.host.system_calls import locked_memory_limit_bytes\n"
         "print(locked_memory_limit_bytes())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

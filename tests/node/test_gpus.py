@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
-from hwcheck.node.supported import (
+from hwcheck.node.gpus import (
     OfKind,
     Survey,
     among_equals,
     majority,
     mig_is_on,
     of_kind,
+    one_by_one,
+    per_gpu,
     where_supported,
 )
 from hwcheck.node.wire import Sample
@@ -110,3 +112,87 @@ def test_boards_are_held_against_their_own_kind() -> None:
     assert [sample.value for sample in samples if sample.metric == "vbios"] == ["1", "9", "2", "2"]
     most = [sample.value for sample in samples if sample.metric == "vbios_of_most"]
     assert most == ["2", "9", "2", "2"]
+
+
+def _two(gpu: Gpu) -> Iterator[Sample]:
+    yield Sample("width", gpu.pcie_link_width(), subject=gpu.subject)
+    yield Sample("generation", gpu.pcie_link_generation(), subject=gpu.subject)
+
+
+def test_each_gpu_that_fails_is_named_and_costs_only_itself() -> None:
+    whole = {"pcie_link_width": 16, "pcie_link_generation": 5}
+    samples = per_gpu(FakeNode({"gpus": [{"error": "lost"}, whole, {"pcie_link_width": 8}]}), _two)
+    got = [(sample.subject, sample.metric) for _, sample in zip(range(3), samples, strict=False)]
+    assert got == [("gpu1", "width"), ("gpu1", "generation"), ("gpu2", "width")]
+    expected = "^gpu0: lost; gpu2: pcie_link_generation: Not Supported$"
+    with pytest.raises(CouldNotMeasure, match=expected):
+        next(samples)
+
+
+def test_the_gpus_are_read_at_the_same_time_and_answer_in_order() -> None:
+    together = threading.Barrier(4)
+
+    def meet(gpu: Gpu) -> Iterator[Sample]:
+        together.wait(10)  # broken unless all four are there
+        yield Sample("width", 16, subject=gpu.subject)
+
+    samples = list(per_gpu(FakeNode({"gpus": [{}] * 4}), meet))
+    assert [sample.subject for sample in samples] == ["gpu0", "gpu1", "gpu2", "gpu3"]
+
+
+def test_what_came_before_an_unforeseen_error_is_kept() -> None:
+    def broken(gpu: Gpu) -> Iterator[Sample]:
+        yield Sample("width", 16, subject=gpu.subject)
+        raise KeyError(gpu.subject)
+
+    samples = per_gpu(FakeNode({"gpus": [{}]}), broken)
+    assert next(samples).subject == "gpu0"
+    with pytest.raises(KeyError):
+        next(samples)
+
+
+def test_no_gpu_is_no_measurement() -> None:
+    with pytest.raises(CouldNotMeasure, match="NVML sees no GPU"):
+        list(per_gpu(FakeNode({"gpus": []}), _two))
+
+
+def test_an_unforeseen_error_is_not_swallowed() -> None:
+    def broken(gpu: Gpu) -> Iterator[Sample]:
+        raise KeyError(gpu.subject)
+
+    with pytest.raises(KeyError):
+        list(per_gpu(FakeNode({"gpus": [{}]}), broken))
+
+
+def read(name: str) -> Iterator[Sample]:
+    yield Sample("first", 1, subject=name)
+    if name.startswith("bad"):
+        raise CouldNotMeasure(f"{name[:4]} says nothing")
+    yield Sample("second", 2, subject=name)
+
+
+def test_what_cannot_be_read_costs_itself_only() -> None:
+    found: list[Sample] = []
+    with pytest.raises(CouldNotMeasure, match=r"^bad1 says nothing; bad2 says nothing$"):
+        # list.extend keeps what came before an error.
+        found.extend(one_by_one(["bad1", "good", "bad2", "bad2 too"], read))
+    assert [(sample.metric, sample.subject) for sample in found] == [
+        ("first", "bad1"),
+        ("first", "good"),
+        ("second", "good"),
+        ("first", "bad2"),
+        ("first", "bad2 too"),
+    ]
+
+
+def test_all_of_it() -> None:
+    assert len(list(one_by_one("ab", read))) == 4
+
+
+def test_a_fault_of_ours_is_not_taken_for_an_answer() -> None:
+    def broken(_: str) -> Iterator[Sample]:
+        raise KeyError("x")
+        yield
+
+    with pytest.raises(KeyError):
+        list(one_by_one("a", broken))

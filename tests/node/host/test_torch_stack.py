@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node import torch_stack
-from hwcheck.node.torch_stack import nccl_version, torch_version
+from hwcheck.node.host import torch_stack
+from hwcheck.node.host.torch_stack import nccl_version, torch_version, version_in_name
 
 
 @pytest.fixture
@@ -67,3 +67,16 @@ def test_the_answer_is_one_line_of_json(site: Path, capsys: pytest.CaptureFixtur
     put_torch(site, '__version__: str = "2.1.0a0+git12"\n')
     torch_stack.main()
     assert capsys.readouterr().out == '{"torch": "2.1.0a0+git12", "nccl": ""}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("/usr/lib/libnccl.so.2.26.2", "2.26.2"),
+        ("libnccl.so.2", ""),
+        ("/opt/libnccl.so.2.26.2.bak", ""),
+        ("", ""),
+    ],
+)
+def test_version_in_name(name: str, version: str) -> None:
+    assert version_in_name(name) == version

@@ -3,8 +3,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import Setting
-from hwcheck.node.multi_host.about import about
+from hwcheck.node.multi_host.place import about, own_place
 
 
 def node(states: list[str], settings: list[Setting]) -> Any:
@@ -24,3 +27,21 @@ def test_what_a_host_is_like() -> None:
         "settings": [hca],
     }
     assert about(node([], []), 0)["model"] == ""
+
+
+def test_by_name_and_by_route() -> None:
+    assert own_place("lo", "") == ("lo", "127.0.0.1")
+    assert own_place("", "127.0.0.9") == ("lo", "127.0.0.1")
+    assert own_place("", "localhost") == ("lo", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("interface", "toward", "reason"),
+    [
+        ("nosuch0", "127.0.0.1", "hwcheck_interface: nosuch0 has no IPv4 address here"),
+        ("", "no-such-host.invalid", "no route to no-such-host.invalid .*: set hwcheck_interface"),
+    ],
+)
+def test_what_leads_nowhere(interface: str, toward: str, reason: str) -> None:
+    with pytest.raises(CouldNotMeasure, match=reason):
+        own_place(interface, toward)

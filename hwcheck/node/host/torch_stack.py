@@ -1,6 +1,6 @@
 """What torch an interpreter has, asked of itself without importing torch, which takes seconds.
 
-Started by ``host_software`` as ``python -c <boot> <payload>``; one line of JSON goes to stdout.
+Started by ``host.software`` as ``python -c <boot> <payload>``; one line of JSON goes to stdout.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from importlib import metadata
 
 from hwcheck.node.host.tree import contents
-from hwcheck.node.nccl_library import version_in_name
 
 VERSION = re.compile(r"""^__version__\b[^=\n]*=\s*["']([^"'\n]+)""", re.MULTILINE)
 NCCL_WHEEL = re.compile(r"nvidia-nccl-\w+")
@@ -50,3 +49,12 @@ def _installed(distribution: str) -> str:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return ""
+
+
+FULL_NAME = re.compile(r"libnccl\.so\.(\d+(?:\.\d+)+)\Z")
+
+
+def version_in_name(library: str) -> str:
+    """Return ``2.26.2`` of ``libnccl.so.2.26.2``; empty where the name has no full version."""
+    found = FULL_NAME.search(library)
+    return found.group(1) if found else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from hwcheck.node.load import clock_bits
+from hwcheck.node.load import records
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from hwcheck.node.load import clock_bits
     ],
 )
 def test_bits(ours: str, theirs: str) -> None:
-    assert getattr(clock_bits, ours) == getattr(pynvml, theirs)
+    assert getattr(records, ours) == getattr(pynvml, theirs)

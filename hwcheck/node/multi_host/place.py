@@ -1,13 +1,30 @@
-"""Which interface of this host leads to the other hosts, and its address."""
+"""What a host is like for collectives over several, and where the others reach it."""
 
 from __future__ import annotations
 
 import fcntl
 import socket
 import struct
-from typing import Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.check import CouldNotMeasure, Node
+from hwcheck.node.collective.choose_legs import LOGGING
+
+TEXT = 300
+MOST = 100
+
+
+def about(node: Node, gpus: int) -> Dict[str, Any]:
+    """Return the GPUs' model, the RDMA ports, those that are active, and the NCCL settings."""
+    ports = node.host.rdma_ports()
+    models = sorted({gpu.name() for gpu in node.gpus()}) if gpus else []
+    return {
+        "model": ", ".join(models)[:TEXT],
+        "rdma_ports": len(ports),
+        "rdma_active": sum(port.state == "ACTIVE" for port in ports),
+        "settings": [each for each in node.host.nccl_settings() if LOGGING not in each.name][:MOST],
+    }
+
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 ANY_PORT = 9

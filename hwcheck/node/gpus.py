@@ -1,4 +1,7 @@
-"""Checks of what only some GPUs have, and of what all GPUs of a node should share."""
+"""The loops over the GPUs of a node, and over what else it has several of.
+
+What cannot be read costs only itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import (
     Dict,
     Generic,
     Hashable,
+    Iterable,
     Iterator,
     List,
     NamedTuple,
@@ -17,12 +21,57 @@ from typing import (
 )
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
-from hwcheck.node.per_gpu import per_gpu
-from hwcheck.node.side_by_side import side_by_side
+from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
 
 A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)
+
+
+def per_gpu(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each GPU, in order. The GPUs are read at the same time.
+
+    A ``read`` that raises CouldNotMeasure keeps what it yielded until then. Raises
+    CouldNotMeasure at the end, with the reason of every GPU that could not be measured, and when
+    NVML sees no GPU at all.
+    """
+    gpus = node.gpus()
+    if not gpus:
+        raise CouldNotMeasure("NVML sees no GPU")
+
+    def of(gpu: Gpu) -> Tuple[List[Sample], Optional[Exception]]:
+        samples: List[Sample] = []
+        try:
+            for sample in read(gpu):
+                samples.append(sample)
+        except Exception as error:  # raised below, after what came before it
+            return samples, error
+        return samples, None
+
+    reasons = []
+    for samples, error in side_by_side(of, gpus):
+        yield from samples
+        if isinstance(error, CouldNotMeasure):
+            reasons.append(str(error))
+        elif error is not None:
+            raise error
+    if reasons:
+        raise CouldNotMeasure("; ".join(reasons))
+
+
+def one_by_one(items: Iterable[A], read: Callable[[A], Iterator[Sample]]) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each item, in order.
+
+    Raises CouldNotMeasure at the end, with the reason of every item that could not be measured.
+    """
+    reasons = []
+    for item in items:
+        try:
+            yield from read(item)
+        except CouldNotMeasure as error:
+            reasons.append(str(error))
+    if reasons:
+        raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
 
 
 def where_supported(

@@ -1,0 +1,227 @@
+"""The collectives, each as an ``Operation``: what a rank puts in, what it must have afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from typing import Any, Callable, List
+
+from hwcheck.node.collective.pattern import MAX_RANKS, Pattern
+from hwcheck.node.collective.runtime import dist, one_of
+
+IN_PLACE, OUT_OF_PLACE, BOTH = "in place", "out of place", "both"
+
+Contents = Callable[[Pattern, int, int], List[Any]]
+"""What stands in a buffer of (pattern, rank, round): one period for each of its equal chunks."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A collective as functions, in the manner of nccl-tests.
+
+    ``busbw_factor(ranks)`` turns algbw into busbw. ``sends`` is what a rank puts in, ``holds``
+    what it must have afterwards. ``run(source, target, rank, ranks)`` starts the collective; in
+    place one of the two is a part of the other, or the same. Where ``by_rank``, the bytes that
+    nccl-tests prints as *size* are those of one chunk for each rank, otherwise those of one chunk.
+    ``placement`` is IN_PLACE, OUT_OF_PLACE or BOTH: what the library offers.
+    """
+
+    name: str
+    busbw_factor: Callable[[int], float]
+    sends: Contents
+    holds: Contents
+    run: Callable[[Any, Any, int, int], None]
+    by_rank: bool
+    placement: str
+    least_ranks: int = 1
+    max_ranks: int = MAX_RANKS
+    max_ranks_bfloat16: int = MAX_RANKS
+
+    def refuses(self, ranks: int, dtype: str) -> str:
+        """Return why so many ranks cannot be measured, or an empty text."""
+        most = self.max_ranks_bfloat16 if dtype == "bfloat16" else self.max_ranks
+        if ranks > most:
+            return "%s verifies up to %d ranks, not %d" % (self.name, most, ranks)
+        if ranks < self.least_ranks:
+            return "%s needs another rank to send to" % self.name
+        return ""
+
+
+def _all_reduce_factor(ranks: int) -> float:
+    """Return 2(n-1)/n (NVIDIA/nccl-tests, src/all_reduce.cu, AllReduceGetBw)."""
+    return 2.0 * (ranks - 1) / ranks
+
+
+def _run_all_reduce(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
+    """Sum in place: torch offers no other way."""
+    dist.all_reduce(target)
+
+
+all_reduce = Operation(
+    "all_reduce",
+    _all_reduce_factor,
+    lambda data, rank, round_: [data.summand(rank, 0, round_)],
+    lambda data, _, round_: [data.total(0, round_)],
+    _run_all_reduce,
+    by_rank=False,
+    placement=IN_PLACE,
+)
+
+
+def _alltoall_factor(ranks: int) -> float:
+    """Return (n-1)/n (NVIDIA/nccl-tests, src/alltoall.cu, AlltoAllGetBw)."""
+    return (ranks - 1) / ranks
+
+
+def _run_alltoall(source: Any, target: Any, _rank: int, _ranks: int) -> None:
+    """Exchange chunks; there is no way in place."""
+    dist.all_to_all_single(target, source)
+
+
+alltoall = Operation(
+    "alltoall",
+    _alltoall_factor,
+    lambda data, rank, round_: [
+        data.copied(rank * data.ranks + to, round_) for to in range(data.ranks)
+    ],
+    lambda data, rank, round_: [
+        data.copied(sender * data.ranks + rank, round_) for sender in range(data.ranks)
+    ],
+    _run_alltoall,
+    by_rank=True,
+    placement=OUT_OF_PLACE,
+    max_ranks_bfloat16=15,  # 15 x 15 pairs have data of their own in a period of 251
+)
+
+
+def _all_gather_factor(ranks: int) -> float:
+    """Return (n-1)/n (NVIDIA/nccl-tests, src/all_gather.cu, AllGatherGetBw)."""
+    return (ranks - 1) / ranks
+
+
+def _run_all_gather(source: Any, target: Any, _rank: int, _ranks: int) -> None:
+    """Gather; in place the source is this rank's chunk of the target."""
+    one_of("all_gather_single", "all_gather_into_tensor")(target, source)
+
+
+all_gather = Operation(
+    "all_gather",
+    _all_gather_factor,
+    lambda data, rank, round_: [data.copied(rank, round_)],
+    lambda data, _, round_: [data.copied(sender, round_) for sender in range(data.ranks)],
+    _run_all_gather,
+    by_rank=True,
+    placement=BOTH,
+)
+
+
+def _reduce_scatter_factor(ranks: int) -> float:
+    """Return (n-1)/n (NVIDIA/nccl-tests, src/reduce_scatter.cu, ReduceScatterGetBw)."""
+    return (ranks - 1) / ranks
+
+
+def _run_reduce_scatter(source: Any, target: Any, _rank: int, _ranks: int) -> None:
+    """Sum and scatter; in place the target is this rank's chunk of the source."""
+    one_of("reduce_scatter_single", "reduce_scatter_tensor")(target, source)
+
+
+reduce_scatter = Operation(
+    "reduce_scatter",
+    _reduce_scatter_factor,
+    lambda data, rank, round_: [data.summand(rank, each, round_) for each in range(data.ranks)],
+    lambda data, rank, round_: [data.total(rank, round_)],
+    _run_reduce_scatter,
+    by_rank=True,
+    placement=BOTH,
+)
+
+
+def _broadcast_factor(_ranks: int) -> float:
+    """Return 1 (NVIDIA/nccl-tests, src/broadcast.cu, BroadcastGetBw)."""
+    return 1.0
+
+
+def _run_broadcast(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
+    """Send from rank 0, in place: torch offers no other way."""
+    dist.broadcast(target, 0)
+
+
+broadcast = Operation(
+    "broadcast",
+    _broadcast_factor,
+    lambda data, rank, round_: [data.copied(rank, round_)],
+    lambda data, _, round_: [data.copied(0, round_)],
+    _run_broadcast,
+    by_rank=False,
+    placement=IN_PLACE,
+)
+
+
+def _sendrecv_factor(_ranks: int) -> float:
+    """Return 1 (NVIDIA/nccl-tests, src/sendrecv.cu, SendRecvGetBw)."""
+    return 1.0
+
+
+def _run_sendrecv(source: Any, target: Any, rank: int, ranks: int) -> None:
+    """Send and receive at once, as one group."""
+    sent = dist.P2POp(dist.isend, source, (rank + 1) % ranks)
+    received = dist.P2POp(dist.irecv, target, (rank - 1) % ranks)
+    for work in dist.batch_isend_irecv([sent, received]):
+        work.wait()
+
+
+sendrecv = Operation(
+    "sendrecv",
+    _sendrecv_factor,
+    lambda data, rank, round_: [data.copied(rank, round_)],
+    lambda data, rank, round_: [data.copied((rank - 1) % data.ranks, round_)],
+    _run_sendrecv,
+    by_rank=False,
+    placement=OUT_OF_PLACE,
+    least_ranks=2,
+)
+
+
+Harm = Callable[[Any], None]
+"""Does it: is given the buffer that holds the result, on one rank."""
+
+
+def sabotaged(operation: Operation, name: str, harm: Harm) -> Operation:
+    """Return the collective under another name; its last rank does ``harm`` after each run."""
+
+    def run(source: Any, target: Any, rank: int, ranks: int) -> None:
+        operation.run(source, target, rank, ranks)
+        if rank == ranks - 1:
+            harm(target)
+
+    return replace(operation, name=name, run=run)
+
+
+def damage_one_element(target: Any) -> None:
+    """Change one element by one: the least that a comparison has to see."""
+    target[:1] += 1
+
+
+def stop_this_process(_target: Any) -> None:
+    """Stand still as a process does that is stuck: it neither ends nor reports anything."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+prove_hang = sabotaged(all_reduce, "prove_hang", stop_this_process)
+prove_wrong = sabotaged(all_reduce, "prove_wrong", damage_one_element)
+
+OPERATIONS = {
+    each.name: each
+    for each in (
+        *(all_reduce, alltoall, all_gather, reduce_scatter, broadcast, sendrecv),
+        *(prove_hang, prove_wrong),
+    )
+}
+
+
+def load(name: str) -> Operation:
+    """Return the collective of that name. Raises ValueError when there is none."""
+    if name not in OPERATIONS:
+        raise ValueError("no collective is named %r" % name)
+    return OPERATIONS[name]

@@ -1,0 +1,106 @@
+"""PCIe: the way between two devices, what both ends of a link can do, and who has peers."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple, Optional, Tuple
+
+from hwcheck.node.check import CouldNotMeasure, Gpu, Host, NotApplicable
+
+
+class Place(NamedTuple):
+    """Where a PCI device is: the bridges above it, nearest first, and its NUMA node."""
+
+    address: str
+    bridges: Tuple[str, ...]
+    numa: Optional[int]
+
+    @property
+    def host_bridge(self) -> str:
+        """Domain and number of the root bus, which is that of the topmost device."""
+        return (self.bridges or (self.address,))[-1].rpartition(":")[0]
+
+
+def place_of(host: Host, pci_address: str) -> Place:
+    """Return where sysfs shows a device."""
+    bridges = tuple(host.bridges_above(pci_address))
+    return Place(pci_address, bridges, host.numa_node(pci_address))
+
+
+def pci_path(one: Place, other: Place) -> str:
+    """Return PIX, PXB, PHB, NODE or SYS.
+
+    Below a common bridge it is the switches that count: a device behind one switch has its
+    downstream port between itself and the upstream port that all behind it share. A second bridge
+    on either side is a second switch. Two unknown NUMA nodes are taken for one. Between PCI domains
+    nvidia-smi prints SYS even within a NUMA node: on every public matrix of a Grace tray, where
+    each host bridge is a domain, RDMA devices are SYS to all but their own card's other port.
+    """
+    common = next((bridge for bridge in one.bridges if bridge in other.bridges), None)
+    if common is not None:
+        between = max(one.bridges.index(common), other.bridges.index(common))
+        return "PIX" if between <= 1 else "PXB"
+    if one.host_bridge == other.host_bridge:
+        return "PHB"
+    same_domain = one.address.partition(":")[0] == other.address.partition(":")[0]
+    return "NODE" if same_domain and one.numa == other.numa else "SYS"
+
+
+ANY = 1 << 16
+
+
+def widest(gpu: Gpu, host: Host, now: int = ANY) -> int:
+    """Return the lanes that the GPU and its slot have.
+
+    Raises CouldNotMeasure, also where fewer are in use ``now`` and that is no evidence of a fault.
+    """
+    return _both(gpu, host, "lanes", now, gpu.pcie_link_width_max(), host.pcie_port_width_max)
+
+
+def newest(gpu: Gpu, host: Host, now: int = ANY) -> int:
+    """Return the PCIe generation that the GPU and its slot reach; raises as ``widest`` does."""
+    reached = gpu.pcie_link_generation_max()
+    return _both(gpu, host, "generation", now, reached, host.pcie_port_generation_max)
+
+
+def _both(
+    gpu: Gpu, host: Host, what: str, now: int, by_nvml: int, port_max: Callable[[str], int]
+) -> int:
+    reached, why = by_nvml, ""
+    try:
+        reached = min(by_nvml, port_max(gpu.pci_address()))
+    except CouldNotMeasure:  # NVML's figure is to cover the system too, but knows no cloud's slots
+        if host.hypervisor():
+            why = "the virtual machine does not show the slot, which may have no more"
+    if now < reached and host.cpu_vendor() == "ARM" and _is_coherent(gpu):
+        why = "the way to the host is NVLink-C2C, and the PCIe link beside it may be slow"
+    if now < reached and why:
+        text = "%s: PCIe %s: %d now of %d: %s"
+        raise CouldNotMeasure(text % (gpu.subject, what, now, reached, why))
+    return reached
+
+
+def _is_coherent(gpu: Gpu) -> bool:
+    """Whether the GPU's memory is one of the host's, as that of GH200 and GB200 is."""
+    try:
+        return gpu.numa_id() is not None
+    except CouldNotMeasure:
+        return False  # a driver that does not know of such GPUs
+
+
+X86 = ("GenuineIntel", "AuthenticAMD")
+
+
+def need_peers(host: Host) -> None:
+    """Raise NotApplicable where no PCIe traffic between devices can go astray.
+
+    A virtual machine needs access control and translation for its isolation, and cannot change
+    either. One GPU without an RDMA device has no peer. On ARM the IOMMU is part of how GPU and
+    CPU share memory.
+    """
+    hypervisor = host.hypervisor()
+    if hypervisor:
+        raise NotApplicable("a virtual machine (%s) needs it for its isolation" % hypervisor)
+    if host.cpu_vendor() not in X86:
+        raise NotApplicable("only x86 processors can do without it")
+    if len(host.pci_gpus()) < 2 and not host.rdma_ports():
+        raise NotApplicable("one GPU and no RDMA device: no traffic between devices")

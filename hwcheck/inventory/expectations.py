@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwcheck.inventory.host_vars import HostVars
 from hwcheck.inventory.power_connectors import supply_w
+from hwcheck.inventory.variables import Variables
 
 TEXT_CHARACTERS = 500
 """As many as the run folder takes of one value."""
@@ -24,29 +24,29 @@ class Variable:
     """One ``hwcheck_`` variable of the inventory."""
 
     meaning: str
-    parse: Callable[[HostVars, str], Any]
+    parse: Callable[[Variables, str], Any]
 
 
-def _count(variables: HostVars, key: str) -> int:
+def _count(variables: Variables, key: str) -> int:
     number = variables.number(key)
     if number is None or not 0 <= number <= 1024:
         raise variables.error(key, f"{number} is not a count of 0 to 1024")
     return number
 
 
-def _watts(variables: HostVars, key: str) -> float:
+def _watts(variables: Variables, key: str) -> float:
     return _figure(variables, key, 10_000, "a power in W")
 
 
-def _node_watts(variables: HostVars, key: str) -> float:
+def _node_watts(variables: Variables, key: str) -> float:
     return _figure(variables, key, 200_000, "a power in W")
 
 
-def _share(variables: HostVars, key: str) -> float:
+def _share(variables: Variables, key: str) -> float:
     return _figure(variables, key, 1, "a share above 0, up to 1")
 
 
-def _figure(variables: HostVars, key: str, most: float, kind: str) -> float:
+def _figure(variables: Variables, key: str, most: float, kind: str) -> float:
     text = variables.text(key) or ""
     try:
         figure = float(text)
@@ -57,53 +57,53 @@ def _figure(variables: HostVars, key: str, most: float, kind: str) -> float:
     return figure
 
 
-def _connectors(variables: HostVars, key: str) -> float:
+def _connectors(variables: Variables, key: str) -> float:
     try:
         return supply_w(variables.text(key) or "")
     except ValueError as error:
         raise variables.error(key, str(error)) from None
 
 
-def _word(variables: HostVars, key: str) -> str:
+def _word(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not text.strip():
         raise variables.error(key, "is empty; leave it out where nothing is declared")
     return text
 
 
-def _cuda_version(variables: HostVars, key: str) -> str:
+def _cuda_version(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"\d+\.\d+", text):
         raise variables.error(key, f'{text!r} is not a CUDA version; write it in quotes: "12.8"')
     return text
 
 
-def _vbios(variables: HostVars, key: str) -> str:
+def _vbios(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{2}){4}", text):
         raise variables.error(key, f"{text!r} is not a VBIOS version such as 96.00.99.00.01")
     return text.upper()
 
 
-def _version(variables: HostVars, key: str) -> str:
+def _version(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"\d+(\.\d+)+[\w.+-]*", text, re.ASCII):
         raise variables.error(key, f"{text!r} is not a version such as 2.26.2")
     return text
 
 
-def _truth(variables: HostVars, key: str) -> bool:
+def _truth(variables: Variables, key: str) -> bool:
     return variables.flag(key)
 
 
-def _interface(variables: HostVars, key: str) -> str:
+def _interface(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
         raise variables.error(key, f"{text!r} is not a network interface such as eth0 or bond0.100")
     return text
 
 
-def _path(variables: HostVars, key: str) -> str:
+def _path(variables: Variables, key: str) -> str:
     text = variables.text(key) or ""
     if not text.startswith("/"):
         raise variables.error(key, f"{text!r} is not an absolute path on the node")
@@ -148,7 +148,7 @@ VARIABLES: Mapping[str, Variable] = {
 """Every variable of our own that an inventory may set."""
 
 
-def expectations(variables: HostVars) -> dict[str, Any]:
+def expectations(variables: Variables) -> dict[str, Any]:
     """Return the ``hwcheck_`` variables without their prefix; one that is null is not declared.
 
     What the node is planned with is worked out here, so that no node is held against its own
@@ -174,7 +174,7 @@ def expectations(variables: HostVars) -> dict[str, Any]:
     return {key.removeprefix("hwcheck_"): value for key, value in found.items()}
 
 
-def _bounded(variables: HostVars, key: str) -> Any:
+def _bounded(variables: Variables, key: str) -> Any:
     value = VARIABLES[key].parse(variables, key)
     if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
         problem = f"{len(value)} characters; at most {TEXT_CHARACTERS}"

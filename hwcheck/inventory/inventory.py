@@ -18,9 +18,9 @@ from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
 from hwcheck.inventory.expectations import expectations
-from hwcheck.inventory.host_vars import HostVars
-from hwcheck.inventory.limit_pattern import refuse_hollow
-from hwcheck.inventory.shape import misshapen
+from hwcheck.inventory.listing import refuse_hollow
+from hwcheck.inventory.source import misshapen
+from hwcheck.inventory.variables import Variables
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
 NAME_CHARACTERS = 200
@@ -111,7 +111,7 @@ def read(source: str, limit: str | None = None, extra_vars: Sequence[str] = ()) 
         see = f"`ansible-inventory -i {_shown(source)} --graph` lists them"
         raise UsageError(f"{_shown(source)}: {which}; {see}")
     variables = listing.groups["_meta"]["hostvars"]
-    hosts = tuple(_host(HostVars(name, variables.get(name, {}), _shown(source))) for name in names)
+    hosts = tuple(_host(Variables(name, variables.get(name, {}), _shown(source))) for name in names)
     _refuse_twins(hosts, _shown(source))
     return Cluster(hosts, source, listing.warnings)
 
@@ -200,7 +200,7 @@ def _names(listing: Mapping[str, Any], group: str) -> Iterator[str]:
         yield from _names(listing, child)
 
 
-def _host(variables: HostVars) -> Host:
+def _host(variables: Variables) -> Host:
     name = variables.host
     if not HOST_NAME.match(name):
         hint = "; name the host, and the address as ansible_host" if ":" in name else ""
@@ -245,7 +245,7 @@ def _host(variables: HostVars) -> Host:
     )
 
 
-def _refuse_unsupported(variables: HostVars) -> None:
+def _refuse_unsupported(variables: Variables) -> None:
     """Refuse what Ansible would act on and we do not; silence would lead somewhere else."""
     for key, instead in REFUSED.items():
         if variables.raw.get(key):

@@ -8,12 +8,12 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import NEEDS, VARIABLES, expectations
-from hwcheck.inventory.host_vars import HostVars
+from hwcheck.inventory.variables import Variables
 from hwcheck.run.plan import NODE_SETTINGS
 
 
-def variables(**raw: object) -> HostVars:
-    return HostVars("node01.example", raw, "cluster.yml")
+def variables(**raw: object) -> Variables:
+    return Variables("node01.example", raw, "cluster.yml")
 
 
 ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor", "interface"}

@@ -13,7 +13,7 @@ from typing import Any
 
 from hwcheck.connect import payload
 from hwcheck.inventory.expectations import expectations
-from hwcheck.inventory.host_vars import HostVars
+from hwcheck.inventory.variables import Variables
 from hwcheck.node import checks
 from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
@@ -37,7 +37,7 @@ def title(scenario: Scenario) -> str:
 def declared(scenario: Scenario) -> dict[str, Any]:
     """Return what an inventory with the scenario's variables comes down to."""
     variables = {f"hwcheck_{name}": value for name, value in scenario.expect.items()}
-    return expectations(HostVars(title(scenario), variables, scenario.name))
+    return expectations(Variables(title(scenario), variables, scenario.name))
 
 
 def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:

@@ -11,7 +11,7 @@ from typing import Any
 from hwcheck.advise.actions import advise
 from hwcheck.advise.records import Action
 from hwcheck.inventory.expectations import expectations
-from hwcheck.inventory.host_vars import HostVars
+from hwcheck.inventory.variables import Variables
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding, worst
 from hwcheck.node import checks
@@ -101,7 +101,7 @@ def answer(
 
 def _declared(node: LoadedNode) -> dict[str, Any]:
     variables = {f"hwcheck_{name}": value for name, value in node.scenario.expect.items()}
-    return expectations(HostVars(node.name, variables, node.scenario.name))
+    return expectations(Variables(node.name, variables, node.scenario.name))
 
 
 def judged(

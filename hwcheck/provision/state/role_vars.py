@@ -17,8 +17,8 @@ import yaml
 
 from hwcheck import shipped
 from hwcheck.errors import UsageError
-from hwcheck.inventory.host_vars import TRUE, HostVars
 from hwcheck.inventory.inventory import Host
+from hwcheck.inventory.variables import TRUE, Variables
 
 PLAIN = (str, int, float, bool, list, dict, type(None))
 DEPTH = 10
@@ -52,11 +52,11 @@ def role_vars(host: Host, role: str, source: str) -> dict[str, Any]:
     only Ansible has.
     """
     everything = {**defaults(role), **host.variables}
-    variables = HostVars(host.name, everything, source)
+    variables = Variables(host.name, everything, source)
     return {key: _rendered(variables, key, everything[key]) for key in defaults(role)}
 
 
-def _rendered(variables: HostVars, key: str, value: Any) -> Any:
+def _rendered(variables: Variables, key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         if set(value) == {"__ansible_vault"}:
             return variables.text(key)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.host_vars import HostVars
+from hwcheck.inventory.variables import Variables
 
 
-def variables(**raw: object) -> HostVars:
-    return HostVars("node01.example", raw, "cluster.yml")
+def variables(**raw: object) -> Variables:
+    return Variables("node01.example", raw, "cluster.yml")
 
 
 def test_templates_see_the_host_and_its_variables() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible, inventory
-from hwcheck.inventory.shape import misshapen
+from hwcheck.inventory.source import misshapen
 
 BROKEN = {
     "a list": ("- a\n- b\n", "1: the inventory: groups by name are wanted, not a list"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.limit_pattern import refuse_hollow
+from hwcheck.inventory.listing import refuse_hollow
 
 UNCLOSED = "a bracket has no other"
 

@@ -53,7 +53,7 @@ def _jinja(**options: Any) -> jinja2.Environment:
 _JINJA, _JINJA_OF_WORDS = _jinja(), _jinja(finalize=_only_words)
 
 
-class HostVars:
+class Variables:
     """The variables of one host. Every reader returns None where none of the names is set."""
 
     def __init__(self, host: str, raw: Mapping[str, Any], source: str) -> None:

@@ -1,4 +1,4 @@
-"""What an inventory may declare of a host: the ``hwcheck_`` variables."""
+"""The ``hwcheck_`` variables of a host: settings (how it is measured) and expectations of it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,43 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwcheck.inventory.power_connectors import supply_w
 from hwcheck.inventory.variables import Variables
 
 TEXT_CHARACTERS = 500
 """As many as the run folder takes of one value."""
-NEEDS = dict.fromkeys(
-    ("hwcheck_psu_derate", "hwcheck_power_budget_w", "hwcheck_host_power_w"), "hwcheck_psu_watts"
-)
-"""Variables that mean nothing without another."""
+SLOT_W = 75.0
+CONNECTORS_W: dict[str, float] = {
+    "6-pin": 75.0,
+    "8-pin": 150.0,
+    "12-pin": 600.0,
+    "16-pin": 600.0,
+    "12vhpwr": 600.0,
+    "12v-2x6": 600.0,
+}
+"""What each may supply, in W; the sources are with the limit of the check ``power_budget``."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One ``hwcheck_`` variable of the inventory."""
+    """One ``hwcheck_`` variable; ``parse`` returns its value, or raises UsageError."""
 
     meaning: str
     parse: Callable[[Variables, str], Any]
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """How a host is to be measured; a text is empty where the inventory leaves it to the node.
+
+    ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
+    all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
+    folder whose /proc and /sys are read.
+    """
+
+    torch_python: str = ""
+    nccl_tests_dir: str = ""
+    interface: str = ""
+    host_root: str = "/"
 
 
 def _count(variables: Variables, key: str) -> int:
@@ -58,10 +78,24 @@ def _figure(variables: Variables, key: str, most: float, kind: str) -> float:
 
 
 def _connectors(variables: Variables, key: str) -> float:
-    try:
-        return supply_w(variables.text(key) or "")
-    except ValueError as error:
-        raise variables.error(key, str(error)) from None
+    """Return what the slot and the power connectors of one board supply together, in W.
+
+    They are names or figures in W with commas between (``8-pin, 8-pin``, ``450 W``), or ``none``.
+    """
+    text = variables.text(key) or ""
+    supply_w = SLOT_W
+    for word in [] if text.strip().lower() == "none" else text.split(","):
+        name = word.strip().lower()
+        figure = name[:-1].strip() if name.endswith("w") else ""
+        if name in CONNECTORS_W:
+            supply_w += CONNECTORS_W[name]
+        elif figure.isdigit() and figure.isascii() and 0 < int(figure) <= 1000:
+            supply_w += float(figure)
+        else:
+            names = ", ".join(CONNECTORS_W)
+            problem = f"{word.strip()!r} is not none, {names} or a figure such as 450 W"
+            raise variables.error(key, problem)
+    return supply_w
 
 
 def _word(variables: Variables, key: str) -> str:
@@ -92,7 +126,7 @@ def _version(variables: Variables, key: str) -> str:
     return text
 
 
-def _truth(variables: Variables, key: str) -> bool:
+def _flag(variables: Variables, key: str) -> bool:
     return variables.flag(key)
 
 
@@ -110,7 +144,20 @@ def _path(variables: Variables, key: str) -> str:
     return text
 
 
-VARIABLES: Mapping[str, Variable] = {
+SETTINGS: Mapping[str, Variable] = {
+    "hwcheck_torch_python": Variable("interpreter on the node that has torch", _path),
+    "hwcheck_nccl_tests_dir": Variable(
+        "folder on the node that has all_reduce_perf, for validate --engine nccl-tests", _path
+    ),
+    "hwcheck_interface": Variable(
+        "network interface that leads to the other hosts (eth0); unless set, that of the route",
+        _interface,
+    ),
+    "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
+}
+"""How a host is measured: the fields of HostSettings."""
+
+EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_gpus": Variable("GPUs that the node must have; 0 means none", _count),
     "hwcheck_driver_version": Variable("NVIDIA driver that must be loaded (570.86.15)", _word),
     "hwcheck_cuda_driver_version": Variable(
@@ -134,49 +181,61 @@ VARIABLES: Mapping[str, Variable] = {
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
-    "hwcheck_torch_python": Variable("interpreter on the node that has torch", _path),
-    "hwcheck_nccl_tests_dir": Variable(
-        "folder on the node that has all_reduce_perf, for validate --engine nccl-tests", _path
-    ),
-    "hwcheck_interface": Variable(
-        "network interface that leads to the other hosts (eth0); unless set, that of the route",
-        _interface,
-    ),
-    "hwcheck_golden": Variable("this host is what hosts like it are held against", _truth),
-    "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
+    "hwcheck_golden": Variable("this host is what hosts like it are held against", _flag),
 }
-"""Every variable of our own that an inventory may set."""
+"""What is held against measurements, kept with the run."""
+
+NEEDS = dict.fromkeys(
+    ("hwcheck_psu_derate", "hwcheck_power_budget_w", "hwcheck_host_power_w"), "hwcheck_psu_watts"
+)
+"""Expectations that mean nothing without another."""
+
+VARIABLES: Mapping[str, Variable] = {**SETTINGS, **EXPECTATIONS}
+"""Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""
 
 
-def expectations(variables: Variables) -> dict[str, Any]:
-    """Return the ``hwcheck_`` variables without their prefix; one that is null is not declared.
-
-    What the node is planned with is worked out here, so that no node is held against its own
-    figure. Raises UsageError for one that is not known, with the nearest that is, and for one that
-    means nothing without another.
-    """
-    found = {}
-    for key, value in variables.raw.items():
-        if not key.startswith("hwcheck_"):
-            continue
-        if key not in VARIABLES:
+def refuse_unknown(variables: Variables) -> None:
+    """Refuse a ``hwcheck_`` variable that is in no table; the UsageError names the nearest."""
+    for key in variables.raw:
+        if key.startswith("hwcheck_") and key not in VARIABLES:
             near = difflib.get_close_matches(key, VARIABLES, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(VARIABLES)
             raise variables.error(key, f"unknown variable; {hint}")
-        if value is not None:
-            found[key] = _bounded(variables, key)
+
+
+def settings(variables: Variables) -> HostSettings:
+    """Return how the host is to be measured. Raises UsageError for a value of the wrong kind."""
+    return HostSettings(**_values(variables, SETTINGS))
+
+
+def expectations(variables: Variables) -> dict[str, Any]:
+    """Return what the host is held against, by name without ``hwcheck_``.
+
+    The power to plan with is worked out here, so that no node is held against its own figure.
+    Raises UsageError for a value of the wrong kind, and for one that means nothing without another.
+    """
+    expect = _values(variables, EXPECTATIONS)
     for key, needed in NEEDS.items():
-        if key in found and needed not in found:
+        if _name(key) in expect and _name(needed) not in expect:
             raise variables.error(key, f"means nothing without {needed}; declare that too")
-    if "hwcheck_psu_derate" in found:
-        budget_w = found["hwcheck_psu_watts"] * found["hwcheck_psu_derate"]
-        found.setdefault("hwcheck_power_budget_w", budget_w)
-    return {key.removeprefix("hwcheck_"): value for key, value in found.items()}
+    if "psu_derate" in expect:
+        expect.setdefault("power_budget_w", expect["psu_watts"] * expect["psu_derate"])
+    return expect
 
 
-def _bounded(variables: Variables, key: str) -> Any:
-    value = VARIABLES[key].parse(variables, key)
+def _values(variables: Variables, table: Mapping[str, Variable]) -> dict[str, Any]:
+    """Return the values of one table's variables by name; one that is null is not declared."""
+    keys = [key for key in table if variables.raw.get(key) is not None]
+    return {_name(key): _value(variables, key, table[key]) for key in keys}
+
+
+def _value(variables: Variables, key: str, variable: Variable) -> Any:
+    value = variable.parse(variables, key)
     if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
         problem = f"{len(value)} characters; at most {TEXT_CHARACTERS}"
         raise variables.error(key, problem)
     return value
+
+
+def _name(key: str) -> str:
+    return key.removeprefix("hwcheck_")

@@ -1,21 +1,66 @@
-"""Which ``--limit`` is refused before Ansible sees it.
-
-Ansible drops what it cannot read of a pattern, and takes a pattern with nothing left for every
-host: these would all be loaded.
-"""
+"""What ``ansible-inventory`` lists: the hosts that a pattern chooses, with their variables."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory import ansible
+from hwcheck.inventory.source import YAML_SUFFIXES, Source
 
 BRACKETS = re.compile(r"\[[^\]]*\]")
+WARNING = re.compile(r"^\[WARNING\]: (.*)", re.MULTILINE)
+PLUGIN_FAILED = (
+    r"^Failed to parse inventory with '(\w+)' plugin\.\s+<<< caused by >>>\s+(.*?)\s*^Origin:"
+)
 
 
-def refuse_hollow(limit: str) -> None:
-    """Refuse a pattern that names nothing, or has a part that does not. Raises UsageError."""
+@dataclass(frozen=True)
+class Listing:
+    """The variables of every host as they were written, in inventory order, and warnings."""
+
+    hosts: Mapping[str, Mapping[str, Any]]
+    warnings: tuple[str, ...]
+
+
+def list_hosts(source: Source, limit: str | None = None, extra_vars: Sequence[str] = ()) -> Listing:
+    """List the hosts of an inventory that ``limit``, an Ansible pattern, chooses.
+
+    Raises UsageError for a pattern that names no host, for an inventory that Ansible refuses, and
+    where no host is left.
+    """
+    if limit is not None:
+        refuse_empty_pattern(limit)
+    # In one word each: a pattern may begin with a dash.
+    words = ["inventory", "--list", f"--inventory={source.text}"]
+    words += [f"--extra-vars={each}" for each in extra_vars]
+    words += [] if limit is None else [f"--limit={limit}"]
+    done = ansible.run(words)
+    if done.returncode != 0:
+        source.refuse_broken_files()
+        raise UsageError(f"{source.title}: {_ansible_error(done.stderr, source)}")
+    groups = _groups(done.stdout)
+    names = list(dict.fromkeys(_names(groups, "all")))
+    if not names:
+        reason = f"no host matches --limit {limit}" if limit else "the inventory names no host"
+        see = f"`ansible-inventory -i {source.title} --graph` lists them"
+        raise UsageError(f"{source.title}: {reason}; {see}")
+    variables = groups["_meta"]["hostvars"]
+    hosts = {name: variables.get(name, {}) for name in names}
+    return Listing(hosts, tuple(WARNING.findall(done.stderr)))
+
+
+def refuse_empty_pattern(limit: str) -> None:
+    """Refuse a pattern that names no host, or has a part that names none. Raises UsageError.
+
+    Ansible drops what it cannot read of a pattern, and takes a pattern with nothing left for every
+    host: all of them would be loaded.
+    """
     patterns = _lines(limit) if limit.startswith("@") and "," not in limit else [limit]
     parts = [part for pattern in patterns for part in _parts(limit, pattern)]
     if not parts:  # an unset variable in a script must not visit everything
@@ -40,3 +85,37 @@ def _parts(limit: str, pattern: str) -> list[str]:
         raise UsageError(f"--limit {limit}: a bracket has no other; write node[1:3] or node[12]")
     parts = whole.split(",") if "," in whole else re.split(r"[:\s]", whole)
     return [part.strip() for part in parts if part.strip()]
+
+
+def _groups(stdout: str) -> dict[str, Any]:
+    try:
+        groups = json.loads(stdout)
+    except (ValueError, RecursionError):
+        groups = None
+    if not isinstance(groups, dict):
+        head = " ".join(stdout.split())[:80]
+        raise UsageError(f"ansible-inventory printed no JSON: {head!r}; see its ansible.cfg")
+    return groups
+
+
+def _names(groups: Mapping[str, Any], group: str) -> Iterator[str]:
+    content = groups.get(group, {})
+    yield from content.get("hosts", [])
+    for child in content.get("children", []):
+        yield from _names(groups, child)
+
+
+def _ansible_error(stderr: str, source: Source) -> str:
+    """Reduce Ansible's message to one line: the error and where it is.
+
+    Every inventory plugin gives the reason why it cannot read the source. The reason that counts is
+    that of the plugin for which the file was written.
+    """
+    errors = re.findall(r"^\[?ERROR\]?!?:? (.*)", stderr, re.MULTILINE)
+    origin = re.search(r"^Origin: (.*:\d+)(?::\d+)?$", stderr, re.MULTILINE)
+    causes = re.findall(r"<<< caused by >>>\s+(.*)", stderr)
+    by_plugin = dict(re.findall(PLUGIN_FAILED, stderr, re.MULTILINE | re.DOTALL))
+    plugins = ("yaml", "ini") if source.text.endswith(YAML_SUFFIXES) else ("ini", "yaml")
+    causes = [by_plugin[name] for name in plugins if name in by_plugin] or causes
+    parts = [*errors[-1:], *causes[:1]] or stderr.strip().splitlines()[-1:] or ["ansible failed"]
+    return " ".join(": ".join(parts).split()) + (f" ({origin.group(1)})" if origin else "")

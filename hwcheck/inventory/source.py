@@ -1,15 +1,21 @@
-"""Where a YAML inventory is not shaped as Ansible wants it: it says what is wrong and not where.
-
-The shape is that of Ansible's ``yaml`` inventory plugin: groups by name, each with ``hosts``,
-``vars`` and ``children``, hosts by name with their variables.
-"""
+"""Where an inventory is, and what is broken in its files: Ansible names neither file nor line."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+
+from hwcheck import shipped
+from hwcheck.errors import UsageError
+
+YAML_SUFFIXES = (".yml", ".yaml")
+VARIABLE_SUFFIXES = ("", *YAML_SUFFIXES, ".json")
+VAULT = b"$ANSIBLE_VAULT"
+TITLE_CHARACTERS = 300
 
 NULL = "tag:yaml.org,2002:null"
 TEXT = "tag:yaml.org,2002:str"
@@ -18,12 +24,114 @@ MERGE = "tag:yaml.org,2002:merge"
 Walk = Callable[[yaml.Node, str], Iterator[str]]
 
 
-def misshapen(path: Path) -> str:
-    """Return the first place as ``line: problem``; empty where there is none to be found.
+@dataclass(frozen=True)
+class Source:
+    """An inventory as Ansible takes it: a file, a folder, a script, or hosts with commas.
 
-    The file has been read as YAML before. The configuration of a plugin has a shape of its own.
+    ``path`` is None for hosts with commas.
     """
-    with path.open("rb") as stream:
+
+    text: str
+    path: Path | None = None
+
+    @property
+    def title(self) -> str:
+        """Return the name for a message, shortened: it may be a list of a thousand hosts."""
+        return _shortened(self.text)
+
+    @property
+    def is_yaml(self) -> bool:
+        """Return whether this is a YAML file by its name."""
+        return self.path is not None and self.path.is_file() and self.path.suffix in YAML_SUFFIXES
+
+    def refuse_broken_files(self) -> None:
+        """Look for what made Ansible refuse the inventory. Raises UsageError with file and line.
+
+        Files of variables come first, then the inventory's own shape.
+        """
+        if self.path is None:
+            return
+        folder = self.path if self.path.is_dir() else self.path.parent
+        for kind in ("group_vars", "host_vars"):
+            for file in sorted(_variable_files(folder / kind)):
+                _refuse_broken_yaml(file, str(file))
+        if self.is_yaml:
+            fault = shape_fault(self.path)
+            if fault:
+                raise UsageError(f"{self.title}:{fault}")
+
+
+def locate(text: str) -> Source:
+    """Return the inventory that ``--hosts`` names.
+
+    Raises UsageError where there is none and where a YAML file is broken.
+    """
+    if not text.strip():
+        raise UsageError("--hosts is empty; name an Ansible inventory file, or hosts as `node1,`")
+    if "," in text:
+        return Source(text)
+    try:
+        path = shipped.find(text)
+    except OSError:  # a name that no file system takes
+        path = None
+    if path is None:
+        raise UsageError(
+            f"no such inventory: {_shortened(text)}; "
+            "name an Ansible inventory file, or hosts as `node1,`"
+        )
+    source = Source(str(path), path)
+    if source.is_yaml:
+        _refuse_broken_yaml(path, text)
+    return source
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= TITLE_CHARACTERS else text[:TITLE_CHARACTERS] + " ..."
+
+
+def _refuse_broken_yaml(file: Path, title: str) -> None:
+    """Refuse broken YAML with its line; Ansible's message about it runs over twenty lines."""
+    try:
+        with file.open("rb") as stream:
+            for _ in yaml.compose_all(stream, Loader=yaml.SafeLoader):
+                continue
+    except OSError as error:
+        raise UsageError(f"{title}: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"{title}:{line}: not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{title}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"{title}: not an inventory: its YAML is nested too deeply") from None
+
+
+def _variable_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that Ansible reads as YAML; an encrypted one is none."""
+    for parent, _, names in os.walk(folder):
+        for file in (Path(parent, name) for name in names):
+            hidden = file.name.startswith(".") or file.name.endswith("~")
+            if file.suffix in VARIABLE_SUFFIXES and not hidden and not _is_vault(file):
+                yield file
+
+
+def _is_vault(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(VAULT)) == VAULT
+    except OSError:
+        return False  # what reads it next names the reason
+
+
+def shape_fault(file: Path) -> str:
+    """Return the first place where a YAML inventory has not the shape that Ansible wants.
+
+    It reads ``line: problem``; empty where the shape is right. The shape is that of Ansible's
+    ``yaml`` inventory plugin: groups by name, each with ``hosts``, ``vars`` and ``children``, hosts
+    by name with their variables. The configuration of another plugin has a shape of its own. The
+    file has been read as YAML before.
+    """
+    with file.open("rb") as stream:
         root = yaml.compose(stream, Loader=yaml.SafeLoader)
     if root is None:
         return ""

@@ -1,4 +1,4 @@
-"""The variables of one inventory host: templated, decrypted, of the kind that is asked for.
+"""The variables of one host: templated, decrypted, of the kind that is wanted.
 
 ``ansible-inventory`` prints variables as they were written: ``{{ }}`` and inline ``!vault`` values
 are left to the reader.
@@ -21,8 +21,7 @@ from hwcheck.inventory import ansible
 
 TRUE = {"true", "yes", "on", "1", "y", "t"}
 FALSE = {"false", "no", "off", "0", "n", "f", ""}
-"""Ansible's own words for a boolean."""
-
+"""Ansible's words for a boolean."""
 
 SEALS = {"{{": "\ue000", "{%": "\ue001"}
 """Private characters in place of what begins a template."""
@@ -54,7 +53,11 @@ _JINJA, _JINJA_OF_WORDS = _jinja(), _jinja(finalize=_only_words)
 
 
 class Variables:
-    """The variables of one host. Every reader returns None where none of the names is set."""
+    """The variables of one host: ``raw`` as they were written, by method as they are meant.
+
+    ``source`` is the inventory's name for messages. Every method returns None where none of its
+    names is set, unless it says otherwise.
+    """
 
     def __init__(self, host: str, raw: Mapping[str, Any], source: str) -> None:
         self.host = host
@@ -173,10 +176,10 @@ def _unsealed(text: str) -> str:
 def _decrypt(text: str) -> str:
     done = ansible.run(["vault", "decrypt", "--output=-", "-"], text)
     if done.returncode != 0:
-        known = "Decryption failed" in done.stderr
+        has_password = "Decryption failed" in done.stderr
         raise _VaultError(
             "is encrypted, and the vault password that is set does not open it"
-            if known
+            if has_password
             else "is encrypted, and no vault password is set; set ANSIBLE_VAULT_PASSWORD_FILE"
         )
     return done.stdout

@@ -5,15 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
 from hwcheck.results.run_folder import HostPlan, RunMeta
-
-NODE_SETTINGS = {"torch_python", "nccl_tests_dir", "host_root", "interface"}
-"""``hwcheck_`` variables that say how to measure; the others say what to expect."""
 
 ENGINES = ("torch", "nccl-tests")
 """What times the collectives."""
@@ -41,8 +37,8 @@ PROFILES: Mapping[str, Profile] = {
     "standard": Profile(budget_s=240, load_s=180, timeout_s=1200),
     "burn_in": Profile(budget_s=900, load_s=3600, timeout_s=7200),
 }
-LASTS_AS_TOLD = "burn_in"
-"""The profile whose load lasts as long as the operator says."""
+DURATION_PROFILE = "burn_in"
+"""The profile that takes --duration."""
 LONGEST_LOAD_S = 14 * 24 * 3600.0
 
 
@@ -72,20 +68,20 @@ def make_plan(
 ) -> Plan:
     """Plan a run of these checks on every host of the cluster.
 
-    ``timing`` is how collectives are timed, ``duration_s`` how long the load lasts, of the profile
-    that lets itself be told, and ``load_dtype`` what it multiplies. Raises UsageError where that
-    does not go with the profile or with ``timeout_s``.
+    ``timing`` is how collectives are timed, ``duration_s`` how long the load of the profile
+    ``burn_in`` lasts, and ``load_dtype`` what it multiplies. Raises UsageError where these do not
+    go with the profile or with ``timeout_s``, or a host has not what ``engine`` needs.
     """
     budget = PROFILES[profile]
     if duration_s is not None:
         budget = _lasting(profile, duration_s)
-    if timeout_s is not None and timeout_s <= budget.load_s and profile == LASTS_AS_TOLD:
+    if timeout_s is not None and timeout_s <= budget.load_s and profile == DURATION_PROFILE:
         raise UsageError(
             f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
             "give --duration less"
         )
     timing = timing or Timing()
-    hosts = tuple(HostPlan(host.name, host.address, _expected(host)) for host in cluster.hosts)
+    hosts = tuple(HostPlan(host.name, host.address, host.expect) for host in cluster.hosts)
     meta = RunMeta(
         id="",
         started="",
@@ -105,9 +101,9 @@ def make_plan(
             budget_s=budget.budget_s,
             load_s=budget.load_s,
             load_dtype=load_dtype,
-            expect=_expected(host),
-            torch_python=host.expect.get("torch_python", ""),
-            host_root=host.expect.get("host_root", "/"),
+            expect=host.expect,
+            torch_python=host.settings.torch_python,
+            host_root=host.settings.host_root,
             force=force,
             timing=timing,
             nccl_tests_dir=_nccl_tests_dir(host) if engine == "nccl-tests" else "",
@@ -118,22 +114,17 @@ def make_plan(
 
 
 def _nccl_tests_dir(host: Host) -> str:
-    folder: str = host.expect.get("nccl_tests_dir", "")
-    if not folder:
+    if not host.settings.nccl_tests_dir:
         raise UsageError(
             f"--engine nccl-tests: {host.name} has no hwcheck_nccl_tests_dir; name the folder on "
             "the node that has all_reduce_perf, or leave --engine out"
         )
-    return folder
+    return host.settings.nccl_tests_dir
 
 
 def _lasting(profile: str, duration_s: float) -> Profile:
-    if profile != LASTS_AS_TOLD:
-        raise UsageError(f"--duration: it goes with --profile {LASTS_AS_TOLD}")
+    if profile != DURATION_PROFILE:
+        raise UsageError(f"--duration: it goes with --profile {DURATION_PROFILE}")
     if duration_s > LONGEST_LOAD_S:
         raise UsageError(f"--duration: at most {LONGEST_LOAD_S / 3600:g} h")
     return PROFILES[profile].lasting(duration_s)
-
-
-def _expected(host: Host) -> dict[str, Any]:
-    return {key: value for key, value in host.expect.items() if key not in NODE_SETTINGS}

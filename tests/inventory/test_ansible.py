@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory import ansible
+from hwcheck.inventory.listing import list_hosts
+from hwcheck.inventory.source import Source
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +29,14 @@ def _in_a_folder_with_an_inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_the_callers_environment(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    listing = ansible.list_inventory("one.yml", None)
-    assert listing.groups["_meta"]["hostvars"]["a"] == {"x": 1}
+    listing = list_hosts(Source("one.yml"))
+    assert listing.hosts == {"a": {"x": 1}}
     assert listing.warnings == ()
 
 
 def test_verbosity_of_an_ansible_cfg() -> None:
     Path("ansible.cfg").write_text("[defaults]\nverbosity = 3\n")
-    assert "_meta" in ansible.list_inventory("one.yml", None).groups
+    assert list(list_hosts(Source("one.yml")).hosts) == ["a"]
 
 
 def test_output_that_is_no_json_is_one_line(
@@ -46,9 +47,9 @@ def test_output_that_is_no_json_is_one_line(
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(UsageError, match=r"^ansible-inventory printed no JSON: 'hello there'; see"):
-        ansible.list_inventory("one.yml", None)
+        list_hosts(Source("one.yml"))
 
 
 def test_a_list_of_hosts_that_no_program_can_be_given() -> None:
     with pytest.raises(UsageError, match=r"^cannot run ansible-inventory: Argument list too long"):
-        ansible.list_inventory("a," * 100_000, None)
+        list_hosts(Source("a," * 100_000))

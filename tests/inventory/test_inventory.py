@@ -297,5 +297,5 @@ def test_a_path_that_no_file_system_takes() -> None:
 
 
 @pytest.mark.parametrize("limit", ["", "[", "!"])
-def test_a_hollow_limit_is_refused(cluster: Path, limit: str) -> None:
+def test_a_limit_that_names_no_host_is_refused(cluster: Path, limit: str) -> None:
     assert refusal(cluster, limit).startswith("--limit ")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.listing import refuse_hollow
+from hwcheck.inventory.listing import refuse_empty_pattern
 
 UNCLOSED = "a bracket has no other"
 
@@ -26,9 +26,9 @@ UNCLOSED = "a bracket has no other"
         ("@.", ".: Is a directory"),
     ],
 )
-def test_hollow(limit: str, text: str) -> None:
+def test_a_pattern_that_names_no_host(limit: str, text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        refuse_hollow(limit)
+        refuse_empty_pattern(limit)
     assert text in str(caught.value)
     assert str(caught.value).startswith("--limit ")
 
@@ -38,17 +38,17 @@ def test_hollow(limit: str, text: str) -> None:
     ["a", "a,,b", "h100:!node03", "!a", ":!a", "~node0[13]:!node03", "all[0:1]", "[ab]*", "a:&b"],
 )
 def test_what_names_hosts(limit: str) -> None:
-    refuse_hollow(limit)
+    refuse_empty_pattern(limit)
     with pytest.raises(UsageError, match=UNCLOSED):
-        refuse_hollow(f"{limit},[")
+        refuse_empty_pattern(f"{limit},[")
 
 
-@pytest.mark.parametrize(("content", "hollow"), [("", True), ("\n \n", True), ("a\nb\n", False)])
-def test_a_file_of_patterns(tmp_path: Path, content: str, hollow: bool) -> None:
+@pytest.mark.parametrize(("content", "empty"), [("", True), ("\n \n", True), ("a\nb\n", False)])
+def test_a_file_of_patterns(tmp_path: Path, content: str, empty: bool) -> None:
     file = tmp_path / "limit"
     file.write_text(content)
-    if not hollow:
-        refuse_hollow(f"@{file}")
+    if not empty:
+        refuse_empty_pattern(f"@{file}")
         return
     with pytest.raises(UsageError, match="names no host; leave --limit out"):
-        refuse_hollow(f"@{file}")
+        refuse_empty_pattern(f"@{file}")

@@ -3,12 +3,18 @@
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory.expectations import HostSettings
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node.wire import Timing
 from hwcheck.run.plan import PROFILES, make_plan
 
 HOSTS = (
-    Host("a", "192.0.2.1", expect={"gpus": 8, "torch_python": "/opt/py", "host_root": "/sim"}),
+    Host(
+        "a",
+        "192.0.2.1",
+        settings=HostSettings(torch_python="/opt/py", host_root="/sim"),
+        expect={"gpus": 8},
+    ),
     Host("b", "192.0.2.2"),
 )
 CLUSTER = Cluster(HOSTS, "cluster.yml")
@@ -37,7 +43,7 @@ def test_how_collectives_are_timed_is_asked_of_every_host_and_recorded() -> None
     assert make_plan(CLUSTER, (), "quick").meta.timing == Timing()
 
 
-def test_time_follows_the_profile_unless_told() -> None:
+def test_the_timeout_is_that_of_the_profile_or_of_the_flag() -> None:
     quick = make_plan(CLUSTER, (), "quick")
     assert quick.requests["a"].budget_s == PROFILES["quick"].budget_s
     assert quick.timeout_s == PROFILES["quick"].timeout_s
@@ -50,7 +56,7 @@ def test_time_follows_the_profile_unless_told() -> None:
         assert profile.budget_s + profile.load_s + 180 < profile.timeout_s
 
 
-def test_burn_in_lasts_as_told() -> None:
+def test_the_load_of_burn_in_lasts_for_the_duration() -> None:
     plan = make_plan(CLUSTER, (), "burn_in", duration_s=8 * 3600)
     assert plan.requests["b"].load_s == 8 * 3600
     usual = PROFILES["burn_in"]
@@ -74,7 +80,8 @@ def test_times_that_do_not_go_together(profile: str, options: dict[str, float], 
 
 
 def test_the_programs_of_nccl_tests_are_asked_of_hosts_that_name_them() -> None:
-    hosts = (Host("a", "192.0.2.1", expect={"nccl_tests_dir": "/opt/nccl-tests/build"}),)
+    settings = HostSettings(nccl_tests_dir="/opt/nccl-tests/build")
+    hosts = (Host("a", "192.0.2.1", settings=settings),)
     plan = make_plan(Cluster(hosts, "c.yml"), (), "quick", engine="nccl-tests")
     assert plan.requests["a"].nccl_tests_dir == "/opt/nccl-tests/build"
     assert plan.meta.hosts[0].expect == {}

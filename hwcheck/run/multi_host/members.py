@@ -48,7 +48,7 @@ class Members:
                 host,
                 replace(requests[host.name], checks=()),
                 {
-                    "interface": str(host.expect.get("interface", "")),
+                    "interface": host.settings.interface,
                     "toward": next((other.address for other in hosts if other is not host), ""),
                 },
                 payload,

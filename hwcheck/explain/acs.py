@@ -27,10 +27,10 @@ def _notes(text: str) -> Iterator[str]:
     device = ""
     for raw in text.splitlines():
         row = raw[:400]
-        found = _DEVICE.match(row)
-        if found:
-            device = found.group(1)
-            hidden += "PCI bridge" in found.group(2)
+        device_row = _DEVICE.match(row)
+        if device_row:
+            device = device_row.group(1)
+            hidden += "PCI bridge" in device_row.group(2)
         control = _CONTROL.search(row)
         if control:
             bridges += 1

@@ -15,17 +15,17 @@ TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}
 """What nccl-tests took for right before 2.13.0, by type (src/common.cu, DeltaMaxValue)."""
 
 
-def run_of(table: Table, said: Sequence[str] = (), announced: int | None = None) -> BenchmarkRun:
+def run_of(table: Table, endings: Sequence[str] = (), announced: int | None = None) -> BenchmarkRun:
     """Return what one table says.
 
-    ``said`` are the messages of an end that its file has, ``announced`` the largest size that its
+    ``endings`` are the messages of an end that its file has, ``announced`` the largest size its
     command asks for, or that fits into memory.
     """
     collective = collective_of(table)
     ranks = ranks_of(table, collective)
     wanted = min(filter(None, (table.max_bytes, announced)), default=None)
-    no_proof = why_no_proof(table, said, wanted)
-    state = _state(table, ranks, said)
+    no_proof = why_no_proof(table, endings, wanted)
+    state = _state(table, ranks, endings)
     size, busbw = _peak(table)
     run = BenchmarkRun(
         collective=collective or None,
@@ -38,19 +38,19 @@ def run_of(table: Table, said: Sequence[str] = (), announced: int | None = None)
         table=table,
         no_proof=no_proof,
     )
-    found = notes.of_run(run, said)
-    return replace(run, notes=tuple(dict.fromkeys(found)))
+    texts = notes.of_run(run, endings)
+    return replace(run, notes=tuple(dict.fromkeys(texts)))
 
 
 def runs_of(
-    tables: Sequence[Table], said: Sequence[str] = (), announced: int | None = None
+    tables: Sequence[Table], endings: Sequence[str] = (), announced: int | None = None
 ) -> tuple[BenchmarkRun, ...]:
     """Return the runs of a log (see ``run_of``); ``announced`` is of a log with one table.
 
     Processes that each ran by themselves, told apart by the launcher's prefix, become one.
     """
-    known = announced if len(tables) == 1 else None
-    runs = [run_of(table, said, known) for table in tables]
+    largest_bytes = announced if len(tables) == 1 else None
+    runs = [run_of(table, endings, largest_bytes) for table in tables]
     alone = [run for run in runs if run.state == "single-rank" and run.table.stream]
     if len({run.table.stream for run in alone}) < 2:
         return tuple(runs)
@@ -59,13 +59,13 @@ def runs_of(
     return tuple(merged if run is first else run for run in runs if id(run) not in dropped)
 
 
-def _state(table: Table, ranks: int | None, said: Sequence[str]) -> str:
+def _state(table: Table, ranks: int | None, endings: Sequence[str]) -> str:
     if not table.rows:
         has_table = bool(table.columns or table.announced)
-        return "hang" if has_table and not (table.failures or said) else "launch-failed"
+        return "hang" if has_table and not (table.failures or endings) else "launch-failed"
     if _is_corrupt(table):
         return "corrupt"
-    if said and not table.ended:
+    if endings and not table.ended:
         return "launch-failed"
     if ranks == 1:
         return "single-rank"

@@ -17,9 +17,9 @@ RISING = 0.03
 MOST_OUTLIERS = 5
 
 
-def of_run(run: BenchmarkRun, said: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the notes, what matters most first; ``said`` are the file's messages of an end."""
-    yield from _state_notes(run, said)
+def of_run(run: BenchmarkRun, endings: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the notes, what matters most first; ``endings`` are the file's messages of an end."""
+    yield from _state_notes(run, endings)
     yield from _rank_notes(run)
     if run.table.timed and run.state != "single-rank":
         yield from _figure_notes(run)
@@ -34,7 +34,7 @@ def each_alone(processes: int) -> str:
     )
 
 
-def _state_notes(run: BenchmarkRun, said: Sequence[str]) -> Iterator[str]:
+def _state_notes(run: BenchmarkRun, endings: Sequence[str]) -> Iterator[str]:
     table = run.table
     if run.state == "hang":
         yield (
@@ -51,7 +51,7 @@ def _state_notes(run: BenchmarkRun, said: Sequence[str]) -> Iterator[str]:
         yield "nobody compared the data (-c 0): wrong data would not show"
     elif run.state == "corrupt":
         yield from _corruption(run)
-    ends = said if not table.ended else ()
+    ends = endings if not table.ended else ()
     for failure in dict.fromkeys((*table.failures[:3], *ends[:3])):
         yield f"it said: {line(failure, 200)}"
 
@@ -83,12 +83,12 @@ def _rank_notes(run: BenchmarkRun) -> Iterator[str]:
 
 
 def _shared_gpu(table: Table) -> str:
-    seen: dict[tuple[str, int, str], int] = {}
+    rank_of: dict[tuple[str, int, str], int] = {}
     for rank, device in sorted(table.devices.items()):
         place = (device.host, device.index, device.bus)
-        if place in seen:
-            return f"ranks {seen[place]} and {rank}"
-        seen[place] = rank
+        if place in rank_of:
+            return f"ranks {rank_of[place]} and {rank}"
+        rank_of[place] = rank
     return ""
 
 
@@ -113,13 +113,13 @@ def _figure_notes(run: BenchmarkRun) -> Iterator[str]:
 
 def _outliers(rows: list[Row]) -> Iterator[str]:
     """Name large sizes whose halves differ: a spread, which must not be averaged away."""
-    found = 0
+    outliers = 0
     for row in rows:
         rates = [half.busbw_gbps for half in row.halves if half.busbw_gbps]
         if row.size_bytes < LARGE_BYTES or len(rates) < 2:
             continue
-        if min(rates) < max(rates) * (1 - DIFFERENT) and found < MOST_OUTLIERS:
-            found += 1
+        if min(rates) < max(rates) * (1 - DIFFERENT) and outliers < MOST_OUTLIERS:
+            outliers += 1
             low, high = number(min(rates)), number(max(rates))
             which = "in place" if rates[1] < rates[0] else "out of place"
             yield f"spread: {which} only {low} GB/s at {binary_size(row.size_bytes)}, beside {high}"

@@ -31,34 +31,34 @@ _REDUCED = re.compile(r"# Reducing maxBytes to (\d{1,19})\b")
 def messages(text: str) -> tuple[str, ...]:
     """Return what was said of an end after a table began; each message once."""
     header = _HEADER.search(text)
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for raw in _LINE_END.split(text[header.start() :]) if header else ():
         row = raw[:LINE_CHARACTERS]
         if _ENDED.search(row) and "NCCL INFO" not in row:
-            found[line(row, 200)] = None
-        if len(found) == MOST:
+            lines[line(row, 200)] = None
+        if len(lines) == MOST:
             break
-    return tuple(found)
+    return tuple(lines)
 
 
 def reduced_bytes(text: str) -> int | None:
     """Return the largest size that fits into memory, where nccl-tests says that it takes less."""
-    found = _REDUCED.search(text)
-    return int(found.group(1)) if found else None
+    match = _REDUCED.search(text)
+    return int(match.group(1)) if match else None
 
 
-def why_no_proof(table: Table, said: Sequence[str], announced: int | None) -> str:
+def why_no_proof(table: Table, endings: Sequence[str], announced: int | None) -> str:
     """Return why the rows do not prove a run that came to its end; empty where nothing says so.
 
-    ``said`` are the file's messages of an end, ``announced`` the largest size that was asked for.
+    ``endings`` are the file's messages of an end, ``announced`` the largest size asked for.
     A footer comes after the last row only, so with one the run was whole.
     """
     if table.ended or not table.rows:
         return ""
     largest = max(row.size_bytes for row in table.rows)
     reach = binary_size(largest)
-    if said:
-        return f"it broke off after {reach}: {line(said[0], 160)}"
+    if endings:
+        return f"it broke off after {reach}: {line(endings[0], 160)}"
     if announced and _next_size(table) <= announced:
         return (
             f"the rows end at {reach} of {binary_size(announced)} and no footer follows: the log "

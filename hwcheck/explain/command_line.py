@@ -50,19 +50,19 @@ def commands_of(text: str) -> tuple[Command, ...]:
 
 def _of_lines(text: str) -> Iterator[Command]:
     shell: dict[str, str] = {}
-    found = 0
+    commands = 0
     for each in _lines(text):
         exported = _EXPORT.match(each)
         if exported:
             _export(shell, *exported.groups())
             continue
         program = _PROGRAM.search(each)
-        if not program or _NO_COMMAND.search(each) or found == MOST:
+        if not program or _NO_COMMAND.search(each) or commands == MOST:
             continue
         before, after = each[: program.start()], each[program.end() :]
         # The bare name of a program may stand anywhere, as in a launcher's message.
         if after.lstrip()[:1] == "-" or "NCCL_" in before or shell:
-            found += 1
+            commands += 1
             yield _command(before, after, shell)
 
 
@@ -93,8 +93,8 @@ def _export(shell: dict[str, str], verb: str, words: str) -> None:
 
 def _settings(words: str) -> dict[str, str]:
     """Return what is set in a command, as a shell, mpirun, srun or docker would set it."""
-    found = (*_SET.findall(words), *_MPICH.findall(words))
-    return {name: value.strip("'\"`;")[:200] for name, value in found}
+    pairs = (*_SET.findall(words), *_MPICH.findall(words))
+    return {name: value.strip("'\"`;")[:200] for name, value in pairs}
 
 
 def _command(before: str, after: str, shell: Mapping[str, str]) -> Command:

@@ -10,7 +10,7 @@ from hwcheck.node.nccl_tests.records import Device
 from hwcheck.text import count, line
 
 Logs = Sequence[Benchmarks]
-Found = TypeVar("Found")
+Fact = TypeVar("Fact")
 
 MOST_NAMED = 4
 
@@ -57,15 +57,15 @@ def _not_one_node(name: str, logs: Logs) -> Iterator[str]:
 def _differing(
     what: str, legs: Mapping[str, Logs], of: Callable[[Logs], Sequence[str]]
 ) -> Iterator[str]:
-    said = {name: found for name, logs in legs.items() if (found := of(logs))}
-    if len({tuple(found) for found in said.values()}) > 1:
-        each = "; ".join(f"{name}: {_named(found)}" for name, found in said.items())
+    by_leg = {name: facts for name, logs in legs.items() if (facts := of(logs))}
+    if len({tuple(facts) for facts in by_leg.values()}) > 1:
+        each = "; ".join(f"{name}: {_named(facts)}" for name, facts in by_leg.items())
         yield f"the {what} differ ({each})"
 
 
-def _named(found: Sequence[str]) -> str:
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return ", ".join(line(each, 60) for each in found[:MOST_NAMED]) + more
+def _named(facts: Sequence[str]) -> str:
+    more = f" and {len(facts) - MOST_NAMED} more" if len(facts) > MOST_NAMED else ""
+    return ", ".join(line(each, 60) for each in facts[:MOST_NAMED]) + more
 
 
 def _devices(logs: Logs) -> Iterator[Device]:
@@ -82,13 +82,13 @@ def _gpus(logs: Logs) -> Sequence[str]:
 
 def _addresses(logs: Logs) -> Sequence[str]:
     """Return the PCI addresses of runs that list every rank; none where they are placeholders."""
-    found: set[str] = set()
+    buses: set[str] = set()
     for log in logs:
         for run in log.runs:
-            own = {device.bus.lower() for device in run.table.devices.values()}
-            if _lists_all(run) and len(own) == len(run.table.devices):
-                found |= own
-    return sorted(found)
+            run_buses = {device.bus.lower() for device in run.table.devices.values()}
+            if _lists_all(run) and len(run_buses) == len(run.table.devices):
+                buses |= run_buses
+    return sorted(buses)
 
 
 def _lists_all(run: BenchmarkRun) -> bool:
@@ -96,5 +96,5 @@ def _lists_all(run: BenchmarkRun) -> bool:
 
 
 def _versions(logs: Logs) -> Sequence[str]:
-    own = {log.info.version for log in logs}
-    return sorted((own | {run.table.library for log in logs for run in log.runs}) - {""})
+    versions = {log.info.version for log in logs}
+    return sorted((versions | {run.table.library for log in logs for run in log.runs}) - {""})

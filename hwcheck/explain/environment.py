@@ -53,30 +53,30 @@ def of_leg(name: str, info: NcclInfo, command: Command | None) -> dict[str, str]
 
     Those of the leg's plan are taken to be set where neither a command nor NCCL tells what is.
     """
-    seen = {} if command is None else dict(command.env)
-    seen |= info.env_set
-    seen = {key: value for key, value in seen.items() if not _is_harmless(key, value)}
+    variables = {} if command is None else dict(command.env)
+    variables |= info.env_set
+    variables = {key: value for key, value in variables.items() if not _is_harmless(key, value)}
     if name == SITE:
-        return seen
+        return variables
     planned = dict(planned_env(name) or {})
-    told = command is not None or bool(info.env_set)
+    is_complete = command is not None or bool(info.env_set)
     handed_on = command.passed if command is not None else ()
     env = {
         key: value
         for key, value in planned.items()
-        if not told or key in handed_on or _is_said(key, info.env_set)
+        if not is_complete or key in handed_on or _is_set(key, info.env_set)
     }
     for key in planned:
         other, meaning = ALSO_SAID_AS.get(key, ("", ""))
-        if other not in planned and seen.get(other) == meaning and info.env_set.get(other):
-            seen.pop(other)
-    return env | seen
+        if other not in planned and variables.get(other) == meaning and info.env_set.get(other):
+            variables.pop(other)
+    return env | variables
 
 
-def _is_said(name: str, said: Mapping[str, str]) -> bool:
+def _is_set(name: str, env_set: Mapping[str, str]) -> bool:
     """Whether NCCL said that it took a variable, under its own name or what it comes to."""
     other, meaning = ALSO_SAID_AS.get(name, ("", ""))
-    return name in said or said.get(other) == meaning
+    return name in env_set or env_set.get(other) == meaning
 
 
 def _is_harmless(name: str, value: str) -> bool:

@@ -22,11 +22,11 @@ def explain(source: Source) -> list[Entry]:
     """Return what a file says: one entry for each kind of thing in it, or one of kind unknown."""
     if source.problem:
         return [Unknown(source.name, (source.problem,))]
-    found = list(_entries(source))
-    if not found:
+    entries = list(_entries(source))
+    if not entries:
         kinds = "a log of nccl-tests or NCCL, nor a matrix of nvidia-smi topo -m or -p2p"
         return [Unknown(source.name, (*source.notes, f"this is not {kinds}"))]
-    return [replace(entry, notes=(*entry.notes, *source.notes)) for entry in found]
+    return [replace(entry, notes=(*entry.notes, *source.notes)) for entry in entries]
 
 
 def _entries(source: Source) -> Iterator[Entry]:
@@ -47,9 +47,9 @@ def _entries(source: Source) -> Iterator[Entry]:
     log = nccl_log.read(source.name, source.text)
     if log:
         yield log
-    told = (*smi.notes(source.text), *acs.notes(source.text))
-    if told:
-        yield Unknown(source.name, told)
+    notes_of_all = (*smi.notes(source.text), *acs.notes(source.text))
+    if notes_of_all:
+        yield Unknown(source.name, notes_of_all)
 
 
 def _tables(content: str) -> list[Table]:
@@ -57,16 +57,16 @@ def _tables(content: str) -> list[Table]:
         table = json_form.read(content)
         if table is not None:
             return [table]
-    found = text.read(content)
+    tables = text.read(content)
     # A failure without a table is only one of nccl-tests where one of its programs is named.
-    return [each for each in found if each.columns or each.announced or each.rows or each.program]
+    return [each for each in tables if each.columns or each.announced or each.rows or each.program]
 
 
 def _announced(content: str, commands: Sequence[Command]) -> int | None:
     """Return the largest size that was asked for and that fits, where a command tells it."""
-    asked = commands[0].max_bytes if len(commands) == 1 else None
+    max_bytes = commands[0].max_bytes if len(commands) == 1 else None
     fits = broken_off.reduced_bytes(content)
-    return min(filter(None, (asked, fits)), default=None)
+    return min(filter(None, (max_bytes, fits)), default=None)
 
 
 def _command_notes(content: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ def legs_of(name: str, logs: Sequence[Benchmarks], reference: Sequence[Leg] = ()
     Several runs of one collective are turns of one leg. What a run that broke off does not say
     (its collective, its ranks) is taken from ``reference``, the legs it is to be compared with.
     """
-    found: dict[tuple[str, int], list[Leg]] = {}
+    by_collective: dict[tuple[str, int], list[Leg]] = {}
     for log in logs:
         for place, run in enumerate(log.runs):
             collective, ranks = run.collective or "", run.ranks or 0
@@ -48,8 +48,8 @@ def legs_of(name: str, logs: Sequence[Benchmarks], reference: Sequence[Leg] = ()
             if collective:
                 env = of_leg(name, log.info, _command(log, place))
                 leg = _leg(name, env, collective, ranks, run, log.info)
-                found.setdefault((collective, ranks), []).append(leg)
-    yield from (_merged(legs) for legs in found.values())
+                by_collective.setdefault((collective, ranks), []).append(leg)
+    yield from (_merged(legs) for legs in by_collective.values())
 
 
 def _command(log: Benchmarks, place: int) -> Command | None:

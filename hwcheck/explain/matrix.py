@@ -74,12 +74,12 @@ def _header(words: Sequence[str]) -> list[str]:
     # What stands before is affinity (in a Markdown table) or a launcher's prefix.
     if not all(word in _NEAR or word.endswith((":", ">")) for word in words[:start]):
         return []
-    found: list[str] = []
+    devices: list[str] = []
     for word in words[start : start + 2 * MOST_DEVICES]:
-        if word in _NEAR or not _DEVICE.match(word) or word in found:
+        if word in _NEAR or not _DEVICE.match(word) or word in devices:
             break
-        found.append(word)
-    return found
+        devices.append(word)
+    return devices
 
 
 def _take(block: _Block, words: Sequence[str], raw: str) -> None:
@@ -113,10 +113,10 @@ def _matrix(file: str, block: _Block) -> Matrix:
     cells = {
         names[row]: {
             names[column]: "SYS" if cell == "SOC" else cell
-            for column, cell in zip(block.devices, given, strict=False)
+            for column, cell in zip(block.devices, row_cells, strict=False)
             if column != row and allowed.match(cell)
         }
-        for row, given in block.rows.items()
+        for row, row_cells in block.rows.items()
     }
     gpus = tuple(name for name in block.devices if _GPU.match(name))
     nics = tuple(names[name] for name in block.devices if not _GPU.match(name))
@@ -125,18 +125,18 @@ def _matrix(file: str, block: _Block) -> Matrix:
     missing = len(gpus) * (len(gpus) - 1) // 2 - len(shown)
     nvlink = _nvlink(matrix, block.pcie_only) if kind == TOPOLOGY else None
     notes = [*_form_notes(matrix, block, missing)]
-    told = Matrix(file, kind, gpus, nics, cells, nvlink, (), not missing)
+    matrix = Matrix(file, kind, gpus, nics, cells, nvlink, (), not missing)
     if kind == TOPOLOGY:
-        notes += topology_notes(told, pcie_only=block.pcie_only)
+        notes += topology_notes(matrix, pcie_only=block.pcie_only)
     else:
-        notes += p2p_notes(told)
+        notes += p2p_notes(matrix)
     return Matrix(file, kind, gpus, nics, cells, nvlink, tuple(notes), not missing)
 
 
 def _nvlink(matrix: Matrix, pcie_only: bool) -> str | None:
     """Say how many of the pairs that are shown have NVLink; None where nothing shows it."""
-    shown = [found for pair in combinations(matrix.gpus, 2) if (found := matrix.way(*pair))]
-    linked = [found.startswith("NV") for found in shown]
+    shown = [way for pair in combinations(matrix.gpus, 2) if (way := matrix.way(*pair))]
+    linked = [way.startswith("NV") for way in shown]
     if pcie_only or not shown:
         return "none" if len(matrix.gpus) == 1 and not pcie_only else None
     return "all" if all(linked) else "some" if any(linked) else "none"

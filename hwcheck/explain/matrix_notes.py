@@ -103,16 +103,16 @@ def _nic_notes(matrix: Matrix) -> Iterator[str]:
             f"SYS from every GPU shown: {', '.join(other[:16])}: behind another CPU socket than "
             "they are, unless this is Grace"
         )
-    own = [f"{gpu} {'+'.join(nics)}" for gpu, nics in near.items() if nics]
-    if own:
-        yield "nearest NICs: " + ", ".join(own[:16])
-    twins = [
+    nearest = [f"{gpu} {'+'.join(nics)}" for gpu, nics in near.items() if nics]
+    if nearest:
+        yield "nearest NICs: " + ", ".join(nearest[:16])
+    siblings = [
         f"{one}+{other}"
         for one, other in combinations(matrix.nics, 2)
         if matrix.way(one, other) == "PIX"
     ]
-    if twins:
-        yield "NICs behind one switch, or ports of one NIC: " + ", ".join(twins[:8])
+    if siblings:
+        yield "NICs behind one switch, or ports of one NIC: " + ", ".join(siblings[:8])
 
 
 def _is_apart(matrix: Matrix, nic: str, gpus: Sequence[str]) -> bool:
@@ -121,9 +121,9 @@ def _is_apart(matrix: Matrix, nic: str, gpus: Sequence[str]) -> bool:
 
 def _nearest(matrix: Matrix, gpu: str) -> list[str]:
     for kind in NEAR_NIC:
-        found = [nic for nic in matrix.nics if matrix.way(gpu, nic) == kind]
-        if found:
-            return found
+        nics = [nic for nic in matrix.nics if matrix.way(gpu, nic) == kind]
+        if nics:
+            return nics
     return []
 
 

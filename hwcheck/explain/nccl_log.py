@@ -38,7 +38,7 @@ SOCKET_LINKS = {
 _LINE = re.compile(r":\d{1,9}:\d{1,9} \[\d{1,5}\] (?:\S{1,80} )?NCCL (?:INFO|WARN)\b")
 _CPU = re.compile(r"\bCPU/[\dA-Fa-f-]{1,20} \((-?\d{1,3})/(-?\d{1,3})/(-?\d{1,3})\)")
 _LINK = re.compile(r"\+ (PCI|SYS|NVL|NET|C2C|PXN)\[(\d{1,6}(?:\.\d{1,3})?)\]")
-_OWN = re.compile(r"\bGPU/[\dA-Fa-f-]{1,20} ?:(?=GPU)")
+_SAME_GPU = re.compile(r"\bGPU/[\dA-Fa-f-]{1,20} ?:(?=GPU)")
 _PATH = re.compile(r"GPU/[\dA-Fa-f-]{1,20} \(\d{1,3}/[\d.]{1,12}/([A-Z0-9]{2,4})\)")
 SHM = "/dev/shm"  # noqa: S108 - the kernel's own name
 _SEGMENT = re.compile(SHM + r"/\S{1,80}.{0,40}?(\d{4,15})")
@@ -97,27 +97,27 @@ def _graph(text: str) -> Graph:
     cpus = dict.fromkeys(_CPU.findall(text[: 1 << 22]))
     speeds: dict[str, set[float]] = {}
     for kind, speed in _LINK.findall(text):
-        known = speeds.setdefault(kind, set())
-        if len(known) < MOST_SPEEDS:
-            known.add(float(speed))
+        of_kind = speeds.setdefault(kind, set())
+        if len(of_kind) < MOST_SPEEDS:
+            of_kind.add(float(speed))
     paths: Counter[str] = Counter()
     for row in text.split("\n"):
-        if _OWN.search(row[:4000]):
+        if _SAME_GPU.search(row[:4000]):
             paths.update(kind for kind in _PATH.findall(row[:4000]) if kind != "LOC")
     return Graph(
         tuple((int(arch), int(vendor), int(model)) for arch, vendor, model in list(cpus)[:16]),
-        {kind: tuple(sorted(found)) for kind, found in speeds.items()},
+        {kind: tuple(sorted(figures)) for kind, figures in speeds.items()},
         dict(paths),
     )
 
 
 def _graph_notes(graph: Graph) -> Iterator[str]:
     for speed in graph.links_gbps.get("PCI", ()):
-        known = PCIE.get(speed, "a degraded or unusual link")
-        yield f"PCIe {number(speed)} GB/s: {known}, by what the port can do, not by what it does"
+        link = PCIE.get(speed, "a degraded or unusual link")
+        yield f"PCIe {number(speed)} GB/s: {link}, by what the port can do, not by what it does"
     for speed in graph.links_gbps.get("SYS", ()):
-        known = SOCKET_LINKS.get(speed, "a kind that is not known here")
-        yield f"between sockets {number(speed)} GB/s, as NCCL reckons for {known}"
+        link = SOCKET_LINKS.get(speed, "a kind that is not known here")
+        yield f"between sockets {number(speed)} GB/s, as NCCL reckons for {link}"
     if graph.paths:
         ways = ", ".join(f"{n} {kind}" for kind, n in sorted(graph.paths.items()))
         yield f"ways from GPU to GPU in the rows shown: {ways}"

@@ -44,12 +44,12 @@ def notes(
 
 def _between_hosts(run: BenchmarkRun, hosts: Counter[str], info: NcclInfo) -> Iterator[str]:
     busbw = run.peak_busbw_gbps or 0.0
-    told = f"{number(busbw)} GB/s between {len(hosts)} hosts"
+    figure = f"{number(busbw)} GB/s between {len(hosts)} hosts"
     names = {device.name for device in run.table.devices.values()}
     slow = busbw < ALMOST * LEAST_RATE_GBITPS / 8
     if slow and all(map(_DATA_CENTER.search, names)) and "NET/Socket" not in info.transports:
         yield (
-            f"{told} is less than one port of {LEAST_RATE_GBITPS} Gb/s carries, and hosts with "
+            f"{figure} is less than one port of {LEAST_RATE_GBITPS} Gb/s carries, and hosts with "
             "such GPUs have faster ones: most likely the wrong network transport (TCP, NET/Socket)"
             "; see what NCCL names at NCCL_DEBUG=INFO, and give it the plugin of the fabric "
             "(libfabric, UCX; NCCL_NET)"
@@ -59,7 +59,7 @@ def _between_hosts(run: BenchmarkRun, hosts: Counter[str], info: NcclInfo) -> It
     rate = _rate_of(busbw)
     if one_each and rate:
         yield (
-            f"{told} with one rank each is {busbw / (rate / 8):.0%} of what one port of {rate} "
+            f"{figure} with one rank each is {busbw / (rate / 8):.0%} of what one port of {rate} "
             f"Gb/s carries ({number(rate / 8)} GB/s): about one port in use"
         )
 

@@ -49,14 +49,16 @@ def recommend(
     ``nvidia-smi topo -m``: without it nobody knows whether P2P off would turn NVLinks off.
     """
     first = list(legs_of("default", _logs(default)))
-    found = list(first)
+    all_legs = list(first)
     for name, entries in legs.items():
-        found += legs_of(name, _logs(entries), first)
+        all_legs += legs_of(name, _logs(entries), first)
     matrix = next((each for each in topology if _shows_links(each)), None)
     matrix = matrix if isinstance(matrix, Matrix) else None
-    sizes = {leg.ranks for leg in found if leg.ranks}
+    sizes = {leg.ranks for leg in all_legs if leg.ranks}
     reasons = [*_input_notes(default, legs)]
-    of_one_node = {"default": _logs(default)} | {name: _logs(own) for name, own in legs.items()}
+    of_one_node = {"default": _logs(default)} | {
+        name: _logs(of_leg) for name, of_leg in legs.items()
+    }
     apart = list(comparable.problems(of_one_node))
     if not first or len(sizes) != 1:
         return Recommendation({}, (*_why_not(first, sizes), *apart, *reasons))
@@ -67,9 +69,9 @@ def recommend(
     if links is None:
         what = "does not tell the NVLinks of these ranks" if topology else "is not given"
         reasons.append(f"the topology (nvidia-smi topo -m) {what}: P2P off may turn NVLinks off")
-    advice = advise(_run(found, ranks, links))
+    advice = advise(_run(all_legs, ranks, links))
     if not advice.settings and "nvlink_only" not in legs and matrix and matrix.nvlink == "some":
-        advice = _without_pcie(advice, advise(_run(found, ranks, [0] * ranks)))
+        advice = _without_pcie(advice, advise(_run(all_legs, ranks, [0] * ranks)))
     return Recommendation(
         {setting.name: setting.value for setting in advice.settings},
         (*_advice_lines(advice), *reasons),

@@ -116,12 +116,12 @@ class NcclLog:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON types."""
-        said = {name: _plain(value) for name, value in vars(self.info).items()}
+        info = {name: _plain(value) for name, value in vars(self.info).items()}
         graph = {name: _plain(value) for name, value in vars(self.graph).items()}
         return {
             "file": self.file,
             "kind": self.kind,
-            **said,
+            **info,
             "graph": graph,
             "notes": [*self.notes],
         }

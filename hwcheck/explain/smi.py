@@ -69,12 +69,12 @@ def _text_form(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
             path = []
             continue
         pair, title = _PAIR.match(row), _TITLE.match(row)
-        found = pair or title
-        if found is None:
+        heading = pair or title
+        if heading is None:
             continue
-        depth = len(found.group(1))
+        depth = len(heading.group(1))
         path = [(at, name) for at, name in path if at < depth]
-        name = _plain(found.group(2))
+        name = _plain(heading.group(2))
         if pair:
             full = "/".join([*(each for _, each in path), name])
             (gpus[-1] if gpus else common).setdefault(_usual(full), pair.group(3).strip())
@@ -131,12 +131,12 @@ def _nvlink(text: str) -> tuple[list[str], list[dict[str, Sequence[str]]]]:
     return names, [dict(each) for each in gpus]
 
 
-def _take_link(gpu: dict[str, list[str]], number: str, said: str) -> None:
-    counter = _COUNTER.match(said.strip())
+def _take_link(gpu: dict[str, list[str]], number: str, text: str) -> None:
+    counter = _COUNTER.match(text.strip())
     if counter:
         if int(counter.group(2)):
-            gpu["errors"].append(f"link {number} {line(said.strip(), 60)}")
-    elif "GB/s" in said:
+            gpu["errors"].append(f"link {number} {line(text.strip(), 60)}")
+    elif "GB/s" in text:
         gpu["active"].append(number)
-    elif "inactive" in said.lower():
+    elif "inactive" in text.lower():
         gpu["inactive"].append(number)

@@ -27,15 +27,15 @@ def query_notes(common: Gpu, gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def _alike(gpus: Sequence[Gpu], about: Callable[[Gpu], str]) -> Iterator[str]:
-    said: dict[str, list[int]] = {}
+    gpus_of: dict[str, list[int]] = {}
     for index, gpu in enumerate(gpus):
         text = about(gpu)
         if text:
-            said.setdefault(text, []).append(index)
-    for text, found in said.items():
-        more = ", ..." if len(found) > MOST_NAMED else ""
-        which = "GPU " + ", ".join(map(str, found[:MOST_NAMED])) + more
-        if len(found) == len(gpus):
+            gpus_of.setdefault(text, []).append(index)
+    for text, indexes in gpus_of.items():
+        more = ", ..." if len(indexes) > MOST_NAMED else ""
+        which = "GPU " + ", ".join(map(str, indexes[:MOST_NAMED])) + more
+        if len(indexes) == len(gpus):
             which = "every GPU" if len(gpus) > 1 else "the GPU"
         yield f"{which}: {text}"
 
@@ -52,8 +52,8 @@ def _cut(common: Gpu, gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def _mib(gpu: Gpu, key: str) -> int | None:
-    found = _MIB.match(gpu.get(key, ""))
-    return int(found.group(1)) if found else None
+    match = _MIB.match(gpu.get(key, ""))
+    return int(match.group(1)) if match else None
 
 
 def _bar1(gpu: Gpu) -> str:
@@ -91,22 +91,22 @@ def _link(gpu: Gpu) -> str:
         [_number(gpu, f"pci/gpu_link_info/{key}/{which}") for which in ("current", "max")]
         for key in ("pcie_generation", "link_width")
     )
-    told = []
+    parts = []
     if generation[0] and generation[1] and generation[0] < generation[1]:
         state = gpu.get("performance_state", "")
         rest = f" in {line(state, 10)}" if state else ""
-        told.append(
+        parts.append(
             f"PCIe Gen{generation[0]} of Gen{generation[1]}{rest}: an idle link sleeps, so judge "
             "it under load only"
         )
     if width[0] and width[1] and width[0] < width[1]:
-        told.append(f"{width[0]} of {width[1]} PCIe lanes")
-    return "; ".join(told)
+        parts.append(f"{width[0]} of {width[1]} PCIe lanes")
+    return "; ".join(parts)
 
 
 def _number(gpu: Gpu, key: str) -> int | None:
-    found = _NUMBER.match(gpu.get(key, ""))
-    return int(found.group(1)) if found else None
+    match = _NUMBER.match(gpu.get(key, ""))
+    return int(match.group(1)) if match else None
 
 
 def _slowdown(gpu: Gpu) -> str:

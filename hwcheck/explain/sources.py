@@ -46,11 +46,11 @@ def files(path: Path) -> Iterator[Source]:
         os.listdir(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; see that this user may read it") from None
-    found = list(islice(_below(path), MOST_FILES + 1))
-    if not found:
+    files = list(islice(_below(path), MOST_FILES + 1))
+    if not files:
         raise UsageError(f"{path} holds no file; name a log, or a folder with logs")
-    yield from (source(entry, must=False) for entry in found[:MOST_FILES])
-    if len(found) > MOST_FILES:
+    yield from (source(entry, must=False) for entry in files[:MOST_FILES])
+    if len(files) > MOST_FILES:
         problem = f"more files left out: at most {MOST_FILES} are read at once"
         yield Source(str(path), problem=problem)
 

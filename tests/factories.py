@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwcheck.judge.legs import BUSBW_FACTORS, planned_env
+from hwcheck.judge.legs import planned_env
 from hwcheck.judge.records import Finding, Judgement
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, RunMeta
@@ -88,7 +89,7 @@ def wrong(name: str = "default", elements: int = 7, **changes: Any) -> Leg:
 
 def as_alltoall(of: Leg) -> Leg:
     """Make a leg of all_reduce one of alltoall with the same busbw."""
-    factor = BUSBW_FACTORS["alltoall"](of.ranks)
+    factor = busbw_factor("alltoall", of.ranks)
     sizes = []
     for size in of.sizes:
         algbw = size.busbw_gbps / factor

@@ -11,10 +11,10 @@ from hwcheck.explain.environment import of_leg
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
 from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective import proof
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.collective.spec import SITE, LegPlan
 from hwcheck.node.nccl_tests.outcome import timing
-from hwcheck.node.nccl_tests.records import busbw_factor
 from hwcheck.node.wire import Leg, SizeTiming
 
 STATES = {

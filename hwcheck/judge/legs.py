@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from hwcheck.node.collective.busbw import PASSES, busbw_factor
 from hwcheck.node.collective.spec import LEGS, MIB, SITE, SOME_LEGS
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
@@ -33,18 +34,6 @@ PLAUSIBLE_BUSBW_GBPS = (1e-6, 1e6)
 """Figures outside are no measurement: one rank moves nothing, and no link moves a petabyte."""
 
 MOST_SPREAD = 10.0
-
-Factor = Callable[[int], float]
-
-BUSBW_FACTORS: Mapping[str, Factor] = {
-    "all_reduce": lambda ranks: 2 * (ranks - 1) / ranks,
-    **dict.fromkeys(
-        ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter"),
-        lambda ranks: (ranks - 1) / ranks,
-    ),
-    **dict.fromkeys(("broadcast", "reduce", "sendrecv"), lambda _: 1.0),
-}
-"""busbw over algbw by collective (NVIDIA/nccl-tests, doc/PERFORMANCE.md and src, GetBw)."""
 
 
 @dataclass(frozen=True)
@@ -206,11 +195,11 @@ def _size_problem(leg: Leg, size: SizeTiming) -> str:
         return f"a time of {size.time_us} us"
     if not _agree(size.algbw_gbps, size.size_bytes / size.time_us / 1e3):
         return "algbw is not size over time"
-    factor = BUSBW_FACTORS.get(leg.collective)
-    if factor is None:
+    if leg.collective not in PASSES:
         return "a collective without a known formula of busbw"
-    if not _agree(size.busbw_gbps, size.algbw_gbps * factor(leg.ranks)):
-        return f"busbw is not algbw times {factor(leg.ranks):.4g}"
+    factor = busbw_factor(leg.collective, leg.ranks)
+    if not _agree(size.busbw_gbps, size.algbw_gbps * factor):
+        return f"busbw is not algbw times {factor:.4g}"
     return ""
 
 

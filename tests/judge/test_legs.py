@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.legs import (
-    BUSBW_FACTORS,
     compare,
     is_broken,
     is_clean,
@@ -18,6 +17,7 @@ from hwcheck.judge.legs import (
     planned_env,
     wrong_elements,
 )
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.spec import LEGS, SOME_LEGS
 from hwcheck.node.collective.timing import summarize
 from hwcheck.node.wire import Leg, SizeTiming
@@ -174,17 +174,24 @@ def test_an_honest_leg_has_no_problem(honest: Leg) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8, 63])
 def test_what_the_node_sums_up_has_no_problem(ranks: int) -> None:
-    factor = BUSBW_FACTORS["all_reduce"](ranks)
+    factor = busbw_factor("all_reduce", ranks)
     times = [[0.5 + 0.37 * i + 1e3 * rank for i in range(20)] for rank in range(ranks)]
     sizes = tuple(summarize(MIB << n, times, factor, 0) for n in range(11))
     assert _problem(leg(ranks=ranks, sizes=sizes)) == ""
 
 
-def test_the_formulas_of_busbw() -> None:
-    of_8 = {name: factor(8) for name, factor in BUSBW_FACTORS.items()}
-    assert of_8["all_reduce"] == 1.75
-    assert of_8["alltoall"] == of_8["all_gather"] == of_8["reduce_scatter"] == 0.875
-    assert of_8["broadcast"] == 1.0
+def test_a_leg_of_alltoallv_is_judged_by_the_formula_of_alltoall() -> None:
+    one = leg(collective="alltoall")
+    sizes = tuple(
+        replace(size, busbw_gbps=size.algbw_gbps * busbw_factor("alltoallv", one.ranks))
+        for size in one.sizes
+    )
+    assert _problem(replace(one, collective="alltoallv", sizes=sizes)) == ""
+    wrong_factor = tuple(replace(size, busbw_gbps=size.algbw_gbps) for size in one.sizes)
+    assert "busbw is not algbw" in _problem(
+        replace(one, collective="alltoallv", sizes=wrong_factor)
+    )
+    assert "without a known formula" in _problem(replace(one, collective="hypercube"))
 
 
 @pytest.mark.parametrize(

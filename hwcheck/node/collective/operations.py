@@ -20,15 +20,14 @@ Contents = Callable[[Pattern, int, int], List[Any]]
 class Operation:
     """A collective as functions, in the manner of nccl-tests.
 
-    ``busbw_factor(ranks)`` turns algbw into busbw. ``sends`` is what a rank puts in, ``holds``
-    what it must have afterwards. ``run(source, target, rank, ranks)`` starts the collective; in
-    place one of the two is a part of the other, or the same. Where ``by_rank``, the bytes that
-    nccl-tests prints as *size* are those of one chunk for each rank, otherwise those of one chunk.
-    ``placement`` is IN_PLACE, OUT_OF_PLACE or BOTH: what the library offers.
+    ``sends`` is what a rank puts in, ``holds`` what it must have afterwards. ``run(source, target,
+    rank, ranks)`` starts the collective; in place one of the two is a part of the other, or the
+    same. Where ``by_rank``, the bytes that nccl-tests prints as *size* are those of one chunk for
+    each rank, otherwise those of one chunk. ``placement`` is IN_PLACE, OUT_OF_PLACE or BOTH: what
+    the library offers.
     """
 
     name: str
-    busbw_factor: Callable[[int], float]
     sends: Contents
     holds: Contents
     run: Callable[[Any, Any, int, int], None]
@@ -48,11 +47,6 @@ class Operation:
         return ""
 
 
-def _all_reduce_factor(ranks: int) -> float:
-    """Return 2(n-1)/n (NVIDIA/nccl-tests, src/all_reduce.cu, AllReduceGetBw)."""
-    return 2.0 * (ranks - 1) / ranks
-
-
 def _run_all_reduce(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
     """Sum in place: torch offers no other way."""
     dist.all_reduce(target)
@@ -60,18 +54,12 @@ def _run_all_reduce(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
 
 all_reduce = Operation(
     "all_reduce",
-    _all_reduce_factor,
     lambda data, rank, round_: [data.summand(rank, 0, round_)],
     lambda data, _, round_: [data.total(0, round_)],
     _run_all_reduce,
     by_rank=False,
     placement=IN_PLACE,
 )
-
-
-def _alltoall_factor(ranks: int) -> float:
-    """Return (n-1)/n (NVIDIA/nccl-tests, src/alltoall.cu, AlltoAllGetBw)."""
-    return (ranks - 1) / ranks
 
 
 def _run_alltoall(source: Any, target: Any, _rank: int, _ranks: int) -> None:
@@ -81,7 +69,6 @@ def _run_alltoall(source: Any, target: Any, _rank: int, _ranks: int) -> None:
 
 alltoall = Operation(
     "alltoall",
-    _alltoall_factor,
     lambda data, rank, round_: [
         data.copied(rank * data.ranks + to, round_) for to in range(data.ranks)
     ],
@@ -95,11 +82,6 @@ alltoall = Operation(
 )
 
 
-def _all_gather_factor(ranks: int) -> float:
-    """Return (n-1)/n (NVIDIA/nccl-tests, src/all_gather.cu, AllGatherGetBw)."""
-    return (ranks - 1) / ranks
-
-
 def _run_all_gather(source: Any, target: Any, _rank: int, _ranks: int) -> None:
     """Gather; in place the source is this rank's chunk of the target."""
     one_of("all_gather_single", "all_gather_into_tensor")(target, source)
@@ -107,18 +89,12 @@ def _run_all_gather(source: Any, target: Any, _rank: int, _ranks: int) -> None:
 
 all_gather = Operation(
     "all_gather",
-    _all_gather_factor,
     lambda data, rank, round_: [data.copied(rank, round_)],
     lambda data, _, round_: [data.copied(sender, round_) for sender in range(data.ranks)],
     _run_all_gather,
     by_rank=True,
     placement=BOTH,
 )
-
-
-def _reduce_scatter_factor(ranks: int) -> float:
-    """Return (n-1)/n (NVIDIA/nccl-tests, src/reduce_scatter.cu, ReduceScatterGetBw)."""
-    return (ranks - 1) / ranks
 
 
 def _run_reduce_scatter(source: Any, target: Any, _rank: int, _ranks: int) -> None:
@@ -128,18 +104,12 @@ def _run_reduce_scatter(source: Any, target: Any, _rank: int, _ranks: int) -> No
 
 reduce_scatter = Operation(
     "reduce_scatter",
-    _reduce_scatter_factor,
     lambda data, rank, round_: [data.summand(rank, each, round_) for each in range(data.ranks)],
     lambda data, rank, round_: [data.total(rank, round_)],
     _run_reduce_scatter,
     by_rank=True,
     placement=BOTH,
 )
-
-
-def _broadcast_factor(_ranks: int) -> float:
-    """Return 1 (NVIDIA/nccl-tests, src/broadcast.cu, BroadcastGetBw)."""
-    return 1.0
 
 
 def _run_broadcast(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
@@ -149,18 +119,12 @@ def _run_broadcast(_source: Any, target: Any, _rank: int, _ranks: int) -> None:
 
 broadcast = Operation(
     "broadcast",
-    _broadcast_factor,
     lambda data, rank, round_: [data.copied(rank, round_)],
     lambda data, _, round_: [data.copied(0, round_)],
     _run_broadcast,
     by_rank=False,
     placement=IN_PLACE,
 )
-
-
-def _sendrecv_factor(_ranks: int) -> float:
-    """Return 1 (NVIDIA/nccl-tests, src/sendrecv.cu, SendRecvGetBw)."""
-    return 1.0
 
 
 def _run_sendrecv(source: Any, target: Any, rank: int, ranks: int) -> None:
@@ -173,7 +137,6 @@ def _run_sendrecv(source: Any, target: Any, rank: int, ranks: int) -> None:
 
 sendrecv = Operation(
     "sendrecv",
-    _sendrecv_factor,
     lambda data, rank, round_: [data.copied(rank, round_)],
     lambda data, rank, round_: [data.copied((rank - 1) % data.ranks, round_)],
     _run_sendrecv,

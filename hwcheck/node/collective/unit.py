@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Dict, List, Tuple
 
 from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
@@ -29,7 +30,7 @@ class Unit:
     def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan) -> None:
         self.chosen = chosen
         self.plan = plan
-        self.factor = chosen.busbw_factor(spec.ranks)
+        self.factor = busbw_factor(chosen.name, spec.ranks)
         self.state = ""
         self.driver = ""
         self.largest = 0

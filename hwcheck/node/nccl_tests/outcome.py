@@ -6,13 +6,13 @@ import signal
 from dataclasses import dataclass, replace
 from typing import Optional, Tuple
 
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.spec import TOO_SMALL, Spec, size_text
 from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
 from hwcheck.node.nccl_tests.records import (
     Half,
     Row,
     Table,
-    busbw_factor,
     computed_ranks,
     listed_ranks,
 )

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.timing import quantile
-from hwcheck.node.nccl_tests.records import busbw_factor
 from hwcheck.results.multi_host import GroupRun, Size, Suspect
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host import blame

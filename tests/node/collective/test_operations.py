@@ -35,15 +35,6 @@ def test_anything_else_is_refused(name: str) -> None:
         load(name)
 
 
-@pytest.mark.parametrize("ranks", range(2, 17))
-def test_all_reduce_busbw_factor_by_nccl_tests(ranks: int) -> None:
-    assert all_reduce.busbw_factor(ranks) == pytest.approx(2 * (ranks - 1) / ranks)
-
-
-def test_one_rank_has_no_bus_bandwidth() -> None:
-    assert all_reduce.busbw_factor(1) == 0.0
-
-
 def all_reduce_total(ranks: Ranks, round_: int):
     return summed([ranks.sent(rank, round_)[0] for rank in range(ranks.of.ranks)])
 
@@ -83,11 +74,6 @@ def test_a_missing_rank_shows_in_its_share_of_bf16() -> None:
     assert ranks.wrong(0, [good.roll(1024)], 1) == COUNT
 
 
-@pytest.mark.parametrize("ranks", range(1, 17))
-def test_alltoall_busbw_factor_by_nccl_tests(ranks: int) -> None:
-    assert alltoall.busbw_factor(ranks) == pytest.approx((ranks - 1) / ranks)
-
-
 def got(ranks: Ranks, rank: int, round_: int):
     return [ranks.sent(sender, round_)[rank] for sender in range(ranks.of.ranks)]
 
@@ -121,11 +107,6 @@ def test_a_chunk_for_or_from_another_rank_is_wrong(dtype: str) -> None:
     assert ranks.wrong(2, got(ranks, 2, 2), 3) == 4 * COUNT
 
 
-@pytest.mark.parametrize("ranks", range(1, 17))
-def test_all_gather_busbw_factor_by_nccl_tests(ranks: int) -> None:
-    assert all_gather.busbw_factor(ranks) == pytest.approx((ranks - 1) / ranks)
-
-
 @pytest.mark.parametrize("dtype", ["float", "bfloat16"])
 @pytest.mark.parametrize("count", [1, 3, 8, 63])
 def test_every_rank_ends_with_all_chunks_in_their_order(count: int, dtype: str) -> None:
@@ -143,11 +124,6 @@ def test_all_gather_every_way_of_being_wrong_is_counted(dtype: str) -> None:
     assert ranks.wrong(0, [first.roll(256), second, *rest], 3) == COUNT
     first[7] += 1
     assert ranks.wrong(0, [first, second, *rest], 3) == 1
-
-
-@pytest.mark.parametrize("ranks", range(1, 17))
-def test_reduce_scatter_busbw_factor_by_nccl_tests(ranks: int) -> None:
-    assert reduce_scatter.busbw_factor(ranks) == pytest.approx((ranks - 1) / ranks)
 
 
 def reduce_scatter_total(ranks: Ranks, chunk: int, round_: int):
@@ -171,10 +147,6 @@ def test_another_ranks_chunk_and_an_earlier_rounds_are_wrong(dtype: str) -> None
     assert ranks.wrong(1, [reduce_scatter_total(ranks, 1, 3) - ranks.sent(0, 3)[1]], 3) == COUNT
 
 
-def test_broadcast_busbw_is_algbw_by_nccl_tests() -> None:
-    assert {broadcast.busbw_factor(ranks) for ranks in range(1, 17)} == {1.0}
-
-
 @pytest.mark.parametrize("dtype", ["float", "bfloat16"])
 def test_every_rank_ends_with_rank_0s_data_and_not_with_its_own(dtype: str) -> None:
     ranks = Ranks(broadcast, 4, dtype)
@@ -182,10 +154,6 @@ def test_every_rank_ends_with_rank_0s_data_and_not_with_its_own(dtype: str) -> N
     own = [ranks.wrong(rank, ranks.sent(rank, 3), 3) for rank in range(4)]
     assert own == [0, COUNT, COUNT, COUNT]
     assert ranks.wrong(1, ranks.sent(0, 2), 3) == COUNT
-
-
-def test_sendrecv_busbw_is_algbw_by_nccl_tests() -> None:
-    assert {sendrecv.busbw_factor(ranks) for ranks in range(1, 17)} == {1.0}
 
 
 def test_one_rank_has_nobody_to_send_to() -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from typing import IO, Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from functools import partial
+from typing import IO, Callable, Mapping, Optional, Tuple, Union
 
+from hwcheck.node import json_lines
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.json_lines import Send
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from %s import main; main()"
 IMPORT_LIMIT_S = 120.0  # torch from a cold network file system
 KILL_LIMIT_S = 5.0
 ADVICE = "set hwcheck_torch_python to an interpreter that has"
-
-Send = Callable[[Dict[str, Any]], None]
 
 
 def start(
@@ -69,12 +69,7 @@ def sender() -> Tuple[Send, int]:
     out = os.dup(1)
     os.dup2(2, 1)
 
-    def send(message: Dict[str, Any]) -> None:
-        data = json.dumps(message, allow_nan=False).encode("ascii") + b"\n"
-        while data:
-            data = data[os.write(out, data) :]
-
-    return send, out
+    return partial(json_lines.write, out), out
 
 
 def torch_problem(lack: Callable[[], str]) -> str:

@@ -5,20 +5,18 @@ It is never waited for without end.
 
 from __future__ import annotations
 
-import json
-import os
-import select
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from hwcheck.node import torch_process
+from hwcheck.node import json_lines, torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.log import VISIT_BYTES, Log
 from hwcheck.node.collective.spec import LegPlan, Spec, plan
+from hwcheck.node.json_lines import Message
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.wire import Leg, Request
 
@@ -117,7 +115,7 @@ def _legs(
         if kind == "progress":
             progress(message["text"])
         elif kind == "driver":
-            _tell(process, driver())
+            _tell(process, {"problem": driver()})
         elif kind == "leg":
             yield Leg.from_dict(message["leg"])
         elif kind == "pairs":
@@ -126,37 +124,34 @@ def _legs(
 
 def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
     process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
-    _tell(process, json.loads(spec.to_json()))
+    _tell(process, spec.to_dict())
     return process
 
 
-def _tell(process: subprocess.Popen[bytes], what: Any) -> None:
+def _tell(process: subprocess.Popen[bytes], what: Mapping[str, Any]) -> None:
     """Write one line of JSON to the launcher."""
     assert process.stdin is not None
     try:
-        os.write(process.stdin.fileno(), json.dumps(what).encode("ascii") + b"\n")
+        json_lines.write(process.stdin.fileno(), what)
     except BrokenPipeError:  # how it died is what its messages' end brings out
         sys.stderr.write("the launcher is not there any more\n")
 
 
-def _messages(
-    process: subprocess.Popen[bytes], python: str, clock: Clock
-) -> Iterator[Dict[str, Any]]:
+def _messages(process: subprocess.Popen[bytes], python: str, clock: Clock) -> Iterator[Message]:
     """Yield the launcher's messages until it ends."""
     assert process.stdout is not None
-    fd, rest = process.stdout.fileno(), b""
+    messages = json_lines.Reader(process.stdout.fileno())
     while True:
-        if not select.select([fd], [], [], clock.left_s())[0]:
+        try:
+            message = messages.next(clock.left_s())
+        except TimeoutError:
             raise CouldNotMeasure(
                 "%s, started for the ranks, gave no answer within %.0f s"
                 % (python, clock.allowed_s)
-            )
-        data = os.read(fd, 65536)
-        if not data:
+            ) from None
+        if message is None:
             return
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
+        yield message
 
 
 class Collectives:

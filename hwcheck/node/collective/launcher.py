@@ -1,22 +1,21 @@
 """The launcher process: imports torch once and forks the ranks of every leg from itself.
 
 Started by ``launch`` as ``python -c <boot> <payload> <pid of the payload process>``, under the
-interpreter that has torch. Orders come as a line of JSON on stdin, messages leave as such lines
+interpreter that has torch. Orders come as a message on stdin (``json_lines``), messages leave
 on the stdout that it was started with; whatever else prints goes to stderr. To the message
-``driver`` the next line on stdin is the answer (``hangs.Driver``).
+``driver`` the next one on stdin is the answer: the ``problem`` (``hangs.Driver``).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from functools import partial
 
-from hwcheck.node import parent_death, torch_process
-from hwcheck.node.collective.hangs import Hangs
+from hwcheck.node import json_lines, parent_death, torch_process
+from hwcheck.node.collective.hangs import Driver, Hangs
 from hwcheck.node.collective.spec import Spec
-from hwcheck.node.torch_process import Send
+from hwcheck.node.json_lines import Send
 
 
 def main() -> None:
@@ -24,22 +23,23 @@ def main() -> None:
     parent_death.die_with(int(sys.argv[2]))
     started = time.monotonic()
     send, out = torch_process.sender()
-    spec = Spec.from_json(sys.stdin.readline())
+    payload = json_lines.Reader(0)
+    spec = Spec.from_dict(payload.next() or {})
     problem = torch_problem(spec)
     if problem:
         send({"kind": "refused", "reason": problem})
         return
     send({"kind": "ready"})
-    run(spec, send, started, out)
+    run(spec, send, started, out, partial(_ask_driver, send, payload))
 
 
-def run(spec: Spec, send: Send, started: float, out: int) -> None:
+def run(spec: Spec, send: Send, started: float, out: int, driver: Driver) -> None:
     """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operations, serve
 
     chosen = [operations.load(name) for name in spec.collectives]
     import_s = time.monotonic() - started
-    hangs = Hangs(partial(_ask_driver, send))
+    hangs = Hangs(driver)
     if spec.pairs:
         from hwcheck.node.pairs import serve as pairs
 
@@ -47,10 +47,11 @@ def run(spec: Spec, send: Send, started: float, out: int) -> None:
     serve.serve(spec, chosen, send, import_s, [out], hangs)
 
 
-def _ask_driver(send: Send) -> str:
+def _ask_driver(send: Send, payload: json_lines.Reader) -> str:
     """Ask the payload, which has NVML: the driver may hang whoever asks it."""
     send({"kind": "driver"})
-    return str(json.loads(sys.stdin.readline()))
+    answer = payload.next()
+    return str(answer["problem"]) if answer else "the payload is gone"
 
 
 def torch_problem(spec: Spec) -> str:

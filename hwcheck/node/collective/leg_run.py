@@ -8,15 +8,17 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Tuple
 
+from hwcheck.node import json_lines
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.rank import Turn
-from hwcheck.node.collective.ranks import RankGroup, Send, wait_until
+from hwcheck.node.collective.ranks import RankGroup, wait_until
 from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
 from hwcheck.node.collective.watch import Timed, Watch
+from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
 
 EXIT_S = 2.0
@@ -72,7 +74,7 @@ class LegRun:
         else:
             printed = self._log.size()
         watch = Watch(self._group, busbw_factor, on_size, stays=True)
-        self._tell(turn.to_json())
+        self._tell(turn.to_dict())
         sizes = turn.sizes or (self._spec.min_bytes,)
         state, reason = watch.until(
             start + turn.bounds.limit_s,
@@ -118,10 +120,11 @@ class LegRun:
     def _body(self, rank: int, store_fd: int, turns_fd: int) -> Callable[[Send], None]:
         return lambda send: rank_body.run_rank(self._spec, rank, store_fd, turns_fd, send)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        """Write a turn to every rank, or nothing: that is the end."""
         for rank, fd in enumerate(self._turn_fds):
             try:
-                os.write(fd, text.encode("ascii") + b"\n")
+                json_lines.write(fd, message)
             except BrokenPipeError:  # the watch sees it as well, and why
                 sys.stderr.write("rank %d is not there any more\n" % rank)
 
@@ -136,7 +139,7 @@ class LegRun:
         with self._open:
             self._open = None
             if state == "done":
-                self._tell("")
+                self._tell({})
                 wait_until(lambda: not self._group.alive(), EXIT_S)
             tail = ""
             segments = stacks.shared_segments(self._group)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from dataclasses import asdict, dataclass
 from itertools import count
-from typing import Any, Callable, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, Mapping, Tuple
 
+from hwcheck.node import json_lines
 from hwcheck.node.collective import operations, runtime
 from hwcheck.node.collective.operations import BOTH, Operation
 from hwcheck.node.collective.pattern import Pattern
-from hwcheck.node.collective.spec import Spec, size_text
+from hwcheck.node.collective.spec import NOISE, Spec, size_text
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
+from hwcheck.node.json_lines import Send
 
-NOISE = 1.25  # the next size is as much larger as the factor says; a quarter for noise
 MEMORY_SHARE = 0.5  # of what is free: buffers of the library come on top of ours
 LARGEST_MEASURED = "the largest size is measured"
 ROUNDS_OF_A_TURN = 128
 STORE_PATIENCE_S = 60.0
 SPEAKS_S = 1.0  # no more often does a rank say that it has run again
-
-Send = Callable[[Dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,13 @@ class Turn:
     bounds: Bounds
     sizes: Tuple[int, ...] = ()
 
-    def to_json(self) -> str:
-        """Return the turn as one JSON object."""
-        return json.dumps(asdict(self))
+    def to_dict(self) -> Dict[str, Any]:
+        """Return the turn as plain JSON types."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Turn:
-        """Rebuild from ``to_json``."""
-        data = json.loads(text)
+    def from_dict(cls, data: Mapping[str, Any]) -> Turn:
+        """Rebuild from ``to_dict``."""
         bounds, sizes = Bounds(**data["bounds"]), tuple(data["sizes"])
         return cls(data["number"], data["collective"], bounds, sizes)
 
@@ -72,10 +68,13 @@ def run_rank(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) ->
 
 
 def turns_of(fd: int) -> Iterator[Turn]:
-    """Yield the turns that the launcher writes as lines of JSON; an empty line is the end."""
-    with os.fdopen(fd) as stream:
-        for text in iter(stream.readline, "\n"):
-            yield Turn.from_json(text)
+    """Yield the turns that the launcher writes; an empty message is the end."""
+    messages = json_lines.Reader(fd)
+    while True:
+        turn = messages.next()
+        if not turn:
+            return
+        yield Turn.from_dict(turn)
 
 
 class Ranked:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import select
 import signal
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from functools import partial
+from typing import Callable, List, Mapping, Optional
 
-from hwcheck.node import parent_death
+from hwcheck.node import json_lines, parent_death
+from hwcheck.node.json_lines import Message, Send
 
 DUMP_SIGNAL = signal.SIGUSR2
 ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody who does not listen
 BEGIN_CHARACTERS = 100
 CAUSE_CHARACTERS = 197
 CAUSE = "Last error:"  # what NCCL says last and most exactly (torch, NCCLUtils.hpp)
-
-Send = Callable[[Dict[str, Any]], None]
 
 
 class RankProcess:
@@ -30,18 +29,19 @@ class RankProcess:
         self.pid = pid
         self.pipe_fd = pipe_fd
         self.status: Optional[int] = None
-        self.silent = False
         self.error = ""
         self.error_at = 0.0
         self.done = False
-        self._rest = b""
+        self._messages = json_lines.Reader(pipe_fd)
 
-    def read(self) -> List[Dict[str, Any]]:
-        """Return the messages that came; marks the rank silent when its pipe has ended."""
-        data = os.read(self.pipe_fd, 65536)
-        self.silent = not data
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+    @property
+    def silent(self) -> bool:
+        """Whether its pipe has ended."""
+        return self._messages.ended
+
+    def read(self) -> List[Message]:
+        """Wait for messages and return those that came."""
+        return self._messages.read()
 
     def ended(self) -> bool:
         """Whether the process is gone; collects its exit status."""
@@ -151,11 +151,7 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
     os.environ.clear()
     os.environ.update(env)
 
-    def send(message: Dict[str, Any]) -> None:
-        data = json.dumps(message).encode("ascii") + b"\n"
-        while data:
-            data = data[os.write(write_fd, data) :]
-
+    send = partial(json_lines.write, write_fd)
     try:
         body(send)
     except Exception as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Tuple
 
@@ -13,6 +12,7 @@ CPU_RANKS = 2
 TOO_SMALL = "every size has less than 16 bytes for each rank"
 SILENCE_S = 10.0
 FLOOR_GBPS = 0.1  # no way between two ranks of a node that works is slower
+NOISE = 1.25  # what was timed once may take a quarter more the next time
 SYSTEM_CONF = "/etc/nccl.conf"
 SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
 
@@ -124,14 +124,14 @@ class Spec:
         """
         return min(SILENCE_S, self.grace_s) + 2 * size_bytes / (FLOOR_GBPS * 1e9)
 
-    def to_json(self) -> str:
-        """Return the orders as one JSON object."""
-        return json.dumps(asdict(self))
+    def to_dict(self) -> Dict[str, Any]:
+        """Return the orders as plain JSON types."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Spec:
-        """Rebuild from ``to_json``; raises TypeError when a key is unknown or missing."""
-        data: Dict[str, Any] = json.loads(text)
+    def from_dict(cls, orders: Mapping[str, Any]) -> Spec:
+        """Rebuild from ``to_dict``; raises TypeError when a key is unknown or missing."""
+        data = dict(orders)
         data["collectives"] = tuple(data["collectives"])
         data["legs"] = tuple(LegPlan(**leg) for leg in data["legs"])
         return cls(**data)

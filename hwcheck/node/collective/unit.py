@@ -23,8 +23,9 @@ LACKS = ("support", "scalar type")
 class Unit:
     """The turns of one collective under one leg.
 
-    ``largest`` is the largest size of its first turn, ``again`` the sizes to time again,
-    ``driver`` what the driver did after a hang.
+    ``largest`` is the largest size of its first turn, and ``complete`` whether that was all it was
+    to time; ``compared`` are the sizes to time again; ``driver`` is what the driver did after a
+    hang.
     """
 
     def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan) -> None:
@@ -34,7 +35,8 @@ class Unit:
         self.state = ""
         self.driver = ""
         self.largest = 0
-        self.again: Tuple[int, ...] = ()
+        self.complete = False
+        self.compared: Tuple[int, ...] = ()
         self._spec = spec
         self._reason = ""
         self._timed: Dict[Tuple[int, bool], List[Timed]] = {}
@@ -43,11 +45,6 @@ class Unit:
         self._library = ""
         self._transport: Dict[str, Value] = {}
         self._duration_s = 0.0
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether another turn can tell more."""
-        return self.state == "done"
 
     def refuse(self, reason: str) -> None:
         """Say why there is no turn."""
@@ -68,6 +65,7 @@ class Unit:
         if not first:
             return
         self.largest = took.largest
+        self.complete = took.stop == LARGEST_MEASURED
         if self._timed and took.stop and took.stop != LARGEST_MEASURED:
             self._notes.append(took.stop)
         if self._spec.gpus:
@@ -100,10 +98,10 @@ class Unit:
             self.state, self._reason = "not_engaged", problem
         self._notes += proof.notes(self.plan, info)
 
-    def takes_s(self) -> float:
+    def repeat_s(self) -> float:
         """Return how long the sizes to time again take."""
         last = [turns[-1] for turns in self._timed.values()]
-        return sum(each.took_s for each in last if each.asked_bytes in self.again)
+        return sum(each.took_s for each in last if each.asked_bytes in self.compared)
 
     def leg(self, notes: Tuple[str, ...]) -> Leg:
         """Return the record; ``notes`` are those of every leg."""

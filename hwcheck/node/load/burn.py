@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
+from hwcheck.node.json_lines import Send
 from hwcheck.node.load import copies
 from hwcheck.node.load.device import open_device
 from hwcheck.node.load.products import Products
@@ -14,8 +15,6 @@ from hwcheck.node.load.spec import BurnSpec, cpu_set
 
 WINDOW_S = 1.0
 AHEAD = 2  # batches
-
-Send = Callable[[Dict[str, Any]], None]
 
 
 def run_worker(spec: BurnSpec, worker: int, shared: Shared, send: Send) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Optional, Tuple
 
-from hwcheck.node import torch_process
+from hwcheck.node import json_lines, torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.log import Log
+from hwcheck.node.json_lines import Message
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, clean_environment
 from hwcheck.node.load.tally import Tally
@@ -150,7 +150,8 @@ class Burn:
         return "; ".join(said)
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
-        for message in _messages(process):
+        assert process.stdout is not None
+        for message in iter(json_lines.Reader(process.stdout.fileno()).next, None):
             with self._changed:
                 self._take(message)
                 self._changed.notify_all()
@@ -162,7 +163,7 @@ class Burn:
                 )
             self._changed.notify_all()
 
-    def _take(self, message: Dict[str, Any]) -> None:
+    def _take(self, message: Message) -> None:
         if message["kind"] == "ready":
             self._imported = True
         elif message["kind"] == "refused":
@@ -174,19 +175,6 @@ class Burn:
 def _give(process: subprocess.Popen[bytes], spec: BurnSpec) -> None:
     assert process.stdin is not None
     try:
-        os.write(process.stdin.fileno(), spec.to_json().encode("ascii") + b"\n")
+        json_lines.write(process.stdin.fileno(), spec.to_dict())
     except BrokenPipeError:  # it died at once; how, is what the reader finds
         sys.stderr.write("the burn's orders could not be handed over\n")
-
-
-def _messages(process: subprocess.Popen[bytes]) -> Iterator[Dict[str, Any]]:
-    """Yield the launcher's messages until it ends."""
-    assert process.stdout is not None
-    fd, rest = process.stdout.fileno(), b""
-    while True:
-        data = os.read(fd, 65536)
-        if not data:
-            return
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield json.loads(line)

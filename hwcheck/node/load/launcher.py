@@ -1,7 +1,7 @@
 """The launcher process: imports torch once and forks the worker of every GPU from itself.
 
-Started by ``launch`` under the interpreter that has torch. The orders are the first line of stdin,
-whose end asks the workers to end; messages leave as JSON lines on stdout.
+Started by ``launch`` under the interpreter that has torch. The orders are the only message on
+stdin, whose end asks the workers to end; messages leave on stdout (``json_lines``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import tempfile
 import time
 from typing import Callable, List, Optional, Set
 
-from hwcheck.node import parent_death, torch_process
+from hwcheck.node import json_lines, parent_death, torch_process
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
+from hwcheck.node.json_lines import Send
 from hwcheck.node.load.shared import Shared
 from hwcheck.node.load.spec import BurnSpec, worker_environment
-from hwcheck.node.torch_process import Send
 
 EXIT_S = 2.0
 
@@ -28,7 +28,7 @@ def main() -> None:
     parent_death.die_with(int(sys.argv[2]))
     send, out = torch_process.sender()
     stop_fd = os.dup(0)  # the workers' stdin is something else
-    spec = BurnSpec.from_json(read_line(stop_fd))
+    spec = BurnSpec.from_dict(json_lines.Reader(stop_fd).next() or {})
     problem = torch_process.torch_problem(lambda: lack(spec))
     if problem:
         send({"kind": "refused", "reason": problem})
@@ -42,17 +42,6 @@ def lack(spec: BurnSpec) -> str:
     from hwcheck.node import torch_runtime
 
     return torch_runtime.missing_cuda() if spec.gpus else ""
-
-
-def read_line(fd: int) -> str:
-    """Read the orders and nothing beyond: the end of what follows is for the workers to see."""
-    line = b""
-    while not line.endswith(b"\n"):
-        data = os.read(fd, 1)
-        if not data:
-            break
-        line += data
-    return line.decode("ascii")
 
 
 def serve(spec: BurnSpec, send: Send, stop_fd: int, out: int) -> None:

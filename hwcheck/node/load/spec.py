@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Set, Tuple
 
@@ -66,14 +65,14 @@ class BurnSpec:
         """What each worker drives, in their order."""
         return tuple(gpu.subject for gpu in self.gpus) or (CPU_SUBJECT,)
 
-    def to_json(self) -> str:
-        """Return the orders as one JSON object on one line."""
-        return json.dumps(asdict(self))
+    def to_dict(self) -> Dict[str, Any]:
+        """Return the orders as plain JSON types."""
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, text: str) -> BurnSpec:
-        """Rebuild from ``to_json``; raises TypeError when a key is unknown or missing."""
-        data: Dict[str, Any] = json.loads(text)
+    def from_dict(cls, orders: Mapping[str, Any]) -> BurnSpec:
+        """Rebuild from ``to_dict``; raises TypeError when a key is unknown or missing."""
+        data = dict(orders)
         data["gpus"] = tuple(Target(**gpu) for gpu in data["gpus"])
         return cls(**data)
 

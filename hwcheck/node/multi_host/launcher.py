@@ -1,29 +1,29 @@
 """The launcher of a session: imports torch once, keeps a store, forks the ranks of every order.
 
-Started by ``member`` as ``python -c <boot> <payload> <pid of the payload process>``. The first line
-of stdin says what the node is, every further line is an order; answers leave as JSON lines.
+Started by ``member`` as ``python -c <boot> <payload> <pid of the payload process>``. The first
+message on stdin says what the node is, every further one is an order; answers leave on stdout.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 
-from hwcheck.node import parent_death, torch_process
+from hwcheck.node import json_lines, parent_death, torch_process
 
 
 def main() -> None:
     """Serve one session."""
     parent_death.die_with(int(sys.argv[2]))
     send, out = torch_process.sender()
-    setup = json.loads(sys.stdin.readline())
+    payload = json_lines.Reader(0)
+    setup = payload.next() or {}
     problem = torch_process.torch_problem(lambda: _lack(setup["gpus"]))
     if problem:
         send({"reason": problem})
         return
     from hwcheck.node.multi_host import serve
 
-    serve.serve(setup, sys.stdin, send, [out])
+    serve.serve(setup, iter(payload.next, None), send, [out])
 
 
 def _lack(gpus: int) -> str:

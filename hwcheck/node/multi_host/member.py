@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import queue
-import select
 import subprocess
 import sys
-import time
 from typing import Any, Callable, Dict, Mapping, Sequence
 
-from hwcheck.node import torch_process
+from hwcheck.node import json_lines, torch_process
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.collective.hangs import problem_of
 from hwcheck.node.collective.launch import END_LIMIT_S
 from hwcheck.node.collective.log import Log
+from hwcheck.node.json_lines import Message
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.multi_host.place import about, own_place
@@ -35,14 +32,13 @@ class Member:
     def __init__(self, session: Mapping[str, Any]) -> None:
         self._interface = str(session["interface"])
         self._toward = str(session["toward"])
-        self._lines: queue.Queue[bytes] = queue.Queue()
-        self._rest = b""
+        self._orders: queue.Queue[Message] = queue.Queue()
+        self._decoder = json_lines.Decoder()
 
     def feed(self, data: bytes) -> None:
-        """Take what came on stdin, from the lifeline's thread. Empty lines are heartbeats."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in filter(None, lines):
-            self._lines.put(line)
+        """Take what came on stdin, from the lifeline's thread."""
+        for order in self._decoder.feed(data):
+            self._orders.put(order)
 
     def serve(self, node: LiveNode, payload: str, send: Send) -> None:
         """Hold the node and answer one order after another; torch is imported once.
@@ -78,7 +74,7 @@ class Member:
                     raise CouldNotMeasure(ready["reason"])
                 send("ready", ready=dict(ready, **place))
                 while True:
-                    order = json.loads(self._lines.get())
+                    order = self._orders.get()
                     if order.get("end"):
                         return
                     child.tell(order)
@@ -123,30 +119,27 @@ class Child:
         self._process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
         self._python = python
         self._log = log
-        self._rest = b""
+        assert self._process.stdout is not None
+        self._messages = json_lines.Reader(self._process.stdout.fileno())
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send one message. Raises CouldNotMeasure when nobody reads it."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(message).encode("ascii") + b"\n")
-            self._process.stdin.flush()
+            json_lines.write(self._process.stdin.fileno(), message)
         except OSError:
             raise self._death() from None
 
-    def hear(self, limit_s: float) -> Dict[str, Any]:
+    def hear(self, limit_s: float) -> Message:
         """Return the next message. Raises CouldNotMeasure when none comes in time."""
-        assert self._process.stdout is not None
-        fd, end = self._process.stdout.fileno(), time.monotonic() + limit_s
-        while b"\n" not in self._rest:
-            if not select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise CouldNotMeasure("%s gave no answer within %.0f s" % (self._python, limit_s))
-            data = os.read(fd, 65536)
-            if not data:
-                raise self._death()
-            self._rest += data
-        line, self._rest = self._rest.split(b"\n", 1)
-        message: Dict[str, Any] = json.loads(line)
+        try:
+            message = self._messages.next(limit_s)
+        except TimeoutError:
+            raise CouldNotMeasure(
+                "%s gave no answer within %.0f s" % (self._python, limit_s)
+            ) from None
+        if message is None:
+            raise self._death()
         return message
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ from hwcheck.node.collective import operations, pattern, runtime
 from hwcheck.node.collective.runtime import dist, torch
 from hwcheck.node.collective.spec import Spec
 from hwcheck.node.collective.work import Work
+from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores
 from hwcheck.node.multi_host.order import Order
 
@@ -44,8 +45,6 @@ BEYOND_S = 60.0  # the launcher sees a hang before torch does
 EXCHANGE_BYTES = 1024 * 1024
 EXCHANGE_RANKS = 64  # every two of them set up a connection
 DTYPE = "float"
-
-Send = Callable[[Dict[str, Any]], None]
 
 
 class Large(pattern.Pattern):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -15,16 +14,17 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess
 from hwcheck.node.collective.spec import SITE, LegPlan, Spec, rank_environment
 from hwcheck.node.collective.watch import Watch
+from hwcheck.node.json_lines import Message, Send
 from hwcheck.node.multi_host import rank as rank_body
 from hwcheck.node.multi_host import store
 from hwcheck.node.multi_host.order import Order
 from hwcheck.node.multi_host.rank import Calls
 
-Send = Callable[[Dict[str, Any]], None]
 
-
-def serve(setup: Mapping[str, Any], lines: Iterable[str], send: Send, close_fds: List[int]) -> None:
-    """Open the store, say where it is, and answer every line of ``lines``.
+def serve(
+    setup: Mapping[str, Any], orders: Iterable[Message], send: Send, close_fds: List[int]
+) -> None:
+    """Open the store, say where it is, and answer every order.
 
     ``close_fds`` are the launcher's own, which no rank may keep.
     """
@@ -40,8 +40,8 @@ def serve(setup: Mapping[str, Any], lines: Iterable[str], send: Send, close_fds:
             return
         send({"port": port})
         close_fds = [*close_fds, keeper.ranks[0].pipe_fd]
-        for line in lines:
-            send(run_order(Order.from_dict(json.loads(line)), setup, close_fds))
+        for order in orders:
+            send(run_order(Order.from_dict(order), setup, close_fds))
 
 
 def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> Dict[str, Any]:

@@ -11,31 +11,31 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from functools import cached_property
 from typing import Callable, Iterator, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.log import last_lines
-from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment, size_text
+from hwcheck.node.collective.schedule import take_turns
+from hwcheck.node.collective.spec import NOISE, LegPlan, Spec, rank_environment, size_text
 from hwcheck.node.nccl_tests import json_form, process, text
-from hwcheck.node.nccl_tests.outcome import outcome
+from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.process import Ended
 from hwcheck.node.nccl_tests.records import Table
-from hwcheck.node.nccl_tests.turns import together
 from hwcheck.node.wire import Leg
 
 HELP_S = 20.0
 MEASURED_BY = "measured by nccl-tests%s (%s): means, out of place; the spread is to in place"
-NOISE = 1.25
-FIRST_SHARE = 0.6  # of the time is for the first turns; the rest is for the repetitions
+REPEAT_TIMES = 3.0  # as long as the last turn may the next one take before it is cut short
 FLOOR_BYTES_PER_S = 0.5e9  # no way between two GPUs of a node that works is slower
 
 Progress = Callable[[str], None]
 
 
-class Bench:
-    """One program of nccl-tests on this node; where it cannot be run each leg says why."""
+class Program:
+    """One program of nccl-tests on this node; ``lack`` says why it cannot be run."""
 
     def __init__(
         self,
@@ -52,68 +52,40 @@ class Bench:
         self._spec = spec
         self._progress = progress
         self._hangs = hangs
-        self._lack = ""
+        self.lack = ""
         if not os.path.isfile(self._path) or not os.access(self._path, os.X_OK):
-            self._lack = (
+            self.lack = (
                 "%s is no program on this node: build nccl-tests there, or have "
                 "hwcheck_nccl_tests_dir name the folder that has it" % self._path
             )
-            return
+
+    @cached_property
+    def _writes_json(self) -> bool:
         env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-        self._writes_json = "-J" in process.run([self._path, "-h"], env, payload, HELP_S).output
+        return "-J" in process.run([self._path, "-h"], env, self._payload, HELP_S).output
 
-    def legs(self, budget_s: float) -> Tuple[Iterator[Leg], float]:
-        """Time every leg; return their records, and the seconds spent of the budget.
-
-        No leg goes further than the first that was done, so that they can be compared. Then all
-        take turns again, as often as told and as time allows: what drifts meanwhile favors none.
-        What a killed leg took beyond its share is not taken from the others.
-        """
-        spec, spent_s = self._spec, 0.0
-        largest, why = spec.max_bytes, ""
-        first_s = budget_s * (FIRST_SHARE if spec.turns > 1 else 1.0)
-        turns: List[List[Leg]] = []
-        for plan in spec.legs:
-            share_s = (first_s - spent_s) / (len(spec.legs) - len(turns))
-            leg = self._turn(plan, share_s, largest)
-            spent_s += min(share_s, leg.duration_s)
-            if why:
-                leg = replace(leg, notes=(*leg.notes, why))
-            elif leg.state == "done" and leg.sizes[-1].size_bytes < largest:
-                largest = leg.sizes[-1].size_bytes
-                why = "stopped at %s, the largest size of leg %s" % (size_text(largest), plan.name)
-            turns.append([leg])
-        for _ in range(spec.turns - 1):
-            going = [found for found in turns if found[-1].state == "done"]
-            took_s = sum(found[-1].duration_s for found in going)
-            if spent_s + took_s * NOISE > budget_s:
-                break
-            spent_s += took_s
-            for plan, found in zip(spec.legs, turns):  # noqa: B905 (Python 3.8)
-                if found in going and not self._hangs.refuses(plan.name):
-                    found.append(self._turn(plan, took_s, found[0].sizes[-1].size_bytes))
-        return map(together, turns), spent_s
-
-    def _turn(self, plan: LegPlan, budget_s: float, largest: int) -> Leg:
-        """Time one leg; after ``budget_s`` it takes no larger size, ``spec.grace_s`` later it dies.
-
-        Its first size, with the warm-ups of all before it, may take as long as the floor of
-        bandwidth allows. ``largest`` is the largest size in bytes.
-        """
+    def refused(self, plan: LegPlan, reason: str) -> Leg:
+        """Return the record of a leg that has no turn."""
         spec = self._spec
-        lack = plan.absent or self._lack or self._hangs.refuses(plan.name)
-        leg = Leg(
+        return Leg(
             self._collective,
             plan.name,
             spec.backend,
             spec.ranks,
             "not_run",
-            lack,
+            reason,
             env=plan.env,
             dtype=spec.dtype,
         )
-        if lack:
-            return leg
+
+    def time(self, plan: LegPlan, budget_s: float, largest: int) -> Tuple[Leg, bool]:
+        """Time one leg once; return its record, and whether it was stopped for lack of time.
+
+        After ``budget_s`` it takes no larger size, ``spec.grace_s`` later it dies. Its first size,
+        with the warm-ups of all before it, may take as long as the floor of bandwidth allows.
+        ``largest`` is the largest size in bytes.
+        """
+        spec = self._spec
         name = "%s %s" % (self._collective, plan.name)
         pace = _Pace(name, budget_s, spec.step_factor * NOISE, self._progress)
         env = rank_environment(spec, plan, 0, os.environ)
@@ -128,7 +100,7 @@ class Bench:
             table = _table(ended.output, report)
         sys.stderr.write("-- log of leg %s, %s\n%s\n" % (plan.name, self._path, ended.output))
         sys.stderr.flush()
-        return self._record(leg, plan, ended, table)
+        return self._record(self.refused(plan, ""), plan, ended, table), ended.why == "told"
 
     def _options(self, largest: int, report: str) -> List[str]:
         spec = self._spec
@@ -172,6 +144,55 @@ class Bench:
         return MEASURED_BY % (version, self._path)
 
 
+class ProgramLeg:
+    """A ``schedule.TimedLeg`` that a program of nccl-tests times, one run of it for each turn."""
+
+    def __init__(self, program: Program, plan: LegPlan) -> None:
+        self.plan = plan
+        self.largest = 0
+        self.complete = False
+        self.compared: Tuple[int, ...] = ()
+        self._program = program
+        self._turns: List[Leg] = []
+        refusal = plan.absent or program.lack
+        if refusal:
+            self.refuse(refusal)
+
+    @property
+    def state(self) -> str:
+        """See ``schedule.TimedLeg``."""
+        return self._turns[-1].state if self._turns else ""
+
+    def refuse(self, reason: str) -> None:
+        """See ``schedule.TimedLeg``."""
+        self._turns = [self._program.refused(self.plan, reason)]
+
+    def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
+        """See ``schedule.TimedLeg``."""
+        turn, stopped = self._program.time(self.plan, share_s, max_bytes)
+        if max_bytes_reason:
+            turn = replace(turn, notes=(*turn.notes, max_bytes_reason))
+        self._turns.append(turn)
+        self.complete = not stopped
+        # Sizes are rounded down to whole chunks: what it was asked for is what the others are.
+        reached = max((size.size_bytes for size in turn.sizes), default=0)
+        self.largest = reached if stopped else max_bytes
+        return turn.duration_s
+
+    def repeat(self) -> None:
+        """See ``schedule.TimedLeg``. Every size is timed again: the program knows no other way."""
+        budget_s = REPEAT_TIMES * self.repeat_s()
+        self._turns.append(self._program.time(self.plan, budget_s, self.largest)[0])
+
+    def repeat_s(self) -> float:
+        """See ``schedule.TimedLeg``."""
+        return self._turns[-1].duration_s
+
+    def leg(self) -> Leg:
+        """Return what the turns came to."""
+        return together(self._turns)
+
+
 class _Pace:
     """Ends a leg before a size that does not fit in its time; tells of every row.
 
@@ -203,19 +224,21 @@ class _Pace:
 def run_legs(
     spec: Spec, folder: str, payload: str, progress: Progress, driver: Driver = nobody
 ) -> Iterator[Leg]:
-    """Time the collectives of ``spec`` under every leg; those of a collective come once it is over.
+    """Time the collectives of ``spec`` under every leg; they come once all are over.
 
     ``folder`` is where nccl-tests' programs are; ``driver`` is asked after each leg that hung.
     Raises CouldNotMeasure where there is no GPU.
     """
     if not spec.gpus:
         raise CouldNotMeasure("nccl-tests measures GPUs and this node has none: use --engine torch")
-    hangs, left_s = Hangs(driver), spec.budget_s
-    for place, collective in enumerate(spec.collectives):
-        bench = Bench(folder, collective, payload, spec, progress, hangs)
-        legs, spent_s = bench.legs(left_s / (len(spec.collectives) - place))
-        left_s -= spent_s
-        yield from legs
+    hangs = Hangs(driver)
+    collectives = []
+    for collective in spec.collectives:
+        program = Program(folder, collective, payload, spec, progress, hangs)
+        collectives.append([ProgramLeg(program, plan) for plan in spec.legs])
+    for _ in take_turns(collectives, spec.budget_s, spec.turns, spec.max_bytes, hangs):
+        pass
+    yield from (leg.leg() for legs in collectives for leg in legs)
 
 
 def _table(output: str, report: str) -> Table:

@@ -1,10 +1,13 @@
-"""From how a program ended and what it printed to the state and the figures of a leg."""
+"""From how a program ended and what it printed to the state and the figures of a leg.
+
+The turns of a leg, each a run of the program, are one record in the end.
+"""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, replace
-from typing import Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.spec import TOO_SMALL, Spec, size_text
@@ -16,7 +19,7 @@ from hwcheck.node.nccl_tests.records import (
     computed_ranks,
     listed_ranks,
 )
-from hwcheck.node.wire import SizeTiming
+from hwcheck.node.wire import Leg, SizeTiming
 
 # NVIDIA/nccl-tests, README.md, "Exit codes" (2.17.6 on); wrong data was 6 in 2.17.6 and 1 before.
 CODES = {
@@ -152,3 +155,31 @@ def timing(
 
     main = of(row.out_of_place)
     return replace(main, in_place=of(row.in_place)) if main else None
+
+
+def together(turns: List[Leg]) -> Leg:
+    """Return what the turns of a leg came to: one that broke is what the leg came to."""
+    sizes: Dict[int, List[SizeTiming]] = {}
+    for turn in turns:
+        for size in turn.sizes:
+            sizes.setdefault(size.size_bytes, []).append(size)
+    return replace(
+        turns[0] if turns[-1].state == "done" else turns[-1],
+        sizes=tuple(_middle(sizes[each]) for each in sorted(sizes)),
+        duration_s=sum(turn.duration_s for turn in turns),
+    )
+
+
+def _middle(turns: List[SizeTiming]) -> SizeTiming:
+    """Return the turn in the middle, with all iterations and the most that was wrong in a turn."""
+    ordered = sorted(turns, key=lambda turn: turn.time_us)
+    middle = ordered[len(turns) // 2]
+    inside = [turn.in_place for turn in turns if turn.in_place]
+    return replace(
+        middle,
+        iterations=sum(turn.iterations for turn in turns),
+        wrong=max(turn.wrong for turn in turns),
+        passes=len(turns),
+        pass_spread=(ordered[-1].time_us - ordered[0].time_us) / middle.time_us,
+        in_place=_middle(inside) if inside else None,
+    )

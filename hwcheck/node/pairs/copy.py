@@ -8,8 +8,9 @@ it goes, it arrives whole or the node is broken (NVIDIA/open-gpu-kernel-modules#
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
+from hwcheck.node.json_lines import Send
 from hwcheck.node.torch_runtime import torch
 from hwcheck.node.tournament import rounds
 
@@ -22,7 +23,6 @@ MOST_COPIES = 100
 FACTOR = -1640531535
 ELEMENT_BYTES = 4
 
-Send = Callable[[Dict[str, Any]], None]
 Pair = Tuple[int, int]
 
 

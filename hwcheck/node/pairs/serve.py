@@ -13,13 +13,13 @@ from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
+from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 
 START_LIMIT_S = 60.0  # CUDA on every GPU, in one process
 STEP_LIMIT_S = 20.0  # a pair takes a tenth of a second; through a slow host, some tenths
 EXIT_S = 2.0
 
-Send = Callable[[Dict[str, Any]], None]
 Body = Callable[[Send], None]
 
 

@@ -11,8 +11,9 @@ import pytest
 from hwcheck.node.collective import flight
 from hwcheck.node.collective.flight import LINE_CHARACTERS, listen, records, summary
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log
-from hwcheck.node.collective.ranks import RankGroup, Send
+from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.stacks import tail_with_stacks
+from hwcheck.node.json_lines import Send
 
 
 def entry(number: int, state: str = "completed", **changes: Any) -> dict[str, Any]:

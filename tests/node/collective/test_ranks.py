@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.ranks import RankGroup, Send, shortened, wait_until
+from hwcheck.node.collective.ranks import RankGroup, shortened, wait_until
+from hwcheck.node.json_lines import Send
 
 
 @pytest.fixture

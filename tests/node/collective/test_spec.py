@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec, plan, rank_environment, size_text
@@ -107,7 +109,7 @@ def test_gpus_copy_where_it_was_asked_for_and_there_are_two(
 
 def test_orders_survive_the_way_to_the_launcher() -> None:
     orders = spec(one_gpu=True, pairs=True, max_bytes=7, legs=(LegPlan("x", {"A": "b"}),))
-    assert Spec.from_json(orders.to_json()) == orders
+    assert Spec.from_dict(json.loads(json.dumps(orders.to_dict()))) == orders
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from hwcheck.node.collective import flight
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log
-from hwcheck.node.collective.ranks import RankGroup, Send, wait_until
+from hwcheck.node.collective.ranks import RankGroup, wait_until
 from hwcheck.node.collective.stacks import remove, shared_segments, tail_with_stacks
+from hwcheck.node.json_lines import Send
 
 
 def sleeper(send: Send) -> None:

@@ -37,8 +37,8 @@ def taken(*sizes: Timed, **changes: Any) -> Taken:
 def test_turns_become_one_record_with_both_halves() -> None:
     found = unit()
     found.add(taken(timed(100.0), timed(80.0, True)))
-    found.again = (MIB,)
-    assert found.takes_s() == 1.0
+    found.compared = (MIB,)
+    assert found.repeat_s() == 1.0
     found.add(taken(timed(120.0, wrong=1), timed(70.0, True, wrong=2), log=""))
     leg = found.leg(("a note",))
     (size,) = leg.sizes
@@ -69,7 +69,7 @@ def test_wrong_elements_are_those_of_the_worst_turn() -> None:
 def test_what_did_not_use_what_it_is_for_is_not_engaged(log: str, reason: str) -> None:
     found = unit()
     found.add(taken(timed(100.0), log=log))
-    assert not found.goes_on
+    assert found.state != "done"
     assert (found.leg(()).state, found.leg(()).reason) == ("not_engaged", reason)
 
 

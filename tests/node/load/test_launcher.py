@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.ranks import RankGroup, Send
-from hwcheck.node.load.launcher import Relay, lack, read_line
+from hwcheck.node.collective.ranks import RankGroup
+from hwcheck.node.json_lines import Send
+from hwcheck.node.load.launcher import Relay, lack
 from hwcheck.node.load.spec import BurnSpec, Target
 
 
@@ -111,17 +112,6 @@ def test_who_does_not_end_is_killed(stage: Stage) -> None:
         "worker": 0,
     }
     assert stage.group.alive() == []
-
-
-def test_the_orders_end_with_their_line() -> None:
-    reader, writer = os.pipe()
-    os.write(writer, b"orders\nmore")
-    assert read_line(reader) == "orders\n"
-    assert os.read(reader, 10) == b"more"
-    os.write(writer, b"cut")
-    os.close(writer)
-    assert read_line(reader) == "cut"
-    os.close(reader)
 
 
 def test_only_gpus_need_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hwcheck.node.load.spec import BurnSpec, Target, clean_environment, cpu_set, worker_environment
@@ -8,14 +10,14 @@ TWO = BurnSpec((Target("gpu0", "GPU-a", "0-1"), Target("gpu1", "GPU-b")), 20.0, 
 
 
 def test_orders_survive_the_way_on_one_line() -> None:
-    text = TWO.to_json()
+    text = json.dumps(TWO.to_dict())
     assert "\n" not in text
-    assert BurnSpec.from_json(text) == TWO
+    assert BurnSpec.from_dict(json.loads(text)) == TWO
 
 
 def test_unknown_orders_are_refused() -> None:
     with pytest.raises(TypeError, match="minutes"):
-        BurnSpec.from_json('{"gpus": [], "minutes": 3}')
+        BurnSpec.from_dict({"gpus": [], "minutes": 3})
 
 
 def test_no_gpu_means_an_exercise_on_the_cpu() -> None:

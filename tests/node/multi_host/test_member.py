@@ -16,7 +16,7 @@ def test_lines_are_put_together_and_heartbeats_dropped() -> None:
     member = Member({"interface": "", "toward": ""})
     for data in (b"\n", b'{"a"', b":1}", b'\n\n{"b":2}\n{"c"'):
         member.feed(data)
-    assert [member._lines.get_nowait() for _ in range(2)] == [b'{"a":1}', b'{"b":2}']
+    assert [member._orders.get_nowait() for _ in range(2)] == [{"a": 1}, {"b": 2}]
     assert member._lines.empty(), "a line that has not ended waits"
 
 
@@ -27,7 +27,7 @@ def test_a_launcher_that_dies_ends_the_session_with_the_reason(tmp_path: Path) -
         (launcher,) = [
             pid
             for pid in children(member.process.pid)
-            if b"group.launcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"multi_host.launcher" in Path(f"/proc/{pid}/cmdline").read_bytes()
             and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
             == str(member.process.pid)
         ]

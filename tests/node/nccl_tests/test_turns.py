@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.node.nccl_tests.turns import together
+from hwcheck.node.nccl_tests.outcome import together
 from hwcheck.node.wire import Leg, SizeTiming
 
 

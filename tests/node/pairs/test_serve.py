@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hwcheck.node.collective.hangs import Hangs
-from hwcheck.node.collective.ranks import Send
 from hwcheck.node.collective.spec import Spec
+from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs import serve
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 

@@ -1,5 +1,5 @@
 """Makes the tasks of hwcheck available to `fab`."""
 
-from hwcheck.tasks.namespace import namespace
+from hwcheck.tasks.command_line import namespace
 
 __all__ = ["namespace"]

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, Spec
-from hwcheck.tasks.timing_options import size
+from hwcheck.tasks.flags import size
 
 ROOT = Path(__file__).parent.parent
 MOST_OF_TORCHRUN, LEAST_OF_BARE = 0.5, 0.97

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwcheck import exit_codes
 from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of
 from hwcheck.judge.expectation import judge_busbw
 from hwcheck.judge.fleet import Fleet, fleet_of, same_machine
@@ -29,7 +30,7 @@ REMEMBERED = 8192
 MEANING = "meaning"
 """A metric of this name says in words what the others of its subject mean."""
 
-EXIT_CODES = {"pass": 0, "warn": 0, "fail": 1, "inconclusive": 3}
+EXIT_CODES = exit_codes.BY_OUTCOME
 
 
 @dataclass

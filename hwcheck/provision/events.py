@@ -1,4 +1,4 @@
-"""What Ansible says while it runs, as one record for each thing that happened."""
+"""The events of a playbook as it runs, one record each."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KINDS = {
     "runner_retry": "retry",
     "runner_on_file_diff": "diff",
 }
-"""ansible-runner's events that say something that is worth keeping."""
-CHECKS_ARGUMENTS = "validate_argument_spec"
+"""The events of ansible-runner that are kept, and our word for each."""
+ARGUMENT_CHECK = "validate_argument_spec"
 """The action that begins every role, whatever tags were asked for."""
 
 
 @dataclass(frozen=True)
-class Happening:
-    """One event; ``time`` is UTC, ISO 8601; ``text`` is why, or the difference.
+class PlayEvent:
+    """One event; ``time`` is UTC, ISO 8601; ``text`` is the reason, or the difference in a file.
 
     ``kind`` is play, task, ok, changed, skipped, failed, ignored, unreachable, retry or diff.
     Arguments and results of modules are left out but for their message: that is where secrets are.
@@ -45,17 +45,17 @@ class Happening:
     duration_s: float = 0.0
 
 
-def happening(event: Mapping[str, Any], hide: Callable[[str], str]) -> Happening | None:
-    """Return what an event of ansible-runner says; None where that is nothing.
+def play_event(event: Mapping[str, Any], hide: Callable[[str], str]) -> PlayEvent | None:
+    """Return the record of an event of ansible-runner; None for one that is not kept.
 
-    ``hide`` takes known secrets out of text. A result under ``no_log`` says only that.
+    ``hide`` takes secrets out of text. Of a result under ``no_log`` the record has only that.
     """
     kind = KINDS.get(str(event.get("event")))
     if kind is None:
         return None
     data = event.get("event_data") or {}
     action = str(data.get("task_action", "")).rpartition(".")[2]
-    if kind == "ok" and action == CHECKS_ARGUMENTS:
+    if kind == "ok" and action == ARGUMENT_CHECK:
         return None
     result = data.get("res")
     result = result if isinstance(result, Mapping) else {}
@@ -63,7 +63,7 @@ def happening(event: Mapping[str, Any], hide: Callable[[str], str]) -> Happening
         text = block(hide(str(event.get("stdout", ""))))
     else:
         text = line(hide(_message(kind, result)))
-    return Happening(
+    return PlayEvent(
         time=str(event.get("created", "")),
         kind=_kind(kind, event, data, result),
         play=line(str(data.get("play", ""))),
@@ -91,5 +91,5 @@ def _message(kind: str, result: Mapping[str, Any]) -> str:
         return ""
     if "censored" in result:
         return "hidden by no_log"
-    said = [str(result.get(key, "")).strip() for key in ("msg", "stderr", "module_stderr")]
-    return "; ".join(part for part in said if part)
+    parts = [str(result.get(key, "")).strip() for key in ("msg", "stderr", "module_stderr")]
+    return "; ".join(part for part in parts if part)

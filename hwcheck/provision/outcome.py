@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwcheck import exit_codes
 from hwcheck.errors import UsageError
 
 OK, FAILED, UNREACHABLE, UNTOUCHED = "ok", "failed", "unreachable", "untouched"
@@ -18,9 +19,15 @@ COUNTS = {
     "rescued": "rescued",
     "ignored": "ignored",
 }
-"""Ours, and ansible-runner's names for them."""
+"""Our names of the counts, and those of ansible-runner."""
 ROLE_VARS = "hwcheck_role_vars"
-"""The statistic (``set_stats``) by which a play tells the role variables that it set itself."""
+"""The statistic (``set_stats``) in which a play reports the role variables that it sets."""
+EXIT_CODES = {
+    OK: exit_codes.PASS,
+    FAILED: exit_codes.FAILED,
+    UNREACHABLE: exit_codes.NOT_MEASURED,
+    UNTOUCHED: exit_codes.PASS,
+}
 
 
 @dataclass(frozen=True)
@@ -37,18 +44,18 @@ class HostOutcome:
 
     def summary(self) -> str:
         """Return one line: ``node01: ok (12 ok, 3 changed)``."""
-        said = ", ".join(f"{count} {name}" for name, count in self.counts.items() if count)
-        why = f": {self.reason}" if self.reason else ""
-        return f"{self.host}: {self.outcome} ({said or 'no task ran'}){why}"
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items() if count)
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.host}: {self.outcome} ({counts or 'no task ran'}){reason}"
 
 
 def host_outcomes(
     hosts: Sequence[str], stats: Mapping[str, Any], reasons: Mapping[str, str]
 ) -> tuple[HostOutcome, ...]:
-    """Judge the hosts by Ansible's own statistics; ``reasons`` is what was said last of a host."""
-    found = []
+    """Judge the hosts by Ansible's own statistics; ``reasons`` has the last error of a host."""
+    outcomes = []
     for host in hosts:
-        counts = {name: int(stats.get(theirs, {}).get(host, 0)) for name, theirs in COUNTS.items()}
+        counts = {name: int(stats.get(key, {}).get(host, 0)) for name, key in COUNTS.items()}
         outcome = UNTOUCHED
         if counts["failed"]:
             outcome = FAILED
@@ -57,8 +64,8 @@ def host_outcomes(
         elif any(counts.values()):
             outcome = OK
         reason = reasons.get(host, "") if outcome in (FAILED, UNREACHABLE) else ""
-        found.append(HostOutcome(host, outcome, reason, counts))
-    return tuple(found)
+        outcomes.append(HostOutcome(host, outcome, reason, counts))
+    return tuple(outcomes)
 
 
 def exit_code(hosts: Sequence[HostOutcome], *, complete: bool) -> int:
@@ -67,21 +74,21 @@ def exit_code(hosts: Sequence[HostOutcome], *, complete: bool) -> int:
     ``complete``: Ansible came to its end. Where it did not, an untouched host was not tried; where
     it did, there was nothing to do there.
     """
-    outcomes = {host.outcome for host in hosts}
-    if FAILED in outcomes:
-        return 1
-    return 3 if UNREACHABLE in outcomes or not complete else 0
+    codes = [EXIT_CODES[host.outcome] for host in hosts]
+    return exit_codes.combine(codes if complete else [*codes, exit_codes.NOT_MEASURED])
 
 
 def role_vars(stats: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return, by host, the role variables that the play itself set, as it told them.
+    """Return, by host, the role variables that the play itself set and reported.
 
-    They are no inventory's, and what is asserted afterwards goes by them. Raises UsageError for
+    They are not the inventory's, and the assertions afterwards go by them. Raises UsageError for
     what is no mapping of hosts to variables.
     """
-    told = (stats.get("artifact_data") or {}).get(ROLE_VARS, {})
-    if not isinstance(told, Mapping) or not all(isinstance(v, Mapping) for v in told.values()):
+    reported = (stats.get("artifact_data") or {}).get(ROLE_VARS, {})
+    if not isinstance(reported, Mapping) or not all(
+        isinstance(variables, Mapping) for variables in reported.values()
+    ):
         raise UsageError(
             f"set_stats {ROLE_VARS}: it is not {{host: {{variable: value}}}}; mend the play"
         )
-    return {str(host): dict(variables) for host, variables in told.items()}
+    return {str(host): dict(variables) for host, variables in reported.items()}

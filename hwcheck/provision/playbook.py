@@ -1,7 +1,8 @@
-"""Runs a playbook with ansible-runner; the only file that touches it.
+"""Runs a playbook and records it: ``provision.json`` and ``provision/events.jsonl``.
 
-Its files (the environment among them) lie in a private folder that is gone afterwards. What the run
-folder gets is written by us, event by event.
+This is the only file that imports ansible-runner. The files of ansible-runner, the environment
+among them, lie in a private folder that is deleted afterwards. The run folder gets one record for
+each event, written here.
 """
 
 from __future__ import annotations
@@ -15,40 +16,125 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_runner.config.runner import RunnerConfig
 from ansible_runner.runner import Runner
 
+from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
-from hwcheck.provision.events import Happening, happening
+from hwcheck.node.wire import to_json
+from hwcheck.provision.events import PlayEvent, play_event
 from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
-from hwcheck.provision.request import Request, roles_path
+from hwcheck.provision.request import PlaybookRequest, roles_path
+from hwcheck.results.files import writing_to
+from hwcheck.results.folders import write_record
+from hwcheck.results.run_folder import utc_now
 from hwcheck.text import line
 
-ASK_S = 0.5
-"""How often ansible-runner asks whether to stop, in seconds."""
+STOP_CHECK_S = 0.5
+"""How often ansible-runner looks whether to stop, in seconds."""
 PROMPT = r"BECOME password[^\n]*:\s*$"
 CLOSE_S = 10.0
+
+FORMAT = 1
+TASK_RAN = ("ok", "changed", "failed", "ignored")
 
 RoleVars = dict[str, dict[str, Any]]
 """By host and by name."""
 
 
-class Play:
-    """One run of a playbook. ``heard`` gets every event, in the thread that runs."""
+@dataclass(frozen=True)
+class ProvisionRecord:
+    """A playbook's run: its flags, and what became of each host. Times are UTC, ISO 8601.
+
+    ``roles`` are those of which a task ran, in order; ``role_vars`` are their variables that the
+    play itself set and reported, by host.
+    """
+
+    playbook: str
+    inventory: str
+    limit: str
+    tags: str
+    check: bool
+    started: str
+    exit_code: int
+    roles: tuple[str, ...]
+    hosts: tuple[HostOutcome, ...]
+    role_vars: RoleVars = field(default_factory=dict)
+    finished: str = field(default_factory=utc_now)
+    version: str = __version__
+    format: int = FORMAT
+
+
+def provision(
+    request: PlaybookRequest,
+    folder: Path,
+    stop: threading.Event,
+    on_event: Callable[[PlayEvent], None],
+) -> ProvisionRecord:
+    """Run the playbook and record it in a run folder. ``on_event`` gets every event.
+
+    Raises UsageError where Ansible refuses the playbook, and DiskError.
+    """
+    started = utc_now()
+    roles: dict[str, None] = {}
+    with _event_log(folder) as write:
+
+        def take(event: PlayEvent) -> None:
+            if event.role and event.kind in TASK_RAN:
+                roles.setdefault(event.role)
+            write(event)
+            on_event(event)
+
+        hosts, reported_vars, exit_code = _Play(request, stop, take).run()
+    record = ProvisionRecord(
+        playbook=str(request.playbook),
+        inventory=request.cluster.source,
+        limit=",".join(request.only) or request.limit or "",
+        tags=request.tags or "",
+        check=request.check,
+        started=started,
+        exit_code=exit_code,
+        roles=tuple(roles),
+        hosts=hosts,
+        role_vars=reported_vars,
+    )
+    write_record(folder / "provision.json", record)
+    return record
+
+
+@contextmanager
+def _event_log(folder: Path) -> Iterator[Callable[[PlayEvent], None]]:
+    """Give a function that writes one event as a line of JSON, at once: a run may be killed."""
+    with writing_to(folder):
+        (folder / "provision").mkdir()
+        stream = (folder / "provision" / "events.jsonl").open("w", encoding="utf-8")
+    with stream:
+
+        def write(event: PlayEvent) -> None:
+            with writing_to(folder):
+                stream.write(to_json(event) + "\n")
+                stream.flush()
+
+        yield write
+
+
+class _Play:
+    """One run of a playbook. ``on_event`` gets every event, in the thread that runs."""
 
     def __init__(
-        self, request: Request, stop: threading.Event, heard: Callable[[Happening], None]
+        self, request: PlaybookRequest, stop: threading.Event, on_event: Callable[[PlayEvent], None]
     ) -> None:
         self._request = request
         self._stop = stop
-        self._heard = heard
+        self._on_event = on_event
         self._stats: dict[str, Any] | None = None
         self._reasons: dict[str, str] = {}
-        self._said: list[str] = []
+        self._other_output: list[str] = []
         self._failure: Exception | None = None
 
     def run(self) -> tuple[tuple[HostOutcome, ...], RoleVars, int]:
@@ -69,7 +155,7 @@ class Play:
 
     def _run(self, private: Path, sockets: Path) -> int | None:
         (private / "env").mkdir(mode=0o700)
-        settings = {"pexpect_timeout": ASK_S, "suppress_output_file": True}
+        settings = {"pexpect_timeout": STOP_CHECK_S, "suppress_output_file": True}
         (private / "env" / "settings").write_text(json.dumps(settings))
         password = self._request.become.password
         config = RunnerConfig(
@@ -79,7 +165,7 @@ class Play:
             inventory=self._request.cluster.source,
             cmdline=shlex.join(self._request.arguments()),
             envvars=_environment(sockets),
-            # Typed where Ansible asks for it: it is in no file, no argument and no variable.
+            # Typed at Ansible's prompt: it is in no file, no argument and no variable.
             passwords={PROMPT: password} if password is not None else None,
             quiet=True,
         )
@@ -93,27 +179,28 @@ class Play:
         try:
             if event.get("event") == "playbook_on_stats":
                 self._stats = event.get("event_data") or {}
-            found = happening(event, self._request.hide)
-            if found is None:
-                self._said.append(str(event.get("stdout", "")))
+            record = play_event(event, self._request.hide)
+            if record is None:
+                self._other_output.append(str(event.get("stdout", "")))
             else:
-                self._note(found)
+                self._pass_on(record)
         except Exception as error:  # it must come out of run(), not end in a log of the runner
             self._failure = self._failure or error
             self._stop.set()
         return False
 
-    def _note(self, found: Happening) -> None:
-        if found.kind in ("failed", "unreachable"):
-            where = f"{found.role}: {found.task}" if found.role else found.task
-            self._reasons[found.host] = f"{where}: {found.text}"
-        self._heard(found)
+    def _pass_on(self, event: PlayEvent) -> None:
+        if event.kind in ("failed", "unreachable"):
+            where = f"{event.role}: {event.task}" if event.role else event.task
+            self._reasons[event.host] = f"{where}: {event.text}"
+        self._on_event(event)
 
     def _refusal(self) -> str:
-        lines = [one.strip() for text in self._said for one in text.splitlines() if one.strip()]
-        errors = [one for one in lines if "ERROR" in one]
-        said = (errors or lines[-1:] or ["it said nothing"])[0]
-        return line(self._request.hide(said.removeprefix("[ERROR]:").removeprefix("ERROR!")))
+        output = "\n".join(self._other_output)
+        lines = [each.strip() for each in output.splitlines() if each.strip()]
+        errors = [each for each in lines if "ERROR" in each]
+        error = (errors or lines[-1:] or ["it printed nothing"])[0]
+        return line(self._request.hide(error.removeprefix("[ERROR]:").removeprefix("ERROR!")))
 
 
 def _environment(sockets: Path) -> dict[str, str]:
@@ -121,7 +208,7 @@ def _environment(sockets: Path) -> dict[str, str]:
     return {
         **ansible.plain_environment(),
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
-        # ansible-runner switches it off where nobody says so.
+        # Unless this is set, ansible-runner switches it off.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_ROLES_PATH": roles_path(),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),

@@ -1,4 +1,4 @@
-"""What one run of a playbook is asked."""
+"""A playbook, the hosts it is for, and the command line of ansible-playbook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Become:
 
 
 @dataclass(frozen=True)
-class Request:
+class PlaybookRequest:
     """A playbook and the hosts it is for; the flags are those of ``ansible-playbook``.
 
     ``only`` names hosts out of the cluster, all without it; ``cluster`` has been read with the
@@ -68,21 +68,21 @@ class Request:
             else None,
         }
         # In one word each: a pattern may begin with a dash.
-        given = [f"{name}={value}" for name, value in values.items() if value is not None]
-        given += [f"--extra-vars={each}" for each in self.extra_vars]
-        return [*(name for name, wanted in flags.items() if wanted), *given]
+        arguments = [name for name, wanted in flags.items() if wanted]
+        arguments += [f"{name}={value}" for name, value in values.items() if value is not None]
+        return arguments + [f"--extra-vars={each}" for each in self.extra_vars]
 
     def hide(self, text: str) -> str:
-        """Return text without the passwords that this run knows."""
+        """Return text without the passwords of this run."""
         for secret in self._secrets():
             text = text.replace(secret, HIDDEN)
         return text
 
     def _secrets(self) -> Iterator[str]:
-        known = [self.become.password]
+        passwords = [self.become.password]
         for host in self.cluster.hosts:
-            known += [host.become_password, host.password]
-        yield from sorted({secret for secret in known if secret}, key=len, reverse=True)
+            passwords += [host.become_password, host.password]
+        yield from sorted({each for each in passwords if each}, key=len, reverse=True)
 
 
 def find_playbook(name: str) -> Path:
@@ -90,20 +90,19 @@ def find_playbook(name: str) -> Path:
 
     Raises UsageError where there is none.
     """
-    found = shipped.find(name) or shipped.find(f"playbooks/{name}")
-    if found is None or not found.is_file():
-        raise UsageError(f"no such playbook: {name}; name a file, or one of {_brought()}")
-    return found.resolve()
+    path = shipped.find(name) or shipped.find(f"playbooks/{name}")
+    if path is None or not path.is_file():
+        raise UsageError(f"no such playbook: {name}; name a file, or one of {_shipped_playbooks()}")
+    return path.resolve()
 
 
-def _brought() -> str:
+def _shipped_playbooks() -> str:
     folders = [root / "playbooks" for root in shipped.ROOTS]
     return ", ".join(sorted({path.name for folder in folders for path in folder.glob("*.yml")}))
 
 
 def roles_path() -> str:
-    """Return where Ansible finds roles: the caller's own first, then those that hwcheck brings."""
-    own = [os.environ.get("ANSIBLE_ROLES_PATH", ""), str(Path("roles").absolute())]
-    return ":".join(
-        part for part in (*own, *(str(root / "roles") for root in shipped.ROOTS)) if part
-    )
+    """Return where Ansible finds roles: the caller's folders, then those that hwcheck brings."""
+    folders = [os.environ.get("ANSIBLE_ROLES_PATH", ""), str(Path("roles").absolute())]
+    folders += [str(root / "roles") for root in shipped.ROOTS]
+    return ":".join(folder for folder in folders if folder)

@@ -51,7 +51,7 @@ def batches(hosts: Sequence[str], size: int, canary: str | None = None) -> tuple
 
 
 def roll_out(
-    plan: Sequence[Batch], stages: Mapping[str, Stage], begun: Callable[[Batch], None]
+    plan: Sequence[Batch], stages: Mapping[str, Stage], on_begin: Callable[[Batch], None]
 ) -> Iterator[BatchOutcome]:
     """Yield the outcome of each batch as it comes to its end.
 
@@ -63,7 +63,7 @@ def roll_out(
         if stopped:
             yield BatchOutcome(batch.name, batch.hosts, UNTOUCHED, {})
             continue
-        begun(batch)
+        on_begin(batch)
         codes: dict[str, int] = {}
         for name, stage in stages.items():
             codes[name] = stage(batch)
@@ -71,8 +71,3 @@ def roll_out(
                 stopped = True
                 break
         yield BatchOutcome(batch.name, batch.hosts, STOPPED if stopped else DONE, codes)
-
-
-def exit_code(outcomes: Sequence[BatchOutcome]) -> int:
-    """Return the exit code of the stage that stopped the rollout; 0 where none did."""
-    return next((code for each in outcomes for code in each.stages.values() if code), 0)

@@ -1,31 +1,92 @@
-"""What ``hwcheck`` parses and runs: the same tasks as ``fab``, with no fabfile."""
+"""What ``hwcheck`` and ``fab`` parse and run: the commands, and how they follow each other.
+
+``fab`` finds the commands through ``fabfile.py`` and the executor through ``fabric.yaml``.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from fabric import Config
+import fabric
 from fabric.main import Fab
-from invoke import Exit
+from invoke import Collection, Exit
 from invoke.exceptions import ParseError
+from invoke.parser import ParserContext
 
 from hwcheck import __version__
 from hwcheck.errors import UsageError
-from hwcheck.tasks.command import one_of
-from hwcheck.tasks.executor import Executor, refuse_core_flags
-from hwcheck.tasks.namespace import namespace
+from hwcheck.exit_codes import USAGE
+from hwcheck.tasks.checks import checks
+from hwcheck.tasks.explain import explain
+from hwcheck.tasks.flags import one_of
 from hwcheck.tasks.output import emit, say, unprinted
+from hwcheck.tasks.provision import provision
+from hwcheck.tasks.report import report
+from hwcheck.tasks.rollout import rollout
+from hwcheck.tasks.state import state
+from hwcheck.tasks.validate import validate
+
+namespace = Collection(validate, report, checks, explain, state, provision, rollout)
 
 LIST_FORMATS = ("flat", "nested", "json")
+PROMPTS = {
+    "prompt-for-login-password": "set ansible_password, which may be vaulted",
+    "prompt-for-passphrase": "ssh-add the key to an ssh agent",
+    "prompt-for-sudo-password": "set ansible_become_password, which may be vaulted",
+}
+"""Flags of Fabric that ask for a secret: no connection of hwcheck gets it; what to do instead."""
 
 
-class _Config(Config):  # type: ignore[misc]
-    """Fabric's configuration without the ssh files.
+class Executor(fabric.Executor):  # type: ignore[misc]
+    """Fabric's executor; it names the tasks that it did not run, and refuses flags of no effect."""
 
-    ``connect.ssh_config`` reads these, where they are wanted, with what they include.
-    """
+    def execute(self, *tasks: ParserContext) -> dict[Any, Any]:
+        """Run the tasks in turn; one that ends with another exit code than 0 is the last."""
+        try:
+            refuse_core_flags(self.core[0].args, self.core.remainder)
+        except UsageError as error:
+            say(f"hwcheck: {error}")
+            raise Exit(code=USAGE) from None
+        results: dict[Any, Any] = {}
+        for position, task in enumerate(tasks, 1):
+            try:
+                results |= super().execute(task)
+            except Exit as ended:
+                left = ", ".join(later.name for later in tasks[position:])
+                if left and ended.code:
+                    say(f"hwcheck: {task.name} ended with exit code {ended.code}; not run: {left}")
+                raise
+        return results
+
+
+def refuse_core_flags(flags: Any, remainder: str) -> None:
+    """Refuse what Invoke and Fabric understand otherwise than its user does. Raises UsageError."""
+    file = flags["config"].value
+    if file:
+        raise UsageError(
+            f"-f {file}: before the task that is Invoke's own configuration file, and hwcheck "
+            f"has none; for an inventory: validate --hosts {file}"
+        )
+    ssh_file = flags["ssh-config"].value
+    if ssh_file:
+        raise UsageError(
+            f"-S {ssh_file}: not used; name it as ssh_config_path in ~/.fabric.yaml, or write what "
+            "it says into ~/.ssh/config or ansible_ssh_common_args"
+        )
+    if flags["dry"].value:
+        raise UsageError("--dry: a visit cannot be tried without making it; leave it out")
+    for prompt, instead in PROMPTS.items():
+        if flags[prompt].value:
+            raise UsageError(f"--{prompt}: not used; {instead}")
+    if remainder:
+        raise UsageError(f"-- {remainder}: hwcheck runs no command of yours; leave it out")
+
+
+class _Config(fabric.Config):  # type: ignore[misc]
+    """Fabric's configuration without the ssh files: these are read where a host is connected to."""
 
     def load_ssh_config(self) -> None:
         """Load nothing."""
@@ -52,7 +113,7 @@ class Program(Fab):  # type: ignore[misc]
             super().create_config()
         except OSError as error:  # ~/.fabric.yaml of a HOME that is another user's
             say(f"hwcheck: {error.filename}: {error.strerror}")
-            sys.exit(2)
+            sys.exit(USAGE)
 
     def parse_core(self, argv: list[str] | None) -> None:
         """Parse the flags before the first task."""
@@ -99,7 +160,7 @@ def _refusing() -> Iterator[None]:
         say(f"hwcheck: a core flag wants a number: {error}")
     else:
         return
-    sys.exit(2)
+    sys.exit(USAGE)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from hwcheck.explain.sources import files, source
 from hwcheck.node.wire import LEGS
 from hwcheck.render.explained import explained
 from hwcheck.tasks.command import command
+from hwcheck.tasks.flags import split
 from hwcheck.tasks.output import emit, rendered
-from hwcheck.tasks.selection import split
 
 OTHER_LEGS = tuple(name for name in LEGS if name != "default")
 
@@ -49,14 +49,14 @@ def explain(
     default = _entries(Path(path))
     others = {name: _entries(file) for name, file in legs.items()}
     matrices = read(source(Path(topology))) if topology else []
-    told = recommend(default, others, [*matrices, *default]) if others else None
+    recommendation = recommend(default, others, [*matrices, *default]) if others else None
     entries = [*default, *(entry for entries in others.values() for entry in entries), *matrices]
     if json:
         listed = [entry.to_dict() for entry in entries]
-        listed += [{"recommendation": told.to_dict()}] if told else []
+        listed += [{"recommendation": recommendation.to_dict()}] if recommendation else []
         text = json_format.dumps(listed, indent=1, allow_nan=False) + "\n"
     else:
-        text = rendered(explained(entries, told))
+        text = rendered(explained(entries, recommendation))
     emit(text)
 
 
@@ -64,15 +64,15 @@ def _entries(path: Path) -> list[Entry]:
     return [entry for each in files(path) for entry in read(each)]
 
 
-def _legs(given: Sequence[str]) -> dict[str, Path]:
+def _legs(texts: Sequence[str]) -> dict[str, Path]:
     """Return the file of each leg. Raises UsageError."""
-    found: dict[str, Path] = {}
-    for each in given:
+    legs: dict[str, Path] = {}
+    for each in texts:
         name, equals, file = each.partition("=")
         if not equals or not file:
             raise UsageError(f"--leg {each}: it takes a leg and its log, such as p2p_off=off.txt")
         split("--leg", name, OTHER_LEGS, "leg", "compare nothing")
-        if name in found:
+        if name in legs:
             raise UsageError(f"--leg {name} is given twice; name a folder with its logs")
-        found[name] = Path(file)
-    return found
+        legs[name] = Path(file)
+    return legs

@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130
-"""What a shell says of a command that SIGINT ended: 128 + 2."""
+from hwcheck.exit_codes import INTERRUPTED
 
 
 def main() -> None:

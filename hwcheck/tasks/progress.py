@@ -1,4 +1,4 @@
-"""How far a run is: a live line on a terminal, plain lines elsewhere. Everything goes to stderr."""
+"""How far a run or a playbook is: on stderr, a live line on a terminal and lines that stay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from hwcheck.provision.events import PlayEvent
 from hwcheck.run.fan_out import Event
 from hwcheck.tasks.output import mute
 from hwcheck.text import line
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 RUNNING_SHOWN = 3
+QUIET = {"ok", "skipped"}
+NO_HOST = {"play", "task"}
 
 
 class _Stderr(Console):
@@ -105,7 +109,7 @@ class Progress(LiveLine):
                 self._running[event.host] = (started, event.text)
         if event.kind == "finished" or self._verbose:
             took = time.monotonic() - started
-            self._print(f"{event.host}: {line(_say(event, took))}")
+            self._print(f"{event.host}: {line(_event_text(event, took))}")
 
     def _line(self) -> Text:
         with self._lock:
@@ -117,7 +121,40 @@ class Progress(LiveLine):
         return Text("; ".join([text, *shown]), overflow="ellipsis", no_wrap=True)
 
 
-def _say(event: Event, took_s: float) -> str:
+def _event_text(event: Event, took_s: float) -> str:
     if event.kind != "finished":
         return event.text or event.kind
     return f"{event.state} after {took_s:.1f} s" + (f": {event.text}" if event.text else "")
+
+
+class PlayProgress(LiveLine):
+    """Shows what Ansible does; use it as a context manager and call it with each event."""
+
+    def __init__(self, *, verbose: bool = False, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._verbose = verbose
+        self._at = "starting"
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, event: PlayEvent) -> None:
+        """Take one event."""
+        where = f"{event.role}: {event.task}" if event.role else event.task
+        if event.kind in NO_HOST:
+            self._at = where or event.play
+            return
+        self._counts[event.kind] += 1
+        if event.kind == "diff":
+            self._print(event.text)
+        elif self._verbose or event.kind not in QUIET:
+            item = f" ({event.item})" if event.item else ""
+            reason = f": {event.text}" if event.text else ""
+            self._print(f"{event.host}: {event.kind}: {where}{item}{reason}")
+
+    def _line(self) -> Text:
+        counts = ", ".join(
+            f"{self._counts[kind]} {kind}"
+            for kind in ("changed", "failed", "unreachable")
+            if self._counts[kind]
+        )
+        text = "; ".join(part for part in (self._at, counts) if part)
+        return Text(text, overflow="ellipsis", no_wrap=True)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from invoke import Context
 
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
+from hwcheck.exit_codes import combine
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
-from hwcheck.tasks.command import command, end, whole
-from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.command import command, end
+from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import say
-from hwcheck.tasks.shared import HELP, read_become, read_cluster
-from hwcheck.tasks.stages import apply, assert_after, interrupted
-from hwcheck.tasks.validate import DEFAULT_INVENTORY
+from hwcheck.tasks.stages import apply, assert_after
 
 
 @command(help=HELP, iterable=["extra_vars"])
@@ -37,28 +35,22 @@ def provision(
     verbose: bool = False,
 ) -> None:
     """Apply roles to every host of an inventory with Ansible, then assert what they promise."""
-    at_once, found = whole("--forks", forks, 1), find_playbook(playbook)
-    becomes = read_become(become, become_user, ask_become_pass)
-    request = Request(
-        playbook=found,
+    request = PlaybookRequest(
+        forks=whole("--forks", forks, 1),
+        playbook=find_playbook(playbook),
+        become=read_become(become, become_user, ask_become_pass),
         cluster=read_cluster(hosts, limit, extra_vars or ()),
         limit=limit,
         tags=tags,
         extra_vars=tuple(extra_vars or ()),
         check=check,
         diff=diff,
-        forks=at_once,
-        become=becomes,
         accept_new_host_keys=accept_new_host_keys,
     )
     folder = new_folder(Path(out))
-    stop = threading.Event()
-    with Interrupts(stop):
-        record = apply(request, folder, stop, verbose=verbose)
-    if stop.is_set():
-        interrupted()
+    record = apply(request, folder, verbose=verbose)
     codes = [record.exit_code]
     if not check:  # nothing was applied that could be asserted
         codes.append(assert_after(request, record, folder, hosts))
     say(f"the results are in {folder}")
-    end(1 if 1 in codes else max(codes))
+    end(combine(codes))

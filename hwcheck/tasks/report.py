@@ -7,7 +7,7 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.tasks.command import command, end
-from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
+from hwcheck.tasks.flags import COVERAGE_HELP, percent
 from hwcheck.tasks.outcome import show
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from invoke import Context, Exit
 
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, Request, find_playbook
-from hwcheck.provision.rollout import Batch, BatchOutcome, batches, exit_code, roll_out
+from hwcheck.exit_codes import PASS, combine
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
+from hwcheck.provision.rollout import Batch, BatchOutcome, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
-from hwcheck.tasks.command import command, end, whole
-from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.command import command, end
+from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.shared import HELP, read_become, read_cluster
-from hwcheck.tasks.stages import apply, assert_after, interrupted
+from hwcheck.tasks.stages import apply, assert_after
 from hwcheck.tasks.validate import validate
 
 if TYPE_CHECKING:
-    from hwcheck.provision.step import ProvisionRecord
+    from hwcheck.provision.playbook import ProvisionRecord
 
-NOT_HERE = ("hosts", "check", "diff")
+OTHER_FLAGS = ("hosts", "check", "diff")
 DEFAULT_BATCH = "8"
 FORMAT = 1
 
 
 @command(
     help={
-        **{flag: text for flag, text in HELP.items() if flag not in NOT_HERE},
+        **{flag: text for flag, text in HELP.items() if flag not in OTHER_FLAGS},
         "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
         "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
         "canary": "the host that goes first (default: the first of the inventory)",
@@ -59,14 +58,14 @@ def rollout(
     verbose: bool = False,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
-    at_once, size = whole("--forks", forks, 1), whole("--batch", batch, 1)
-    request = Request(
+    size = whole("--batch", batch, 1)
+    request = PlaybookRequest(
+        forks=whole("--forks", forks, 1),
         playbook=find_playbook(playbook),
         become=read_become(become, become_user, ask_become_pass),
         cluster=read_cluster(hosts, limit, extra_vars or ()),
         tags=tags,
         extra_vars=tuple(extra_vars or ()),
-        forks=at_once,
         accept_new_host_keys=accept_new_host_keys,
     )
     plan = batches(request.hosts, size, canary)
@@ -81,17 +80,19 @@ def rollout(
     outcomes = _run(plan, _Stages(ctx, request, hosts, folder, options), folder)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
-    end(exit_code(outcomes))
+    end(combine(code for each in outcomes for code in each.stages.values()))
 
 
 def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> list[BatchOutcome]:
     outcomes: list[BatchOutcome] = []
-    in_turn = {
+    stages_in_order = {
         "provision": stages.provision,
         "state": stages.state,
         "validate": stages.validate,
     }
-    for outcome in roll_out(plan, in_turn, lambda part: say(f"{part.name}: {_names(part.hosts)}")):
+    for outcome in roll_out(
+        plan, stages_in_order, lambda part: say(f"{part.name}: {_names(part.hosts)}")
+    ):
         outcomes.append(outcome)
         write_record(folder / "rollout.json", {"format": FORMAT, "batches": outcomes})
     return outcomes
@@ -101,7 +102,12 @@ class _Stages:
     """The stages of a batch; ``options`` are those of ``validate``."""
 
     def __init__(
-        self, ctx: Context, request: Request, source: str, folder: Path, options: dict[str, Any]
+        self,
+        ctx: Context,
+        request: PlaybookRequest,
+        source: str,
+        folder: Path,
+        options: dict[str, Any],
     ) -> None:
         self._ctx = ctx
         self._request = request
@@ -112,13 +118,9 @@ class _Stages:
 
     def provision(self, part: Batch) -> int:
         """Apply the playbook to a batch."""
-        here = self._folder / part.name
-        here.mkdir()
-        stop = threading.Event()
-        with Interrupts(stop):
-            record = apply(self._of(part), here, stop, verbose=self._options["verbose"])
-        if stop.is_set():
-            interrupted()
+        folder = self._folder / part.name
+        folder.mkdir()
+        record = apply(self._of(part), folder, verbose=self._options["verbose"])
         self._records[part.name] = record
         return record.exit_code
 
@@ -135,9 +137,9 @@ class _Stages:
             validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
         except Exit as ended:
             return int(ended.code)
-        return 0
+        return PASS
 
-    def _of(self, part: Batch) -> Request:
+    def _of(self, part: Batch) -> PlaybookRequest:
         return replace(self._request, only=part.hosts)
 
 
@@ -146,6 +148,6 @@ def _names(hosts: Sequence[str], comma: str = ", ") -> str:
 
 
 def _line(outcome: BatchOutcome) -> str:
-    said = ", ".join(f"{name} {code}" for name, code in outcome.stages.items())
-    codes = f" (exit codes: {said})" if said else ""
+    stages = ", ".join(f"{name} {code}" for name, code in outcome.stages.items())
+    codes = f" (exit codes: {stages})" if stages else ""
     return f"{outcome.name}: {outcome.outcome}: {_names(outcome.hosts)}{codes}\n"

@@ -15,8 +15,8 @@ from hwcheck.run.multi_host.orders import Asked
 from hwcheck.run.multi_host.session import Session
 from hwcheck.run.multi_host.settings import LEGS
 from hwcheck.run.plan import Plan
+from hwcheck.tasks.flags import ALL, split
 from hwcheck.tasks.output import say
-from hwcheck.tasks.selection import ALL, split
 from hwcheck.text import count
 
 NODE = "node"

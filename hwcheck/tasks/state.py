@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from invoke import Context
 
-from hwcheck.provision.state.request import Request, chosen, mend_line
-from hwcheck.tasks.command import command, end, whole
-from hwcheck.tasks.shared import HELP, as_ansible_becomes, read_become, read_cluster
+from hwcheck.provision.state.request import StateRequest, choose_roles, mend_command, with_become
+from hwcheck.tasks.command import command, end
+from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, read_become, read_cluster, whole
 from hwcheck.tasks.stages import run_assertions
-from hwcheck.tasks.validate import DEFAULT_INVENTORY
 
 FLAGS = (
     *("hosts", "limit", "extra-vars", "forks"),
@@ -39,14 +38,14 @@ def state(
     accept_new_host_keys: bool = False,
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
-    at_once, wanted = whole("--forks", forks, 1), chosen(roles)
-    becomes = read_become(become, become_user, ask_become_pass)
-    cluster = as_ansible_becomes(read_cluster(hosts, limit, extra_vars or ()), becomes)
-    request = Request(
-        cluster,
-        wanted,
-        at_once,
-        mend=mend_line(hosts),
+    hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
+    how_to_become = read_become(become, become_user, ask_become_pass)
+    cluster = read_cluster(hosts, limit, extra_vars or ())
+    request = StateRequest(
+        with_become(cluster, how_to_become),
+        chosen_roles,
+        hosts_at_once,
+        mend=mend_command(hosts),
         accept_new_host_keys=accept_new_host_keys,
     )
     end(run_assertions(request, out=out))

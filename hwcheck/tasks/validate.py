@@ -18,17 +18,24 @@ from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import ENGINES, PROFILES, make_plan
 from hwcheck.tasks.again import measure_again
-from hwcheck.tasks.command import command, end, one_of, seconds, whole
-from hwcheck.tasks.coverage_option import COVERAGE_HELP, percent
+from hwcheck.tasks.command import command, end
+from hwcheck.tasks.flags import (
+    COVERAGE_HELP,
+    DEFAULT_INVENTORY,
+    ON_DEMAND,
+    USUAL,
+    one_of,
+    percent,
+    read_cluster,
+    seconds,
+    select,
+    timing,
+    whole,
+)
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
-from hwcheck.tasks.selection import ON_DEMAND, USUAL, select
-from hwcheck.tasks.shared import read_cluster
-from hwcheck.tasks.timing_options import timing
-
-DEFAULT_INVENTORY = "inventory/local.yml"
 
 
 @command(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.provision.events import happening
+from hwcheck.provision.events import play_event
 
 
 def event(name: str, result: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def event(name: str, result: dict[str, Any] | None = None, **rest: Any) -> dict[
 
 
 def kept(name: str, result: dict[str, Any] | None = None, **rest: Any) -> tuple[str, str]:
-    found = happening(event(name, result, **rest), lambda text: text.replace("s3cret", "****"))
+    found = play_event(event(name, result, **rest), lambda text: text.replace("s3cret", "****"))
     assert found is not None
     assert (found.host, found.role, found.task, found.duration_s) == ("n1", "nccl", "Write", 0.5)
     return found.kind, found.text
@@ -52,16 +52,16 @@ def test_an_event(
 
 @pytest.mark.parametrize("name", ["runner_on_start", "verbose", "playbook_on_stats", "nosuch"])
 def test_what_says_nothing(name: str) -> None:
-    assert happening(event(name), str) is None
+    assert play_event(event(name), str) is None
 
 
 def test_a_role_whose_arguments_were_merely_checked_did_not_run() -> None:
     action = {"task_action": "ansible.builtin.validate_argument_spec"}
-    assert happening(event("runner_on_ok", {"changed": False}, **action), str) is None
+    assert play_event(event("runner_on_ok", {"changed": False}, **action), str) is None
     assert kept("runner_on_failed", {"msg": "wrong kind"}, **action) == ("failed", "wrong kind")
 
 
 def test_arguments_and_results_of_modules_are_left_out() -> None:
     result = {"changed": True, "invocation": {"module_args": {"password": "other"}}, "x": "other"}
-    found = happening(event("runner_on_ok", result, task_args="password=other"), str)
+    found = play_event(event("runner_on_ok", result, task_args="password=other"), str)
     assert "other" not in repr(found)

@@ -15,9 +15,9 @@ import yaml
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
-from hwcheck.provision.events import Happening
-from hwcheck.provision.request import Become, Request
-from hwcheck.provision.step import ProvisionRecord, provision
+from hwcheck.provision.events import PlayEvent
+from hwcheck.provision.playbook import ProvisionRecord, provision
+from hwcheck.provision.request import Become, PlaybookRequest
 
 TYPED, DECLARED, HIDDEN = "typed-7hf2", "declared-9kd1", "hidden-3xq8"
 # Stands for sudo: asks as told, looks whether anybody could see the password, then runs the rest.
@@ -59,16 +59,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(folder: Path, play: str, become: Become = Become(), **host: object) -> Request:  # noqa: B008
+def asked(folder: Path, play: str, become: Become = Become(), **host: object) -> PlaybookRequest:  # noqa: B008
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     cluster = folder / "cluster.yml"
     cluster.write_text(yaml.safe_dump({"all": {"hosts": {"here": {**local, **host}}}}))
     (folder / "play.yml").write_text(play)
-    return Request(folder / "play.yml", inventory.read(str(cluster)), become=become)
+    return PlaybookRequest(folder / "play.yml", inventory.read(str(cluster)), become=become)
 
 
-def run(request: Request, folder: Path) -> tuple[ProvisionRecord, list[Happening]]:
-    heard: list[Happening] = []
+def run(request: PlaybookRequest, folder: Path) -> tuple[ProvisionRecord, list[PlayEvent]]:
+    heard: list[PlayEvent] = []
     record = provision(request, folder / "run", threading.Event(), heard.append)
     return record, heard
 
@@ -152,7 +152,7 @@ def test_stopping_ends_it(folder: Path) -> None:
     stop = threading.Event()
     started = time.monotonic()
 
-    def heard(found: Happening) -> None:
+    def heard(found: PlayEvent) -> None:
         if found.kind == "task":
             stop.set()
 

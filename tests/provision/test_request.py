@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.provision.request import Become, Request, find_playbook, roles_path
+from hwcheck.provision.request import Become, PlaybookRequest, find_playbook, roles_path
 
 CLUSTER = Cluster(
     (Host("n1", "n1", become_password="of-n1"), Host("n2", "n2", password="of-n2")), "cluster.yml"
@@ -16,7 +16,7 @@ CLUSTER = Cluster(
 
 
 def test_flags_are_ansibles_own() -> None:
-    request = Request(
+    request = PlaybookRequest(
         Path("site.yml"),
         CLUSTER,
         limit="-n3",
@@ -39,14 +39,14 @@ def test_flags_are_ansibles_own() -> None:
 
 
 def test_a_part_of_the_hosts() -> None:
-    request = Request(Path("site.yml"), CLUSTER, limit="all", only=("n2",))
+    request = PlaybookRequest(Path("site.yml"), CLUSTER, limit="all", only=("n2",))
     assert "--limit=n2" in request.arguments()
     assert request.hosts == ("n2",)
 
 
 def test_no_password_stands_on_the_command_line_or_in_what_is_kept() -> None:
     become = Become(wanted=True, user="admin", password="typed")
-    request = Request(Path("site.yml"), CLUSTER, become=become)
+    request = PlaybookRequest(Path("site.yml"), CLUSTER, become=become)
     assert {"--become", "--ask-become-pass", "--become-user=admin"} <= set(request.arguments())
     for secret in ("typed", "of-n1", "of-n2"):
         assert secret not in " ".join(request.arguments())

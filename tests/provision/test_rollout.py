@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.provision.rollout import Batch, Stage, batches, exit_code, roll_out
+from hwcheck.exit_codes import combine
+from hwcheck.provision.rollout import Batch, Stage, batches, roll_out
 
 HOSTS = ["n1", "n2", "n3", "n4"]
 
@@ -55,7 +56,7 @@ def test_what_fails_stops_it_before_the_next_host_is_touched(
     outcomes = list(roll_out(batches(HOSTS, 2), {name: of(name) for name in seen}, begun.append))
     assert seen["provision"] == touched
     assert [name for batch in begun for name in batch.hosts] == touched
-    assert exit_code(outcomes) == code
+    assert combine(code for each in outcomes for code in each.stages.values()) == code
     left = [name for each in outcomes if each.outcome == "untouched" for name in each.hosts]
     assert left == [name for name in HOSTS if name not in touched]
     if code:

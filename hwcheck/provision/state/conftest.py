@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import testinfra.host
 
+from hwcheck.exit_codes import USAGE
 from hwcheck.provision.state.cases import Case
 from hwcheck.provision.state.engine import Engine
 
@@ -43,4 +44,4 @@ def role(case: Case) -> Mapping[str, Any]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Refuse to assert nothing: without an inventory there is no host."""
     if not metafunc.config.pluginmanager.hasplugin(Engine.NAME):
-        pytest.exit("hwcheck: which hosts? say --hwcheck-hosts INVENTORY", returncode=2)
+        pytest.exit("hwcheck: which hosts? say --hwcheck-hosts INVENTORY", returncode=USAGE)

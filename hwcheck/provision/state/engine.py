@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.exit_codes import USAGE
 from hwcheck.provision.state.cases import PREFIX, Case, Cases
 from hwcheck.provision.state.connections import Connections
 from hwcheck.provision.state.explain import explain
-from hwcheck.provision.state.request import Request
+from hwcheck.provision.state.request import StateRequest
 from hwcheck.provision.state.summary import summary
 from hwcheck.provision.state.verdict import (
     INCONCLUSIVE,
@@ -36,7 +37,7 @@ class Engine:
 
     NAME = "hwcheck-state"
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: StateRequest) -> None:
         self.__name__ = self.NAME  # pytest registers a plugin that it is handed under this name
         self.request = request
         self.record = request.record
@@ -55,7 +56,7 @@ class Engine:
             try:
                 cases = self._cases.of(metafunc.function)
             except UsageError as error:
-                pytest.exit(f"hwcheck: {error}", returncode=2)
+                pytest.exit(f"hwcheck: {error}", returncode=USAGE)
             metafunc.parametrize("case", cases, ids=[case.id for case in cases])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -115,7 +116,7 @@ class Engine:
             try:
                 write_record(self.record, self.found)
             except UsageError as error:
-                pytest.exit(f"hwcheck: {error}", returncode=2)
+                pytest.exit(f"hwcheck: {error}", returncode=USAGE)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say how each host is, and what is wrong."""

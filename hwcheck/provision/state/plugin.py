@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.exit_codes import USAGE
+
 FORKS = 32
 
 
@@ -55,10 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from hwcheck.errors import UsageError
     from hwcheck.provision.state.engine import Engine
-    from hwcheck.provision.state.request import asked
+    from hwcheck.provision.state.request import from_options
 
     try:
-        engine = Engine(asked(config))
+        engine = Engine(from_options(config))
     except UsageError as error:
-        pytest.exit(f"hwcheck: {error}", returncode=2)
+        pytest.exit(f"hwcheck: {error}", returncode=USAGE)
     config.pluginmanager.register(engine, Engine.NAME)

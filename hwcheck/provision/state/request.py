@@ -1,16 +1,17 @@
-"""What one run of assertions is asked: hosts, roles, how to get there, where results go."""
+"""One run of assertions: hosts, roles, how to get there, where results go."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, Become, PlaybookRequest, find_playbook
 from hwcheck.provision.state.cases import roles_with_assertions
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Request:
+class StateRequest:
     """Hosts, roles in order, and how many hosts at once; ``record`` is where results are written.
 
     ``mend`` is the command that would apply a role, without its host and tag.
@@ -32,7 +33,7 @@ class Request:
     accept_new_host_keys: bool = False
 
 
-def asked(config: pytest.Config) -> Request:
+def from_options(config: pytest.Config) -> StateRequest:
     """Read pytest's command line. Raises UsageError."""
     option = config.getoption
     source, forks = option("hwcheck_hosts"), option("hwcheck_forks")
@@ -41,57 +42,91 @@ def asked(config: pytest.Config) -> Request:
     cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"))
     if option("hwcheck_become"):
         descriptor = option("hwcheck_become_password_fd")
-        cluster = becoming(cluster, None if descriptor is None else _line(descriptor))
+        password = None if descriptor is None else _password(descriptor)
+        cluster = with_become(cluster, Become(wanted=True, password=password))
     record = option("hwcheck_record")
-    return Request(
+    return StateRequest(
         cluster,
-        chosen(option("hwcheck_roles")),
+        choose_roles(option("hwcheck_roles")),
         forks,
         Path(record) if record else None,
-        mend_line(source),
+        mend_command(source),
         option("hwcheck_accept_new_host_keys"),
     )
 
 
-def mend_line(source: str) -> str:
-    """Return the beginning of the command that applies roles to hosts of this cluster."""
+def after_playbook(
+    playbook: PlaybookRequest,
+    roles: Sequence[str],
+    role_vars: Mapping[str, Mapping[str, Any]],
+    source: str,
+) -> StateRequest | None:
+    """Return what is to be asserted once a playbook has run; None where no role has assertions.
+
+    ``roles`` are those that Ansible ran, ``role_vars`` the variables by host that the play set
+    itself: each host is to be as the inventory wants it and, before that, as the play made it.
+    ``source`` is the inventory as the command line names it.
+    """
+    asserted = tuple(role for role in roles_with_assertions() if role in roles)
+    if not asserted:
+        return None
+    hosts = tuple(
+        replace(host, variables={**host.variables, **role_vars.get(host.name, {})})
+        for host in playbook.cluster.hosts
+        if host.name in playbook.hosts
+    )
+    # Variables of a command line may be secrets, and the command is shown and written.
+    is_default = playbook.playbook == find_playbook(DEFAULT_PLAYBOOK) and not playbook.extra_vars
+    return StateRequest(
+        with_become(replace(playbook.cluster, hosts=hosts), playbook.become),
+        asserted,
+        playbook.forks,
+        mend=mend_command(source) if is_default else "the same command with",
+        accept_new_host_keys=playbook.accept_new_host_keys,
+    )
+
+
+def mend_command(source: str) -> str:
+    """Return the beginning of the command that applies roles to hosts of this inventory."""
     return f"hwcheck provision --hosts {source}"
 
 
-def chosen(text: str | None) -> tuple[str, ...]:
+def choose_roles(text: str | None) -> tuple[str, ...]:
     """Return the roles that a comma-separated list names; all without one. Raises UsageError."""
-    known = roles_with_assertions()
+    roles = roles_with_assertions()
     if text is None:
-        return known
+        return roles
     names = {part.strip() for part in text.split(",")} - {""}
-    unknown = sorted(names - set(known))
+    unknown = sorted(names - set(roles))
     if unknown or not names:
         which = ", ".join(unknown) or repr(text)
-        raise UsageError(f"{which}: no role with assertions; known: {', '.join(known)}")
-    return tuple(role for role in known if role in names)
+        raise UsageError(f"{which}: no role with assertions; known: {', '.join(roles)}")
+    return tuple(role for role in roles if role in names)
 
 
-def becoming(cluster: Cluster, password: str | None, user: str = "") -> Cluster:
-    """Return the cluster with hosts that become root, or ``user``, by sudo.
+def with_become(cluster: Cluster, become: Become) -> Cluster:
+    """Return the cluster with hosts that become root, or another user, where that is wanted.
 
-    As with Ansible, what the inventory says of a host comes before this.
+    As with Ansible, the inventory's variables of a host come before this.
     """
-    return replace(cluster, hosts=tuple(_becoming(cluster.hosts, password, user)))
+    if not become.wanted:
+        return cluster
+    return replace(cluster, hosts=tuple(_with_become(cluster.hosts, become)))
 
 
-def _becoming(hosts: Iterable[Host], password: str | None, user: str) -> Iterable[Host]:
+def _with_become(hosts: Sequence[Host], become: Become) -> Iterator[Host]:
     for host in hosts:
-        known = host.become_password
-        named = "ansible_become_user" in host.variables
+        has_user = "ansible_become_user" in host.variables
+        has_password = host.become_password is not None
         yield replace(
             host,
             become=True,
-            become_user=host.become_user if named else user or host.become_user,
-            become_password=password if known is None else known,
+            become_user=host.become_user if has_user else become.user or host.become_user,
+            become_password=host.become_password if has_password else become.password,
         )
 
 
-def _line(descriptor: int) -> str:
+def _password(descriptor: int) -> str:
     try:
         with os.fdopen(descriptor, encoding="utf-8") as stream:
             return stream.readline().rstrip("\n")

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hwcheck import __version__
+from hwcheck import __version__, exit_codes
 from hwcheck.results.run_folder import utc_now
 
 FORMAT = 1
 PASS, FAIL, INCONCLUSIVE, NOT_APPLICABLE = "pass", "fail", "inconclusive", "not applicable"
-EXIT_CODES = {PASS: 0, FAIL: 1, INCONCLUSIVE: 3}
 NO_REPORT = "its worker ended before it"
 
 
@@ -54,8 +53,10 @@ class HostState:
         """Return one line: ``node01: fail (57 pass, 1 fail)``."""
         counts = Counter(each.outcome for each in self.assertions)
         order = (PASS, FAIL, INCONCLUSIVE, NOT_APPLICABLE)
-        said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome])
-        return f"{self.host}: {self.outcome} ({said or self.reason})"
+        counts_text = ", ".join(
+            f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]
+        )
+        return f"{self.host}: {self.outcome} ({counts_text or self.reason})"
 
 
 @dataclass(frozen=True)
@@ -79,4 +80,6 @@ def record(
     """Judge the run: fail where a host fails, inconclusive where one is."""
     outcomes = {host.outcome for host in hosts}
     outcome = next((each for each in (FAIL, INCONCLUSIVE) if each in outcomes), PASS)
-    return StateRecord(inventory, roles, started, outcome, EXIT_CODES[outcome], tuple(hosts))
+    return StateRecord(
+        inventory, roles, started, outcome, exit_codes.BY_OUTCOME[outcome], tuple(hosts)
+    )

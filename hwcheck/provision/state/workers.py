@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from hwcheck.exit_codes import INTERRUPTED
+
 NUMBER_BYTES = 4
 CHUNK_BYTES = 65536
 
@@ -75,7 +77,7 @@ class Workers:
             self._work(todo, writer)
             status = 0
         except KeyboardInterrupt:
-            status = 130
+            status = INTERRUPTED
         except BaseException:
             traceback.print_exc()
         finally:

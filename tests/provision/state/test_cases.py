@@ -8,9 +8,10 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.request import Become
 from hwcheck.provision.state import test_nccl, test_system_tuning
 from hwcheck.provision.state.cases import Cases
-from hwcheck.provision.state.request import becoming, chosen
+from hwcheck.provision.state.request import choose_roles, with_become
 
 
 def cases(*roles: str, **variables: Any) -> Cases:
@@ -46,17 +47,19 @@ def test_a_test_that_names_no_variable_is_refused() -> None:
 
 
 def test_roles_are_chosen_by_name() -> None:
-    assert chosen("rdma, nccl") == ("nccl", "rdma")
-    assert set(chosen(None)) > {"nccl", "rdma"}
+    assert choose_roles("rdma, nccl") == ("nccl", "rdma")
+    assert set(choose_roles(None)) > {"nccl", "rdma"}
     for text in ("nosuch", "", ","):
         with pytest.raises(UsageError, match="no role with assertions"):
-            chosen(text)
+            choose_roles(text)
 
 
-def test_what_the_inventory_says_of_becoming_comes_first() -> None:
-    own = Host("n1", "n1", become_password="own", variables={"ansible_become_user": "root"})
-    found = becoming(Cluster((own, Host("n2", "n2")), ""), "typed", "admin").hosts
-    assert [(host.become, host.become_user, host.become_password) for host in found] == [
-        (True, "root", "own"),
+def test_become_variables_of_the_inventory_come_first() -> None:
+    declared = Host("n1", "n1", become_password="n1's", variables={"ansible_become_user": "root"})
+    cluster = Cluster((declared, Host("n2", "n2")), "")
+    hosts = with_become(cluster, Become(wanted=True, user="admin", password="typed")).hosts
+    assert [(host.become, host.become_user, host.become_password) for host in hosts] == [
+        (True, "root", "n1's"),
         (True, "admin", "typed"),
     ]
+    assert with_become(cluster, Become()) is cluster

@@ -1,0 +1,235 @@
+"""Flags of the commands: their help, and from their text to what it means.
+
+Invoke's conversions answer a wrong word with a traceback; here it is a UsageError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory import inventory
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.node.wire import COLLECTIVES, DTYPES, LEGS, Timing
+from hwcheck.provision.request import Become
+from hwcheck.tasks.output import say
+from hwcheck.text import binary_size
+
+DEFAULT_INVENTORY = "inventory/local.yml"
+HELP = {
+    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
+    f"(default: {DEFAULT_INVENTORY}, this machine)",
+    "limit": "Ansible pattern of hosts (h100:!node03)",
+    "playbook": "a playbook file, or one that hwcheck brings (default: site.yml)",
+    "tags": "comma-separated tags; every role has its own name as one",
+    "extra-vars": "variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
+    "check": "change nothing, say what would change",
+    "diff": "show the differences in files",
+    "forks": "hosts at once (default 32)",
+    "become": "become another user where the inventory does not say so",
+    "become-user": "that user (default: root)",
+    "ask-become-pass": "ask for sudo's password; without a terminal it is read from stdin",
+    "out": "folder in which the run folder is made (default: runs)",
+    "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
+    "verbose": "also say what did not change",
+}
+"""The flags of state, provision and rollout."""
+COVERAGE_HELP = {
+    "require-coverage": "percent of the applicable checks that each host must have measured "
+    "(without a value 100); with less the exit code is 3, or 1 where something failed",
+}
+
+UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_DIGITS = 9
+"""More than any count or number of seconds here has, and far from where Python refuses."""
+
+USUAL = COLLECTIVES[:2]
+"""Collectives that are timed without --collectives: what P2P must be decided by."""
+
+ALL = "all"
+ON_DEMAND = ("gate_proof",)
+"""Checks that run only where a flag names them: they are about hwcheck and not about the node."""
+
+LEAST_BYTES, MOST_BYTES = 8, 64 << 30
+"""nccl-tests' own examples begin at 8 bytes (README.md)."""
+MOST_REPETITIONS = 100_000
+MOST_FACTOR = 1024
+
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
+_SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def whole(flag: str, text: str, least: int) -> int:
+    """Return the whole number that a flag was given. Raises UsageError.
+
+    Invoke's own conversion answers a word with a traceback.
+    """
+    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < least:
+        most = f", of at most {MOST_DIGITS} digits" if len(text) > MOST_DIGITS else ""
+        raise UsageError(f"{flag} {text[:40]}: it takes a whole number from {least}{most}")
+    return int(text)
+
+
+def seconds(flag: str, text: str) -> float:
+    """Return the seconds of a duration: ``90``, ``90s``, ``45m``, ``8h``. Raises UsageError."""
+    number, unit = text.rstrip("smh"), text.lstrip("0123456789.")
+    try:
+        length_s = float(number) * UNITS_S[unit]
+    except (ValueError, KeyError):
+        length_s = 0.0
+    if not 1.0 <= length_s < float("inf"):
+        raise UsageError(f"{flag} {text}: it takes seconds, or 45m or 8h")
+    return length_s
+
+
+def one_of(flag: str, word: str, choices: Collection[str]) -> str:
+    """Return the word that a flag was given. Raises UsageError where it is none of the choices."""
+    if word not in choices:
+        raise UsageError(f"{flag} {word}: it is one of {', '.join(choices)}")
+    return word
+
+
+def split(
+    flag: str, text: str | None, choices: Sequence[str], noun: str, without: str
+) -> list[str]:
+    """Return the names that a flag was given, in the order of ``choices``; none where it was not.
+
+    ``noun`` is what they name, ``without`` what happens without the flag. Raises UsageError.
+    """
+    if text is None:
+        return []
+    names = {part.strip() for part in text.split(",")} - {""}
+    if not names:  # an unset variable in a script must not run everything
+        raise UsageError(f"{flag} {text!r} names no {noun}; leave {flag} out to {without}")
+    for name in sorted(names - set(choices)):
+        near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(choices)
+        raise UsageError(f"{flag} {name}: no such {noun}; {hint}")
+    return [name for name in choices if name in names]
+
+
+def select(
+    checks: Iterable[str],
+    only: str | None,
+    skip: str | None,
+    collectives: str | None = None,
+    *,
+    usual: Sequence[str] = USUAL,
+    also: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return which of these checks to run, in their order.
+
+    ``only``, ``skip`` and ``collectives`` are comma-separated, None where the flag is not given. A
+    collective is a check of its name; without ``only`` and ``collectives`` those of ``usual`` are
+    run. ``also`` are checks to run besides. Raises UsageError for an unknown name, with the
+    nearest, for a flag that names nothing, and when nothing is left.
+    """
+    ids = list(checks)
+    wanted = split("--only", only, ids, "check", "run all")
+    unwanted = split("--skip", skip, ids, "check", "run all")
+    timed = split("--collectives", collectives, [*COLLECTIVES, ALL], "collective", "time the usual")
+    if ALL in timed:
+        timed = list(COLLECTIVES)
+    if not wanted:
+        of_node = [i for i in ids if i not in ON_DEMAND]
+        wanted = [i for i in of_node if i not in COLLECTIVES or i in (timed or usual)]
+    for both in [i for i in also if i in unwanted]:
+        raise UsageError(f"--skip {both}: another flag asks for it; give one of them")
+    chosen = tuple(i for i in ids if i in {*wanted, *timed, *also} and i not in unwanted)
+    if not chosen:
+        raise UsageError("--skip leaves no check to run")
+    return chosen
+
+
+def timing(
+    *,
+    legs: str | None,
+    minbytes: str,
+    maxbytes: str,
+    stepfactor: str,
+    iters: str,
+    warmup_iters: str,
+    datatype: str,
+) -> Timing:
+    """Return how collectives are timed by these flags of nccl-tests; an empty text is the default. Raises UsageError."""
+    default = Timing()
+    least = size("--minbytes", minbytes) if minbytes else default.min_bytes
+    most = size("--maxbytes", maxbytes) if maxbytes else max(default.max_bytes, least)
+    if not minbytes:
+        least = min(least, most)
+    if least > most:
+        raise UsageError(f"--minbytes {minbytes}: it is more than --maxbytes {maxbytes}")
+    if datatype:
+        one_of("--datatype", datatype, DTYPES)
+    return Timing(
+        legs=tuple(split("--legs", legs, LEGS, "leg", "time all that can differ")),
+        min_bytes=least,
+        max_bytes=most,
+        step_factor=_number("--stepfactor", stepfactor, default.step_factor, 2, MOST_FACTOR),
+        iterations=_number("--iters", iters, default.iterations, 1, MOST_REPETITIONS),
+        warmups=_number("--warmup-iters", warmup_iters, default.warmups, 0, MOST_REPETITIONS),
+        dtype=datatype or default.dtype,
+    )
+
+
+def size(flag: str, text: str) -> int:
+    """Return the bytes of a size as nccl-tests takes it: ``1048576``, ``1M``, ``0.5G``.
+
+    Suffixes are binary. Raises UsageError.
+    """
+    match = _SIZE.fullmatch(text)
+    count = int(float(match.group(1)) * _SCALE[match.group(2).lower()]) if match else 0
+    if not LEAST_BYTES <= count <= MOST_BYTES:
+        limits = f"{binary_size(LEAST_BYTES)} to {binary_size(MOST_BYTES)}"
+        raise UsageError(f"{flag} {text}: it takes bytes, or 64K, 8M, 0.5G, from {limits}")
+    return count
+
+
+def _number(flag: str, text: str, default: int, least: int, most: int) -> int:
+    if not text:
+        return default
+    number = whole(flag, text, least)
+    if number > most:
+        raise UsageError(f"{flag} {text}: at most {most}")
+    return number
+
+
+def percent(text: str | bool | None) -> float | None:
+    """Return the percentage of ``--require-coverage``; None without it. Raises UsageError.
+
+    Invoke has True for a flag without its value.
+    """
+    if text is None:
+        return None
+    if text is True:
+        return 100.0
+    try:
+        value = float(str(text).removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 100:
+        raise UsageError(f"--require-coverage {text}: it takes a percentage above 0 and up to 100")
+    return value
+
+
+def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) -> Cluster:
+    """Read the inventory and pass its warnings on. Raises UsageError."""
+    cluster = inventory.read(hosts, limit, extra_vars)
+    for warning in cluster.warnings:
+        say(f"hwcheck: {warning}")
+    return cluster
+
+
+def read_become(wanted: bool, user: str, ask: bool) -> Become:
+    """Return how Ansible becomes another user; ``ask``: with a password from the terminal or stdin."""
+    password = None
+    if ask:
+        tty = sys.stdin is not None and sys.stdin.isatty()
+        password = (
+            getpass.getpass("BECOME password: ") if tty else sys.stdin.readline().rstrip("\n")
+        )
+    return Become(wanted or ask, user, password)

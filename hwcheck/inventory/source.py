@@ -47,7 +47,7 @@ class Source:
     def refuse_broken_files(self) -> None:
         """Look for what made Ansible refuse the inventory. Raises UsageError with file and line.
 
-        Files of variables come first, then the inventory's own shape.
+        Files of variables come first, then the shape of the inventory.
         """
         if self.path is None:
             return
@@ -141,7 +141,7 @@ def shape_fault(file: Path) -> str:
 
 
 class _Groups:
-    """Walks each group once: an alias may lead to one again, and to itself."""
+    """Walks each group once: an alias may lead to one twice, and to itself."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()

@@ -32,7 +32,7 @@ class _VaultError(Exception):
 
 
 class _NotAWordError(jinja2.TemplateError):
-    """A number with a fraction or a boolean stands where a word is asked for."""
+    """A number with a fraction or a boolean stands where a word is wanted."""
 
 
 def _only_words(value: Any) -> Any:

@@ -23,7 +23,7 @@ KINDS = {
 }
 """The events of ansible-runner that are kept, and our word for each."""
 ARGUMENT_CHECK = "validate_argument_spec"
-"""The action that begins every role, whatever tags were asked for."""
+"""The action that begins every role, whatever the tags."""
 
 
 @dataclass(frozen=True)

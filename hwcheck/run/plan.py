@@ -1,4 +1,4 @@
-"""From a cluster and options to what each host is asked."""
+"""From a cluster and the flags of a run to one request for each host."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class _Config(fabric.Config):  # type: ignore[misc]
 class Program(Fab):  # type: ignore[misc]
     """Fabric's program, with exit code 2 for a command line that cannot be parsed.
 
-    Invoke ends a Ctrl-C with its own 1 and no word: here it goes on to whoever called.
+    Invoke ends a Ctrl-C with 1 and no message: here KeyboardInterrupt goes on to the caller.
     """
 
     def run(self, argv: list[str] | None = None, exit: bool = True) -> None:  # noqa: A002

@@ -64,10 +64,7 @@ _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def whole(flag: str, text: str, least: int) -> int:
-    """Return the whole number that a flag was given. Raises UsageError.
-
-    Invoke's own conversion answers a word with a traceback.
-    """
+    """Return the whole number of a flag, ``least`` or more. Raises UsageError."""
     if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < least:
         most = f", of at most {MOST_DIGITS} digits" if len(text) > MOST_DIGITS else ""
         raise UsageError(f"{flag} {text[:40]}: it takes a whole number from {least}{most}")
@@ -87,7 +84,7 @@ def seconds(flag: str, text: str) -> float:
 
 
 def one_of(flag: str, word: str, choices: Collection[str]) -> str:
-    """Return the word that a flag was given. Raises UsageError where it is none of the choices."""
+    """Return the word of a flag. Raises UsageError where it is none of the choices."""
     if word not in choices:
         raise UsageError(f"{flag} {word}: it is one of {', '.join(choices)}")
     return word
@@ -96,7 +93,7 @@ def one_of(flag: str, word: str, choices: Collection[str]) -> str:
 def split(
     flag: str, text: str | None, choices: Sequence[str], noun: str, without: str
 ) -> list[str]:
-    """Return the names that a flag was given, in the order of ``choices``; none where it was not.
+    """Return the names of a flag, in the order of ``choices``; none without the flag.
 
     ``noun`` is what they name, ``without`` what happens without the flag. Raises UsageError.
     """
@@ -155,7 +152,10 @@ def timing(
     warmup_iters: str,
     datatype: str,
 ) -> Timing:
-    """Return how collectives are timed by these flags of nccl-tests; an empty text is the default. Raises UsageError."""
+    """Return how collectives are timed by these flags of nccl-tests.
+
+    An empty text is the default. Raises UsageError.
+    """
     default = Timing()
     least = size("--minbytes", minbytes) if minbytes else default.min_bytes
     most = size("--maxbytes", maxbytes) if maxbytes else max(default.max_bytes, least)
@@ -225,7 +225,7 @@ def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) 
 
 
 def read_become(wanted: bool, user: str, ask: bool) -> Become:
-    """Return how Ansible becomes another user; ``ask``: with a password from the terminal or stdin."""
+    """Return how Ansible becomes another user; ``ask`` reads the password, by terminal or stdin."""
     password = None
     if ask:
         tty = sys.stdin is not None and sys.stdin.isatty()

@@ -103,7 +103,7 @@ def test_a_longer_profile_times_all() -> None:
         ("", "--collectives '' names no collective; leave --collectives out to time the usual"),
     ],
 )
-def test_refused_collectives(text: str, message: str) -> None:
+def test_collectives_that_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(ALL, None, None, text)
     assert str(caught.value) == message
@@ -119,7 +119,7 @@ def test_refused_collectives(text: str, message: str) -> None:
         ("driver", "driver", "--skip leaves no check to run"),
     ],
 )
-def test_refusals(only: str | None, skip: str | None, text: str) -> None:
+def test_checks_that_are_refused(only: str | None, skip: str | None, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(CHECKS, only, skip)
     assert str(caught.value) == text
@@ -178,7 +178,7 @@ def test_what_is_no_size(text: str) -> None:
         ({"minbytes": "2M", "maxbytes": "1M"}, "--minbytes 2M: it is more than --maxbytes 1M"),
     ],
 )
-def test_refusals(flags: dict[str, str], words: str) -> None:
+def test_sizes_and_counts_that_are_refused(flags: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         timed(**flags)
 

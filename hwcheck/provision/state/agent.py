@@ -24,7 +24,7 @@ def kill(process):
 
 
 def gather(process, end):
-    # Nothing is asked before the answer: what comes on stdin meanwhile is its end, or nobody's.
+    # No request comes before the answer: on stdin is its end, or what nobody reads.
     pipes = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
     left = list(pipes)
     while left:
@@ -56,15 +56,15 @@ def run(command, within_s):
         start_new_session=True,
     )
     try:
-        found = gather(process, end)
-        if isinstance(found, str):
+        output = gather(process, end)
+        if isinstance(output, str):
             kill(process)
-            return say("refused", reason=found)
+            return say("refused", reason=output)
         status = process.wait()
     finally:
         process.stdout.close()
         process.stderr.close()
-    out, err = (base64.b64encode(data).decode("ascii") for data in found)
+    out, err = (base64.b64encode(data).decode("ascii") for data in output)
     say("done", status=status, out=out, err=err)
 
 
@@ -72,8 +72,8 @@ def serve():
     mark = b"hwcheck " + TOKEN.encode("ascii") + b" "
     rest = b""
     while True:
-        line, found, rest_after = rest.partition(b"\n")
-        if not found:
+        line, newline, rest_after = rest.partition(b"\n")
+        if not newline:
             data = os.read(0, 65536)
             if not data:
                 return

@@ -52,6 +52,6 @@ def ask(host: Any, command: str, *arguments: str) -> str:
     """Return what a command says on the node. Raises NotMeasuredError where it fails."""
     done = host.run(command, *arguments)
     if done.failed:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.rc}"]
-        raise NotMeasuredError(f"{command.split()[0]}: {said[0]}")
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.rc}"]
+        raise NotMeasuredError(f"{command.split()[0]}: {reason[0]}")
     return str(done.stdout).strip()

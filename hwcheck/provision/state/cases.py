@@ -41,7 +41,7 @@ def roles_with_assertions() -> tuple[str, ...]:
 
 
 class Cases:
-    """The cases of a run; ``of`` is asked once for each test. Raises UsageError for variables."""
+    """The cases of a run; ``of`` is called once for each test. Raises UsageError for variables."""
 
     def __init__(self, cluster: Cluster, roles: Sequence[str]) -> None:
         self._cluster = cluster
@@ -61,10 +61,10 @@ class Cases:
         about = getattr(function, "asserts", None)
         if not isinstance(about, Asserts):
             raise UsageError(f"{function.__name__}: say with @asserts which variable it is about")
-        found = [case for host in self._cluster.hosts for case in self._for(host, role, about)]
-        for case in found:
+        cases = [case for host in self._cluster.hosts for case in self._for(host, role, about)]
+        for case in cases:
             self.counts[case.host.name] += 1
-        return found
+        return cases
 
     def _for(self, host: Host, role: str, about: Asserts) -> Iterator[Case]:
         variables = self._read[host.name, role]

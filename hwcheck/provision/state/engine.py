@@ -1,4 +1,4 @@
-"""pytest's part in a run of assertions: which there are, where they run, what is said of them."""
+"""pytest's part in a run of assertions: which there are, where they run, what is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OURS = f"{__package__}.{PREFIX}"
 
 
 class Engine:
-    """A pytest plugin; ``found`` is what was found when pytest has ended, ``record`` its file.
+    """A pytest plugin; ``result`` is the record once pytest has ended, ``record`` its file.
 
     Building it reads all variables and raises UsageError for what is wrong with them.
     """
@@ -44,7 +44,7 @@ class Engine:
         self.connections = Connections(
             request.cluster, accept_new_host_keys=request.accept_new_host_keys
         )
-        self.found: StateRecord | None = None
+        self.result: StateRecord | None = None
         self._cases = Cases(request.cluster, request.roles)
         self._started = utc_now()
         self._assertions: dict[str, Assertion] = {}
@@ -78,7 +78,7 @@ class Engine:
         others = [item for item in session.items if _case(item) is None]
         for item, following in zip(others, [*others[1:], None], strict=False):
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            _stop_where_told(session)
+            _stop_early(session)
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -97,11 +97,15 @@ class Engine:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a report, in the process that collected."""
         case = self._items.get(report.nodeid)
-        said = dict(report.user_properties)
-        if case is None or "outcome" not in said or report.nodeid in self._assertions:
+        properties = dict(report.user_properties)
+        if case is None or "outcome" not in properties or report.nodeid in self._assertions:
             return
         self._assertions[report.nodeid] = _assertion(
-            case, report.nodeid, str(said["outcome"]), str(said["reason"]), report.duration
+            case,
+            report.nodeid,
+            str(properties["outcome"]),
+            str(properties["reason"]),
+            report.duration,
         )
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -110,18 +114,18 @@ class Engine:
             return
         request = self.request
         hosts = self._hosts()
-        self.found = record(request.cluster.source, request.roles, self._started, hosts)
-        session.exitstatus = self.found.exit_code
+        self.result = record(request.cluster.source, request.roles, self._started, hosts)
+        session.exitstatus = self.result.exit_code
         if self.record is not None:
             try:
-                write_record(self.record, self.found)
+                write_record(self.record, self.result)
             except UsageError as error:
                 pytest.exit(f"hwcheck: {error}", returncode=USAGE)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say how each host is, and what is wrong."""
-        if self.found is not None:
-            for text in summary(self.found, self.request.mend):
+        if self.result is not None:
+            for text in summary(self.result, self.request.mend):
                 terminalreporter.write_line(text)
 
     def _run(self, session: pytest.Session, groups: dict[str, list[pytest.Item]]) -> None:
@@ -131,17 +135,17 @@ class Engine:
         for data in workers.run(self.connections.most_at_once(self.request.forks)):
             report = hook.pytest_report_from_serializable(config=session.config, data=data)
             hook.pytest_runtest_logreport(report=report)
-            _stop_where_told(session)
+            _stop_early(session)
 
     def _hosts(self) -> list[HostState]:
         by_host: dict[str, list[Assertion]] = {name: [] for name in self._cases.counts}
         for nodeid, case in self._items.items():
             missing = _assertion(case, nodeid, INCONCLUSIVE, NO_REPORT, 0.0)
             by_host[case.host.name].append(self._assertions.get(nodeid, missing))
-        return [HostState.of(name, found) for name, found in by_host.items()]
+        return [HostState.of(name, assertions) for name, assertions in by_host.items()]
 
 
-def _stop_where_told(session: pytest.Session) -> None:
+def _stop_early(session: pytest.Session) -> None:
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:

@@ -38,7 +38,7 @@ def explain(
 
 
 def _outcome(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str, str]:
-    """Return the outcome and its reason; empty for a phase that says nothing of its own."""
+    """Return the outcome and its reason; empty for a phase that passes before or after the test."""
     if call.excinfo is None:
         return (PASS, "") if report.when == "call" else ("", "")
     error = call.excinfo.value

@@ -52,8 +52,8 @@ def pci_devices(host: Any, vendor: str, classes: tuple[str, ...]) -> list[str]:
         facts.setdefault(address, {})[name] = "0x" + value
     return [
         address
-        for address, found in facts.items()
-        if found.get("vendor") == vendor and found.get("class", "").startswith(classes)
+        for address, device in facts.items()
+        if device.get("vendor") == vendor and device.get("class", "").startswith(classes)
     ]
 
 
@@ -63,7 +63,7 @@ def login_limit(host: Any, domain: str, item: str, kind: str) -> str:
     Needs root and bash. Raises NotMeasuredError where nobody can be logged in.
     """
     if domain.startswith(("@", "%")):
-        pytest.skip(f"{domain} is a group: nobody is known to be in it")
+        pytest.skip(f"{domain} is a group: which user is in it cannot be told")
     if item not in ULIMITS:
         raise NotMeasuredError(f"{item}: no shell shows this limit")
     user = ORDINARY_USER if domain == "*" else domain
@@ -79,9 +79,9 @@ def daemon(host: Any, unit: str, *, on: bool) -> str:
     if not host.file("/run/systemd/system").is_directory:
         raise NotMeasuredError("the node does not run systemd")
     done = host.run("systemctl show --property=ActiveState,UnitFileState %s", unit)
-    found = dict(line.split("=", 1) for line in str(done.stdout).splitlines() if "=" in line)
-    active = found.get("ActiveState") == "active"
-    enabled = found.get("UnitFileState") in AT_BOOT
+    properties = dict(line.split("=", 1) for line in str(done.stdout).splitlines() if "=" in line)
+    active = properties.get("ActiveState") == "active"
+    enabled = properties.get("UnitFileState") in AT_BOOT
     if on and not active:
         return f"{unit} is not running"
     if on and not enabled:

@@ -26,26 +26,26 @@ def version_of(host: Any, package: str) -> str:
     if is_debian(host):
         done = host.run(DPKG_STATUS, package)
         status, _, version = str(done.stdout).strip().partition(" ")
-        found = version if done.succeeded and status == "installed" else ""
+        version = version if done.succeeded and status == "installed" else ""
     else:
         done = host.run(RPM_VERSION, package)
-        found = str(done.stdout).splitlines()[0].strip() if done.succeeded else ""
-    return found.rpartition(":")[2]
+        version = str(done.stdout).splitlines()[0].strip() if done.succeeded else ""
+    return version.rpartition(":")[2]
 
 
-def begins(found: str, wanted: str) -> bool:
+def begins(version: str, wanted: str) -> bool:
     """Return whether a version has these leading parts: ``580.95`` is ``580`` and no ``58``."""
-    return re.match(re.escape(wanted) + r"(?![0-9A-Za-z])", found) is not None
+    return re.match(re.escape(wanted) + r"(?![0-9A-Za-z])", version) is not None
 
 
 def problem(host: Any, packages: Iterable[str], wanted: str = "") -> str:
     """Return what is wrong with packages that are to be installed; empty where nothing is."""
     for package in packages:
-        found = version_of(host, package)
-        if not found:
+        version = version_of(host, package)
+        if not version:
             return f"{package} is not installed"
-        if wanted and not begins(found, wanted):
-            return f"{package} is {found}, not {wanted}"
+        if wanted and not begins(version, wanted):
+            return f"{package} is {version}, not {wanted}"
     return ""
 
 
@@ -67,5 +67,5 @@ def _locks(lock: str, package: str) -> bool:
 
 
 def named(role: Mapping[str, Any], variable: str, otherwise: Iterable[str]) -> list[str]:
-    """Return the packages that a role is told to install, or what it installs without that."""
+    """Return the packages of a role's variable, or those that the role installs without it."""
     return list(role[variable] or otherwise)

@@ -1,4 +1,4 @@
-"""What a role is told about a host: its defaults under the inventory's variables, templated.
+"""The variables of a role for a host: its defaults under the inventory's variables, templated.
 
 Ansible does this when it runs the role; here it is done without a connection and without facts,
 because a role's variables are what the inventory wants of a node, not what the node says.
@@ -39,10 +39,10 @@ def defaults(role: str) -> Mapping[str, Any]:
     if path is None:
         raise UsageError(f"no role {role}: roles/{role}/defaults/main.yml is missing")
     try:
-        found = yaml.safe_load(Path(path).read_text("utf-8"))
+        content = yaml.safe_load(Path(path).read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from None
-    return found if isinstance(found, Mapping) else {}
+    return content if isinstance(content, Mapping) else {}
 
 
 def role_vars(host: Host, role: str, source: str) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def _template(text: str, context: Mapping[str, Any]) -> Any:
             expression = _JINJA.compile_expression(stripped[2:-2], undefined_to_none=False)
         except jinja2.TemplateSyntaxError:
             return _JINJA.from_string(text).render(context)  # {{ this }} and {{ that }}
-        found = expression(context)
-        if isinstance(found, jinja2.Undefined):
-            return str(found)  # raises what is undefined
-        return found if isinstance(found, PLAIN) else str(found)
+        value = expression(context)
+        if isinstance(value, jinja2.Undefined):
+            return str(value)  # raises, and names what is undefined
+        return value if isinstance(value, PLAIN) else str(value)
     return _JINJA.from_string(text).render(context)

@@ -1,4 +1,4 @@
-"""Runs the assertions without a command line of pytest's own."""
+"""Runs the assertions without a command line of pytest."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def assert_state(engine: Engine, folder: Path) -> StateRecord:
         "junit_suite_name=hwcheck.provision.state",
     ]
     status = pytest.main([*options, str(FOLDER)], plugins=[plugin, engine])
-    if engine.found is not None:
-        return engine.found
+    if engine.result is not None:
+        return engine.result
     if status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     raise UsageError(f"pytest ended with {status} and without a result: see above")

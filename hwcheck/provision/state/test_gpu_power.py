@@ -21,18 +21,18 @@ def query(host: Any, field: str) -> list[tuple[str, str]]:
     """Return what nvidia-smi says of every GPU, by its index."""
     text = ask(host, f"nvidia-smi --query-gpu=index,{field} --format=csv,noheader,nounits")
     pairs = [line.partition(",") for line in text.splitlines()]
-    return [(gpu.strip(), found.strip()) for gpu, _, found in pairs]
+    return [(gpu.strip(), actual.strip()) for gpu, _, actual in pairs]
 
 
 @asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
 def test_power_limit(host: Any, wanted: float) -> None:
     """Every GPU has the power limit."""
-    for gpu, found in query(host, "power.limit"):
+    for gpu, actual in query(host, "power.limit"):
         try:
-            is_same = abs(float(found) - float(wanted)) < 1
+            is_same = abs(float(actual) - float(wanted)) < 1
         except ValueError:
             is_same = False  # [N/A]
-        assert is_same, f"the power limit of GPU {gpu} is {found} W, not {wanted} W"
+        assert is_same, f"the power limit of GPU {gpu} is {actual} W, not {wanted} W"
 
 
 @asserts(
@@ -42,8 +42,8 @@ def test_power_limit(host: Any, wanted: float) -> None:
 def test_application_clocks(host: Any, wanted: str) -> None:
     """Every GPU has the application clocks, memory and graphics."""
     pair = ", ".join(part.strip() for part in str(wanted).split(","))
-    for gpu, found in query(host, "clocks.applications.memory,clocks.applications.graphics"):
-        assert found == pair, f"the application clocks of GPU {gpu} are {found} MHz, not {pair}"
+    for gpu, actual in query(host, "clocks.applications.memory,clocks.applications.graphics"):
+        assert actual == pair, f"the application clocks of GPU {gpu} are {actual} MHz, not {pair}"
 
 
 @asserts(
@@ -53,14 +53,16 @@ def test_application_clocks(host: Any, wanted: str) -> None:
 def test_clocks_reset(host: Any) -> None:
     """Every GPU has the application clocks that it comes with."""
     pairs = [f"clocks.{kind}.{clock}" for kind in KINDS for clock in ("memory", "graphics")]
-    for gpu, found in query(host, ",".join(pairs)):
-        clocks = found.split(", ")
-        own, default = ", ".join(clocks[:2]), ", ".join(clocks[2:])
-        assert own == default, f"the application clocks of GPU {gpu} are {own} MHz, not {default}"
+    for gpu, actual in query(host, ",".join(pairs)):
+        clocks = actual.split(", ")
+        current, default = ", ".join(clocks[:2]), ", ".join(clocks[2:])
+        assert current == default, (
+            f"the application clocks of GPU {gpu} are {current} MHz, not {default}"
+        )
 
 
 @asserts("gpu_power_persistence_mode")
 def test_persistence_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode."""
-    for gpu, found in query(host, "persistence_mode"):
-        assert found == PERSISTENCE[wanted], f"persistence mode of GPU {gpu} is {found}"
+    for gpu, actual in query(host, "persistence_mode"):
+        assert actual == PERSISTENCE[wanted], f"persistence mode of GPU {gpu} is {actual}"

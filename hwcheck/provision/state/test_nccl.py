@@ -51,10 +51,10 @@ def test_conf(host: Any, wanted: str, role: Role) -> None:
         assert text is None, f"{path} is there"
         return
     assert text is not None, f"{path} is missing"
-    found, expected = settings(text), _expected(role)
-    for name in sorted(found.keys() | expected.keys()):
-        assert name in found, f"{name} is not set in {path}: it should be {expected[name]}"
-        there, should = found[name], expected.get(name, "unset")
+    actual, expected = settings(text), _expected(role)
+    for name in sorted(actual.keys() | expected.keys()):
+        assert name in actual, f"{name} is not set in {path}: it should be {expected[name]}"
+        there, should = actual[name], expected.get(name, "unset")
         assert there == should, f"{name} is {there} in {path}, not {should}"
 
 

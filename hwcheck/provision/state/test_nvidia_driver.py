@@ -36,9 +36,9 @@ def test_package(host: Any, wanted: str, role: Role) -> None:
 @asserts("nvidia_driver_version", when=lambda role: bool(role["nvidia_driver_require_modules"]))
 def test_loaded(host: Any, wanted: str) -> None:
     """The driver that runs is of this version: an upgrade counts only after a reboot."""
-    found = read(host, "/sys/module/nvidia/version")
-    assert found is not None, "the nvidia module is not loaded"
-    assert begins(found, str(wanted)), f"driver {found} runs, not {wanted}"
+    actual = read(host, "/sys/module/nvidia/version")
+    assert actual is not None, "the nvidia module is not loaded"
+    assert begins(actual, str(wanted)), f"driver {actual} runs, not {wanted}"
 
 
 @asserts(
@@ -71,8 +71,8 @@ def test_module_option(host: Any, wanted: tuple[str, Any]) -> None:
     name, value = wanted
     parameters = read(host, "/proc/driver/nvidia/params")
     assert parameters is not None, "the nvidia module is not loaded"
-    found = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
-    option = found.get(name.removeprefix("NVreg_"), "not known to the module").strip('"')
+    actual = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
+    option = actual.get(name.removeprefix("NVreg_"), "not known to the module").strip('"')
     assert option == str(value), f"{name} is {option}, not {value}"
 
 

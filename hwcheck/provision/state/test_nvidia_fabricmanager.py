@@ -58,8 +58,8 @@ def test_config(host: Any, wanted: tuple[str, Any], role: Role) -> None:
     name, value = wanted
     text = read(host, str(role["nvidia_fabricmanager_config_path"])) or ""
     lines = [line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"]
-    found = {key.strip(): given.strip() for key, given in lines}.get(name, "not set")
-    assert found == str(value), f"{name} is {found}, not {value}"
+    actual = {key.strip(): text.strip() for key, text in lines}.get(name, "not set")
+    assert actual == str(value), f"{name} is {actual}, not {value}"
 
 
 def installed(host: Any) -> str:

@@ -10,9 +10,9 @@ from hwcheck.provision.state.packages import is_debian
 
 
 @asserts("nvidia_repository_url")
-def test_known(host: Any, wanted: str) -> None:
+def test_repository(host: Any, wanted: str) -> None:
     """The package manager knows the repository."""
     command = "apt-cache policy" if is_debian(host) else "dnf -q repolist -v"
     # apt writes file:/srv, whatever stands in its sources; a slash at the end means nothing.
-    place, known = (re.sub(r"file:/+", "file:/", text) for text in (wanted, ask(host, command)))
-    assert place.rstrip("/") in known, f"{wanted} is not among the node's repositories"
+    place, sources = (re.sub(r"file:/+", "file:/", text) for text in (wanted, ask(host, command)))
+    assert place.rstrip("/") in sources, f"{wanted} is not among the node's repositories"

@@ -63,8 +63,10 @@ def test_gpu_memory(host: Any, wanted: str) -> None:
 def test_memlock(host: Any, wanted: str) -> None:
     """A login may lock as much memory."""
     for kind in ("soft", "hard"):
-        found = login_limit(host, "*", "memlock", kind)
-        assert found == str(wanted), f"the {kind} limit memlock of a login is {found}, not {wanted}"
+        actual = login_limit(host, "*", "memlock", kind)
+        assert actual == str(wanted), (
+            f"the {kind} limit memlock of a login is {actual}, not {wanted}"
+        )
 
 
 @asserts(
@@ -74,5 +76,5 @@ def test_service(host: Any, wanted: str, role: Role) -> None:
     """Jobs of the service may lock as much memory."""
     limit = str(role["rdma_memlock_kib"])
     expected = "infinity" if limit == "unlimited" else str(int(limit) * 1024)
-    found = ask(host, "systemctl show --property=LimitMEMLOCK --value %s", wanted)
-    assert found == expected, f"LimitMEMLOCK of {wanted} is {found}, not {expected}"
+    actual = ask(host, "systemctl show --property=LimitMEMLOCK --value %s", wanted)
+    assert actual == expected, f"LimitMEMLOCK of {wanted} is {actual}, not {expected}"

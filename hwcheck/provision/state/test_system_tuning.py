@@ -18,28 +18,28 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 @asserts("system_tuning_cpu_governor")
 def test_cpu_governor(host: Any, wanted: str) -> None:
     """Every CPU runs under the governor."""
-    found = host.run(GOVERNORS).stdout.split()
-    if not found:
+    actual = host.run(GOVERNORS).stdout.split()
+    if not actual:
         pytest.skip("the CPUs have no governor here")
-    others = sorted(set(found) - {wanted})
+    others = sorted(set(actual) - {wanted})
     assert not others, f"CPUs run under {', '.join(others)}, not {wanted}"
 
 
 @asserts("system_tuning_numa_balancing")
 def test_numa_balancing(host: Any, wanted: str) -> None:
     """The kernel moves memory between NUMA nodes, or does not."""
-    found = read(host, "/proc/sys/kernel/numa_balancing")
-    if found is None:
+    actual = read(host, "/proc/sys/kernel/numa_balancing")
+    if actual is None:
         pytest.skip("this kernel cannot balance NUMA nodes")
-    state = "disabled" if found == "0" else "enabled"
+    state = "disabled" if actual == "0" else "enabled"
     assert state == wanted, f"NUMA balancing is {state}, not {wanted}"
 
 
 @asserts("system_tuning_hugepages")
 def test_hugepages(host: Any, wanted: int) -> None:
     """As many huge pages are set aside."""
-    found = ask(host, "cat /proc/sys/vm/nr_hugepages")
-    assert int(found) == int(wanted), f"{found} huge pages are set aside, not {wanted}"
+    actual = ask(host, "cat /proc/sys/vm/nr_hugepages")
+    assert int(actual) == int(wanted), f"{actual} huge pages are set aside, not {wanted}"
 
 
 @asserts("system_tuning_transparent_hugepages")
@@ -49,8 +49,8 @@ def test_transparent_hugepages(host: Any, wanted: str) -> None:
     if text is None:
         pytest.skip("this kernel has no transparent huge pages")
     chosen = re.search(r"\[(\w+)\]", text)
-    found = chosen.group(1) if chosen else text
-    assert found == wanted, f"transparent huge pages are {found}, not {wanted}"
+    actual = chosen.group(1) if chosen else text
+    assert actual == wanted, f"transparent huge pages are {actual}, not {wanted}"
 
 
 @asserts("system_tuning_sysctls", each=True)
@@ -70,8 +70,8 @@ def test_limit(host: Any, wanted: Mapping[str, Any]) -> None:
     """A login gets the limit."""
     item, value = str(wanted["item"]), str(wanted["value"])
     for kind in ("soft", "hard") if wanted["type"] == "-" else (wanted["type"],):
-        found = login_limit(host, str(wanted["domain"]), item, kind)
-        assert found == value, f"the {kind} limit {item} of a login is {found}, not {value}"
+        actual = login_limit(host, str(wanted["domain"]), item, kind)
+        assert actual == value, f"the {kind} limit {item} of a login is {actual}, not {value}"
 
 
 @asserts("system_tuning_dev_shm_size")

@@ -31,9 +31,9 @@ def test_requirement(host: Any, wanted: str, role: Mapping[str, Any]) -> None:
     done = host.run("%s -c %s %s", interpreter, VERSION, name.partition("[")[0].strip())
     assert done.succeeded, f"{name} is not installed"
     # What stands after a plus says how it was built (torch's CUDA); it counts only where given.
-    found = done.stdout.strip()
-    public = found if "+" in version else found.partition("+")[0]
-    assert public == version.strip(), f"{name} is {found}, not {version}"
+    actual = done.stdout.strip()
+    public = actual if "+" in version else actual.partition("+")[0]
+    assert public == version.strip(), f"{name} is {actual}, not {version}"
 
 
 @asserts("validation_env_wheelhouse")

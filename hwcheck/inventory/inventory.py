@@ -106,10 +106,10 @@ def _host(variables: Variables) -> Host:
     name = variables.host
     if not HOST_NAME.match(name):
         hint = "; name the host, and the address as ansible_host" if ":" in name else ""
-        raise UsageError(f"{variables.source}: {name[:80]!r}: not a host name{hint}")
+        raise UsageError(f"{variables.source_title}: {name[:80]!r}: not a host name{hint}")
     if len(name) > NAME_CHARACTERS:
         problem = f"a host name of {len(name)} characters; {NAME_CHARACTERS} fit into a file name"
-        raise UsageError(f"{variables.source}: {name[:40]}...: {problem}")
+        raise UsageError(f"{variables.source_title}: {name[:40]}...: {problem}")
     refuse_unknown(variables)
     address = variables.text("ansible_host", "ansible_ssh_host") or name
     if len(address) > ADDRESS_CHARACTERS:

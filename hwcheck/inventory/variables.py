@@ -55,13 +55,13 @@ _JINJA, _JINJA_OF_WORDS = _jinja(), _jinja(finalize=_only_words)
 class Variables:
     """The variables of one host: ``raw`` as they were written, by method as they are meant.
 
-    ``source`` is the inventory's name for messages. Every method returns None where none of its
+    ``source_title`` names the inventory in messages. Every method returns None where none of its
     names is set, unless it says otherwise.
     """
 
-    def __init__(self, host: str, raw: Mapping[str, Any], source: str) -> None:
+    def __init__(self, host: str, raw: Mapping[str, Any], source_title: str) -> None:
         self.host = host
-        self.source = source
+        self.source_title = source_title
         self.raw = raw
         self.context = {key: _wrap(value) for key, value in raw.items()} | {
             "inventory_hostname": host,
@@ -71,7 +71,7 @@ class Variables:
 
     def error(self, key: str, problem: str) -> UsageError:
         """Return the error that names this host and variable."""
-        return UsageError(f"{self.source}: {self.host}: {key}: {problem}")
+        return UsageError(f"{self.source_title}: {self.host}: {key}: {problem}")
 
     def text(self, *names: str) -> str | None:
         """Return the first of these variables that is set, as text."""

@@ -90,7 +90,7 @@ def provision(
             write(event)
             on_event(event)
 
-        hosts, reported_vars, exit_code = _Play(request, stop, take).run()
+        hosts, reported_vars, code = _Play(request, stop, take).run()
     record = ProvisionRecord(
         playbook=str(request.playbook),
         inventory=request.cluster.source,
@@ -98,7 +98,7 @@ def provision(
         tags=request.tags or "",
         check=request.check,
         started=started,
-        exit_code=exit_code,
+        exit_code=code,
         roles=tuple(roles),
         hosts=hosts,
         role_vars=reported_vars,

@@ -26,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.assessment import Assessment
 from hwcheck.connect import payload
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
@@ -218,8 +219,9 @@ def stages(path: Path) -> None:
     clock = lap("judge", clock)
     advice = advise(run, judgement)
     clock = lap("diagnose and advise", clock)
+    assessment = Assessment(run, judgement, advice)
     for name, render in (("html", html), ("markdown", markdown), ("junit", junit)):
-        render(run, judgement, advice)
+        render(assessment)
         clock = lap(name, clock)
     shown = ", ".join(f"{name} {seconds:.1f}" for name, seconds in timed)
     amounts = {word: sum(h.outcome == word for h in judgement.hosts) for word in ("pass", "fail")}

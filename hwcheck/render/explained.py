@@ -37,7 +37,7 @@ def explained(entries: Sequence[Entry], recommendation: Recommendation | None) -
     for entry in entries:
         parts += [*_entry(entry), Text()]
     if recommendation is not None:
-        parts += _recommended(recommendation)
+        parts += _recommendation(recommendation)
     return Group(*(parts if recommendation is not None else parts[:-1]))
 
 
@@ -90,7 +90,7 @@ def _notes(notes: Sequence[str], indent: int) -> Iterator[Wrapped]:
         yield Wrapped(f"- {line(note, 1000)}", indent=indent)
 
 
-def _recommended(recommendation: Recommendation) -> Iterator[RenderableType]:
+def _recommendation(recommendation: Recommendation) -> Iterator[RenderableType]:
     settings = [f"{name}={value}" for name, value in recommendation.env.items()]
     what = ", ".join(settings) if settings else "leave everything unset"
     yield Wrapped(("NCCL: ", "bold"), line(what, 400))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
@@ -21,12 +20,12 @@ ORDER = ("did not fire", "could not be proven", "proven", "does not apply")
 
 @dataclass(frozen=True)
 class GateView:
-    """What came of one gate on some hosts; ``said`` is what the gate said there."""
+    """What came of one gate on some hosts; ``evidence`` is what the gate itself reports there."""
 
     gate: str
     state: str
     hosts: str
-    said: str
+    evidence: str
 
 
 def gate_views(run: Run) -> tuple[GateView, ...]:
@@ -35,32 +34,33 @@ def gate_views(run: Run) -> tuple[GateView, ...]:
         return ()
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for record in run.records:
-        for gate, (state, said) in _of_host(record).items():
-            groups.setdefault((gate, state), []).append((record.host, said))
+        for gate, (state, evidence) in _gates_of(record).items():
+            groups.setdefault((gate, state), []).append((record.host, evidence))
     views = [
         GateView(
             gate=NAMES[gate],
             state=state,
             hosts=fold(host for host, _ in members),
-            said=_said([said for _, said in members]),
+            evidence=_merged([evidence for _, evidence in members]),
         )
         for (gate, state), members in groups.items()
     ]
     return tuple(sorted(views, key=lambda view: ORDER.index(view.state)))
 
 
-def in_a_line(view: GateView) -> str:
+def gate_line(view: GateView) -> str:
     """Return a gate as one line."""
-    said = f": {view.said}" if view.said else ""
-    return f"{view.gate}: {view.state} on {view.hosts}{said}"
+    evidence = f": {view.evidence}" if view.evidence else ""
+    return f"{view.gate}: {view.state} on {view.hosts}{evidence}"
 
 
-def _said(texts: list[str]) -> str:
+def _merged(texts: list[str]) -> str:
     distinct = list(dict.fromkeys(texts))
     return distinct[0] + (", and alike" if len(distinct) > 1 else "")
 
 
-def _of_host(record: HostRecord) -> dict[str, tuple[str, str]]:
+def _gates_of(record: HostRecord) -> dict[str, tuple[str, str]]:
+    """Return the state and the evidence of each gate on a host."""
     reason = record.reason or "no answer"
     samples: dict[tuple[str, str], object] = {}
     for result in record.report.results if record.report else ():
@@ -71,17 +71,12 @@ def _of_host(record: HostRecord) -> dict[str, tuple[str, str]]:
 
 
 def _state(gate: str, samples: dict[tuple[str, str], object], reason: str) -> tuple[str, str]:
-    said = line(str(samples.get(("meaning", gate), "")))
+    meaning = line(str(samples.get(("meaning", gate), "")))
     fired = samples.get(("gate_fired", gate))
     if fired is True:
-        return "proven", said
+        return "proven", meaning
     if fired is False:
-        return "did not fire", said
+        return "did not fire", meaning
     if ("gate_absent", gate) in samples:
         return "does not apply", line(str(samples["gate_absent", gate]))
     return "could not be proven", reason
-
-
-def gate_lines(run: Run) -> Iterator[str]:
-    """Yield every gate as one line."""
-    yield from map(in_a_line, gate_views(run))

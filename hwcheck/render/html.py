@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
+from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
-from hwcheck.advise.records import Advice
-from hwcheck.fold import fold
-from hwcheck.judge.coverage import gaps
+from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import is_clean, largest
-from hwcheck.judge.records import Judgement
 from hwcheck.node import checks
 from hwcheck.node.wire import Leg, SizeTiming
-from hwcheck.render import words
-from hwcheck.render.causes import explains
-from hwcheck.render.gates import gate_views
-from hwcheck.render.legs import leg_figure, transport
-from hwcheck.render.multi_host import group_view
-from hwcheck.render.topology import topologies
-from hwcheck.render.view import CheckView, HostView, host_views
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.render.leg_plots import leg_plots
+from hwcheck.render.load_plots import load_plots
+from hwcheck.render.report import render
+from hwcheck.render.svg import Plot
+from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
 from hwcheck.results.run_folder import Run
-from hwcheck.results.series import Observed
-from hwcheck.text import binary_size, block, duration, line, number
+from hwcheck.text import block
 
 DETAILED_HOSTS = 64
 """In a larger run, hosts that passed get one line, and a leg shows its largest size only."""
@@ -40,20 +31,6 @@ MOST_ROWS = 2000
 OPEN_HOSTS = 6
 LOGS = 20
 LOG_CHARACTERS = 4000
-
-CLASSES = {
-    "fail": "fail",
-    "inconclusive": "inconclusive",
-    "warn": "warn",
-    "pass": "pass",
-    "not applicable": "quiet",
-    "recorded": "quiet",
-}
-SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
-
-
-QUIET = ("pass", "recorded")
-"""Outcomes of a check that are no complaint."""
 
 
 @dataclass(frozen=True)
@@ -92,67 +69,37 @@ class HostDetails:
     opened: bool
 
 
-def html(
-    run: Run,
-    judgement: Judgement,
-    advice: Advice,
-    observed: Mapping[str, Observed] = MappingProxyType({}),
-    group: GroupRecord | None = None,
-) -> str:
-    """Return the page as text; deterministic for the same run.
+def html(assessment: Assessment, site_templates: Path | None = None) -> str:
+    """Return the page as text, the same for the same assessment.
 
-    ``observed`` is what to draw of hosts at work (``marks.drawn_hosts`` says which are wanted);
-    ``group`` is what was run over several hosts.
+    A template of the folder ``site_templates`` wins over ours of the same name.
     """
-    # Not above: matplotlib takes most of a second, and most commands draw nothing.
-    from hwcheck.render import plot
-    from hwcheck.render.series import series_plots
-
-    views = list(host_views(run, judgement))
-    brief = len(views) > DETAILED_HOSTS
-    bad = [view for view in views if view.verdict.outcome != "pass"]
-    shown = bad if brief else views
-    rows = bad[:MOST_ROWS] if len(views) > MOST_ROWS else views
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            run=run,
-            judgement=judgement,
-            advice=advice,
-            verdict=words.verdict(judgement),
-            coverage=words.coverage(judgement),
-            gaps=gaps(judgement),
-            gates=gate_views(run),
-            notes=words.notes(run),
-            groups=words.outcome_groups(judgement),
-            plots=[(item.caption, Markup(item.svg)) for item in plot.plots(run)],  # noqa: S704
-            loads=[
-                (item.caption, Markup(item.svg))  # noqa: S704
-                for item in series_plots(run, judgement, observed)
-            ],
-            topology=topologies(run),
-            group=group_view(group) if group else None,
-            hosts=views,
-            rows=rows,
-            no_row=_without(views, rows),
-            details=_details(shown[:MOST_SECTIONS], brief=brief),
-            no_section=_names(shown[MOST_SECTIONS:]),
-            limits=list(_limits(run)),
-            brief=brief,
-            limit=DETAILED_HOSTS,
-        )
+    run = assessment.run
+    hosts = list(host_views(assessment))
+    brief = len(hosts) > DETAILED_HOSTS
+    bad = [host for host in hosts if host.verdict.outcome != "pass"]
+    shown = bad if brief else hosts
+    rows = bad[:MOST_ROWS] if len(hosts) > MOST_ROWS else hosts
+    in_table = {host.name for host in rows}
+    return render(
+        "html",
+        assessment,
+        hosts,
+        site_templates,
+        plots=[_figure(plot) for plot in leg_plots(run)],
+        loads=[_figure(plot) for plot in load_plots(assessment)],
+        rows=rows,
+        no_row=[host.name for host in hosts if host.name not in in_table],
+        details=_details(shown[:MOST_SECTIONS], brief=brief),
+        no_section=[host.name for host in shown[MOST_SECTIONS:]],
+        limits=list(_limits(run)),
+        brief=brief,
+        limit=DETAILED_HOSTS,
     )
 
 
-def _names(views: Iterable[HostView]) -> list[str]:
-    return [view.name for view in views]
-
-
-def _without(views: Iterable[HostView], some: Iterable[HostView]) -> list[str]:
-    """Return the names of the other hosts."""
-    named = set(_names(some))
-    return [name for name in _names(views) if name not in named]
+def _figure(plot: Plot) -> tuple[str, Markup]:
+    return plot.caption, Markup(plot.svg)  # noqa: S704 (an SVG holds no text from a node)
 
 
 def _limits(run: Run) -> Iterator[LimitView]:
@@ -209,31 +156,3 @@ def _sizes(leg: Leg, brief: bool) -> tuple[SizeTiming, ...]:
     if brief:
         return (size,) if size else leg.sizes[-1:]
     return leg.sizes
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hwcheck.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "fold": fold,
-        "why_not": words.why_not,
-        "explains": explains,
-        "line": line,
-        "number": number,
-        "binary_size": binary_size,
-        "duration": duration,
-    }
-    environment.globals |= {
-        "classes": CLASSES,
-        "signs": SIGNS,
-        "outcome_words": words.OUTCOME_WORDS,
-        "exercise": words.EXERCISE,
-        "groups_words": words.GROUPS,
-    }
-    return environment

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from hwcheck.advise.records import Advice
-from hwcheck.judge.records import Judgement
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render import words
-from hwcheck.render.legs import leg_figure
-from hwcheck.render.view import CheckView, HostView, host_views
+from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure
 from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
@@ -19,11 +17,12 @@ TAGS = {"fail": "failure", "inconclusive": "error", "not applicable": "skipped"}
 """What could not be measured is an ``error``, so that no CI system counts it as passed."""
 
 
-def junit(run: Run, judgement: Judgement, advice: Advice) -> str:
-    """Return the XML document."""
-    root = ET.Element("testsuites", name="hwcheck", time=_seconds(run))
-    root.append(_properties({"nccl": advice.nccl.summary, "verdict": words.verdict(judgement)}))
-    views = {view.name: view for view in host_views(run, judgement)}
+def junit(assessment: Assessment) -> str:
+    """Return the XML document; hosts are in inventory order."""
+    judgement, nccl = assessment.judgement, assessment.advice.nccl
+    root = ET.Element("testsuites", name="hwcheck", time=_seconds(assessment.run))
+    root.append(_properties({"nccl": nccl.summary, "verdict": words.verdict(judgement)}))
+    views = {view.name: view for view in host_views(assessment)}
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     suites = []
     for host in judgement.hosts:
@@ -85,11 +84,7 @@ def _message(check: CheckView) -> str:
 
 
 def _details(check: CheckView) -> str:
-    lines = [
-        f"{row.outcome}: {row.metric} {row.value} of {row.subjects}; {row.limit}; {row.source}"
-        for row in check.rows
-        if row.outcome not in ("pass", "recorded")
-    ]
+    lines = [f"{row.outcome}: {row.text}" for row in check.rows if row.outcome not in QUIET]
     lines += [
         f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason)}\n{block(leg.log_tail)}"
         for leg in check.legs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from hwcheck.fold import fold
 from hwcheck.render.topology import aligned
+from hwcheck.render.words import EXERCISE
 from hwcheck.results.multi_host import GroupRecord, GroupRun, Suspect
 from hwcheck.results.transport import in_words
 from hwcheck.text import binary_size, count, line, number
@@ -16,8 +16,6 @@ MATRIX_HOSTS = 32
 """The pairs of more hosts are not shown; ``group.json`` has them."""
 
 MOST_WAYS = 4
-
-EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,11 @@ class RunView:
 
 
 @dataclass(frozen=True)
-class GroupView:
-    """What a reader sees of a group; ``matrix`` is empty where no pairs were run, or too many."""
+class MultiHostView:
+    """What reports show of runs over several hosts.
+
+    ``matrix`` is empty where no pairs were run, or too many.
+    """
 
     scopes: str
     hosts: str
@@ -44,7 +45,7 @@ class GroupView:
     remarks: tuple[str, ...]
 
 
-def group_view(record: GroupRecord) -> GroupView:
+def multi_host_view(record: GroupRecord) -> MultiHostView:
     """Return the view of a record; deterministic."""
     pairs = [run for run in record.runs if run.why == "pairs"]
     timed = {
@@ -52,8 +53,8 @@ def group_view(record: GroupRecord) -> GroupView:
         for run in pairs
     }
     larger = [run for run in record.runs if run.why == "all" or run.why.startswith("rail ")]
-    met = {name for run in pairs for name in run.hosts}
-    names = [name for name in record.hosts if name in met]
+    paired = {name for run in pairs for name in run.hosts}
+    names = [name for name in record.hosts if name in paired]
     shown = 0 < len(names) <= MATRIX_HOSTS
     note = ""
     if pairs:
@@ -62,7 +63,7 @@ def group_view(record: GroupRecord) -> GroupView:
             f"busbw in GB/s of {', '.join(timed)} between two hosts at {', '.join(sorted(sizes))}"
         )
         note += "" if shown else f"; {len(names)} hosts are too many to show, see group.json"
-    return GroupView(
+    return MultiHostView(
         scopes=", ".join(record.scopes),
         hosts=fold(record.hosts),
         exercise=EXERCISE if record.backend == "gloo" else "",
@@ -74,28 +75,12 @@ def group_view(record: GroupRecord) -> GroupView:
     )
 
 
-def in_a_line(view: GroupView) -> str:
-    """Say what came out, for a terminal."""
+def multi_host_line(view: MultiHostView) -> str:
+    """Return the result in one line, for a terminal."""
     parts = [f"{name} {kind}" for name, kind, _ in view.suspects] or ["nothing stands out"]
     parts += [f"{run.why} {run.figure}" for run in view.runs]
     parts += [view.exercise] if view.exercise else []
     return f"{view.scopes} over {view.hosts}: " + "; ".join([*parts, *view.remarks])
-
-
-def group_summary(record: GroupRecord) -> dict[str, Any]:
-    """Return the group's part of the machine-readable summary."""
-    return {
-        "scopes": list(record.scopes),
-        "hosts": list(record.hosts),
-        "backend": record.backend,
-        "finished": record.finished,
-        "suspects": [asdict(suspect) for suspect in record.suspects],
-        "absent": dict(record.absent),
-        "warnings": dict(record.warnings),
-        "leg": record.leg,
-        "unresolved": list(record.unresolved),
-        "runs": len(record.runs),
-    }
 
 
 def _run_view(run: GroupRun) -> RunView:
@@ -120,13 +105,8 @@ def _matrix(names: list[str], pairs: list[GroupRun]) -> list[list[str]]:
     cells = {frozenset(run.hosts): _cell(run) for run in pairs}
     rows = [["", *names]]
     for one in names:
-        found = (cells.get(frozenset((one, other)), "") for other in names)
-        rows.append(
-            [
-                one,
-                *("." if one == other else cell for other, cell in zip(names, found, strict=True)),
-            ]
-        )
+        busbw = ["." if one == other else cells.get(frozenset((one, other)), "") for other in names]
+        rows.append([one, *busbw])
     return rows
 
 
@@ -147,22 +127,22 @@ def _remarks(record: GroupRecord) -> Iterator[str]:
         yield f"{host} took no part: {line(reason)}"
     for text, hosts in _by_text(record.warnings):
         yield f"{fold(hosts)}: {line(text)}"
-    yield from _environment(record)
+    yield from _settings_and_ways(record)
     yield from (line(text) for text in record.unresolved)
     yield from (line(text) for text in record.notes)
     yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
 
 
-def _environment(record: GroupRecord) -> Iterator[str]:
+def _settings_and_ways(record: GroupRecord) -> Iterator[str]:
     """Say which NCCL settings were in force, and which way the data took."""
     if record.backend != "nccl":
         return
-    said = {
+    legs = {
         "site": "Leg site: NCCL as the hosts are set",
         "default": "Leg default: no NCCL setting of the hosts, but the interface to meet over",
     }
     if record.leg:
-        yield said[record.leg] + ("" if record.settings or record.leg != "site" else "; none is")
+        yield legs[record.leg] + ("" if record.settings or record.leg != "site" else "; none is")
     for text, hosts in _by_text(record.settings):
         yield f"{fold(hosts)}: {line(text)}"
     ways: dict[str, int] = {}

@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from hwcheck.advise.records import Advice, NcclAdvice
+from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.records import NcclAdvice
 from hwcheck.judge.coverage import gaps, percent_of
-from hwcheck.judge.records import OUTCOMES, Judgement
+from hwcheck.judge.records import OUTCOMES
 from hwcheck.render import words
-from hwcheck.render.gates import gate_views
-from hwcheck.results.run_folder import Run
+from hwcheck.render.gates import GateView, gate_views
+from hwcheck.results.multi_host import GroupRecord
 
 FORMAT = 1
 
 
-def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
-    """Return the summary. Texts that came from a node are as they came: JSON needs no escaping."""
+def summary(assessment: Assessment) -> dict[str, Any]:
+    """Return the summary. Texts that came from a node are as they came: JSON needs no escaping.
+
+    ``group`` is there where something was run over several hosts.
+    """
+    run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
+    multi_host = assessment.multi_host
     exercised = [record.host for record in run.records if words.has_exercise(record)]
     by_outcome = {
         name: [host.host for host in judgement.hosts if host.outcome == name] for name in OUTCOMES
@@ -72,8 +78,9 @@ def summary(run: Run, judgement: Judgement, advice: Advice) -> dict[str, Any]:
                 for group in advice.groups
             ],
         },
-        "gates": [asdict(gate) for gate in gate_views(run)],
+        "gates": [_gate(gate) for gate in gate_views(run)],
         "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
+        **({"group": _multi_host(multi_host)} if multi_host else {}),
     }
 
 
@@ -84,4 +91,28 @@ def _nccl(advice: NcclAdvice) -> dict[str, Any]:
         "summary": advice.summary,
         "evidence": list(advice.evidence),
         "unset": list(advice.unset),
+    }
+
+
+def _gate(gate: GateView) -> dict[str, str]:
+    return {
+        "gate": gate.gate,
+        "state": gate.state,
+        "hosts": gate.hosts,
+        "said": gate.evidence,
+    }
+
+
+def _multi_host(record: GroupRecord) -> dict[str, Any]:
+    return {
+        "scopes": list(record.scopes),
+        "hosts": list(record.hosts),
+        "backend": record.backend,
+        "finished": record.finished,
+        "suspects": [asdict(suspect) for suspect in record.suspects],
+        "absent": dict(record.absent),
+        "warnings": dict(record.warnings),
+        "leg": record.leg,
+        "unresolved": list(record.unresolved),
+        "runs": len(record.runs),
     }

@@ -10,17 +10,14 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Action, Advice
 from hwcheck.fold import fold
-from hwcheck.judge.records import Judgement
 from hwcheck.render import words
-from hwcheck.render.causes import TERMINAL_PARTS, cause_parts
-from hwcheck.render.gates import gate_lines
-from hwcheck.render.multi_host import group_view, in_a_line
+from hwcheck.render.gates import gate_line, gate_views
+from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.wrap import Wrapped
-from hwcheck.results.multi_host import GroupRecord
-from hwcheck.results.run_folder import Run
 from hwcheck.text import line
 
 STYLES = {
@@ -35,28 +32,28 @@ TABLE_COLUMNS = 85
 """So wide must a terminal be, besides the names of the hosts, for a table that can be read."""
 
 
-def terminal(
-    run: Run, judgement: Judgement, advice: Advice, group: GroupRecord | None = None
-) -> RenderableType:
+def terminal(assessment: Assessment) -> RenderableType:
     """Return what Rich prints. All text is ``Text``, so markup from a node stays text."""
+    run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     parts: list[RenderableType] = [
         Wrapped((words.verdict(judgement), STYLES[judgement.outcome])),
         Wrapped(f"Coverage: {words.coverage(judgement)}."),
         *(Wrapped((f"Note: {note}", "yellow")) for note in words.notes(run)),
         Text(),
-        _Hosts(tuple(_rows(run, judgement))),
+        _Hosts(tuple(_rows(assessment))),
     ]
     if advice.causes.diagnoses:
         parts += [Text(), Text("Causes", style="bold"), *_causes(advice)]
     if advice.open_actions:
         besides = " besides" if advice.causes.diagnoses else ""
         parts += [Text(), Text(f"What to do{besides}", style="bold"), *_actions(advice)]
-    if group is not None:
-        parts += [Text(), Wrapped(("Between hosts: ", "bold"), in_a_line(group_view(group)))]
-    gates = list(gate_lines(run))
+    if assessment.multi_host is not None:
+        text = multi_host_line(multi_host_view(assessment.multi_host))
+        parts += [Text(), Wrapped(("Between hosts: ", "bold"), text)]
+    gates = gate_views(run)
     if gates:
         parts += [Text(), Text("Proven gates", style="bold")]
-        parts += [Wrapped(line(text, 400), indent=3) for text in gates]
+        parts += [Wrapped(line(gate_line(gate), 400), indent=3) for gate in gates]
     parts += [
         Text(),
         Wrapped(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
@@ -78,9 +75,9 @@ class _Row:
     why: str
 
 
-def _rows(run: Run, judgement: Judgement) -> Iterator[_Row]:
+def _rows(assessment: Assessment) -> Iterator[_Row]:
     rows: dict[tuple[str, ...], list[HostView]] = {}
-    for view in host_views(run, judgement):
+    for view in host_views(assessment):
         verdict = view.verdict
         measured = f"{verdict.measured} of {verdict.asked}"
         key = (verdict.outcome, measured, view.gpus, line(view.why, 160))
@@ -147,8 +144,14 @@ def _causes(advice: Advice) -> Iterator[Wrapped]:
         )
         for text in cause.observed[:3]:
             yield Wrapped(line(text, 400), indent=3)
-        for name, text in cause_parts(cause):
-            if name in TERMINAL_PARTS:
+        for name, text in (
+            ("What follows", cause.follows),
+            ("Do", cause.fix),
+            ("Confirm with", cause.command),
+            ("Ansible role", cause.role),
+            ("Explains", words.explains(cause)),
+        ):
+            if text:
                 yield Wrapped(f"{name}: {text}", indent=3)
     left = len(advice.causes.diagnoses) - MOST_ACTIONS
     if left > 0:

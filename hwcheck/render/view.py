@@ -7,18 +7,33 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold
-from hwcheck.judge.legs import legs_of
-from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, Judgement, worst
-from hwcheck.node.wire import CheckResult, Leg, Sample, SizeTiming
-from hwcheck.render.legs import EXERCISE_MARK, busbw, peaks
+from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
+from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, worst
+from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
 from hwcheck.render.words import gpu_names
-from hwcheck.results.run_folder import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number, quantity
+
+SHOWN_COLLECTIVES = 2
+"""So many stand in a host's one line: those that decide about P2P come first."""
+
+LEG_WORDS = {
+    "done": "no figure",
+    "hang": "hangs",
+    "failed": "failed",
+    "not_run": "not run",
+    "not_engaged": "did not use what it is to measure",
+}
+
+EXERCISE_MARK = " (exercise: gloo on the CPU)"
+
+QUIET = ("pass", "recorded")
+"""Outcomes of a check and of a row that are no complaint."""
 
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""
-
 
 MOST_SUBJECTS = 4
 
@@ -33,6 +48,11 @@ class Row:
     outcome: str
     limit: str = ""
     source: str = ""
+
+    @property
+    def text(self) -> str:
+        """The row in one line."""
+        return f"{self.metric} {self.value} of {self.subjects}; {self.limit}; {self.source}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,7 @@ class HostView:
     gpus: str
     busbw: str
     peaks: tuple[tuple[str, SizeTiming], ...]
-    asked: tuple[str, ...]
+    check_names: tuple[str, ...]
     findings: Sequence[Finding] = field(repr=False)
 
     @cached_property
@@ -86,7 +106,8 @@ class HostView:
             by_check[finding.check].append(finding)
         answers = {result.check: result for result in _results(self.record)}
         return tuple(
-            _check_view(name, answers.get(name), by_check[name], self.record) for name in self.asked
+            _check_view(name, answers.get(name), by_check[name], self.record)
+            for name in self.check_names
         )
 
     @property
@@ -115,14 +136,21 @@ class HostView:
         return "; ".join(parts[:2]) or line(self.verdict.reason)
 
 
-def host_views(run: Run, judgement: Judgement) -> Iterator[HostView]:
+def host_views(assessment: Assessment) -> Iterator[HostView]:
     """Yield the hosts, worst outcome first, then in inventory order."""
+    run, judgement = assessment.run, assessment.judgement
     records = {record.host: record for record in run.records}
     for verdict in sorted(judgement.hosts, key=lambda host: OUTCOMES.index(host.outcome)):
         record = records[verdict.host]
-        own = judgement.by_host.get(verdict.host, ())
-        told = gpus(record), busbw(record), peaks(record)
-        yield HostView(verdict, record, *told, run.meta.checks, own)
+        yield HostView(
+            verdict=verdict,
+            record=record,
+            gpus=gpus(record),
+            busbw=busbw(record),
+            peaks=peaks(record),
+            check_names=run.meta.checks,
+            findings=judgement.by_host.get(verdict.host, ()),
+        )
 
 
 def gpus(record: HostRecord) -> str:
@@ -166,14 +194,14 @@ def _check_view(
         outcome = worst(finding.outcome for finding in findings)
     else:
         outcome = "recorded" if result.state == "done" else "inconclusive"
-    own = [finding.reason for finding in findings if finding.outcome == outcome]
+    decisive = [finding.reason for finding in findings if finding.outcome == outcome]
     if outcome == "inconclusive":
-        own.append(result.reason)
+        decisive.append(result.reason)
     return CheckView(
         check=name,
         outcome=outcome,
         reason=_joined([result.reason, *(finding.reason for finding in findings)]),
-        why=_joined(own),
+        why=_joined(decisive),
         findings=findings,
         samples=() if result.legs else result.samples,  # legs have a table of their own
         legs=result.legs,
@@ -241,3 +269,55 @@ def _subjects(names: Iterable[str]) -> str:
         return fold(listed)
     more = f" and {len(listed) - MOST_SUBJECTS} more" if len(listed) > MOST_SUBJECTS else ""
     return ", ".join(listed[:MOST_SUBJECTS]) + more
+
+
+def busbw(record: HostRecord) -> str:
+    """Return the default leg's busbw at its largest size, or why there is none.
+
+    Of several collectives those that decide about P2P; the others stand in the host's own section.
+    """
+    legs = _default_legs(record)
+    parts = []
+    for leg in legs:
+        name = f"{line(leg.collective, 60)} " if len(legs) > 1 else ""
+        mark = EXERCISE_MARK if leg.exercise else ""
+        parts.append(f"{name}{leg_figure(leg)}{mark}")
+    return ", ".join(parts)
+
+
+def _default_legs(record: HostRecord) -> list[Leg]:
+    legs = [leg for leg in legs_of(record) if leg.leg == "default"]
+    legs.sort(key=lambda leg: collective_order(leg.collective))
+    return legs[:SHOWN_COLLECTIVES]
+
+
+def collective_order(collective: str) -> int:
+    """Return the place of a collective among others: first those that decide about P2P."""
+    return COLLECTIVES.index(collective) if collective in COLLECTIVES else len(COLLECTIVES)
+
+
+def peaks(record: HostRecord) -> tuple[tuple[str, SizeTiming], ...]:
+    """Return the default legs' largest sizes by collective; none where one has no figure."""
+    legs = _default_legs(record)
+    sizes = [(line(leg.collective, 60), largest(leg)) for leg in legs if is_clean(leg)]
+    timed = tuple((name, size) for name, size in sizes if size is not None)
+    return timed if len(timed) == len(legs) else ()
+
+
+def leg_figure(leg: Leg) -> str:
+    """Return a leg in a few words: its busbw at the largest size, or what became of it."""
+    wrong = wrong_elements(leg)
+    if wrong:
+        return f"wrong data ({number(wrong)} elements)"
+    size = largest(leg)
+    if leg.state == "done" and size is not None:
+        return f"{number(size.busbw_gbps)} GB/s at {binary_size(size.size_bytes)}"
+    if leg.state == "done" and leg.ranks < 2:
+        return "one rank, no busbw"
+    return LEG_WORDS[leg.state]
+
+
+def transport(leg: Leg) -> str:
+    """Return what NCCL said of the way of a leg's data: ``P2P/CUMEM 96, channels 16``."""
+    facts = [(name, value) for name, value in leg.transport.items() if value]
+    return ", ".join(f"{line(name, 40)} {quantity(value)}" for name, value in facts[:12])

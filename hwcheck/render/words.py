@@ -1,15 +1,17 @@
-"""The words of a verdict, the same in every output."""
+"""The words of a verdict and of its causes, the same in every output."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwcheck.advise.cause_records import Diagnosis
+from hwcheck.advise.records import Advice
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, Judgement
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.text import count
+from hwcheck.text import count, line
 
 OUTCOME_WORDS = {
     "fail": "failed",
@@ -21,7 +23,14 @@ OUTCOME_WORDS = {
 }
 EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
 
-GROUPS = (
+CONFIDENCE_WORDS = {
+    "certain": "certain",
+    "likely": "likely",
+    "possible": "possible: rule it out first",
+}
+MOST_CHECKS = 6
+
+NCCL_GROUPS = (
     "Hosts that are alike have settings of their own, in nccl/GROUP/ of the run folder: "
     "nccl.conf, nccl.env, slurm.sh, kubernetes.yaml and torchrun.sh."
 )
@@ -73,20 +82,20 @@ def why_not(gap: Gap) -> str:
 
 def notes(run: Run) -> tuple[str, ...]:
     """Return what a reader must know before trusting the verdict."""
-    found = []
+    texts = []
     if not run.meta.finished:
-        found.append(
+        texts.append(
             "The run has no end: it was killed, its machine went down, or it still goes on. "
             "What follows is what it left."
         )
     elif run.meta.interrupted:
-        found.append("The run was stopped before its end; what follows is not the whole picture.")
+        texts.append("The run was stopped before its end; what follows is not the whole picture.")
     if not any(gpu_names(record) for record in run.records):
-        found.append("No GPU was measured in this run.")
+        texts.append("No GPU was measured in this run.")
     exercised = [record.host for record in run.records if has_exercise(record)]
     if exercised:
-        found.append(f"Collectives on {fold(exercised)} are an {EXERCISE}.")
-    return tuple(found)
+        texts.append(f"Collectives on {fold(exercised)} are an {EXERCISE}.")
+    return tuple(texts)
 
 
 def outcome_groups(judgement: Judgement) -> tuple[OutcomeGroup, ...]:
@@ -110,3 +119,18 @@ def gpu_names(record: HostRecord) -> list[str]:
     if not isinstance(gpus, list):
         return []
     return [str(gpu.get("name") or "GPU without a name") for gpu in gpus]
+
+
+def explains(diagnosis: Diagnosis) -> str:
+    """Return the checks whose findings a cause explains; a host as a whole has no check."""
+    names = [line(name, 60) or "the host as a whole" for name in diagnosis.explains]
+    more = f" and {len(names) - MOST_CHECKS} more" if len(names) > MOST_CHECKS else ""
+    return ", ".join(names[:MOST_CHECKS]) + more
+
+
+def explained_actions(advice: Advice) -> str:
+    """Return the titles of the actions that the causes account for; empty where none."""
+    names = dict.fromkeys(
+        line(action.title, 60) for action in advice.actions if action.explained_by
+    )
+    return ", ".join(names)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hwcheck.advise.actions import advise, by_urgency
+from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.multi_host import group_actions
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
 from hwcheck.judge.coverage import require
@@ -17,9 +18,8 @@ from hwcheck.judge.judge import judge
 from hwcheck.judge.multi_host import with_group, without_group
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
+from hwcheck.render.load_plots import drawn_hosts
 from hwcheck.render.markdown import markdown
-from hwcheck.render.marks import drawn_hosts
-from hwcheck.render.multi_host import group_summary
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_group
@@ -60,22 +60,20 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
         advice = replace(advice, actions=by_urgency((*group_actions(group), *advice.actions)))
     series = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
     observed = {host: own for host, own in series.items() if own}
+    assessment = Assessment(run, judgement, advice, group, observed)
     write_rendered(
         path,
         {
-            "report.html": html(run, judgement, advice, observed, group),
-            "report.md": markdown(run, judgement, advice, group),
-            "junit.xml": junit(run, judgement, advice),
+            "report.html": html(assessment),
+            "report.md": markdown(assessment),
+            "junit.xml": junit(assessment),
             **nccl_files(advice),
         },
         anew=FOLDER,
     )
     if as_json:
-        said = summary(run, judgement, advice)
-        if group is not None:
-            said["group"] = group_summary(group)
-        text = json.dumps(said, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(summary(assessment), indent=1, allow_nan=False) + "\n"
     else:
-        text = rendered(terminal(run, judgement, advice, group))
+        text = rendered(terminal(assessment))
     emit(text, f"; the reports are in {path}")
     return judgement.exit_code

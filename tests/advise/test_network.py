@@ -244,9 +244,9 @@ def test_a_run_without_gpus_or_answers_has_nothing_to_leave_unset() -> None:
 
 def test_the_reports_say_why_each_is_left_unset() -> None:
     result = judged(run(_rails()))
-    begins = [text.partition(" unset: ")[0] for text in result[2].nccl.unset]
+    begins = [text.partition(" unset: ")[0] for text in result.advice.nccl.unset]
     assert len(begins) == 4
-    for shown in (html(*result), markdown(*result).replace("\\", "")):
+    for shown in (html(result), markdown(result).replace("\\", "")):
         assert all(begin in shown for begin in begins)
 
 

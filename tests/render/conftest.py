@@ -4,23 +4,24 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.advise.assessment import Assessment
 from tests import factories
 from tests.factories import gpu_host, leg
-from tests.render.example import Judged, example, judged
+from tests.render.example import example, judged
 
 
 @pytest.fixture(scope="session")
-def shown() -> Judged:
+def shown() -> Assessment:
     return example()
 
 
 @pytest.fixture(scope="session")
-def cpu_only() -> Judged:
+def cpu_only() -> Assessment:
     return judged(factories.run(factories.record("localhost", factories.cpu_results())))
 
 
 @pytest.fixture(params=range(len(factories.HOSTILE)))
-def hostile(request: pytest.FixtureRequest) -> Judged:
+def hostile(request: pytest.FixtureRequest) -> Assessment:
     """A run in which everything that a node may write is hostile."""
     text = factories.HOSTILE[request.param]
     bad = leg(

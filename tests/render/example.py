@@ -8,10 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from hwcheck.advise.actions import advise
+from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.nccl_files import nccl_conf
-from hwcheck.advise.records import Advice
 from hwcheck.judge.judge import judge
-from hwcheck.judge.records import Judgement
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
@@ -20,16 +19,14 @@ from hwcheck.results.run_folder import Run
 from tests import factories
 from tests.factories import gpu_host, hung, leg
 
-Judged = tuple[Run, Judgement, Advice]
 
-
-def judged(run: Run) -> Judged:
+def judged(run: Run) -> Assessment:
     """Judge a run and add the advice."""
     judgement = judge(run)
-    return run, judgement, advise(run, judgement)
+    return Assessment(run, judgement, advise(run, judgement))
 
 
-def example() -> Judged:
+def example() -> Assessment:
     """Six hosts: two healthy, a low power cap, a dead one, a hanging leg, a missing GPU."""
     late = "no answer from 10.0.0.4:22 within 10 s"
     return judged(
@@ -49,16 +46,16 @@ def example() -> Judged:
     )
 
 
-def write(folder: Path, result: Judged) -> None:
+def write(folder: Path, result: Assessment) -> None:
     """Render a run in every format."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.html").write_text(html(*result), "utf-8")
-    (folder / "report.md").write_text(markdown(*result), "utf-8")
-    (folder / "junit.xml").write_text(junit(*result), "utf-8")
-    (folder / "nccl.conf").write_text(nccl_conf(result[2].nccl), "ascii")
+    (folder / "report.html").write_text(html(result), "utf-8")
+    (folder / "report.md").write_text(markdown(result), "utf-8")
+    (folder / "junit.xml").write_text(junit(result), "utf-8")
+    (folder / "nccl.conf").write_text(nccl_conf(result.advice.nccl), "ascii")
 
 
 if __name__ == "__main__":
     shown = example()
     write(Path(sys.argv[1]), shown)
-    Console().print(terminal(*shown), crop=False)
+    Console().print(terminal(shown), crop=False)

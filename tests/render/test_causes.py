@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 
-from hwcheck.render.causes import CONFIRM, cause_parts, explained_in_a_line, explains
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
+from hwcheck.render.terminal import terminal
+from hwcheck.render.words import explained_actions, explains
+from hwcheck.tasks.output import rendered
 from tests import factories
 from tests.factories import gpu_host
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 TITLE = "A power limit is set below what the board is made for"
 
 
 @pytest.fixture(scope="module")
-def capped() -> Judged:
+def capped() -> Assessment:
     """One cause that explains one check on one host, and a host that was not reached."""
     lost = factories.record("node03", None, phase="connect", reason="no answer")
     return judged(
@@ -27,17 +31,17 @@ def capped() -> Judged:
     )
 
 
-def test_an_explained_action_is_not_said_twice(capped: Judged) -> None:
-    advice = capped[2]
+def test_an_explained_action_is_not_said_twice(capped: Assessment) -> None:
+    advice = capped.advice
     assert [cause.cause for cause in advice.causes.diagnoses] == ["power_limit_lowered"]
-    assert explained_in_a_line(advice) == "power_cap"
+    assert explained_actions(advice) == "power_cap"
     assert [action.title for action in advice.open_actions] == ["no whole answer"]
     (explained,) = (action for action in advice.actions if action.explained_by)
     assert explained.explained_by == (TITLE,)
 
 
-def test_the_page_has_causes_before_the_rest(capped: Judged) -> None:
-    page = html(*capped)
+def test_the_page_has_causes_before_the_rest(capped: Assessment) -> None:
+    page = html(capped)
     causes, besides = page.index("<h2>Causes</h2>"), page.index("<h2>What to do besides</h2>")
     assert (
         causes
@@ -48,11 +52,11 @@ def test_the_page_has_causes_before_the_rest(capped: Judged) -> None:
     assert "(certain) on 1 of 3" in page
 
 
-def test_markdown_and_json(capped: Judged) -> None:
-    text = markdown(*capped)
+def test_markdown_and_json(capped: Assessment) -> None:
+    text = markdown(capped)
     assert f"### 1\\. failed: {TITLE}" in text
     assert "The causes above explain: power\\_cap\\." in text
-    (cause,) = summary(*capped)["causes"]
+    (cause,) = summary(capped)["causes"]
     assert (cause["cause"], cause["confidence"], cause["hosts"]) == (
         "power_limit_lowered",
         "certain",
@@ -62,16 +66,37 @@ def test_markdown_and_json(capped: Judged) -> None:
 
 def test_a_healthy_run_has_no_such_part() -> None:
     healthy = judged(factories.run(gpu_host("node01")))
-    assert "Causes" not in html(*healthy) + markdown(*healthy)
-    assert "besides" not in html(*healthy)
+    assert "Causes" not in html(healthy) + markdown(healthy)
+    assert "besides" not in html(healthy)
 
 
-def test_all_parts_are_told(capped: Judged) -> None:
-    (cause,) = capped[2].causes.diagnoses
-    told = dict(cause_parts(replace(cause, role="validation_env")))
-    assert told[CONFIRM] == cause.command
-    assert told["Ansible role"] == "validation_env"
-    assert "Ansible role" not in dict(cause_parts(cause))
+def test_all_parts_of_a_cause_are_in_every_report(capped: Assessment) -> None:
+    (cause,) = capped.advice.causes.diagnoses
+    causes = replace(capped.advice.causes, diagnoses=(replace(cause, role="some-role"),))
+    with_role = replace(capped, advice=replace(capped.advice, causes=causes))
+    for render in (_page, _plain_markdown, _printed):
+        text = render(with_role)
+        for part in (cause.follows, cause.fix, cause.command, "some-role", explains(cause)):
+            assert part in text
+        assert "some-role" not in render(capped), "the control"
+    for render in (_page, _plain_markdown):
+        assert cause.source in render(capped)
+
+
+def _page(assessment: Assessment) -> str:
+    return unescape(html(assessment))
+
+
+def _plain_markdown(assessment: Assessment) -> str:
+    return re.sub(r"\\(.)", r"\1", markdown(assessment))
+
+
+def _printed(assessment: Assessment) -> str:
+    return " ".join(rendered(terminal(assessment)).split())
+
+
+def test_what_a_cause_explains_is_folded(capped: Assessment) -> None:
+    (cause,) = capped.advice.causes.diagnoses
     many = replace(cause, explains=(*(f"check{n}" for n in range(9)), ""))
     assert re.search(r"check5 and 4 more$", explains(many))
     assert explains(replace(cause, explains=("",))) == "the host as a whole"

@@ -6,12 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render import html as module
 from hwcheck.render.html import html
 from hwcheck.render.words import EXERCISE
 from tests import factories
 from tests.factories import gpu_host, hung, leg
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 VOID = {"meta", "path", "use", "br"}
 PLAIN = {
@@ -58,8 +59,8 @@ def _order(text: str, *parts: str) -> bool:
     return places == sorted(places)
 
 
-def test_the_most_important_comes_first(shown: Judged) -> None:
-    page = Page(html(*shown))
+def test_the_most_important_comes_first(shown: Assessment) -> None:
+    page = Page(html(shown))
     assert page.tags <= PLAIN | VOID
     assert _order(
         page.text,
@@ -73,8 +74,8 @@ def test_the_most_important_comes_first(shown: Judged) -> None:
     )
 
 
-def test_every_failure_is_there_with_its_remedy_and_source(shown: Judged) -> None:
-    page = Page(html(*shown))
+def test_every_failure_is_there_with_its_remedy_and_source(shown: Assessment) -> None:
+    page = Page(html(shown))
     for words in (
         "power_limit_percent 57.1 %",
         "nvml_gpus 7 GPUs",
@@ -88,8 +89,8 @@ def test_every_failure_is_there_with_its_remedy_and_source(shown: Judged) -> Non
         assert words in page.text
 
 
-def test_nothing_is_loaded_from_anywhere(shown: Judged) -> None:
-    text = html(*shown)
+def test_nothing_is_loaded_from_anywhere(shown: Assessment) -> None:
+    text = html(shown)
     page = Page(text)
     assert "script" not in page.tags
     assert "link" not in page.tags
@@ -98,29 +99,29 @@ def test_nothing_is_loaded_from_anywhere(shown: Judged) -> None:
     assert not re.search(r"url\((?!#)|@import", text)
 
 
-def test_light_dark_phone_and_paper(shown: Judged) -> None:
-    text = html(*shown)
+def test_light_dark_phone_and_paper(shown: Assessment) -> None:
+    text = html(shown)
     assert 'name="viewport"' in text
     for rule in ("prefers-color-scheme: dark", "@media print", "@media (max-width"):
         assert rule in text
 
 
-def test_an_exercise_is_marked(cpu_only: Judged) -> None:
-    page = Page(html(*cpu_only))
+def test_an_exercise_is_marked(cpu_only: Assessment) -> None:
+    page = Page(html(cpu_only))
     assert EXERCISE in page.text
     assert "No GPU was measured in this run." in page.text
     assert "6 not applicable" in page.text
     assert "Not applicable: driver, gpu_count" in page.text
-    assert EXERCISE not in Page(html(*judged(factories.run(gpu_host("a"))))).text
+    assert EXERCISE not in Page(html(judged(factories.run(gpu_host("a"))))).text
 
 
 def test_an_interrupted_run_says_so() -> None:
-    text = html(*judged(factories.run(gpu_host("a"), interrupted=True)))
+    text = html(judged(factories.run(gpu_host("a"), interrupted=True)))
     assert "The run was stopped before its end" in text
 
 
-def test_hostile_text_stays_text(hostile: Judged) -> None:
-    text = html(*hostile)
+def test_hostile_text_stays_text(hostile: Assessment) -> None:
+    text = html(hostile)
     page = Page(text)
     assert page.tags <= PLAIN | VOID
     assert not any(name.startswith("on") for name, _ in page.attributes)
@@ -132,15 +133,15 @@ def test_hostile_text_stays_text(hostile: Judged) -> None:
     text.encode("utf-8")
 
 
-def test_the_same_run_gives_the_same_page(shown: Judged) -> None:
-    assert html(*shown) == html(*shown)
+def test_the_same_run_gives_the_same_page(shown: Assessment) -> None:
+    assert html(shown) == html(shown)
 
 
 def test_a_large_run_stays_small_and_keeps_what_failed() -> None:
     log = "rank 0: line\n" * 1500
     bad = [hung(log_tail=log), leg("p2p_off", 38.0), leg("net", 9.0)]
     hosts = [gpu_host(f"n{i:03d}", bad if i % 2 else None) for i in range(150)]
-    text = html(*judged(factories.run(*hosts)))
+    text = html(judged(factories.run(*hosts)))
     assert len(text) / len(hosts) < 10_000  # 1,000 hosts stay under 10 MB
     assert text.count("<details") == 75 * 3 + 1  # one for what the causes explain
     assert text.count("The end of its log:") == module.LOGS
@@ -152,7 +153,7 @@ def test_a_huge_run_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "MOST_SECTIONS", 4)
     monkeypatch.setattr(module, "MOST_ROWS", 6)
     hosts = [gpu_host(f"n{i:03d}", [hung()] if i < 8 else None) for i in range(80)]
-    text = html(*judged(factories.run(*hosts)))
+    text = html(judged(factories.run(*hosts)))
     table = text.partition('<section id="hosts">')[2]
     assert [f'<td class="names">n{i:03d}</td>' in table for i in (0, 5, 6, 40)] == [1, 1, 0, 0]
     assert '74 more hosts are not in this table: <span class="names">n[006-079]' in table
@@ -162,7 +163,7 @@ def test_a_huge_run_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_small_run_shows_every_host_in_full() -> None:
-    text = html(*judged(factories.run(gpu_host("a"), gpu_host("b"))))
+    text = html(judged(factories.run(gpu_host("a"), gpu_host("b"))))
     assert text.count("512 MiB</td>") == 6
     assert "More than 64 hosts" not in text
 
@@ -174,7 +175,7 @@ def test_both_halves_of_a_size_and_the_way_of_the_data_are_shown() -> None:
     shown = replace(
         made, sizes=(replace(last, in_place=half),), transport={"P2P/CUMEM": 96, "<b>": "<i>"}
     )
-    text = html(*judged(factories.run(gpu_host("a", [shown]))))
+    text = html(judged(factories.run(gpu_host("a", [shown]))))
     assert "1 GiB in place" in text
     assert "20 in 3 turns" in text
     assert "turns 7 %" in text

@@ -3,15 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render.junit import junit
 from hwcheck.render.words import EXERCISE
 from tests import factories
 from tests.factories import CHECKS, gpu_host
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 
-def _suites(result: Judged) -> dict[str, ET.Element]:
-    return {suite.get("name", ""): suite for suite in ET.fromstring(junit(*result))}
+def _suites(result: Assessment) -> dict[str, ET.Element]:
+    return {suite.get("name", ""): suite for suite in ET.fromstring(junit(result))}
 
 
 def _case(suite: ET.Element, name: str) -> ET.Element:
@@ -19,7 +20,7 @@ def _case(suite: ET.Element, name: str) -> ET.Element:
     return found
 
 
-def test_a_suite_for_each_host_and_a_case_for_each_check(shown: Judged) -> None:
+def test_a_suite_for_each_host_and_a_case_for_each_check(shown: Assessment) -> None:
     suites = _suites(shown)
     assert [name for name in suites if name] == [f"node0{i}" for i in range(1, 7)]
     for name, suite in suites.items():
@@ -27,7 +28,7 @@ def test_a_suite_for_each_host_and_a_case_for_each_check(shown: Judged) -> None:
             assert [case.get("name") for case in suite.iter("testcase")] == list(CHECKS)
 
 
-def test_a_failure_names_the_figure_and_the_limit(shown: Judged) -> None:
+def test_a_failure_names_the_figure_and_the_limit(shown: Assessment) -> None:
     failure = _case(_suites(shown)["node03"], "power_cap").find("failure")
     assert failure is not None
     assert "57.1 %" in failure.get("message", "")
@@ -50,13 +51,13 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
     assert "gpu5 did not answer" in (failure.text or "")
 
 
-def test_a_hang_carries_its_log(shown: Judged) -> None:
+def test_a_hang_carries_its_log(shown: Assessment) -> None:
     failure = _case(_suites(shown)["node05"], "all_reduce").find("failure")
     assert failure is not None
     assert "no sign of life" in (failure.text or "")
 
 
-def test_what_could_not_be_measured_is_an_error(shown: Judged) -> None:
+def test_what_could_not_be_measured_is_an_error(shown: Assessment) -> None:
     suite = _suites(shown)["node04"]
     assert suite.get("errors") == str(len(CHECKS))
     assert suite.get("failures") == "0"
@@ -65,7 +66,7 @@ def test_what_could_not_be_measured_is_an_error(shown: Judged) -> None:
     assert "no answer" in error.get("message", "")
 
 
-def test_not_applicable_is_skipped_and_the_exercise_is_marked(cpu_only: Judged) -> None:
+def test_not_applicable_is_skipped_and_the_exercise_is_marked(cpu_only: Assessment) -> None:
     suite = _suites(cpu_only)["localhost"]
     assert (suite.get("skipped"), suite.get("errors"), suite.get("failures")) == ("6", "0", "0")
     output = _case(suite, "all_reduce").find("system-out")
@@ -87,16 +88,16 @@ def test_a_host_to_which_nothing_applies_is_no_green_suite() -> None:
     assert _case(suite, "host").find("error") is not None
 
 
-def test_the_totals_add_up(shown: Judged) -> None:
-    root = ET.fromstring(junit(*shown))
+def test_the_totals_add_up(shown: Assessment) -> None:
+    root = ET.fromstring(junit(shown))
     cases = list(root.iter("testcase"))
     assert root.get("tests") == str(len(cases)) == str(6 * len(CHECKS))
     assert root.get("failures") == str(sum(case.find("failure") is not None for case in cases))
     assert root.get("errors") == str(sum(case.find("error") is not None for case in cases))
 
 
-def test_hostile_text_does_not_break_the_xml(hostile: Judged) -> None:
-    text = junit(*hostile)
+def test_hostile_text_does_not_break_the_xml(hostile: Assessment) -> None:
+    text = junit(hostile)
     root = ET.fromstring(text.encode("utf-8"))
     assert len(list(root.iter("testcase"))) == 2 * len(CHECKS)
     assert not root.findall(".//script")

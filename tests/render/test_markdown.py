@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import re
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render.markdown import markdown
 from tests import factories
 from tests.factories import gpu_host
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 
 def _plain(text: str) -> str:
@@ -28,8 +29,8 @@ def _outside_code(text: str) -> list[str]:
     return lines
 
 
-def test_the_report(shown: Judged) -> None:
-    text = _plain(markdown(*shown))
+def test_the_report(shown: Assessment) -> None:
+    text = _plain(markdown(shown))
     assert text.startswith("# hwcheck: 3 of 6 hosts failed; 1 could not be judged in full.")
     for part in ("node[03,05-06]", "57.1 %", "nvidia-smi -q -d POWER", "NCCL settings", "0f0f0f"):
         assert part in text
@@ -38,12 +39,12 @@ def test_the_report(shown: Judged) -> None:
 
 def test_settings_are_given_as_a_file() -> None:
     bad = [factories.hung(), factories.leg("p2p_off", 20.0)]
-    text = markdown(*judged(factories.run(gpu_host("a", bad, nvlink_links=0))))
+    text = markdown(judged(factories.run(gpu_host("a", bad, nvlink_links=0))))
     assert "export NCCL_P2P_DISABLE=1" in text
 
 
-def test_a_host_without_an_answer_takes_one_line(shown: Judged) -> None:
-    section = _plain(markdown(*shown)).split("### node04\n")[1].split("###")[0]
+def test_a_host_without_an_answer_takes_one_line(shown: Assessment) -> None:
+    section = _plain(markdown(shown)).split("### node04\n")[1].split("###")[0]
     assert section.split("\n") == [
         "",
         "- unreachable: no answer from 10.0.0.4:22 within 10 s; no check was measured",
@@ -52,14 +53,14 @@ def test_a_host_without_an_answer_takes_one_line(shown: Judged) -> None:
     ]
 
 
-def test_an_exercise_is_marked(cpu_only: Judged) -> None:
-    text = _plain(markdown(*cpu_only))
+def test_an_exercise_is_marked(cpu_only: Assessment) -> None:
+    text = _plain(markdown(cpu_only))
     assert "says nothing about GPUs" in text
     assert "driver: not applicable" in text
 
 
-def test_hostile_text_does_not_break_the_document(hostile: Judged) -> None:
-    text = markdown(*hostile)
+def test_hostile_text_does_not_break_the_document(hostile: Assessment) -> None:
+    text = markdown(hostile)
     lines = _outside_code(text)
     plain = "\n".join(lines)
     assert "<" not in plain
@@ -73,7 +74,7 @@ def test_hostile_text_does_not_break_the_document(hostile: Judged) -> None:
 
 def test_a_log_with_backticks_stays_in_its_fence() -> None:
     bad = [factories.hung(log_tail="a\n```\n# not a heading\n````\n"), factories.leg("p2p_off")]
-    text = markdown(*judged(factories.run(gpu_host("a", bad))))
+    text = markdown(judged(factories.run(gpu_host("a", bad))))
     assert "# not a heading" not in _outside_code(text)
     assert "`````text" in text
 
@@ -82,6 +83,6 @@ def test_a_large_run_lists_what_did_not_pass() -> None:
     hosts = [
         gpu_host(f"n{i:03d}", power_limit_w=(0, 300.0) if i < 3 else 700.0) for i in range(100)
     ]
-    text = _plain(markdown(*judged(factories.run(*hosts))))
+    text = _plain(markdown(judged(factories.run(*hosts))))
     assert "Passed: n[003-099]" in text
     assert text.count("\n| n") == 3

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.multi_host import with_group
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
-from hwcheck.render.multi_host import MATRIX_HOSTS, group_summary, group_view, in_a_line
+from hwcheck.render.multi_host import MATRIX_HOSTS, multi_host_line, multi_host_view
+from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import GroupRecord, Outcome, Size, Suspect, Transport
 from hwcheck.tasks.output import rendered
 from tests.factories import HOSTILE
-from tests.render.example import Judged
 from tests.run.multi_host.fake_members import group_run
 from tests.run.multi_host.planted import Fleet, names
 
@@ -34,7 +35,7 @@ def record(hosts: int = 4, backend: str = "nccl") -> GroupRecord:
 
 
 def test_the_matrix_has_every_pair_twice() -> None:
-    view = group_view(record())
+    view = multi_host_view(record())
     assert view.matrix.splitlines() == [
         "     n01   n02  n03   n04",
         "n01  .     4    hang  20",
@@ -49,7 +50,7 @@ def test_the_matrix_has_every_pair_twice() -> None:
 def test_each_collective_has_a_matrix_of_its_own() -> None:
     both = record()
     other = [replace(run, collective="alltoall", dtype="bfloat16") for run in both.runs]
-    view = group_view(replace(both, runs=(*both.runs, *other)))
+    view = multi_host_view(replace(both, runs=(*both.runs, *other)))
     assert [text.splitlines()[0] for text in view.matrix.split("\n\n")] == [
         "all_reduce:",
         "alltoall:",
@@ -62,15 +63,15 @@ def test_each_collective_has_a_matrix_of_its_own() -> None:
 
 
 def test_too_many_hosts_have_no_matrix_and_no_pairs_none() -> None:
-    view = group_view(record(MATRIX_HOSTS + 1))
+    view = multi_host_view(record(MATRIX_HOSTS + 1))
     assert view.matrix == ""
     assert "33 hosts are too many to show, see group.json" in view.matrix_note
-    alone = group_view(replace(record(), runs=()))
+    alone = multi_host_view(replace(record(), runs=()))
     assert (alone.matrix, alone.matrix_note) == ("", "")
 
 
 def test_runs_over_more_than_a_pair() -> None:
-    whole, rail = group_view(record()).runs
+    whole, rail = multi_host_view(record()).runs
     assert (whole.why, whole.hosts, whole.figure, whole.bad) == (
         "all hosts, all_reduce",
         "n[01-04]",
@@ -92,7 +93,7 @@ def test_what_was_left_out_or_open_is_said() -> None:
         notes=("note",),
         finished=False,
     )
-    view = group_view(open_ended)
+    view = multi_host_view(open_ended)
     assert view.exercise.startswith("exercise: gloo on the CPU")
     assert [text.split(";")[0] for text in view.remarks] == [
         "The runs over several hosts were cut short",
@@ -100,32 +101,40 @@ def test_what_was_left_out_or_open_is_said() -> None:
         "u",
         "note",
     ]
-    said = in_a_line(view)
-    assert "n02 slow" in said
-    assert "exercise" in said
-    assert "nothing stands out" in in_a_line(group_view(replace(open_ended, suspects=())))
-    assert group_summary(open_ended)["suspects"][0]["hosts"] == ("n02",)
+    text = multi_host_line(view)
+    assert "n02 slow" in text
+    assert "exercise" in text
+    assert "nothing stands out" in multi_host_line(
+        multi_host_view(replace(open_ended, suspects=()))
+    )
 
 
-def test_every_report_shows_it(shown: Judged) -> None:
-    run, judgement, advice = shown
+def test_every_report_shows_it(shown: Assessment) -> None:
     group = record()
-    judgement = with_group(judgement, group)
-    page = html(run, judgement, advice, {}, group)
-    text = markdown(run, judgement, advice, group)
-    printed = rendered(terminal(run, judgement, advice, group))
+    both = replace(shown, judgement=with_group(shown.judgement, group), multi_host=group)
+    page, text = html(both), markdown(both)
+    printed = rendered(terminal(both))
     for report, title in ((page, "<h2>Between hosts</h2>"), (text, "## Between hosts")):
         assert title in report
         assert "n02: slow" in report
         assert "n01  .     4    hang  20" in report
     assert "Between hosts: pairs, all over n[01-04]" in " ".join(printed.split())
-    for report in (html(run, judgement, advice), markdown(run, judgement, advice)):
+    assert summary(both)["group"]["suspects"][0]["hosts"] == ("n02",)
+    assert summary(both)["group"]["runs"] == len(group.runs)
+    for report in (html(shown), markdown(shown)):
         assert "Between hosts" not in report, "the control"
+    assert "group" not in summary(shown), "the control"
+
+
+def test_a_large_matrix_is_whole_in_markdown(shown: Assessment) -> None:
+    group = record(MATRIX_HOSTS)
+    matrix = multi_host_view(group).matrix
+    assert len(matrix) > 4000
+    assert f"```text\n{matrix}\n```" in markdown(replace(shown, multi_host=group))
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-def test_text_from_a_node_does_nothing(shown: Judged, hostile: str) -> None:
-    run, judgement, advice = shown
+def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
     size = Size(1, 1, 1.0, 0.0, 1.0, 1.0, 1.0, 0)
     way = Transport(("n01",), {hostile: 1, "version": hostile, "network": hostile})
     group = replace(
@@ -145,11 +154,10 @@ def test_text_from_a_node_does_nothing(shown: Judged, hostile: str) -> None:
             ),
         ),
     )
-    plain = html(run, judgement, advice)
-    page = html(run, judgement, advice, {}, group)
+    plain, page = html(shown), html(replace(shown, multi_host=group))
     assert page.count("<script") == plain.count("<script") == 0
     assert page.count("<img") == plain.count("<img")
-    text = markdown(run, judgement, advice, group)
+    text = markdown(replace(shown, multi_host=group))
     assert "\x1b" not in page + text
     assert "<script>" not in text
     assert "](javascript" not in text

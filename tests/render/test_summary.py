@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render.summary import summary
 from tests import factories
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 
-def test_the_summary(shown: Judged) -> None:
-    found = summary(*shown)
+def test_the_summary(shown: Assessment) -> None:
+    found = summary(shown)
     assert found["outcome"] == "fail"
     assert found["exit_code"] == 1
     coverage = found["coverage"]
@@ -38,16 +39,16 @@ def test_the_summary(shown: Judged) -> None:
 
 def test_a_setting_and_its_value() -> None:
     bad = [factories.hung(), factories.leg("p2p_off", 20.0)]
-    found = summary(*judged(factories.run(factories.gpu_host("a", bad, nvlink_links=0))))
+    found = summary(judged(factories.run(factories.gpu_host("a", bad, nvlink_links=0))))
     assert found["nccl"]["settings"] == {"NCCL_P2P_DISABLE": "1"}
 
 
-def test_an_exercise_is_marked(cpu_only: Judged) -> None:
-    found = summary(*cpu_only)
+def test_an_exercise_is_marked(cpu_only: Assessment) -> None:
+    found = summary(cpu_only)
     assert found["exercise"]["hosts"] == ["localhost"]
     assert "says nothing about GPUs" in found["exercise"]["meaning"]
 
 
-def test_it_is_json_whatever_the_node_says(hostile: Judged) -> None:
-    found = summary(*hostile)
+def test_it_is_json_whatever_the_node_says(hostile: Assessment) -> None:
+    found = summary(hostile)
     assert json.loads(json.dumps(found, allow_nan=False))["id"] == found["id"]

@@ -5,17 +5,18 @@ import io
 import pytest
 from rich.console import Console
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.render.terminal import terminal
 from tests import factories
 from tests.factories import gpu_host
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 
-def _print(result: Judged, *, width: int = 120, color: bool = False) -> str:
+def _print(result: Assessment, *, width: int = 120, color: bool = False) -> str:
     out = io.StringIO()
     Console(
         file=out, width=width, force_terminal=color, color_system="standard" if color else None
-    ).print(terminal(*result), crop=False)
+    ).print(terminal(result), crop=False)
     return out.getvalue()
 
 
@@ -23,7 +24,7 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
+def test_verdict_hosts_and_what_to_do(shown: Assessment) -> None:
     text = _words(_print(shown))
     assert text.startswith("3 of 6 hosts failed; 1 could not be judged in full.")
     for part in (
@@ -38,7 +39,7 @@ def test_verdict_hosts_and_what_to_do(shown: Judged) -> None:
         assert part in text
 
 
-def test_it_fits_a_narrow_terminal(shown: Judged) -> None:
+def test_it_fits_a_narrow_terminal(shown: Assessment) -> None:
     rows = _print(shown, width=60).splitlines()
     assert max(len(row.rstrip()) for row in rows) <= 60
 
@@ -66,13 +67,13 @@ def test_folded_names_break_after_a_comma(width: int) -> None:
     assert all(row.endswith((",", "]")) for row in rows[at : rows.index("   measured 7 of 7")])
 
 
-def test_an_exercise_is_marked(cpu_only: Judged) -> None:
+def test_an_exercise_is_marked(cpu_only: Assessment) -> None:
     text = _words(_print(cpu_only))
     assert "exercise: gloo on the CPU" in text
     assert "No GPU was measured in this run." in text
 
 
-def test_hostile_text_reaches_no_terminal(hostile: Judged) -> None:
+def test_hostile_text_reaches_no_terminal(hostile: Assessment) -> None:
     text = _print(hostile)
     assert "\x1b" not in text
     assert not any(ord(char) < 32 and char != "\n" for char in text)

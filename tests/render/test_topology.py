@@ -47,13 +47,13 @@ def test_a_fleet_of_unlike_hosts() -> None:
     found = topologies(run)
     assert len(found.matrices) == module.MOST_GROUPS
     assert found.left_out == f"n[{module.MOST_GROUPS}-{amount - 1}]"
-    for text in (html(*judged(run)), markdown(*judged(run))):
+    for text in (html(judged(run)), markdown(judged(run))):
         assert "Other matrices" in text
 
 
 def test_both_reports_show_it() -> None:
     result = judged(factories.run(host("n1"), host("n2"), checks=["topology"]))
-    page, text = html(*result), markdown(*result)
+    page, text = html(result), markdown(result)
     assert f'<pre class="matrix">{MATRIX}</pre>' in page
     assert f"```text\n{MATRIX}\n```" in text
     for shown in (page, text):
@@ -63,7 +63,7 @@ def test_both_reports_show_it() -> None:
 
 def test_a_run_without_it_does_not_speak_of_it() -> None:
     result = judged(factories.run(factories.gpu_host("n1")))
-    for shown in (html(*result), markdown(*result)):
+    for shown in (html(result), markdown(result)):
         assert "Topology" not in shown
         assert "GPU NUMA ID" not in shown
 
@@ -71,11 +71,11 @@ def test_a_run_without_it_does_not_speak_of_it() -> None:
 def test_what_a_node_makes_up_stays_out() -> None:
     for evil in ("<script>alert(1)</script>", "```\n# heading", "a|b"):
         result = judged(factories.run(host("n1", evil, evil), checks=["topology"]))
-        matrix = topologies(result[0]).matrices[0].text
+        matrix = topologies(result.run).matrices[0].text
         assert evil not in matrix
         assert "GPU0  X     ?" in matrix
-        assert f'<pre class="matrix">{matrix}</pre>' in html(*result)
-        assert f"```text\n{matrix}\n```" in markdown(*result)
+        assert f'<pre class="matrix">{matrix}</pre>' in html(result)
+        assert f"```text\n{matrix}\n```" in markdown(result)
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

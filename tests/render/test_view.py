@@ -1,18 +1,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from hwcheck.node.wire import CheckResult
-from hwcheck.render.view import CheckView, busbw_range, host_views
+import pytest
+
+from hwcheck.advise.assessment import Assessment
+from hwcheck.node.wire import COLLECTIVES, LEG_STATES, CheckResult
+from hwcheck.render.view import (
+    LEG_WORDS,
+    CheckView,
+    busbw_range,
+    collective_order,
+    host_views,
+    leg_figure,
+    transport,
+)
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gpu_host, hung, leg, record
-from tests.render.example import Judged, judged
+from tests.render.example import judged
 
 
 def _views(*hosts, checks=factories.CHECKS):
-    run, judgement, _ = judged(factories.run(*hosts, checks=checks))
-    return list(host_views(run, judgement))
+    return list(host_views(judged(factories.run(*hosts, checks=checks))))
 
 
 def _check(view, name: str) -> CheckView:
@@ -106,9 +117,36 @@ def test_several_hosts_give_a_range_for_each_collective() -> None:
     )
 
 
-def test_the_checks_of_a_host_are_made_when_they_are_shown(shown: Judged) -> None:
-    views = list(host_views(*shown[:2]))
+def test_the_checks_of_a_host_are_made_when_they_are_shown(shown: Assessment) -> None:
+    views = list(host_views(shown))
     passed = [view for view in views if view.verdict.outcome == "pass"]
     assert [view.why for view in passed] == ["", ""]
     assert not any("checks" in vars(view) for view in passed)
     assert not any("rows" in vars(check) for check in passed[0].checks)
+
+
+def test_every_state_of_a_leg_has_words() -> None:
+    assert set(LEG_WORDS) == set(LEG_STATES)
+
+
+def test_those_that_decide_about_peer_access_come_first() -> None:
+    assert sorted(["nosuch", *reversed(COLLECTIVES)], key=collective_order) == [
+        *COLLECTIVES,
+        "nosuch",
+    ]
+
+
+def test_a_leg_that_did_not_engage_has_no_figure() -> None:
+    assert leg_figure(leg(state="not_engaged")) == "did not use what it is to measure"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"P2P/CUMEM": 96, "gdrdma": 0, "nvls": True}, "P2P/CUMEM 96, nvls yes"),
+        ({}, ""),
+        ({f"NET/{i}": 1 for i in range(50)}, "NET/11 1"),
+    ],
+)
+def test_the_way_of_the_data_in_words(facts: dict[str, Any], words: str) -> None:
+    assert transport(leg(transport=facts)).endswith(words)

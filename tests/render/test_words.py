@@ -30,7 +30,7 @@ FAIL = {"power_limit_w": (0, 300.0)}
     ],
 )
 def test_verdict(hosts, sentence: str) -> None:
-    assert words.verdict(judged(factories.run(*hosts))[1]) == sentence
+    assert words.verdict(judged(factories.run(*hosts)).judgement) == sentence
 
 
 def test_notes_say_what_was_not_measured() -> None:
@@ -44,7 +44,7 @@ def test_notes_say_what_was_not_measured() -> None:
 
 def test_outcome_groups_fold_hosts_worst_first() -> None:
     hosts = [gpu_host("n1"), gpu_host("n2", **FAIL), gpu_host("n3", **FAIL)]
-    groups = words.outcome_groups(judged(factories.run(*hosts))[1])
+    groups = words.outcome_groups(judged(factories.run(*hosts)).judgement)
     assert [(group.outcome, group.hosts) for group in groups] == [
         ("fail", "n[2-3]"),
         ("pass", "n1"),

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.judge.multi_host import with_group
-from hwcheck.render.multi_host import group_view, in_a_line
+from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.results.multi_host import Transport
 from hwcheck.results.transport import alike, in_words, over_sockets
 from hwcheck.run.multi_host.orders import Ready
@@ -35,10 +35,10 @@ def test_a_fleet_on_sockets_beside_rdma_is_warned_of(tmp_path: Path) -> None:
     assert all(over_sockets(run) == run.hosts for run in found.runs)
     assert sorted(found.warnings) == names(4)
     assert found.suspects == ()
-    view = group_view(found)
+    view = multi_host_view(found)
     said = "n[01-04]: NCCL used NET/Socket between hosts, though RDMA ports are active (8)"
     assert any(text.startswith(said) for text in view.remarks)
-    assert said in in_a_line(view)
+    assert said in multi_host_line(view)
     assert "NCCL 2.27.5: NET/Socket; Socket eth0 (in 3 runs)" in view.remarks
     judged = with_group(judgement("pass"), found)
     assert judged.outcome == "pass", "the control: a is no host of this group"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.render.multi_host import group_view
+from hwcheck.render.multi_host import multi_host_view
 from hwcheck.run.multi_host.orders import Asked, Ready
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from tests.run.multi_host.answering import well
@@ -48,7 +48,7 @@ def test_every_order_has_the_leg_and_the_report_says_which(
 
     record, _ = session(tmp_path, say, "all", ready={"a": SET, "b": SET}, asked=asked)
     assert record.leg == leg
-    remarks = "\n".join(group_view(record).remarks)
+    remarks = "\n".join(multi_host_view(record).remarks)
     assert f"Leg {leg}: " in remarks
     assert ("a,b: NCCL_IB_HCA=mlx5_0" in remarks) == (leg == "site")
     assert "NCCL_IB_GID_INDEX=3 (/etc/nccl.conf)" in remarks, "NCCL reads it in either"

@@ -9,17 +9,27 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.records import Advice, NcclAdvice
+from hwcheck.judge.records import Judgement
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.html import html
-from hwcheck.render.series import (
+from hwcheck.render.load_plots import (
+    FEW_HOSTS,
     MOST_GPUS,
+    MOST_HOSTS,
+    MOST_POINTS,
+    STRIPS,
     Bounds,
     bounds_of,
-    series_plot,
-    series_plots,
+    drawn_hosts,
+    load_plots,
+    load_svg,
+    stretches,
 )
-from hwcheck.render.stretch import MOST_POINTS, STRIPS, stretches
+from hwcheck.render.svg import Plot
+from hwcheck.results.run_folder import Run
 from hwcheck.results.series import Observed
 from tests.factories import HOSTILE, gpu_host, hosts, judgement
 from tests.node.fake_load import fake_collectives, fake_load
@@ -46,7 +56,12 @@ def worked(gpus: int = 2, **changes: Any) -> Observed:
 
 
 def drawn(made: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> str:
-    return series_plot(stretches(Observed(made)), bounds, outcomes)
+    return load_svg(stretches(Observed(made)), bounds, outcomes)
+
+
+def _load_plots(run: Run, judgement: Judgement, series: Mapping[str, Observed]) -> tuple[Plot, ...]:
+    advice = Advice(actions=(), nccl=NcclAdvice((), "", ()))
+    return load_plots(Assessment(run, judgement, advice, series=series))
 
 
 def texts(svg: str) -> list[str]:
@@ -150,7 +165,7 @@ def test_a_spike_and_a_dip_are_kept_where_points_become_fewer() -> None:
 
 def test_more_gpus_than_fit_are_counted() -> None:
     run = hosts(1)
-    (plot,) = series_plots(run, judgement(), {"n00": worked(MOST_GPUS + 2)})
+    (plot,) = _load_plots(run, judgement(), {"n00": worked(MOST_GPUS + 2)})
     assert "2 more GPUs not drawn" in plot.caption
     assert f"gpu{MOST_GPUS}" not in texts(plot.svg)
 
@@ -160,7 +175,7 @@ def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
     made = load(1)
     columns: Mapping[str, Any] = {**made.series.columns, text: {text: (1.0,), "power_w": (1.0,)}}
     bad = replace(made, stopped=text, library=text, series=replace(made.series, columns=columns))
-    (plot,) = series_plots(hosts(1), judgement(), {"n00": Observed(bad)})
+    (plot,) = _load_plots(hosts(1), judgement(), {"n00": Observed(bad)})
     assert text not in plot.svg + plot.caption
     assert "ended for safety" in plot.caption
 
@@ -183,17 +198,17 @@ def test_an_end_that_cannot_be_is_left_out(end_s: float) -> None:
 
 
 def test_an_exercise_is_not_drawn() -> None:
-    assert series_plots(hosts(1), judgement(), {"n00": worked(backend="cpu")}) == ()
-    assert series_plots(hosts(1), judgement(), {"other": worked()}) == ()
+    assert _load_plots(hosts(1), judgement(), {"n00": worked(backend="cpu")}) == ()
+    assert _load_plots(hosts(1), judgement(), {"other": worked()}) == ()
 
 
 def test_the_page_shows_loads_where_there_are_any() -> None:
     result = judged(hosts(1))
-    page = html(*result, {"n00": worked()})
+    page = html(replace(result, series={"n00": worked()}))
     assert "<h2>Under load</h2>" in page
     assert "n00: the GPUs side by side, each over 33 s" in page
-    assert "Under load" not in html(*result)
-    assert page == html(*result, {"n00": worked()})
+    assert "Under load" not in html(result)
+    assert page == html(replace(result, series={"n00": worked()}))
 
 
 def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
@@ -206,25 +221,46 @@ def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
         ("n00", "power_cap", "fail", "gpu0"),
         ("n00", "temperature_under_load", "fail", "node"),
     )
-    (plot,) = series_plots(run, found, {"n00": worked()})
+    (plot,) = _load_plots(run, found, {"n00": worked()})
     assert plot.caption.endswith(
         "the band is the load. gpu1: thermal_spread\u00a0!, throttle_under_load\u00a0\u2715"
     )
     everywhere = judgement(*(("n00", "cool_down", "fail", f"gpu{i}") for i in range(8)))
-    (plot,) = series_plots(run, everywhere, {"n00": worked(8)})
+    (plot,) = _load_plots(run, everywhere, {"n00": worked(8)})
     assert plot.caption.endswith("gpu2: cool_down\u00a0\u2715; and 5 more GPUs")
-    (plot,) = series_plots(run, judgement(), {"n00": worked()})
+    (plot,) = _load_plots(run, judgement(), {"n00": worked()})
     assert plot.caption.endswith("the band is the load")
 
 
 def test_collectives_stand_before_the_load() -> None:
     together = fake_collectives({"each": {"series": EACH}, "gpus": [{}, {}, {}], "end_s": 10.0})
     both = Observed(load(), together)
-    (plot,) = series_plots(hosts(1), judgement(), {"n00": both})
+    (plot,) = _load_plots(hosts(1), judgement(), {"n00": both})
     assert "each over 45 s, the first band is the collectives, the second the load" in plot.caption
     assert "gpu2" in texts(plot.svg), "one that only the collectives saw"
-    (alone,) = series_plots(hosts(1), judgement(), {"n00": Observed(collectives=together)})
+    (alone,) = _load_plots(hosts(1), judgement(), {"n00": Observed(collectives=together)})
     assert alone.caption.endswith("each over 12 s, the band is the collectives")
     assert plot.svg.count(BAND) == 2 * alone.svg.count(BAND) == 18
     exercise = Observed(load(backend="cpu"), together)
-    assert series_plots(hosts(1), judgement(), {"n00": exercise}) == (alone,)
+    assert _load_plots(hosts(1), judgement(), {"n00": exercise}) == (alone,)
+
+
+def test_a_small_run_is_drawn_whole_and_a_large_one_where_something_is_wrong() -> None:
+    none = judgement()
+    assert drawn_hosts(hosts(FEW_HOSTS), none) == ("n00", "n01")
+    assert drawn_hosts(hosts(FEW_HOSTS + 1), none) == ()
+    found = judgement(
+        ("n01", "thermal_spread", "warn", "gpu3"),
+        ("n02", "power_under_load", "fail", "gpu1"),
+        ("n00", "power_under_load", "pass", "gpu1"),
+        ("n03", "power_cap", "fail", "gpu1"),
+        ("n04", "all_reduce", "fail", "leg net"),
+        ("n05", "power_under_load", "inconclusive", "node"),
+    )
+    assert drawn_hosts(hosts(9), found) == ("n02", "n04", "n01")
+
+
+def test_a_fleet_that_fails_is_bounded() -> None:
+    run = hosts(MOST_HOSTS + 3)
+    all_fail = judgement(*((r.host, "cool_down", "fail", "gpu0") for r in run.records))
+    assert len(drawn_hosts(run, all_fail)) == MOST_HOSTS

@@ -5,7 +5,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hwcheck.render.plot import MOST_PLOTS, Plot, plots
+from hwcheck.render.leg_plots import MOST_PLOTS, leg_plots
+from hwcheck.render.svg import Plot
 from tests import factories
 from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, run
 
@@ -16,7 +17,7 @@ def _texts(plot: Plot) -> list[str]:
 
 
 def test_labels_units_and_binary_sizes() -> None:
-    (plot,) = plots(run(gpu_host("node01"), gpu_host("node02")))
+    (plot,) = leg_plots(run(gpu_host("node01"), gpu_host("node02")))
     texts = _texts(plot)
     for label in ("1 MiB", "1 GiB", "message size", "busbw, GB/s (1e9 bytes/s)"):
         assert label in texts
@@ -30,20 +31,20 @@ def test_labels_units_and_binary_sizes() -> None:
 
 
 def test_one_host_has_no_band() -> None:
-    (plot,) = plots(run(gpu_host("node01")))
+    (plot,) = leg_plots(run(gpu_host("node01")))
     assert "FillBetween" not in plot.svg
     assert "median" not in plot.caption
 
 
 def test_only_what_was_measured_is_drawn() -> None:
-    (plot,) = plots(run(gpu_host("a", [hung(), leg("p2p_off", 20.0)])))
+    (plot,) = leg_plots(run(gpu_host("a", [hung(), leg("p2p_off", 20.0)])))
     assert "default" not in _texts(plot)
     assert "No figure: default on a" in plot.caption
-    assert plots(run(gpu_host("a", [hung()]), record("b", None))) == ()
+    assert leg_plots(run(gpu_host("a", [hung()]), record("b", None))) == ()
 
 
 def test_the_exercise_is_apart_and_marked() -> None:
-    drawn = plots(run(gpu_host("a"), record("cpu", cpu_results())))
+    drawn = leg_plots(run(gpu_host("a"), record("cpu", cpu_results())))
     assert len(drawn) == 2
     assert "says nothing about GPUs" not in drawn[0].caption
     assert "says nothing about GPUs" in drawn[1].caption
@@ -55,23 +56,23 @@ def test_unlike_hosts_are_not_averaged_and_plots_are_few() -> None:
         facts = {"gpus": factories.gpu_facts(8, gpu)}
         return replace(item, report=replace(item.report, facts=facts))
 
-    two = plots(run(host("a", "H100"), host("b", "A100"), host("c", "A100")))
+    two = leg_plots(run(host("a", "H100"), host("b", "A100"), host("c", "A100")))
     assert [plot.caption.partition(":")[0] for plot in two] == [
         "all_reduce, 8 ranks per node, A100, b,c",
         "all_reduce, 8 ranks per node, H100, a",
     ]
-    assert len(plots(run(*(host(f"n{i}", f"GPU {i}") for i in range(9))))) == MOST_PLOTS
+    assert len(leg_plots(run(*(host(f"n{i}", f"GPU {i}") for i in range(9))))) == MOST_PLOTS
 
 
 def test_the_same_run_gives_the_same_svg() -> None:
     a_run = run(gpu_host("a"), gpu_host("b", [leg(peak_gbps=400.0)]))
-    first, second = plots(a_run), plots(a_run)
+    first, second = leg_plots(a_run), leg_plots(a_run)
     assert first == second
     assert "<dc:date>" not in first[0].svg
 
 
 def test_colors_are_the_pages() -> None:
-    (plot,) = plots(run(gpu_host("a")))
+    (plot,) = leg_plots(run(gpu_host("a")))
     assert "var(--leg-p2p-off)" in plot.svg
     assert "currentColor" in plot.svg
     assert "#0000" not in plot.svg
@@ -82,25 +83,25 @@ def test_colors_are_the_pages() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
     legs = [leg(collective=text), leg(text, 30.0, collective=text), leg("p2p_off", 30.0)]
-    clean = plots(run(gpu_host("a", [leg(), leg("p2p_off", 30.0)])))
-    drawn = plots(run(gpu_host("a", legs)))
+    clean = leg_plots(run(gpu_host("a", [leg(), leg("p2p_off", 30.0)])))
+    drawn = leg_plots(run(gpu_host("a", legs)))
     assert {len(ET.fromstring(plot.svg)) for plot in drawn} == {len(ET.fromstring(clean[0].svg))}
     assert not any(text in plot.svg for plot in drawn)
 
 
 def test_an_unknown_leg_is_not_drawn() -> None:
-    assert plots(run(gpu_host("a", [leg("odd"), hung("odder")]))) == ()
-    (plot,) = plots(run(gpu_host("a", [leg(), leg("odd"), hung("odder")])))
+    assert leg_plots(run(gpu_host("a", [leg("odd"), hung("odder")]))) == ()
+    (plot,) = leg_plots(run(gpu_host("a", [leg(), leg("odd"), hung("odder")])))
     assert "odd" not in plot.caption + plot.svg
 
 
 def test_figures_that_cannot_be_are_left_out() -> None:
     lying = leg(sizes=tuple(replace(s, busbw_gbps=1e300, size_bytes=10**30) for s in leg().sizes))
-    assert plots(run(gpu_host("a", [lying]))) == ()
+    assert leg_plots(run(gpu_host("a", [lying]))) == ()
 
 
 def test_collectives_that_decide_about_p2p_are_drawn_first() -> None:
     names = ("broadcast", "all_gather", "sendrecv", "alltoall", "reduce_scatter", "all_reduce")
-    drawn = plots(run(gpu_host("a", [leg(collective=name) for name in names])))
+    drawn = leg_plots(run(gpu_host("a", [leg(collective=name) for name in names])))
     captions = [plot.caption.partition(",")[0] for plot in drawn]
     assert captions == ["all_reduce", "alltoall", "all_gather", "reduce_scatter"]

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-SHOW = "import os, hwcheck.render.plot; print(os.environ.get('MPLCONFIGDIR', 'its own'))"
+SHOW = """
+import os
+from hwcheck.render.svg import drawing
+with drawing(1, 1) as figure:
+    figure.add_subplot()
+print(os.environ.get("MPLCONFIGDIR", "its own"))
+"""
 
 
 @pytest.mark.parametrize("name", ["HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME"])

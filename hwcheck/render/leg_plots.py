@@ -1,30 +1,23 @@
-"""busbw over message size for each leg, as SVG to put into the page.
-
-The SVG has no color of its own: lines use the page's ``--leg-<name>`` variables and everything
-else the color of the text around it, so that it reads in the light and in the dark and on paper.
-"""
+"""busbw over message size for each leg, as SVG to put into the page."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hwcheck.fold import fold
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
 from hwcheck.node.wire import Leg
-from hwcheck.render.legs import in_order
+from hwcheck.render.svg import INK, Plot, drawing, inline_svg
+from hwcheck.render.view import collective_order
 from hwcheck.render.words import EXERCISE, gpu_names
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import binary_size, count, line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEG_LOOKS = {
     "default": ("#000011", "o", "default"),
@@ -36,36 +29,11 @@ LEG_LOOKS = {
 }
 """Color, marker and name of each known leg. The colors are stand-ins for the page's own."""
 
-INK = "#000001"
 MOST_PLOTS = 4
 LARGEST_SIZE = 2**50
-STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "hwcheck",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 11,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "text.parse_math": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-}
 
 Curve = dict[int, list[float]]
 """busbw figures (1e9 bytes/s) of all hosts by message size in bytes."""
-
-
-@dataclass(frozen=True)
-class Plot:
-    """One plot: its caption as plain text and its SVG, which holds no text from a node."""
-
-    caption: str
-    svg: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +45,7 @@ class _Key:
     gpu: str
 
 
-def plots(run: Run) -> tuple[Plot, ...]:
+def leg_plots(run: Run) -> tuple[Plot, ...]:
     """Return a plot for each kind of host that measured: same collective, ranks and GPU.
 
     At most four, those with the most hosts. Legs without a plausible figure are left out.
@@ -100,7 +68,12 @@ def plots(run: Run) -> tuple[Plot, ...]:
                 curve.setdefault(size, []).append(figure)
     order = sorted(
         curves,
-        key=lambda key: (key.exercise, -len(set(hosts[key])), in_order(key.collective), str(key)),
+        key=lambda key: (
+            key.exercise,
+            -len(set(hosts[key])),
+            collective_order(key.collective),
+            str(key),
+        ),
     )
     return tuple(
         Plot(_caption(key, dict.fromkeys(hosts[key]), missing.get(key, {})), _svg(curves[key]))
@@ -136,9 +109,7 @@ def _caption(key: _Key, names: Iterable[str], missing: Mapping[str, Iterable[str
 
 
 def _svg(curves: Mapping[str, Curve]) -> str:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.6, 3.8), layout="constrained")
-        FigureCanvasSVG(figure)
+    with drawing(7.6, 3.8) as figure:
         axes = figure.add_subplot()
         for name in LEG_LOOKS:
             if name in curves:
@@ -171,23 +142,3 @@ def _label(axes: Axes, sizes: Iterable[int]) -> None:
     axes.grid(visible=True, axis="y", color=INK, alpha=0.15, linewidth=0.8)
     # Above the axes: figures of any height leave no corner that is always free.
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=10)
-
-
-def inline_svg(figure: Figure, colors: Mapping[str, str]) -> str:
-    """Return a figure as the bare element, its colors handed over to the page.
-
-    ``colors`` maps the stand-ins to the names of the page's variables; ``INK`` becomes the color of
-    the text around. Draw and call under ``STYLE``.
-    """
-    out = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(out, format="svg", transparent=True, metadata=nothing)
-    svg = out.getvalue()
-    svg = svg[svg.index("<svg") :]
-    # A style element inside an inline SVG would style the whole page.
-    svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg, flags=re.DOTALL)
-    for color, name in colors.items():
-        svg = svg.replace(color, f"var(--{name})")
-    svg = svg.replace(INK, "currentColor")
-    svg = re.sub(r' height="[^"]*pt"| width="[^"]*pt"', "", svg, count=2)
-    return svg.replace("<svg ", '<svg role="img" ', 1).strip()

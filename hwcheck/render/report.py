@@ -1,0 +1,152 @@
+"""What ``report.html`` and ``report.md`` share: where templates come from, what they are given.
+
+Both are made of the same views by the same kind of template, so that they cannot disagree. All text
+is escaped for its format unless it was made by a filter of this module; no template asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.nccl_files import nccl_env
+from hwcheck.fold import fold
+from hwcheck.judge.coverage import gaps
+from hwcheck.judge.legs import wrong_elements
+from hwcheck.render import words
+from hwcheck.render.gates import gate_line, gate_views
+from hwcheck.render.multi_host import multi_host_view
+from hwcheck.render.topology import topologies
+from hwcheck.render.view import QUIET, HostView, leg_figure
+from hwcheck.text import binary_size, block, duration, line, number
+
+CLASSES = {
+    "fail": "fail",
+    "inconclusive": "inconclusive",
+    "warn": "warn",
+    "pass": "pass",
+    "not applicable": "quiet",
+    "recorded": "quiet",
+}
+SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@^=])")
+
+
+def render(
+    kind: str,
+    assessment: Assessment,
+    hosts: Sequence[HostView],
+    site_templates: Path | None = None,
+    **layout: Any,
+) -> str:
+    """Render ``report.html.j2`` or ``report.md.j2``; ``kind`` is ``html`` or ``md``.
+
+    ``layout`` is what only this kind of report is given: what there is room for.
+    """
+    run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
+    multi_host = assessment.multi_host
+    template = environment(kind, site_templates).get_template(f"report.{kind}.j2")
+    return template.render(
+        run=run,
+        judgement=judgement,
+        advice=advice,
+        verdict=words.verdict(judgement),
+        coverage=words.coverage(judgement),
+        gaps=gaps(judgement),
+        notes=words.notes(run),
+        outcomes=words.outcome_groups(judgement),
+        explained=words.explained_actions(advice),
+        gates=gate_views(run),
+        topology=topologies(run),
+        multi_host=multi_host_view(multi_host) if multi_host else None,
+        hosts=hosts,
+        **layout,
+    )
+
+
+@cache
+def environment(kind: str, site_templates: Path | None = None) -> jinja2.Environment:
+    """Return Jinja's environment for ``html`` or ``md``: the one place where one is made.
+
+    A template in the folder ``site_templates`` takes the place of ours with the same name.
+    """
+    loader: jinja2.BaseLoader = jinja2.PackageLoader("hwcheck.render")
+    if site_templates is not None:
+        loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(site_templates), loader])
+    made = jinja2.Environment(
+        loader=loader,
+        autoescape=kind == "html",  # noqa: S701 (Markdown is escaped by finalize)
+        finalize=_markdown_text if kind == "md" else None,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "binary_size": binary_size,
+        "code": _code,
+        "duration": duration,
+        "explains": words.explains,
+        "fold": fold,
+        "gate_line": gate_line,
+        "leg_figure": leg_figure,
+        "line": _line,
+        "nccl_env": nccl_env,
+        "number": number,
+        "why_not": words.why_not,
+        "wrong_elements": wrong_elements,
+    }
+    made.globals |= {
+        "classes": CLASSES,
+        "confidence_words": words.CONFIDENCE_WORDS,
+        "exercise": words.EXERCISE,
+        "nccl_groups": words.NCCL_GROUPS,
+        "outcome_words": words.OUTCOME_WORDS,
+        "quiet": QUIET,
+        "signs": SIGNS,
+    }
+    return made
+
+
+class _Line(str):
+    """One line of bounded length without controls. It still has to be escaped."""
+
+
+class _Markdown(str):
+    """Text in which nothing has to be escaped for Markdown any more.
+
+    Jinja's own mark for text that is safe in HTML does not count: what a macro returns, or the
+    filter ``safe``, is escaped like any text.
+    """
+
+
+def _line(text: str, limit: int = 300) -> str:
+    return _Line(line(text, limit))
+
+
+def _markdown_text(value: object) -> str:
+    """Return one line in which no character means anything to Markdown or HTML.
+
+    It has 300 characters at most, where the filter ``line`` did not allow for another number.
+    """
+    if isinstance(value, _Markdown):
+        return value
+    plain = value if isinstance(value, _Line) else line(str(value))
+    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", plain)
+
+
+def _code(text: str, limit: int = 4000) -> str:
+    """Fence a text for Markdown: its last ``limit`` characters, whatever is in them.
+
+    The fence is longer than any run of backticks in it.
+    """
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return _Markdown(f"{fence}text\n{block(text, limit).rstrip()}\n{fence}")

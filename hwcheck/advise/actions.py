@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise import nccl
-from hwcheck.advise.diagnose import diagnose
+from hwcheck.advise.causes import diagnose
 from hwcheck.advise.nccl_groups import advise_groups
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import visit_actions

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hwcheck.advise.alike import Alike, reading
-from hwcheck.advise.cause_records import Causes, Diagnosis
 from hwcheck.advise.evidence import evidence, named
 from hwcheck.advise.legs import prove
 from hwcheck.advise.nccl_words import (
@@ -23,7 +22,7 @@ from hwcheck.advise.nccl_words import (
 from hwcheck.advise.network import network_settings
 from hwcheck.advise.network_unset import left_unset
 from hwcheck.advise.proof import OFF, HostProof
-from hwcheck.advise.records import NO_CAUSES, NcclAdvice, Setting
+from hwcheck.advise.records import NO_CAUSES, Causes, Diagnosis, NcclAdvice, Setting
 from hwcheck.judge.fleet import same_machine
 from hwcheck.judge.legs import legs_of
 from hwcheck.results.run_folder import HostRecord, Run

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, count
 
 from hwcheck.advise.alike import Alike
-from hwcheck.advise.cause_records import Causes
 from hwcheck.advise.nccl import advice_of
 from hwcheck.advise.proof import HostProof
-from hwcheck.advise.records import NO_CAUSES, GroupAdvice, NcclAdvice
+from hwcheck.advise.records import NO_CAUSES, Causes, GroupAdvice, NcclAdvice
 from hwcheck.results.run_folder import HostRecord
 
 

@@ -1,10 +1,52 @@
-"""The records that recommending produces. Pure data."""
+"""The records that advice consists of, in the order in which they are made. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwcheck.advise.cause_records import Causes
+from hwcheck.judge.records import Finding
+
+CONFIDENCES = ("certain", "likely", "possible")
+"""certain: a reading says it itself. likely: the findings fit, and nothing else known does.
+possible: worth ruling out first. Best first."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A cause with the hosts on which it was found.
+
+    ``confidence`` is the best of any host, ``outcome`` the worst of what it explains, ``explains``
+    the checks that it explains, ``observed`` short lines with hosts folded, ``effect`` what
+    it does to jobs.
+    """
+
+    cause: str
+    title: str
+    outcome: str
+    confidence: str
+    hosts: tuple[str, ...]
+    observed: tuple[str, ...]
+    explains: tuple[str, ...]
+    effect: str
+    fix: str
+    command: str
+    role: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Causes:
+    """What is wrong in a run.
+
+    ``diagnoses`` are folded over the hosts, the gravest first; ``by_host`` has the causes of each
+    host that has any, the likeliest first; ``explained`` are the findings that a cause accounts
+    for, with the title of the first that does.
+    """
+
+    diagnoses: tuple[Diagnosis, ...]
+    by_host: dict[str, tuple[str, ...]]
+    explained: dict[Finding, str]
+
 
 NO_CAUSES = Causes((), {}, {})
 

@@ -1,37 +1,248 @@
-"""How a rule is declared, and where all of them are."""
+"""What a rule is written with: the findings of one host, and the sign of a cause among them."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from hwcheck.advise import rules
-from hwcheck.advise.case import Case
-from hwcheck.advise.cause_records import Rule, Sign
+from hwcheck.judge.evidence import Known
+from hwcheck.judge.legs import is_clean
+from hwcheck.judge.records import Finding
+from hwcheck.node.wire import Leg, Value
+from hwcheck.results.run_folder import HostRecord
 
-Look = Callable[[Case], Sign | None]
+BAD = ("warn", "fail")
+WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
+"""Legs in which GPUs may reach each other."""
+
+CUT_SHORT = "killed after"
+"""Words of the reason of an answer that ended with a pair that hung."""
+
+Readings = Mapping[tuple[str, str], Mapping[str, Value]]
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What speaks for a cause on one host.
+
+    ``confidence`` is one of ``records.CONFIDENCES``, ``explains`` the findings that the cause
+    accounts for, ``observations`` what no limit judged, in words. An ``independent`` cause is named
+    even where likelier ones explain all of its findings.
+    """
+
+    confidence: str
+    explains: tuple[Finding, ...]
+    observations: tuple[str, ...] = ()
+    independent: bool = False
+
+
+def sign(
+    confidence: str,
+    explains: Iterable[Finding],
+    observations: Iterable[str] = (),
+    *,
+    independent: bool = False,
+) -> Sign | None:
+    """Return a sign that explains these findings, each once; None where there is none.
+
+    Empty observations are left out.
+    """
+    findings = tuple(dict.fromkeys(explains))
+    texts = tuple(text for text in observations if text)
+    return Sign(confidence, findings, texts, independent) if findings else None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One cause; ``cause`` is the name of its function, ``look`` the function.
+
+    ``title`` says the cause as a statement, ``effect`` what it does to jobs, ``confirm`` is a
+    command for the host that shows it, ``role`` an Ansible role that mends it.
+    """
+
+    cause: str
+    look: Callable[[HostFindings], Sign | None]
+    title: str
+    effect: str
+    fix: str
+    confirm: str
+    source: str
+    role: str = ""
 
 
 def rule(
-    *, title: str, follows: str, fix: str, confirm: str, source: str, role: str = ""
-) -> Callable[[Look], Rule]:
-    """Register a function as the rule of the cause that it is named after."""
+    *, title: str, effect: str, fix: str, confirm: str, source: str, role: str = ""
+) -> Callable[[Callable[[HostFindings], Sign | None]], Rule]:
+    """Make a function the rule of the cause that it is named after."""
 
-    def register(look: Look) -> Rule:
-        return Rule(look.__name__, look, title, follows, fix, confirm, source, role)
+    def decorate(look: Callable[[HostFindings], Sign | None]) -> Rule:
+        return Rule(look.__name__, look, title, effect, fix, confirm, source, role)
 
-    return register
+    return decorate
 
 
-@cache
-def load() -> Mapping[str, Rule]:
-    """Return every rule by its cause. Raises TypeError for a file without its rule."""
-    found = {}
-    for module in sorted(item.name for item in pkgutil.iter_modules(rules.__path__)):
-        declared = getattr(importlib.import_module(f"{rules.__name__}.{module}"), module, None)
-        if not isinstance(declared, Rule):
-            raise TypeError(f"hwcheck/advise/rules/{module}.py has no rule named {module}")
-        found[module] = declared
-    return found
+@dataclass(frozen=True)
+class HostFindings:
+    """One host as a rule sees it.
+
+    ``findings`` are those that are no pass, ``readings`` what was measured: by check and metric,
+    then by subject. ``legs`` are its NCCL legs.
+    """
+
+    host: str
+    record: HostRecord
+    known: Known
+    findings: tuple[Finding, ...]
+    readings: Readings = field(default_factory=dict)
+    legs: tuple[Leg, ...] = ()
+
+    def bad(self, check: str, *metrics: str) -> tuple[Finding, ...]:
+        """Return what failed or was warned of in a check: of these metrics, or of any."""
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.check == check
+            and finding.outcome in BAD
+            and finding.metric
+            and (not metrics or finding.metric in metrics)
+        )
+
+    def bad_on(self, subjects: Iterable[str], *checks: str) -> tuple[Finding, ...]:
+        """Return what failed or was warned of in these checks about these subjects."""
+        wanted = set(subjects)
+        return tuple(
+            finding for check in checks for finding in self.bad(check) if finding.subject in wanted
+        )
+
+    def unmeasured(self, *words: str) -> tuple[Finding, ...]:
+        """Return what could not be measured, for a reason with one of these words or for any."""
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.outcome == "inconclusive"
+            and (not words or any(word in finding.reason for word in words))
+        )
+
+    def values(self, check: str, metric: str) -> Mapping[str, Value]:
+        """Return what was measured, by subject."""
+        return self.readings.get((check, metric), {})
+
+    def value(self, check: str, metric: str) -> Value | None:
+        """Return what was measured of the node; None where it was not."""
+        return self.values(check, metric).get("node")
+
+    @property
+    def hypervisor(self) -> str:
+        """The hypervisor below; empty on bare metal and where it was not measured."""
+        name = self.value("virtualization", "hypervisor")
+        return "" if name in (None, "none") else str(name)
+
+    @property
+    def container(self) -> str:
+        """That the login is in a container, as an observation; empty where it is not."""
+        inside = self.value("virtualization", "container") is True
+        return "virtualization: the login is in a container" if inside else ""
+
+    @property
+    def cpu_vendor(self) -> str:
+        """The vendor of the CPU; empty where it is not known."""
+        vendor = self.record.report.facts.get("cpu_vendor") if self.record.report else None
+        return vendor if isinstance(vendor, str) else ""
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """The path between the GPUs of each pair (``gpu0-gpu1``), such as ``NV18`` or ``PXB``."""
+        return {pair: str(path) for pair, path in self.values("topology", "path").items()}
+
+    def has_nvlink(self, pair: str) -> bool:
+        """Whether NVLink joins a pair (``gpu0-gpu1``), as far as the topology tells."""
+        paths = self.values("topology", "path")
+        return str(paths.get(pair, paths.get(_reverse(pair)))).startswith("NV")
+
+    def p2p_granted(self, pair: str) -> bool:
+        """Whether the driver grants the first GPU of a pair the memory of the second.
+
+        Where a pair hung before it could be asked, the answer is that of the reverse direction, or
+        else what NVML says.
+        """
+        access = self.values("gpu_pairs", "p2p_access")
+        if pair in access or _reverse(pair) in access:
+            return access.get(pair, access.get(_reverse(pair))) is True
+        by_nvml = (self.values("p2p_status", f"{way}_read").get(pair) for way in ("pcie", "nvlink"))
+        return "OK" in by_nvml
+
+    def p2p_trouble(self, *, over_pcie: bool = False) -> tuple[Finding, ...]:
+        """Return the findings of what hangs, fails or corrupts with P2P and not without it.
+
+        These are of legs, and of pairs of GPUs to which the driver grants it. With ``over_pcie``
+        GPUs with NVLink between them are left out, since they do not reach each other over PCIe.
+        """
+        clean = {leg.collective for leg in self.legs if leg.leg == "p2p_off" and is_clean(leg)}
+        paths = self.paths.values()
+        if over_pcie and paths and all(path.startswith("NV") for path in paths):
+            clean = set()
+        legs = (f for name in sorted(clean) for f in self.failed_legs(WITH_P2P, name))
+        return (*legs, *self._pair_trouble(over_pcie))
+
+    def _pair_trouble(self, over_pcie: bool) -> tuple[Finding, ...]:
+        pairs = tuple(
+            finding
+            for finding in self.bad("gpu_pairs", "p2p_state", "p2p_wrong_elements")
+            if self.p2p_granted(finding.subject)
+            and not (over_pcie and self.has_nvlink(finding.subject))
+        )
+        if not any(finding.metric == "p2p_state" for finding in pairs):
+            return pairs
+        cut_short = (f for f in self.findings if f.check == "gpu_pairs" and CUT_SHORT in f.reason)
+        return (*pairs, *self.bad("gpu_pairs", "driver_answers"), *cut_short)
+
+    def p2p_losses(self) -> tuple[Finding, ...]:
+        """Return the warnings that a collective is faster without P2P."""
+        return self.bad_collectives("p2p_gain")
+
+    def bad_collectives(self, *metrics: str) -> tuple[Finding, ...]:
+        """Return what failed or was warned of in any collective: of these metrics, or of any."""
+        collectives = dict.fromkeys(leg.collective for leg in self.legs)
+        return tuple(f for name in collectives for f in self.bad(name, *metrics))
+
+    def failed_legs(self, legs: Iterable[str], collective: str = "") -> tuple[Finding, ...]:
+        """Return the findings of legs that did not end well, of one collective or of all."""
+        return self._of_legs(legs, ("leg_state", "wrong_elements", "driver_answers"), collective)
+
+    def slow_legs(self, *legs: str) -> tuple[Finding, ...]:
+        """Return the findings of a bandwidth below what the links allow.
+
+        Without ``legs`` they are of those with NCCL's defaults and with the settings of the site.
+        """
+        return self._of_legs(legs or ("default", "site"), ("busbw_gbps", "algbw_gbps"))
+
+    def slow_pairs(self) -> tuple[Finding, ...]:
+        """Return the findings of pairs whose P2P over PCIe is slower than it should be."""
+        slow = self.bad("gpu_pairs", "p2p_percent_of_alike", "p2p_concurrent_percent")
+        return tuple(
+            f for f in slow if self.p2p_granted(f.subject) and not self.has_nvlink(f.subject)
+        )
+
+    def slow_over_pcie(self) -> tuple[Finding, ...]:
+        """Return those of ``slow_legs`` that go over PCIe or host memory, and ``slow_pairs``."""
+        legs = (finding for finding in self.slow_legs() if "PCIe" in finding.limit)
+        return (*legs, *self.slow_pairs())
+
+    def _of_legs(
+        self, legs: Iterable[str], metrics: tuple[str, ...], collective: str = ""
+    ) -> tuple[Finding, ...]:
+        subjects = {f"leg {name}" for name in legs}
+        findings = self.bad(collective, *metrics) if collective else self.bad_collectives(*metrics)
+        return tuple(finding for finding in findings if finding.subject in subjects)
+
+    def log_lines(self, words: str) -> Iterator[str]:
+        """Yield each reason, note and log line of the legs that has these words, in any case."""
+        for leg in self.legs:
+            for text in (leg.reason, *leg.notes, *leg.log_tail.splitlines()):
+                if words.lower() in text.lower():
+                    yield text
+
+
+def _reverse(pair: str) -> str:
+    one, _, other = pair.partition("-")
+    return f"{other}-{one}"

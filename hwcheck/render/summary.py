@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.advise.records import NcclAdvice
+from hwcheck.advise.records import Diagnosis, NcclAdvice
 from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES
 from hwcheck.render import words
@@ -64,7 +64,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "findings": [
             finding._asdict() for finding in judgement.findings if finding.outcome != "pass"
         ],
-        "causes": [asdict(cause) for cause in advice.causes.diagnoses],
+        "causes": [_cause(cause) for cause in advice.causes.diagnoses],
         "actions": [asdict(action) for action in advice.actions],
         "nccl": {
             **_nccl(advice.nccl),
@@ -81,6 +81,13 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "gates": [_gate(gate) for gate in gate_views(run)],
         "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
         **({"group": _multi_host(multi_host)} if multi_host else {}),
+    }
+
+
+def _cause(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a cause with the keys of the first version: ``follows`` is its effect."""
+    return {
+        "follows" if name == "effect" else name: value for name, value in asdict(diagnosis).items()
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwcheck.advise.cause_records import Diagnosis
+from hwcheck.advise.records import Diagnosis
 from hwcheck.advise.records import Advice
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwcheck.advise.cause_records import Causes
-from hwcheck.advise.diagnose import diagnose
+from hwcheck.advise.causes import diagnose
+from hwcheck.advise.records import Causes
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Leg, Sample

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hwcheck.advise.actions import advise
-from hwcheck.advise.diagnose import diagnose
+from hwcheck.advise.causes import diagnose
 from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.advise.records import Advice
 from hwcheck.judge.judge import judge

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
-from hwcheck.advise.cause_records import CONFIDENCES, Rule
-from hwcheck.advise.rule import load
+from hwcheck.advise.causes import load
+from hwcheck.advise.records import CONFIDENCES
+from hwcheck.advise.rule import Rule
 from hwcheck.shipped import find
 from tests.advise.nodes import KEYS, diagnosed
 
 FOLDER = Path(__file__).with_name("cases")
 RULES = load()
 CASES = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yml")}
+"""By theme, then by cause: ``fires`` and ``silent``."""
+BY_CAUSE = {cause: cases for theme in CASES.values() for cause, cases in theme.items()}
 
 Case = Mapping[str, Any]
 
@@ -24,7 +27,7 @@ Case = Mapping[str, Any]
 def listed(kind: str) -> list[Any]:
     return [
         pytest.param(cause, case, id=f"{cause}: {case['doc']}")
-        for cause, cases in sorted(CASES.items())
+        for cause, cases in sorted(BY_CAUSE.items())
         for case in cases.get(kind, ())
     ]
 
@@ -32,13 +35,13 @@ def listed(kind: str) -> list[Any]:
 @pytest.mark.parametrize(("cause", "case"), listed("fires"))
 def test_it_speaks_up(cause: str, case: Case) -> None:
     causes = diagnosed(("n1", case))
-    own = causes.by_host["n1"]
-    assert own[0] == cause if case.get("first", True) else cause in own
-    (found,) = (each for each in causes.diagnoses if each.cause == cause)
-    assert found.confidence == case["confidence"]
-    assert set(case.get("explains", ())) <= set(found.explains)
-    assert any(case.get("observed", "") in text for text in found.observed)
-    assert found.hosts == ("n1",)
+    names = causes.by_host["n1"]
+    assert names[0] == cause if case.get("first", True) else cause in names
+    (diagnosis,) = (each for each in causes.diagnoses if each.cause == cause)
+    assert diagnosis.confidence == case["confidence"]
+    assert set(case.get("explains", ())) <= set(diagnosis.explains)
+    assert any(case.get("observed", "") in text for text in diagnosis.observed)
+    assert diagnosis.hosts == ("n1",)
 
 
 @pytest.mark.parametrize(("cause", "case"), listed("silent"))
@@ -48,32 +51,35 @@ def test_it_is_silent(cause: str, case: Case) -> None:
 
 @pytest.mark.parametrize("cause", sorted(RULES))
 def test_it_has_cases(cause: str) -> None:
-    cases = CASES.get(cause, {})
-    assert cases.get("fires"), f"tests/advise/cases/{cause}.yml has no case that fires"
-    assert cases.get("silent"), f"tests/advise/cases/{cause}.yml has no case that is silent"
+    cases = BY_CAUSE.get(cause, {})
+    assert cases.get("fires"), f"tests/advise/cases: {cause} has no case that fires"
+    assert cases.get("silent"), f"tests/advise/cases: {cause} has no case that is silent"
     for case in (*cases["fires"], *cases["silent"]):
         assert set(case) <= KEYS
     assert all(case["confidence"] in CONFIDENCES for case in cases["fires"])
 
 
-def test_no_cases_without_a_rule() -> None:
-    assert set(CASES) == set(RULES)
+def test_cases_stand_in_the_file_that_has_the_name_of_their_rules_file() -> None:
+    files: dict[str, set[str]] = {}
+    for rule in RULES.values():
+        files.setdefault(rule.look.__module__.rpartition(".")[2], set()).add(rule.cause)
+    assert {theme: set(cases) for theme, cases in CASES.items()} == files
 
 
 def lacks(rule: Rule) -> list[str]:
     """Return what a rule lacks of what an operator needs."""
     texts = {
         "title": rule.title,
-        "follows": rule.follows,
+        "effect": rule.effect,
         "fix": rule.fix,
         "confirm": rule.confirm,
         "source": rule.source,
     }
-    found = [name for name, text in texts.items() if len(text) < 12 or text != text.strip()]
-    found += [name for name, text in texts.items() if text.endswith(".")]
+    lacking = [name for name, text in texts.items() if len(text) < 12 or text != text.strip()]
+    lacking += [name for name, text in texts.items() if text.endswith(".")]
     if rule.role and find(f"roles/{rule.role}") is None:
-        found.append("role")
-    return found
+        lacking.append("role")
+    return lacking
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.cause)
@@ -82,7 +88,7 @@ def test_it_says_what_an_operator_needs(rule: Rule) -> None:
 
 
 def test_a_rule_without_a_source_would_be_found() -> None:
-    bad = Rule("c", lambda case: None, "A title.", "what follows", "what to do", "", "s", "no_role")
+    bad = Rule("c", lambda host: None, "A title.", "what it does", "what to do", "", "s", "no_role")
     assert lacks(bad) == ["title", "fix", "confirm", "source", "title", "role"]
 
 

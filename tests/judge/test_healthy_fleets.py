@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hwcheck.advise.diagnose import diagnose
+from hwcheck.advise.causes import diagnose
 from hwcheck.advise.nccl import advise
 from hwcheck.judge.judge import judge
 from hwcheck.node.wire import CheckResult, Leg

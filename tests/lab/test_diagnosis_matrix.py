@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from hwcheck.advise.diagnose import diagnose
-from hwcheck.advise.rule import load as load_rules
+from hwcheck.advise.causes import diagnose
+from hwcheck.advise.causes import load as load_rules
 from hwcheck.judge.judge import judge
 from tests.lab import at_work
 from tests.lab.at_work import AtWork

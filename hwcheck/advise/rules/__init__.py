@@ -1,1 +1,1 @@
-"""One file for each cause; the folder listing is the registry (see ``docs/diagnosis.md``)."""
+"""One file for each theme: the causes that compete for one symptom (see ``docs/diagnosis.md``)."""

@@ -1,0 +1,197 @@
+"""A judged run in, its causes out: each host by itself, then folded over the hosts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from hwcheck.advise import rules as shipped
+from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
+from hwcheck.advise.rule import HostFindings, Rule, Sign
+from hwcheck.fold import fold
+from hwcheck.judge.evidence import known_of
+from hwcheck.judge.legs import legs_of
+from hwcheck.judge.records import OUTCOMES, Finding, Judgement, worst
+from hwcheck.node.wire import Value
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run
+from hwcheck.text import line, quantity
+
+Rules = Mapping[str, Rule]
+"""Rules by their cause."""
+
+OBSERVED_LINES = 8
+MOST_SUBJECTS = 8
+REASON_CHARACTERS = 160
+
+
+def rules_of(modules: Iterable[ModuleType]) -> Rules:
+    """Return the rules that these modules declare, by their cause in alphabetical order.
+
+    Raises TypeError for a module without a rule, and for two rules of one cause.
+    """
+    by_cause: dict[str, Rule] = {}
+    for module in modules:
+        # A rule that a module imported from another one is not its own.
+        declared = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, Rule) and value.look.__module__ == module.__name__
+        ]
+        if not declared:
+            raise TypeError(f"{module.__file__} declares no rule: decorate a function with @rule")
+        for rule in declared:
+            if rule.cause in by_cause:
+                raise TypeError(f"{module.__file__}: there is another rule named {rule.cause}")
+            by_cause[rule.cause] = rule
+    return dict(sorted(by_cause.items()))
+
+
+@cache
+def load() -> Rules:
+    """Return the rules in the folder ``rules``."""
+    names = (module.name for module in pkgutil.iter_modules(shipped.__path__))
+    return rules_of(importlib.import_module(f"{shipped.__name__}.{name}") for name in names)
+
+
+@dataclass(frozen=True)
+class HostCause:
+    """A cause on one host: the rule, and its sign there."""
+
+    host: str
+    rule: Rule
+    sign: Sign
+
+    @property
+    def outcome(self) -> str:
+        """The worst of what it explains."""
+        return worst(finding.outcome for finding in self.sign.explains)
+
+
+def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Causes:
+    """Return what is wrong, as far as rules know; findings that none explains are left to others.
+
+    ``rules`` are the shipped ones where none are given. On a host the likeliest cause comes first.
+    One whose findings are all explained by likelier ones is not named: it would be a symptom.
+    """
+    rules = load() if rules is None else rules
+    causes: list[HostCause] = []
+    explained: dict[Finding, str] = {}
+    by_host: dict[str, tuple[str, ...]] = {}
+    for plan, record in zip(run.meta.hosts, run.records, strict=True):
+        findings = [f for f in judgement.by_host.get(plan.name, ()) if f.outcome != "pass"]
+        if not findings:
+            continue
+        of_host = list(causes_of(findings_of(plan, record, findings), rules))
+        if of_host:
+            by_host[plan.name] = tuple(each.rule.cause for each in of_host)
+        for each in of_host:
+            for finding in each.sign.explains:
+                explained.setdefault(finding, each.rule.title)
+        causes += of_host
+    return Causes(tuple(_folded(causes)), by_host, explained)
+
+
+def findings_of(plan: HostPlan, record: HostRecord, findings: Iterable[Finding]) -> HostFindings:
+    """Return a host as the rules see it; ``findings`` are those that are no pass."""
+    readings: dict[tuple[str, str], dict[str, Value]] = {}
+    for result in record.report.results if record.report else ():
+        for sample in result.samples:
+            readings.setdefault((result.check, sample.metric), {})[sample.subject] = sample.value
+    legs = tuple(leg for leg in legs_of(record) if leg.backend == "nccl")
+    known = known_of(plan.expect, record)
+    return HostFindings(plan.name, record, known, tuple(findings), readings, legs)
+
+
+def causes_of(host: HostFindings, rules: Rules) -> Iterator[HostCause]:
+    """Yield the causes of one host, the likeliest first."""
+    signs = ((rule, rule.look(host)) for rule in rules.values())
+    causes = [HostCause(host.host, rule, sign) for rule, sign in signs if sign is not None]
+    unexplained = set(host.findings)
+    for cause in sorted(causes, key=_rank):
+        if cause.sign.independent or unexplained & set(cause.sign.explains):
+            unexplained -= set(cause.sign.explains)
+            yield cause
+
+
+def _rank(cause: HostCause) -> tuple[int, int, int]:
+    return (
+        CONFIDENCES.index(cause.sign.confidence),
+        OUTCOMES.index(cause.outcome),
+        -len(cause.sign.explains),
+    )
+
+
+def _folded(causes: Iterable[HostCause]) -> Iterator[Diagnosis]:
+    """Yield one diagnosis for each cause: the gravest first, then the likeliest."""
+    by_cause: dict[str, list[HostCause]] = {}
+    for each in causes:
+        by_cause.setdefault(each.rule.cause, []).append(each)
+    yield from sorted((_diagnosis(members) for members in by_cause.values()), key=_gravity)
+
+
+def _gravity(diagnosis: Diagnosis) -> tuple[int, int, int, str]:
+    return (
+        OUTCOMES.index(diagnosis.outcome),
+        CONFIDENCES.index(diagnosis.confidence),
+        -len(diagnosis.hosts),
+        diagnosis.cause,
+    )
+
+
+def _diagnosis(members: list[HostCause]) -> Diagnosis:
+    rule = members[0].rule
+    explained = [finding for each in members for finding in each.sign.explains]
+    return Diagnosis(
+        cause=rule.cause,
+        title=rule.title,
+        outcome=worst(each.outcome for each in members),
+        confidence=min((each.sign.confidence for each in members), key=CONFIDENCES.index),
+        hosts=tuple(dict.fromkeys(each.host for each in members)),
+        observed=tuple(_observed(members)),
+        explains=tuple(dict.fromkeys(finding.check for finding in explained)),
+        effect=rule.effect,
+        fix=rule.fix,
+        command=rule.confirm,
+        role=rule.role,
+        source=rule.source,
+    )
+
+
+def _observed(members: list[HostCause]) -> Iterator[str]:
+    """Yield what speaks for a cause, equal lines merged: ``node[01-02]: acs_redirect yes ...``."""
+    hosts: dict[str, list[str]] = {}
+    for each in members:
+        for text in (*in_words(each.sign.explains), *each.sign.observations):
+            hosts.setdefault(line(text), []).append(each.host)
+    listed = sorted(hosts.items(), key=lambda item: -len(item[1]))
+    for text, names in listed[:OBSERVED_LINES]:
+        yield f"{fold(names)}: {text}"
+    if len(listed) > OBSERVED_LINES:
+        yield f"and {len(listed) - OBSERVED_LINES} more, see the hosts"
+
+
+def in_words(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield findings in words, with the subjects of equal ones folded."""
+    subjects: dict[tuple[str, str, str], list[str]] = {}
+    for finding in findings:
+        value = f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}"
+        parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
+        text = ": ".join(part for part in parts if part)
+        names = subjects.setdefault((finding.check, finding.metric, text), [])
+        names.append(line(finding.subject, 80))
+    for (check, _, text), names in subjects.items():
+        yield f"{check}: {text}{_subjects(names)}"
+
+
+def _subjects(names: list[str]) -> str:
+    named = list(dict.fromkeys(name for name in names if name != "node"))
+    if not named:
+        return ""
+    if any(" " in name for name in named):
+        more = f" and {len(named) - MOST_SUBJECTS} more" if len(named) > MOST_SUBJECTS else ""
+        return f" ({', '.join(named[:MOST_SUBJECTS])}{more})"
+    return f" ({fold(named)})"

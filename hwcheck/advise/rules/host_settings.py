@@ -1,0 +1,127 @@
+"""Settings of a host that cost speed or order, or keep checks from measuring."""
+
+from __future__ import annotations
+
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+
+
+@rule(
+    title="Persistence is off: the driver forgets a GPU between jobs",
+    effect="every job starts seconds later, and a power limit or clocks that were set are "
+    "lost with the last client",
+    fix="enable and start the nvidia-persistenced service",
+    confirm="nvidia-smi --query-gpu=index,persistence_mode --format=csv; systemctl status "
+    "nvidia-persistenced",
+    source="NVIDIA Driver Persistence, Persistence Daemon",
+)
+def persistence_off(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("persistence_mode", "persistence_mode"))
+
+
+@rule(
+    title="A power-saving governor holds the CPUs down",
+    effect="shared-memory transport, data loading and kernel launches are slow on this host",
+    fix="choose the performance governor: tuned-adm profile throughput-performance, or "
+    "cpupower frequency-set -g performance",
+    confirm="cpupower frequency-info; grep . "
+    "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort -t: -k2 | head",
+    source="Linux kernel, admin-guide/pm/cpufreq, governors",
+)
+def cpu_power_saving(host: HostFindings) -> Sign | None:
+    """The governor is what the kernel says it is; that it costs is derived."""
+    return sign("likely", host.bad("cpu_governor"))
+
+
+@rule(
+    title="Huge pages are reserved and nobody uses them",
+    effect="that memory is lost to everything else: data loaders and page cache have less",
+    fix="lower vm.nr_hugepages, or take hugepages= off the command line of the kernel",
+    confirm="grep -i huge /proc/meminfo",
+    source="Linux kernel documentation, admin-guide/mm/hugetlbpage",
+)
+def huge_pages_idle(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("hugepages", "huge_pages_unused_percent"))
+
+
+@rule(
+    title="A file system that jobs write to is full",
+    effect="jobs end as they write a log, a checkpoint or a compiled kernel, and logins may fail",
+    fix="find what fills it (logs, core dumps, images, files of dead jobs) and delete or move it",
+    confirm="df -h / /tmp ~; sudo du -xh --max-depth=2 / | sort -h | tail",
+    source="derived: what df shows is what is there",
+)
+def disk_full(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("disk_free", "disk_free_gib"))
+
+
+@rule(
+    title="The clock runs free",
+    effect="logs of nodes cannot be put in order, and certificates, tokens and Kerberos "
+    "fail once it is minutes off",
+    fix="run chrony or systemd-timesyncd with servers that the node reaches; put rtcsync "
+    "into chrony.conf",
+    confirm="timedatectl; chronyc tracking",
+    source="adjtimex(2), STA_UNSYNC; chrony.conf(5), rtcsync",
+)
+def clock_unsynchronized(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("time_sync", "clock_synchronized"))
+
+
+@rule(
+    title="A change of the MIG mode waits for a reset of the GPU",
+    effect="the GPU comes back split, or whole, at the next reset or reboot: jobs then "
+    "find other devices than now",
+    fix="end the processes on the GPU and reset it (nvidia-smi --gpu-reset), or take the "
+    "change back",
+    confirm="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv",
+    source="NVIDIA Multi-Instance GPU User Guide, Enable MIG Mode",
+)
+def mig_change_pending(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("mig", "mig_change_pending"))
+
+
+@rule(
+    title="MIG is on, and the driver keeps counters of the whole GPU back",
+    effect="errors of this GPU cannot be seen from here while it is split",
+    fix="take the GPU out of MIG mode to measure it, or leave what is named out with --skip",
+    confirm="nvidia-smi --query-gpu=index,mig.mode.current --format=csv; nvidia-smi -q -d ECC",
+    source="NVIDIA Multi-Instance GPU User Guide; NVML API Reference Guide, "
+    "NVML_ERROR_NOT_SUPPORTED",
+)
+def mig_hides_counters(host: HostFindings) -> Sign | None:
+    """The reasons say it themselves."""
+    return sign("certain", host.unmeasured("while MIG is on"))
+
+
+@rule(
+    title="The login has too few rights to measure everything",
+    effect="nothing is wrong that is known: what only root may read was not measured, so "
+    "access control on the bus or errors in the kernel log may go unseen",
+    fix="set ansible_become for the node, or add the login to the group adm and run as "
+    "root what names PCI configuration space",
+    confirm="id; sudo -n true",
+    source="proc(5) and dmesg(1), kernel.dmesg_restrict; pciutils, lspci(8): the "
+    "configuration space beyond 64 bytes is for root",
+)
+def login_unprivileged(host: HostFindings) -> Sign | None:
+    """The reasons say it themselves."""
+    return sign("certain", host.unmeasured("needs root", "run as root"))
+
+
+@rule(
+    title="The kernel log has lost its beginning, and with it what the driver reported",
+    effect="a fault of a GPU that was logged earlier goes unseen; what floods a log is often a "
+    "fault itself, such as a device that reports an error each second",
+    fix="find what writes most and stop it; keep the journal on disk (Storage=persistent) and let "
+    "the login read it: root, or a member of the group adm",
+    confirm="sudo dmesg | cut -d] -f2 | cut -c1-30 | sort | uniq -c | sort -rn | head",
+    source="journald.conf(5), Storage=; proc(5) and dmesg(1)",
+)
+def kernel_log_lost(host: HostFindings) -> Sign | None:
+    """The reason says it itself."""
+    return sign("certain", host.unmeasured("has lost what came before"))

@@ -1,0 +1,96 @@
+"""Hosts and boards that are not what they should be: model, identifier, firmware, software."""
+
+from __future__ import annotations
+
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+
+
+@rule(
+    title="A node holds other GPUs than it should, or several models",
+    effect="unlike GPUs have no P2P, and the slowest sets the pace of every collective",
+    fix="have the board exchanged for the model of the others, or keep jobs on GPUs of one model",
+    confirm="nvidia-smi -L; nvidia-smi topo -p2p r",
+    source="the inventory's hwcheck_gpu_model and the majority; unlike boards have no P2P "
+    "(NVIDIA/nccl-tests issue 131)",
+)
+def mixed_models(host: HostFindings) -> Sign | None:
+    """Firmware and limits that differ with the model follow from it."""
+    models = host.bad("gpu_model")
+    gpus = {finding.subject for finding in models}
+    return sign("certain", (*models, *host.bad_on(gpus, "vbios", "inforom", "power_cap")))
+
+
+@rule(
+    title="Boards of one kind run different firmware (VBIOS, infoROM, network card)",
+    effect="limits, fixes and behavior differ between boards that should be alike",
+    fix="bring all boards to one version with the server vendor's firmware update, then power "
+    "the node off and on",
+    confirm="nvidia-smi --query-gpu=index,vbios_version,inforom.img --format=csv; ibstat | grep "
+    "-i firmware",
+    source="NVML API Reference Guide, nvmlDeviceGetVbiosVersion; the majority of like boards",
+)
+def firmware_differs(host: HostFindings) -> Sign | None:
+    """Versions are the same or they are not."""
+    images = host.bad("inforom", "inforom_image")
+    return sign("certain", (*host.bad("vbios"), *images, *host.bad("infiniband_ports", "firmware")))
+
+
+@rule(
+    title="The infoROM of a GPU is corrupted",
+    effect="the board's record of errors, limits and identity cannot be trusted",
+    fix="update the infoROM with the vendor's tool, and have the board replaced when it comes back",
+    confirm="nvidia-smi -q | grep -i -A6 inforom; sudo dmesg | grep -i inforom",
+    source="NVML API Reference Guide, nvmlDeviceValidateInforom",
+)
+def inforom_corrupted(host: HostFindings) -> Sign | None:
+    """The checksums hold or they do not."""
+    return sign("certain", host.bad("inforom", "inforom_valid"))
+
+
+@rule(
+    title="Boards carry one identifier: an infoROM was written with another board's content",
+    effect="tools that choose GPUs by identifier choose the wrong one",
+    fix="have the board replaced",
+    confirm="nvidia-smi -L",
+    source="NVML API Reference Guide, nvmlDeviceGetUUID: unique over all boards",
+)
+def cloned_identity(host: HostFindings) -> Sign | None:
+    """NVML's identifiers have no doubles."""
+    doubles = host.bad("serials", "gpus_of_this_uuid")
+    words = "have one identifier"
+    doubts = (f for f in host.findings if not f.check and words in f.reason)
+    return sign("certain", (*doubles, *doubts) if doubles else ())
+
+
+@rule(
+    title="The host is another machine than was meant: virtual instead of real, or under "
+    "another hypervisor",
+    effect="bandwidth, topology and counters are what the hypervisor shows",
+    fix="correct the address or hwcheck_hypervisor in the inventory",
+    confirm="systemd-detect-virt; cat /sys/class/dmi/id/product_name",
+    source="Linux kernel, /sys/hypervisor, CPUID and DMI; the inventory's hwcheck_hypervisor",
+)
+def unexpected_machine(host: HostFindings) -> Sign | None:
+    """The machine says what it is."""
+    return sign("certain", host.bad("virtualization", "hypervisor"))
+
+
+@rule(
+    title="Driver, kernel, CUDA or NCCL differ from what is declared or from most hosts",
+    effect="a job over several hosts runs with several versions: it fails to start, or hosts "
+    "choose different transports",
+    fix="bring the host to the version of the others, and reboot where kernel or driver changed",
+    confirm="cat /proc/driver/nvidia/version; uname -r; python3 -c 'import torch; "
+    "print(torch.cuda.nccl.version())'",
+    source="the inventory's declarations, and the majority of like hosts",
+    role="validation_env",
+)
+def software_differs(host: HostFindings) -> Sign | None:
+    """Versions are the same or they are not."""
+    versions = (
+        *host.bad("driver", "driver_version"),
+        *host.bad("kernel"),
+        *host.bad("cuda_driver"),
+        *host.bad("software_versions"),
+    )
+    return sign("certain", versions)

@@ -1,0 +1,128 @@
+"""RDMA ports, and NCCL that does not use them."""
+
+from __future__ import annotations
+
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.judge.network import named_ports
+from hwcheck.node.wire import Leg
+
+SOCKET = "NET/Socket"
+"""NCCL's name of its transport over sockets."""
+
+
+@rule(
+    title="RDMA ports are not active or not there: no subnet manager, a cable, or a function "
+    "not given",
+    effect="NCCL silently leaves the port out, so nodes reach each other with less bandwidth, or "
+    "hangs",
+    fix="start the subnet manager where ports stay in INIT; reseat or replace cable and "
+    "module; have the missing function given to the guest",
+    confirm="ibstat; rdma link; lspci | grep -iE 'infiniband|ethernet.*mellanox'",
+    source="Linux kernel, Documentation/ABI/stable/sysfs-class-infiniband, state; InfiniBand "
+    "Architecture Specification, port states",
+)
+def rdma_port_down(host: HostFindings) -> Sign | None:
+    """Which of the three it is, the state of the port says."""
+    metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
+    return sign("likely", host.bad("infiniband_ports", *metrics))
+
+
+@rule(
+    title="A RoCE port has no address that NCCL takes and that can be routed",
+    effect="NCCL takes a link-local address or RoCE v1 there: it works between two ports "
+    "of a switch and hangs or fails beyond",
+    fix="give the network interface of the port its IP address, and see that RoCE v2 is on; on a "
+    "fabric of IPv6 set NCCL_IB_ADDR_FAMILY=AF_INET6",
+    confirm="show_gids; rdma link; ip -br address",
+    source="NCCL User Guide, NCCL_IB_GID_INDEX, NCCL_IB_ROCE_VERSION_NUM and NCCL_IB_ADDR_FAMILY",
+)
+def roce_without_address(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("roce_gids", "routable_gids"))
+
+
+@rule(
+    title="The login may lock too little memory for RDMA",
+    effect="NCCL's InfiniBand transport ends with 'Cannot allocate memory', or falls back to "
+    "sockets",
+    fix="set '* soft memlock unlimited' and '* hard memlock unlimited' in "
+    "/etc/security/limits.d, LimitMEMLOCK=infinity for services, --ulimit memlock=-1 for "
+    "containers",
+    confirm="ulimit -l; systemctl show --property=DefaultLimitMEMLOCK",
+    source="NCCL User Guide, Troubleshooting, Networking issues; rdma-core, libibverbs, locked "
+    "memory",
+)
+def memlock_limited(host: HostFindings) -> Sign | None:
+    """The limit is there or it is not."""
+    return sign("certain", host.bad("memlock", "memlock_unlimited"), [host.container])
+
+
+@rule(
+    title="GPUDirect RDMA is not possible: neither nvidia-peermem nor dma-buf",
+    effect="data to other nodes is copied through host memory first, at about half the bandwidth",
+    fix="load nvidia-peermem at boot (a file in /etc/modules-load.d), or install the open "
+    "kernel modules of the driver",
+    confirm="lsmod | grep nvidia_peermem; modinfo nvidia | grep license",
+    source="NVIDIA GPUDirect RDMA documentation; NCCL User Guide, Troubleshooting, GPU Direct RDMA",
+)
+def no_gpudirect(host: HostFindings) -> Sign | None:
+    """The modules are there or they are not."""
+    return sign("certain", host.bad("peermem", "gpudirect_rdma"))
+
+
+@rule(
+    title="NCCL uses fewer network ports than are active",
+    effect="jobs over several nodes have the bandwidth of these ports, a fraction of what is there",
+    fix="take NCCL_IB_HCA out of force, or name every compute port in it "
+    "(NCCL_IB_HCA==mlx5_0:1,mlx5_1:1); see that the job sees the other ports (a container needs "
+    "all of /dev/infiniband) and that the other nodes reach them",
+    confirm="env | grep NCCL_IB_HCA; grep NCCL_ /etc/nccl.conf; rdma link; ls /dev/infiniband; "
+    "NCCL_DEBUG=INFO with any job shows NET/IB : Using",
+    source="NVIDIA/nccl issue 700 (one port of four named: 9.84 GB/s), NVIDIA/nccl-tests issue 232",
+)
+def one_nic_used(host: HostFindings) -> Sign | None:
+    """Ports that are there for something else do not count, see the judge."""
+    active = host.value("infiniband_ports", "active_ports")
+    named = {port for leg in host.legs for port in named_ports(leg)}
+    ports = host.bad_collectives("network_ports")
+    fewer = isinstance(active, int) and 0 < len(named) < active
+    slow = host.slow_legs("net") if fewer else ()
+    if not ports and not slow:
+        return None
+    hca = host.values("nccl_environment", "nccl_setting").get("NCCL_IB_HCA")
+    settings = [f for f in host.bad("nccl_environment") if "NCCL_IB" in str(f.value)]
+    observations = [f"NCCL used {', '.join(sorted(named))} of {active} active ports"]
+    observations += [f"nccl_environment: NCCL_IB_HCA {hca}"] if hca else []
+    return sign("likely", (*ports, *slow, *settings), observations, independent=True)
+
+
+@rule(
+    title="NCCL goes over TCP sockets although RDMA ports are active",
+    effect="jobs over several nodes run at a twentieth of the bandwidth",
+    fix="install what NCCL lacks for RDMA in the job's image (libibverbs, or the vendor's "
+    "plugin such as aws-ofi-nccl), give the container /dev/infiniband and memlock, and "
+    "take NCCL_IB_DISABLE and NCCL_NET=Socket out of force",
+    confirm="ls /dev/infiniband; ldconfig -p | grep -E 'libibverbs|libnccl-net'; env | grep -E "
+    "'NCCL_(NET|IB)'",
+    source="eth-cscs/cscs-docs, docs/software/communication/nccl.md (122.6 GB/s with the plugin, "
+    "5.4 over sockets)",
+)
+def wrong_network_transport(host: HostFindings) -> Sign | None:
+    """NCCL names the way that its data took; that is judged in the leg net."""
+    active = host.value("infiniband_ports", "active_ports")
+    legs = sorted({leg.leg for leg in host.legs if _only_sockets(leg)})
+    if not isinstance(active, int) or active < 1 or not legs:
+        return None
+    explained = (
+        *host.bad_collectives("network_transport"),
+        *host.bad("memlock"),
+        *host.slow_legs("net"),
+        *host.bad("nccl_environment"),
+    )
+    observations = [f"NCCL used {SOCKET} in the leg {name}" for name in legs]
+    observations.append(f"infiniband_ports: {active} active")
+    return sign("likely", explained, observations, independent=True)
+
+
+def _only_sockets(leg: Leg) -> bool:
+    return {kind for kind in leg.transport if kind.startswith("NET/")} == {SOCKET}

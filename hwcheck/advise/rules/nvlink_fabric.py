@@ -1,0 +1,186 @@
+"""NVLinks, bridges and NVSwitches that are down, fail, or are not in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+
+NVLS = "add up"
+"""Words of an expectation that reckons with switches that add up."""
+
+
+@rule(
+    title="NVLinks are down: a bridge or board that is not seated, or a link that failed",
+    effect="that GPU is the slowest of every collective, and the whole node runs at its speed",
+    fix="read the kernel log for Xid 74 and SXid; reset the GPUs (all of a baseboard at once) "
+    "or reboot; reseat bridge or board, then have it replaced; never disable NVLink to "
+    "get by",
+    confirm="nvidia-smi nvlink --status; nvidia-smi topo -m; sudo dmesg | grep -E 'Xid|SXid'",
+    source="NVML API Reference Guide, nvmlDeviceGetNvLinkState; NVIDIA/nccl issue 2329",
+)
+def nvlink_down(host: HostFindings) -> Sign | None:
+    """Where all GPUs have lost some, it is rather a switch or the fabric."""
+    metrics = ("nvlink_links_active", "switch_links_active", "nvlink_speed_gbps")
+    links = host.bad("nvlink_state", *metrics)
+    pairs = host.bad("topology", "nvlinks", "nvlinks_unanswered")
+    if not links and not pairs:
+        return None
+    xids = [finding for finding in host.bad("xid") if finding.subject.endswith("xid 74")]
+    gpus = set(host.values("nvlink_state", "nvlink_links_active"))
+    everywhere = {finding.subject for finding in links} >= gpus
+    slow = host.bad("gpu_pairs", "p2p_percent_of_alike")
+    copies = [finding for finding in slow if host.has_nvlink(finding.subject)]
+    explained = (*links, *pairs, *xids, *copies, *host.slow_legs())
+    return sign("possible" if everywhere else "likely", explained)
+
+
+@rule(
+    title="An NVSwitch is out of use: every GPU lost the links that led to it",
+    effect="every collective of the node runs on the links that are left",
+    fix="reset GPUs and switches or reboot; when the switch stays away, have the baseboard "
+    "repaired",
+    confirm="nvidia-smi nvlink --status; lspci | grep -iE 'nvswitch|10de.*bridge'; sudo dmesg | "
+    "grep SXid",
+    source="NVIDIA Fabric Manager User Guide, High Availability Modes and GPU Baseboard Topologies",
+)
+def nvswitch_lost(host: HostFindings) -> Sign | None:
+    """One GPU that lost links is another matter, and none that is up is the fabric."""
+    switch_links = host.bad("nvlink_state", "switch_links_active")
+    gpus = {finding.subject for finding in switch_links}
+    lost = set(_links_lost(host))
+    if len(gpus) < 2 or len(lost) != 1 or 0 in lost:
+        return None
+    xids = host.bad("xid", "fabric_events")
+    links = host.bad("nvlink_state", "nvlink_links_active")
+    observation = f"nvlink_state: {lost.pop()} links are down on each of {len(gpus)} GPUs"
+    return sign("likely", (*switch_links, *links, *xids, *host.slow_legs()), [observation])
+
+
+def _links_lost(host: HostFindings) -> Iterator[int]:
+    active = host.values("nvlink_state", "switch_links_active")
+    for gpu, links in host.values("nvlink_state", "switch_links").items():
+        up = active.get(gpu)
+        # A GPU with no link up at all has another trouble.
+        if isinstance(links, int) and isinstance(up, int):
+            yield links - up if up else 0
+
+
+@rule(
+    title="NVLinks have errors: a bad contact, or a link on its way to failing",
+    effect="data is sent again, which costs bandwidth, until the link goes down under a job",
+    fix="see whether the counts grow under load; reset the GPUs, reseat bridge or board, then "
+    "have it replaced",
+    confirm="nvidia-smi nvlink -e; sudo dmesg | grep -E 'Xid.*: 74|SXid'",
+    source="NVML API Reference Guide, nvmlDeviceGetNvLinkErrorCounter; NVIDIA DCGM "
+    "documentation, NVLink error limits",
+)
+def nvlink_failing(host: HostFindings) -> Sign | None:
+    """A link that could not be trained again leaves no doubt."""
+    errors = host.bad("nvlink_errors")
+    given_up = any(finding.metric == "nvlink_recovery_failed_errors" for finding in errors)
+    return sign("certain" if given_up else "likely", errors)
+
+
+@rule(
+    title="Some GPUs have no NVLink bridge while others of their model have one",
+    effect="collectives over these GPUs go over PCIe, so a job is as slow as they are",
+    fix="fit the missing bridge, or keep jobs that need NVLink on the bridged pairs",
+    confirm="nvidia-smi topo -m; nvidia-smi nvlink --status",
+    source="derived from NVML API Reference Guide, nvmlDeviceGetNvLinkState: boards of one model "
+    "in one node, some bridged",
+)
+def bridge_missing(host: HostFindings) -> Sign | None:
+    """It may be as it was built, so it is not certain."""
+    return sign("likely", host.bad("nvlink_state", "nvlink_unbridged"))
+
+
+@rule(
+    title="The fabric manager does not run, or did not bring the NVSwitch fabric up",
+    effect="CUDA does not start on these GPUs, or collectives go over PCIe at a tenth of the "
+    "bandwidth",
+    fix="install the fabric manager in the driver's version, start it, and read its log for a "
+    "link or switch that failed",
+    confirm="systemctl status nvidia-fabricmanager; journalctl -u nvidia-fabricmanager -n 50; "
+    "nvidia-smi -q | grep -A12 Fabric",
+    source="NVIDIA Fabric Manager User Guide; pytorch/pytorch issue 177472 (multicast binding "
+    "fails)",
+)
+def fabric_manager_down(host: HostFindings) -> Sign | None:
+    """Links that never came up are a symptom of it."""
+    fabric = host.bad("nvswitch_fabric", "fabric_manager", "fabric_state", "fabric_status")
+    if host.hypervisor or not fabric:
+        return None
+    gpus = {finding.subject for finding in fabric}
+    links = host.bad_on(gpus, "nvlink_state", "nvlink_errors")
+    unmeasured = [f for f in host.unmeasured() if f.check in ("nvlink_state", "nvlink_errors")]
+    return sign("certain", (*fabric, *links, *unmeasured, *host.slow_legs()))
+
+
+@rule(
+    title="The virtual machine was given GPUs without their NVSwitch fabric",
+    effect="CUDA does not start on these GPUs, or they reach each other over PCIe only",
+    fix="have the fabric manager run where the NVSwitches are (on the hypervisor, shared "
+    "NVSwitch model) and the partition of this guest activated",
+    confirm="nvidia-smi -q | grep -A12 Fabric; lspci | grep -i nvswitch; systemd-detect-virt",
+    source="NVIDIA Fabric Manager User Guide, Shared NVSwitch Virtualization Model; "
+    "NVIDIA/nccl-tests issue 260",
+)
+def vm_without_fabric(host: HostFindings) -> Sign | None:
+    """On bare metal it is the fabric manager of the node."""
+    if not host.hypervisor:
+        return None
+    fabric = host.bad("nvswitch_fabric", "fabric_state", "fabric_status")
+    gpus = {finding.subject for finding in fabric}
+    links = host.bad_on(gpus, "nvlink_state", "nvlink_errors")
+    return sign("certain", (*fabric, *links), [f"virtualization: {host.hypervisor}"])
+
+
+@rule(
+    title="The NVSwitch fabric leaves GPUs out, or is configured wrongly for them",
+    effect="these GPUs have no NVLink peers, so a job over all of them does not start",
+    fix="correct partition, clique or firmware in the fabric's configuration, then reset the "
+    "GPUs; read the fabric manager's log",
+    confirm="nvidia-smi -q | grep -A16 Fabric; journalctl -u nvidia-fabricmanager -n 50",
+    source="NVML API Reference Guide, Fabric definitions, "
+    "NVML_GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION and ROUTE_UNHEALTHY",
+)
+def fabric_partition(host: HostFindings) -> Sign | None:
+    """NVML names what is wrong."""
+    return sign("certain", host.bad("nvswitch_fabric", "fabric_unhealthy"))
+
+
+@rule(
+    title="The NVSwitch fabric runs on fewer links than it has",
+    effect="collectives over these GPUs reach less than the links promise, and one failure more "
+    "may stop them",
+    fix="find the link or switch that failed in the fabric manager's log, plan its repair, "
+    "and keep the largest jobs elsewhere",
+    confirm="nvidia-smi -q | grep -A16 Fabric; journalctl -u nvidia-fabricmanager -n 50",
+    source="NVML API Reference Guide, Fabric definitions, "
+    "NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW and _RECOVERY",
+)
+def fabric_degraded(host: HostFindings) -> Sign | None:
+    """NVML says so itself."""
+    return sign("certain", host.bad("nvswitch_fabric", "fabric_degraded"))
+
+
+@rule(
+    title="NVLink SHARP (NVLS) is not in use although the switches have it",
+    effect="all_reduce runs as a ring, at about three quarters of what the node can do",
+    fix="look for NCCL_NVLS_ENABLE=0 or NCCL_ALGO in force, and for 'Failed to bind NVLink "
+    "SHARP' in NCCL's log: then restart or repair the fabric manager",
+    confirm="env | grep -E 'NCCL_(NVLS|ALGO)'; systemctl status nvidia-fabricmanager; "
+    "NCCL_DEBUG=INFO with any job",
+    source="NVIDIA/nccl src/graph/tuning.cc; pytorch/pytorch issue 177472; 8 H200 reach 482 GB/s "
+    "with it and 368 without (ml-engineering)",
+)
+def nvls_unused(host: HostFindings) -> Sign | None:
+    """NCCL says in its log whether it made the channels."""
+    slow = [finding for finding in host.slow_legs() if NVLS in finding.limit]
+    unbound = [text[:160] for text in host.log_lines("Failed to bind NVLink SHARP")][:1]
+    if unbound:
+        return sign("certain", slow, unbound)
+    without = {f"leg {leg.leg}" for leg in host.legs if leg.transport.get("nvls") is False}
+    rings = [finding for finding in slow if finding.subject in without]
+    return sign("likely", rings, ["NCCL made no NVLS channel"])

@@ -1,0 +1,76 @@
+"""What makes copies between host and GPU slow: the PCIe link, or memory that is far from it."""
+
+from __future__ import annotations
+
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+
+
+@rule(
+    title="A PCIe link runs below what board and slot have",
+    effect="copies to and from that GPU, or from all below that switch, are slower by that share, "
+    "and so is every ring through it",
+    fix="power off, reseat board, riser and cables; swap slots to see whether it follows the "
+    "board or the slot; look for a speed limit of the slot in the firmware",
+    confirm="nvidia-smi "
+    "--query-gpu=index,pcie.link.gen.current,pcie.link.width.current,pcie.link.width.max "
+    "--format=csv; sudo lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:'",
+    source="NVML API Reference Guide, nvmlDeviceGetCurrPcieLinkWidth; NCCL reads the most that a "
+    "link could be (src/misc/xml.cc) and does not see it",
+)
+def pcie_link_degraded(host: HostFindings) -> Sign | None:
+    """Copies that are slow on the same GPU follow from it."""
+    links = (
+        *host.bad("pcie_link", "pcie_link_width"),
+        *host.bad("pcie_uplinks"),
+        *host.bad("pcie_link_under_load", "pcie_width", "pcie_generation"),
+    )
+    if not links:
+        return None
+    gpus = {finding.subject for finding in links}
+    copies = host.bad_on(gpus, "host_to_device", "device_to_host")
+    pairs = [
+        finding
+        for finding in host.bad("gpu_pairs", "p2p_percent_of_alike")
+        if gpus & set(finding.subject.split("-")) and not host.has_nvlink(finding.subject)
+    ]
+    return sign("certain", (*links, *copies, *pairs, *host.slow_over_pcie()))
+
+
+@rule(
+    title="A PCIe link has a bad contact: packets are damaged and sent again",
+    effect="bandwidth is lost, and the link may come down under a job (Xid 79)",
+    fix="watch whether the counts grow under load; reseat or replace riser and cables, swap "
+    "slots to see whether it follows the board",
+    confirm="sudo lspci -vv | grep -E 'UESta|CESta'; sudo dmesg | grep -i aer; nvidia-smi -q | "
+    "grep -i replay",
+    source="Linux kernel, Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; NVIDIA "
+    "DCGM, PCIe plugin (80 replays)",
+)
+def pcie_noisy(host: HostFindings) -> Sign | None:
+    """Replays and AER counters are two views of one contact."""
+    errors = (
+        *host.bad("pcie_aer"),
+        *host.bad("pcie_errors"),
+        *host.bad("errors_under_load", "new_pcie_replays"),
+    )
+    return sign("likely", errors)
+
+
+@rule(
+    title="Ranks cannot be, or are not, kept near their GPU (NUMA)",
+    effect="copies to the GPU cross sockets, and bandwidth changes from run to run",
+    fix="set kernel.numa_balancing = 0 in /etc/sysctl.d; update firmware that does not place "
+    "the slot; pin ranks to the CPUs that nvidia-smi topo -m names",
+    confirm="cat /proc/sys/kernel/numa_balancing; nvidia-smi topo -m; grep . "
+    "/sys/bus/pci/devices/*/numa_node",
+    source="NCCL User Guide, Environment Variables, NCCL_IGNORE_CPU_AFFINITY; Linux kernel, "
+    "admin-guide/sysctl/kernel, numa_balancing",
+)
+def numa_placement(host: HostFindings) -> Sign | None:
+    """Slow copies follow from it, unless a link that came down is certain."""
+    placement = (
+        *host.bad("numa_balancing", "numa_balancing"),
+        *host.bad("topology", "numa_unknown"),
+    )
+    copies = (*host.bad("host_to_device"), *host.bad("device_to_host"))
+    return sign("likely", (*placement, *copies) if placement else ())

@@ -1,0 +1,139 @@
+"""Causes of hosts: ranked, without symptoms, folded over the hosts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hwcheck.advise import rules
+from hwcheck.advise.causes import causes_of, diagnose, in_words, load, rules_of
+from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
+from hwcheck.judge.evidence import Known
+from hwcheck.judge.judge import judge
+from hwcheck.judge.records import Finding
+from hwcheck.results.run_folder import HostRecord
+from tests import factories
+from tests.advise.nodes import diagnosed, run_of
+
+CAPPED = {"samples": {"power_cap": {"power_limit_percent": {"gpu1": 71.4}}}}
+ACS = {
+    "path": "NODE",
+    "samples": {"pcie_acs": {"acs_redirect": {"pci 0000:40:01.1": True}}},
+    "legs": [{"leg": "default", "state": "hang"}, {"leg": "p2p_off", "gbps": 14.0}],
+}
+
+
+def test_hosts_with_one_cause_are_folded() -> None:
+    hosts = [(f"n{number}", CAPPED) for number in range(1, 4)]
+    (cause,) = diagnosed(*hosts, ("n4", {"samples": {}})).diagnoses
+    assert cause.hosts == ("n1", "n2", "n3")
+    assert cause.observed == ("n[1-3]: power_cap: power_limit_percent 71.4 % (gpu1)",)
+    assert (cause.outcome, cause.explains) == ("fail", ("power_cap",))
+
+
+def test_the_gravest_comes_first() -> None:
+    causes = diagnosed(
+        ("n1", {"samples": {"memlock": {"memlock_unlimited": False}}}), ("n2", CAPPED)
+    )
+    assert [cause.cause for cause in causes.diagnoses] == ["power_limit_lowered", "memlock_limited"]
+
+
+def test_a_symptom_is_no_cause() -> None:
+    causes = diagnosed(("n1", ACS))
+    assert causes.by_host == {"n1": ("acs_redirect",)}
+    titles = {finding.metric: title for finding, title in causes.explained.items()}
+    assert set(titles) == {"acs_redirect", "leg_state"}
+    assert set(titles.values()) == {causes.diagnoses[0].title}
+
+
+def test_a_healthy_host_and_one_without_an_answer_have_none() -> None:
+    run = run_of(("n1", {"samples": {"memlock": {"memlock_unlimited": True}}}))
+    assert diagnose(run, judge(run)).by_host == {}
+    lost = factories.run(factories.record("n1", None, reason="no way"))
+    assert diagnose(lost, judge(lost)).diagnoses == ()
+
+
+def finding(metric: str, outcome: str = "fail", subject: str = "node") -> Finding:
+    return Finding("n1", "check", outcome, metric, subject)
+
+
+def rule_of(name: str, sign: Sign | None = None) -> Rule:
+    return Rule(name, lambda host: sign, name, "", "", "", "")
+
+
+def test_ranks_go_by_confidence_then_outcome_then_what_is_explained() -> None:
+    a, b, c, d = (finding(name, "warn" if name == "d" else "fail") for name in "abcd")
+    signs = {
+        "narrow": Sign("certain", (a,)),
+        "wide": Sign("certain", (a, b)),
+        "mild": Sign("certain", (d,)),
+        "vague": Sign("possible", (a, b, c, d)),
+        "symptom": Sign("likely", (a, b)),
+        "independent": Sign("possible", (d,), independent=True),
+    }
+    rules = {name: rule_of(name, sign) for name, sign in signs.items()}
+    host = HostFindings("n1", HostRecord("n1", "reported"), Known(), (a, b, c, d))
+    order = [cause.rule.cause for cause in causes_of(host, rules)]
+    assert order == ["wide", "mild", "vague", "independent"]
+
+
+def test_rules_that_are_given_take_the_place_of_the_shipped_ones() -> None:
+    run = run_of(("n1", CAPPED))
+    judgement = judge(run)
+    (capped, *_) = (f for f in judgement.findings if f.outcome == "fail")
+    rules = {"of_a_site": rule_of("of_a_site", Sign("certain", (capped,)))}
+    assert diagnose(run, judgement, rules).by_host == {"n1": ("of_a_site",)}
+    assert diagnose(run, judgement, {}).diagnoses == ()
+
+
+def module(name: str, **values: object) -> ModuleType:
+    """Return a module with these attributes; a rule among them is declared in it."""
+    made = ModuleType(name)
+    made.__file__ = f"rules/{name}.py"
+    for value in values.values():
+        if isinstance(value, Rule):
+            value.look.__module__ = name
+    vars(made).update(values)
+    return made
+
+
+def test_rules_are_collected_from_modules_in_the_order_of_their_names() -> None:
+    fans = rule_of("fans_stopped")
+    one = module("one", fans_stopped=fans, LIMIT=3)
+    two = module("two", dust=rule_of("dust"), rule=rule)
+    vars(two)["fans_stopped"] = fans  # imported from the other module, so not a rule of this one
+    assert list(rules_of([one, two])) == ["dust", "fans_stopped"]
+
+
+def test_a_file_without_a_rule_and_a_second_rule_of_one_name_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"rules/empty\.py declares no rule"):
+        rules_of([module("empty", LIMIT=3)])
+    twice = (module(name, dust=rule_of("dust")) for name in ("one", "two"))
+    with pytest.raises(TypeError, match=r"rules/two\.py: there is another rule named dust"):
+        rules_of(twice)
+
+
+def test_every_public_function_of_the_shipped_files_is_a_rule() -> None:
+    for path in sorted(Path(rules.__path__[0]).glob("*.py")):
+        functions = re.findall(r"^def ([a-z]\w*)\(", path.read_text("utf-8"), re.MULTILINE)
+        assert set(functions) <= set(load()), path.name
+
+
+def test_findings_in_words_are_folded_and_harmless() -> None:
+    lines = list(
+        in_words(
+            [
+                Finding("n", "c", "fail", "m", "gpu0", 3, "C"),
+                Finding("n", "c", "fail", "m", "gpu1", 3, "C"),
+                Finding("n", "c", "fail", "m\x1b[31m", "leg \x07x", 4),
+                Finding("n", "c", "inconclusive", reason="why\nnot"),
+                Finding("n", "c", "warn", "m", "node", 5, reason="r" * 999),
+            ]
+        )
+    )
+    assert lines[:3] == ["c: m 3 C (gpu[0-1])", "c: m 4 (leg x)", "c: why not"]
+    assert lines[3].startswith("c: m 5: rrr")
+    assert len(lines[3]) < 200

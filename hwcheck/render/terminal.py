@@ -145,7 +145,7 @@ def _causes(advice: Advice) -> Iterator[Wrapped]:
         for text in cause.observed[:3]:
             yield Wrapped(line(text, 400), indent=3)
         for name, text in (
-            ("What follows", cause.follows),
+            ("What follows", cause.effect),
             ("Do", cause.fix),
             ("Confirm with", cause.command),
             ("Ansible role", cause.role),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwcheck.advise.records import Diagnosis
-from hwcheck.advise.records import Advice
+from hwcheck.advise.records import Advice, Diagnosis
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from hwcheck.advise import nccl
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.nccl_groups import advise_groups
+from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import visit_actions
 from hwcheck.fold import fold
@@ -51,9 +50,7 @@ UNMEASURED = (
 def advise(run: Run, judgement: Judgement) -> Advice:
     """Return everything that a run tells its operator to do."""
     causes = diagnose(run, judgement)
-    proofs = nccl.proofs_of(run)
-    cluster = nccl.advice_of(run.records, proofs, causes)
-    groups = advise_groups(run.records, proofs, cluster, causes)
+    cluster, groups = advise_nccl(run, causes)
     return Advice(actions(run, judgement, causes.explained), cluster, causes, groups)
 
 

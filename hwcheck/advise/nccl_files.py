@@ -9,15 +9,15 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwcheck import __version__
-from hwcheck.advise.evidence import named
-from hwcheck.advise.network import version_of
+from hwcheck.advise.nccl_evidence import host_names
+from hwcheck.advise.nccl_network import version_of
 from hwcheck.advise.records import Advice, NcclAdvice, Setting
 from hwcheck.fold import fold
 from hwcheck.text import line
 
 COMMENTS_SINCE = (2, 26)
 """NCCL before takes no comments in a conf file (NVIDIA/nccl, src/misc/param.cc)."""
-MOST_NAMED = 3000
+MOST_CHARACTERS = 3000
 FOLDER = "nccl"
 """The folder of the run folder that has the snippets, and a folder for each group."""
 
@@ -103,8 +103,8 @@ def _assignments(
 
 def _preamble(advice: NcclAdvice, where: str, about: str) -> list[str]:
     what = where if advice.settings else "Nothing to set: this file changes nothing."
-    told = {text for setting in advice.settings for text in setting.evidence}
-    rest = (text for text in advice.evidence if text not in told)
+    of_settings = {text for setting in advice.settings for text in setting.evidence}
+    rest = (text for text in advice.evidence if text not in of_settings)
     if advice.settings and advice.hosts and not about:
         about = f"For {_whom(advice.hosts)} and no other host."
     texts = (f"Written by hwcheck {__version__}. {what}", about, advice.summary, *rest)
@@ -114,7 +114,7 @@ def _preamble(advice: NcclAdvice, where: str, about: str) -> list[str]:
 def _whom(hosts: Sequence[str]) -> str:
     """Return the names folded; of more than a comment can hold, as many as fit in words."""
     text = fold(hosts)
-    return text if len(text) <= MOST_NAMED else named(hosts)
+    return text if len(text) <= MOST_CHARACTERS else host_names(hosts)
 
 
 def _takes_comments(advice: NcclAdvice) -> bool:

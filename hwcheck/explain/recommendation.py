@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwcheck.advise.nccl import advise
-from hwcheck.advise.proof import NVL, OFF
+from hwcheck.advise.nccl_evidence import NVL, OFF
+from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import NcclAdvice, Setting
 from hwcheck.explain import comparable
 from hwcheck.explain.legs import USUAL_ITERATIONS, legs_of
@@ -69,9 +69,10 @@ def recommend(
     if links is None:
         what = "does not tell the NVLinks of these ranks" if topology else "is not given"
         reasons.append(f"the topology (nvidia-smi topo -m) {what}: P2P off may turn NVLinks off")
-    advice = advise(_run(all_legs, ranks, links))
+    advice, _ = advise_nccl(_run(all_legs, ranks, links))
     if not advice.settings and "nvlink_only" not in legs and matrix and matrix.nvlink == "some":
-        advice = _without_pcie(advice, advise(_run(all_legs, ranks, [0] * ranks)))
+        without_p2p, _ = advise_nccl(_run(all_legs, ranks, [0] * ranks))
+        advice = _without_pcie(advice, without_p2p)
     return Recommendation(
         {setting.name: setting.value for setting in advice.settings},
         (*_advice_lines(advice), *reasons),

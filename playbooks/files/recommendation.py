@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from hwcheck.advise.nccl import advice_of, proofs_of
 from hwcheck.advise.nccl_files import FOLDER
-from hwcheck.advise.nccl_groups import advise_groups
-from hwcheck.advise.records import NO_CAUSES, NcclAdvice
+from hwcheck.advise.nccl_settings import advise_nccl
+from hwcheck.advise.records import NcclAdvice
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.results.run_folder import Run, read_run
@@ -30,14 +29,12 @@ Files = Mapping[str, tuple[str, NcclAdvice]]
 
 def files_of(run: Run) -> Files:
     """Return what is for which host: its group's own where the groups differ from the cluster."""
-    proofs = proofs_of(run)
-    cluster = advice_of(run.records, proofs, NO_CAUSES)
-    groups = advise_groups(run.records, proofs, cluster)
-    found = {host.name: (NCCL_CONF, cluster) for host in run.meta.hosts}
+    cluster, groups = advise_nccl(run)
+    files = {host.name: (NCCL_CONF, cluster) for host in run.meta.hosts}
     for group in groups:
         file = f"{FOLDER}/{group.name}/{NCCL_CONF}"
-        found.update((host, (file, group.nccl)) for host in group.hosts)
-    return found
+        files.update((host, (file, group.nccl)) for host in group.hosts)
+    return files
 
 
 def refusals(run: Run, files: Files, hosts: Sequence[str], max_age_h: float) -> Iterator[str]:

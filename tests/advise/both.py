@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hwcheck.advise.nccl_settings import advise_nccl
+from hwcheck.advise.records import NO_CAUSES, Causes, NcclAdvice
 from hwcheck.node.wire import CheckResult, Leg
-from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.run_folder import HostRecord, Run
 from tests.factories import CHECKS, as_alltoall, gpu_facts, record, results
 
 ALSO = (*CHECKS, "alltoall")
@@ -25,3 +27,9 @@ def both(
     legs = tuple(map(as_alltoall, reduce if others is None else others))
     answers = [*results(reduce), CheckResult("alltoall", "done", legs=legs)]
     return record(host, answers, gpus=gpu_facts(8, gpu_name, nvlink_links))
+
+
+def cluster_advice(run: Run, causes: Causes = NO_CAUSES) -> NcclAdvice:
+    """The NCCL settings for all hosts of a run."""
+    cluster, _ = advise_nccl(run, causes)
+    return cluster

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hwcheck.advise.legs import active_nvlinks, prove
-from hwcheck.advise.proof import NVL, SYS, HostProof
-from hwcheck.advise.proof import OFF as OFF_SETTING
+from hwcheck.advise.nccl_evidence import NVL, SYS, active_nvlinks, prove
+from hwcheck.advise.nccl_evidence import OFF as OFF_SETTING
+from hwcheck.advise.records import HostProof
 from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.node.wire import CheckResult, Leg
 from tests.advise.both import both

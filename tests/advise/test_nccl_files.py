@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hwcheck.advise.nccl import advise
 from hwcheck.advise.nccl_files import (
     FOR_NCCL,
     SNIPPETS,
@@ -19,7 +18,7 @@ from hwcheck.advise.nccl_files import (
     torchrun,
 )
 from hwcheck.advise.records import Advice, GroupAdvice, NcclAdvice, Setting
-from tests.advise.both import ALSO, both
+from tests.advise.both import ALSO, both, cluster_advice
 from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, run
 
 OFF = leg("p2p_off", 21.0)
@@ -51,7 +50,7 @@ def _read_conf(text: str, *, comments: bool) -> dict[str, str]:
 @pytest.mark.parametrize("comments", [True, False])
 @pytest.mark.parametrize("nvlinks", [0, 18])
 def test_conf_means_the_same_to_every_reader(comments: bool, nvlinks: int) -> None:
-    advice = advise(run(gpu_host("a", [hung(reason="x=1"), OFF], nvlink_links=nvlinks)))
+    advice = cluster_advice(run(gpu_host("a", [hung(reason="x=1"), OFF], nvlink_links=nvlinks)))
     text = nccl_conf(advice)
     assert text.isascii()
     assert "\r" not in text
@@ -73,7 +72,7 @@ def test_hostile_text_stays_a_comment(hostile: str, render) -> None:
 
 
 def test_env_can_be_sourced() -> None:
-    text = nccl_env(advise(run(_pcie("a", hung(reason="$(exit 3)"), OFF))))
+    text = nccl_env(cluster_advice(run(_pcie("a", hung(reason="$(exit 3)"), OFF))))
     done = subprocess.run(
         ["sh", "-euc", text + 'printf %s "$NCCL_P2P_DISABLE"'], capture_output=True, check=True
     )
@@ -118,7 +117,7 @@ def test_comments_only_where_every_nccl_found_takes_them(versions, comments: boo
 
 def test_every_line_has_its_reason_its_figures_its_versions_and_its_condition() -> None:
     host = both("a", [leg(peak_gbps=14.0), OFF])
-    text = nccl_conf(advise(run(host, checks=ALSO))).replace("\n# ", " ")
+    text = nccl_conf(cluster_advice(run(host, checks=ALSO))).replace("\n# ", " ")
     told, _, _ = text.partition("NCCL_P2P_DISABLE=1\n")
     for words in ("Without P2P it is faster on a", "default 13.89 GB/s", "p2p_off 20.84 GB/s"):
         assert words in told
@@ -172,16 +171,16 @@ def test_a_file_without_a_setting_may_have_comments_before_an_unknown_nccl() -> 
 
 def test_a_version_that_nobody_found_takes_the_comments_away() -> None:
     bad = [hung(), OFF]
-    assert "#" in nccl_conf(advise(run(_pcie("a1", *bad), _pcie("a2", *bad))))
+    assert "#" in nccl_conf(cluster_advice(run(_pcie("a1", *bad), _pcie("a2", *bad))))
     unnamed = [replace(each, library="NCCL of a version not named") for each in bad]
-    assert "#" not in nccl_conf(advise(run(_pcie("a1", *unnamed), _pcie("a2", *unnamed))))
+    assert "#" not in nccl_conf(cluster_advice(run(_pcie("a1", *unnamed), _pcie("a2", *unnamed))))
 
 
 def test_the_file_of_the_cluster_names_its_hosts() -> None:
     proven = [_pcie(f"a{i}", hung(), OFF) for i in range(3)]
     neither = _pcie("b1", hung(), hung("p2p_off"))
     without = record("cpu1", cpu_results())
-    text = nccl_conf(advise(run(*proven, neither, without))).replace("\n# ", " ")
+    text = nccl_conf(cluster_advice(run(*proven, neither, without))).replace("\n# ", " ")
     assert "For a[0-2] and no other host." in text
     assert "NCCL_P2P_DISABLE=1" in text
 

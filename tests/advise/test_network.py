@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.advise.nccl import advise
-from hwcheck.advise.network import network_settings
-from hwcheck.advise.network_unset import left_unset
+from hwcheck.advise.nccl_network import left_unset, network_settings
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.results.run_folder import HostRecord
+from tests.advise.both import cluster_advice
 from tests.factories import cpu_results, gpu_host, leg, record, run
 from tests.render.example import judged
 
@@ -238,8 +237,8 @@ def test_each_setting_is_set_or_has_its_reason() -> None:
 def test_a_run_without_gpus_or_answers_has_nothing_to_leave_unset() -> None:
     assert left_unset([], ()) == ()
     assert left_unset([record("down", None)], ()) == ()
-    assert advise(run(record("cpu", cpu_results()))).unset == ()
-    assert len(advise(run(_rails())).unset) == 4
+    assert cluster_advice(run(record("cpu", cpu_results()))).unset == ()
+    assert len(cluster_advice(run(_rails())).unset) == 4
 
 
 def test_the_reports_say_why_each_is_left_unset() -> None:

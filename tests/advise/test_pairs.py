@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.advise.legs import prove
-from hwcheck.advise.proof import NVL, OFF, HostProof
+from hwcheck.advise.nccl_evidence import NVL, OFF, prove
+from hwcheck.advise.records import HostProof
 from hwcheck.node.collective.spec import PAIRS
 from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord

@@ -4,18 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.advise.proof import (
-    BOTH,
-    KINDS,
-    NVL,
-    OFF,
-    SYS,
-    HostProof,
-    Proof,
-    completed,
-    host_kind,
-    setting_of,
-)
+from hwcheck.advise.nccl_evidence import BOTH, NVL, OFF, SYS, host_kind, setting_of, with_unmeasured
+from hwcheck.advise.records import KINDS, HostProof, Proof
 
 
 def of(kind: str, off: str = "", sys: str = "", collective: str = "c") -> Proof:
@@ -52,17 +42,17 @@ def test_what_collectives_prove_together(proofs: list[Proof], kind: str) -> None
 def test_a_gain_needs_both_collectives(gain: Proof, name: str) -> None:
     alone = (replace(gain, collective=name),)
     assert host_kind(alone) == "unproven"
-    (*first, lacking) = completed(alone)
+    (*first, lacking) = with_unmeasured(alone)
     assert tuple(first) == alone
     assert (lacking.kind, {lacking.collective, name}) == ("unproven", set(BOTH))
     whole = tuple(replace(gain, collective=each) for each in BOTH)
     assert host_kind(whole) == gain.kind.replace("defaults", "sys_faster")
-    assert completed(whole) == whole
+    assert with_unmeasured(whole) == whole
 
 
 @pytest.mark.parametrize("kind", ["off_mends", "neither", "defect", "net_faster", "defaults"])
 def test_what_is_no_gain_needs_no_second_collective(kind: str) -> None:
-    assert completed([of(kind)]) == (of(kind),)
+    assert with_unmeasured([of(kind)]) == (of(kind),)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from hwcheck.advise.nccl import advise
 from hwcheck.advise.records import NcclAdvice
 from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord
+from tests.advise.both import cluster_advice
 from tests.factories import (
     CHECKS,
     MIB,
@@ -203,7 +203,7 @@ def _host(row: Row) -> HostRecord:
 
 
 def _advice(row: Row) -> NcclAdvice:
-    return advise(run(_host(row), checks=(*CHECKS, "alltoall")))
+    return cluster_advice(run(_host(row), checks=(*CHECKS, "alltoall")))
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
@@ -216,7 +216,7 @@ def test_each_leg_set_gets_its_right_answer(row: Row) -> None:
 
 
 def test_a_cpu_only_node_is_left_alone() -> None:
-    advice = advise(run(record("c", cpu_results())))
+    advice = cluster_advice(run(record("c", cpu_results())))
     assert advice.settings == ()
     assert "says nothing about GPUs" in advice.summary
 

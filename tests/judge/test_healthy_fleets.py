@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.nccl import advise
 from hwcheck.judge.judge import judge
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
+from tests.advise.both import cluster_advice
 from tests.factories import as_alltoall, gpu_facts, leg, record, reduce_result
 from tests.judge.nodes import pcie, topology
 
@@ -101,7 +101,7 @@ def test_healthy_fleets_raise_next_to_no_warning(kinds: tuple[Kind, ...]) -> Non
         alarmed.update(bad)
         if not bad:
             assert diagnose(run, judgement).diagnoses == ()
-            assert dict(advise(run).settings) == {}
+            assert dict(cluster_advice(run).settings) == {}
     assert sum(alarmed.values()) < fleets / 100, alarmed
     assert not any(outcome == "fail" for outcome, _, _ in alarmed), alarmed
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
-from hwcheck.advise.causes import load
+from hwcheck.advise.causes import diagnose, load, rules_of
 from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
+from hwcheck.judge.judge import judge
 from hwcheck.shipped import find
-from tests.advise.nodes import KEYS, diagnosed
+from tests.advise.nodes import KEYS, diagnosed, run_of
 
 FOLDER = Path(__file__).with_name("cases")
 RULES = load()
@@ -94,3 +97,21 @@ def test_a_rule_without_a_source_would_be_found() -> None:
 
 def test_titles_tell_causes_apart() -> None:
     assert len({rule.title for rule in RULES.values()}) == len(RULES)
+
+
+def test_the_example_of_the_documentation_is_a_rule_with_its_cases() -> None:
+    page = (Path(__file__).parents[2] / "docs/diagnosis.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (cases,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    module = ModuleType("example")
+    exec(compile(code, "docs/diagnosis.md", "exec"), vars(module))
+    rules = rules_of([module])
+    ((cause, kinds),) = yaml.safe_load(cases).items()
+    for case in kinds["fires"]:
+        run = run_of(("n1", case))
+        (diagnosis,) = diagnose(run, judge(run), rules).diagnoses
+        assert (diagnosis.cause, diagnosis.confidence) == (cause, case["confidence"])
+        assert set(case["explains"]) <= set(diagnosis.explains)
+    for case in kinds["silent"]:
+        run = run_of(("n1", case))
+        assert diagnose(run, judge(run), rules).diagnoses == ()

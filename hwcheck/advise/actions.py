@@ -8,13 +8,15 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
+from hwcheck.advise.multi_host import group_actions
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import visit_actions
 from hwcheck.fold import fold
-from hwcheck.judge.records import OUTCOMES, Finding, Judgement
+from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
+from hwcheck.results.multi_host import GroupRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.text import line, number, quantity
 
@@ -47,11 +49,17 @@ UNMEASURED = (
 """Words of a reason, what they point at, and how to make the check measurable."""
 
 
-def advise(run: Run, judgement: Judgement) -> Advice:
-    """Return everything that a run tells its operator to do."""
+def advise(run: Run, judgement: Judgement, multi_host: GroupRecord | None = None) -> Advice:
+    """Return everything that a run tells its operator to do.
+
+    ``multi_host`` is what was run over several hosts, None where nothing was.
+    """
     causes = diagnose(run, judgement)
     cluster, groups = advise_nccl(run, causes)
-    return Advice(actions(run, judgement, causes.explained), cluster, causes, groups)
+    made = actions(run, judgement, causes.explained)
+    if multi_host is not None:
+        made = by_urgency((*group_actions(multi_host), *made))
+    return Advice(made, cluster, causes, groups)
 
 
 def actions(
@@ -61,7 +69,8 @@ def actions(
 
     Failed and warned samples of one check are one action. Checks that could not be measured are
     one action for each reason, because the reason says what to do. ``explained`` are the findings
-    that a diagnosis accounts for, with its title.
+    that a diagnosis accounts for, with its title. Findings of the runs over several hosts have
+    actions of their own (``multi_host.group_actions``).
     """
     registry = checks.load()
     outcomes = {verdict.host: verdict.outcome for verdict in judgement.hosts}
@@ -70,7 +79,9 @@ def actions(
     cut_short = {record.host for record in run.records if record.state != "reported"}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in judgement.findings:
-        if finding.outcome == "pass" or _told_by_visit(finding, silent, cut_short):
+        if finding.outcome == "pass" or finding.check == MULTI_HOST:
+            continue
+        if _told_by_visit(finding, silent, cut_short):
             continue
         reason = _alike(finding) if finding.outcome == "inconclusive" else ""
         groups.setdefault((finding.check, finding.outcome, reason), []).append(finding)

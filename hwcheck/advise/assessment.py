@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwcheck.advise.actions import advise
 from hwcheck.advise.records import Advice
+from hwcheck.judge.coverage import require
+from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
 from hwcheck.results.multi_host import GroupRecord
 from hwcheck.results.run_folder import Run
@@ -25,3 +28,17 @@ class Assessment:
     advice: Advice
     multi_host: GroupRecord | None = None
     series: Mapping[str, Observed] = field(default_factory=dict)
+
+
+def assess(
+    run: Run, multi_host: GroupRecord | None = None, required_percent: float | None = None
+) -> Assessment:
+    """Judge a run and say what to do about it.
+
+    With ``required_percent`` a run of which less was measured, on any host, does not pass.
+    ``series`` are left out: they are large, and which are drawn depends on the judgement.
+    """
+    judgement = judge(run, multi_host)
+    if required_percent is not None:
+        judgement = require(judgement, required_percent)
+    return Assessment(run, judgement, advise(run, judgement, multi_host), multi_host)

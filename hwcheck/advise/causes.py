@@ -13,9 +13,9 @@ from hwcheck.advise import rules as shipped
 from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
 from hwcheck.advise.rule import HostFindings, Rule, Sign
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import known_of
+from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
-from hwcheck.judge.records import OUTCOMES, Finding, Judgement, worst
+from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement, worst
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.text import line, quantity
@@ -82,7 +82,11 @@ def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Caus
     explained: dict[Finding, str] = {}
     by_host: dict[str, tuple[str, ...]] = {}
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
-        findings = [f for f in judgement.by_host.get(plan.name, ()) if f.outcome != "pass"]
+        findings = [
+            finding
+            for finding in judgement.by_host.get(plan.name, ())
+            if finding.outcome != "pass" and finding.check != MULTI_HOST  # no rule is about these
+        ]
         if not findings:
             continue
         of_host = list(causes_of(findings_of(plan, record, findings), rules))
@@ -102,7 +106,7 @@ def findings_of(plan: HostPlan, record: HostRecord, findings: Iterable[Finding])
         for sample in result.samples:
             readings.setdefault((result.check, sample.metric), {})[sample.subject] = sample.value
     legs = tuple(leg for leg in legs_of(record) if leg.backend == "nccl")
-    known = known_of(plan.expect, record)
+    known = node_facts(plan.expect, record)
     return HostFindings(plan.name, record, known, tuple(findings), readings, legs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
+from hwcheck.judge.records import MULTI_HOST
 from hwcheck.results.multi_host import GroupRecord, Suspect
 from hwcheck.text import line
 
@@ -46,7 +47,7 @@ def _action(kind: str, suspects: list[Suspect]) -> Action:
     hosts = dict.fromkeys(host for suspect in suspects for host in suspect.hosts)
     link = len(suspects[0].hosts) > 1
     return Action(
-        check="group",
+        check=MULTI_HOST,
         outcome="fail",
         cause=cause.replace("this host", "one of these hosts") if link else cause,
         fix=fix,
@@ -88,4 +89,4 @@ def _unmeasured(record: GroupRecord) -> Iterator[Action]:
 def _open(
     title: str, cause: str, fix: str, hosts: tuple[str, ...], evidence: tuple[str, ...]
 ) -> Action:
-    return Action("group", "inconclusive", cause, fix, "", "", hosts, evidence, title)
+    return Action(MULTI_HOST, "inconclusive", cause, fix, "", "", hosts, evidence, title)

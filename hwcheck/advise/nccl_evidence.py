@@ -10,8 +10,8 @@ from typing import Any
 from hwcheck.advise.platforms import platform_of
 from hwcheck.advise.records import KINDS, HostProof, Proof
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import Known, gpus_of, known_of
-from hwcheck.judge.leg_gaps import Counted, counted
+from hwcheck.judge.evidence import Counted, counted
+from hwcheck.judge.host_case import NodeFacts, gpus_of, node_facts
 from hwcheck.judge.legs import (
     LEAST_BYTES,
     Comparison,
@@ -54,9 +54,9 @@ def prove(
     """Return what a host's NCCL legs prove. Exercise legs (gloo) prove nothing.
 
     ``expect`` is what the inventory declares of it, ``double`` why it may be the same machine as
-    another host. What ``judge.leg_gaps`` does not count proves nothing either.
+    another host. What ``judge.evidence`` does not count proves nothing either.
     """
-    known = known_of(expect or {}, record)
+    known = node_facts(expect or {}, record)
     nvlinks = active_nvlinks(record)
     collectives = counted(record, known, double)
     proofs = tuple(_prove_collective(each, nvlinks) for each in collectives)
@@ -83,7 +83,7 @@ def active_nvlinks(record: HostRecord) -> int | None:
     return sum(numbers) if whole or any(numbers) else None
 
 
-def _has_no_gpu(record: HostRecord, known: Known) -> bool:
+def _has_no_gpu(record: HostRecord, known: NodeFacts) -> bool:
     """Whether a whole answer shows it. A node whose driver is dead names no GPU either."""
     if record.state != "reported" or record.report is None or known.gpus:
         return False

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hwcheck.advise.records import Platform
-from hwcheck.judge.evidence import gpus_of
+from hwcheck.judge.host_case import gpus_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.node.wire import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hwcheck.judge.evidence import Known
+from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Value
@@ -91,7 +91,7 @@ class HostFindings:
 
     host: str
     record: HostRecord
-    known: Known
+    known: NodeFacts
     findings: tuple[Finding, ...]
     readings: Readings = field(default_factory=dict)
     legs: tuple[Leg, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hwcheck import exit_codes
 from hwcheck.fold import fold
-from hwcheck.judge.judge import EXIT_CODES
 from hwcheck.judge.records import HostVerdict, Judgement, worst
 from hwcheck.text import count, line
 
@@ -63,7 +63,7 @@ def require(judgement: Judgement, percent: float) -> Judgement:
     return replace(
         judgement,
         outcome=outcome,
-        exit_code=EXIT_CODES[outcome],
+        exit_code=exit_codes.BY_OUTCOME[outcome],
         required_percent=percent,
         shortfall=_shortfall(judgement, short, percent),
     )

@@ -1,96 +1,54 @@
-"""Whether an answer is one that this node can give, and what it lacks. Pure.
+"""Whether an answer is one that this node can give, what it lacks, and which legs count. Pure.
 
 A limit judges what is there. A node that leaves something out, by a defect of its own or of ours,
-must not pass by it.
+must not pass by it; nor is a leg that was not what it says evidence about the node's GPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
+from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.judge.legs import leg_problem, planned_env
 from hwcheck.node.check import WITHOUT_MIG, Check
 from hwcheck.node.limits import FromInventory
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord
+from hwcheck.text import count, line
 
 NVML_COUNTS = ("nvml_gpus", "container_gpus")
 """Metrics of gpu_count that NVML's facts must agree with."""
 
+ANSWERED = ("reported", "partial")
+"""States of a host whose answers may count."""
+
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a node besides a check's own answer.
+class Counted:
+    """The legs of one collective by name, and by name why a leg does not count."""
 
-    ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
-    GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
-    tell boards of one model apart, ``devices`` and ``subsystems`` the PCI ids alone, as the GPU
-    says them. Without ``whole`` the visit ended before the node named any. With ``mig`` a GPU is
-    split.
-    """
-
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
-    boards: Mapping[str, str] = field(default_factory=dict)
-    whole: bool = True
-    devices: Mapping[str, str] = field(default_factory=dict)
-    mig: bool = False
-    subsystems: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that the node has to have: as many as declared, or as it names itself."""
-        return max(int(self.expect.get("gpus", 0)), len(self.models))
-
-    @property
-    def golden(self) -> bool:
-        """Whether the inventory says that hosts like it are held against it."""
-        return self.expect.get("golden") is True
-
-    @cached_property
-    def kinds(self) -> tuple[str, ...]:
-        """The models of its GPUs, each once."""
-        return tuple(sorted(set(self.models.values())))
+    collective: str
+    legs: Mapping[str, Leg] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def known_of(expect: Mapping[str, Any], record: HostRecord) -> Known:
-    """Return what the inventory and the facts of a report say."""
-    models, boards, devices, subsystems = {}, {}, {}, {}
-    for gpu in gpus_of(record):
-        if type(gpu.get("index")) is int:
-            subject = f"gpu{gpu['index']}"
-            models[subject] = str(gpu.get("name", ""))
-            devices[subject] = str(gpu.get("pci_device_id", ""))
-            subsystems[subject] = str(gpu.get("pci_subsystem_id", ""))
-            boards[subject] = " ".join((models[subject], devices[subject], subsystems[subject]))
-    mig = any(gpu.get("mig") is True for gpu in gpus_of(record))
-    return Known(expect, models, boards, record.state == "reported", devices, mig, subsystems)
-
-
-def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
-    """Return what a host's facts say of each GPU."""
-    gpus = record.report.facts.get("gpus") if record.report else None
-    return gpus if isinstance(gpus, list) else ()
-
-
-def miscounted(known: Known) -> str:
+def miscounted(facts: NodeFacts) -> str:
     """Return what is wrong with the number of GPUs that the node names, or an empty text."""
-    declared = known.expect.get("gpus")
-    if declared is None or not known.whole or declared == len(known.models):
+    declared = facts.expect.get("gpus")
+    if declared is None or not facts.whole or declared == len(facts.models):
         return ""
-    return f"the node names {len(known.models)} GPUs and hwcheck_gpus says {declared}"
+    return f"the node names {len(facts.models)} GPUs and hwcheck_gpus says {declared}"
 
 
-def contradictions(record: HostRecord, known: Known) -> Iterator[str]:
+def contradictions(record: HostRecord, facts: NodeFacts) -> Iterator[str]:
     """Yield where the GPUs that a whole report names cannot be those that it speaks of."""
-    if miscounted(known):
-        yield miscounted(known)
+    if miscounted(facts):
+        yield miscounted(facts)
     for result in record.report.results if record.report else ():
         if result.check == "gpu_count":
-            yield from _miscounts(result, known)
+            yield from _miscounts(result, facts)
     owners: dict[str, str] = {}
     for number, gpu in enumerate(gpus_of(record)):
         subject, uuid = f"gpu{gpu.get('index', number)}", gpu.get("uuid")
@@ -100,12 +58,12 @@ def contradictions(record: HostRecord, known: Known) -> Iterator[str]:
             yield f"{owners[uuid]} and {subject} have one identifier"
 
 
-def _miscounts(result: CheckResult, known: Known) -> Iterator[str]:
+def _miscounts(result: CheckResult, facts: NodeFacts) -> Iterator[str]:
     counts = {sample.metric: sample.value for sample in result.samples}
     by_nvml = [counts[name] for name in NVML_COUNTS if name in counts]
-    for count in by_nvml:
-        if count != len(known.models):
-            yield f"NVML counts {count} GPUs and the node names {len(known.models)}"
+    for gpus in by_nvml:
+        if gpus != len(facts.models):
+            yield f"NVML counts {gpus} GPUs and the node names {len(facts.models)}"
     if result.state == "done" and not by_nvml:
         yield "gpu_count is done and holds no count of NVML"
     looked_at = sum(sample.metric == "seen_by_nvml" for sample in result.samples)
@@ -113,49 +71,49 @@ def _miscounts(result: CheckResult, known: Known) -> Iterator[str]:
         yield f"{counts['pci_gpus']} GPUs are on the bus and NVML was asked for {looked_at}"
 
 
-def believe(check: Check, result: CheckResult, known: Known) -> CheckResult:
+def credible(check: Check, result: CheckResult, facts: NodeFacts) -> CheckResult:
     """Return the answer, as one that could not be measured where it cannot be true."""
     if result.state != "not_applicable":
         return result
-    doubt = _doubt(check, known)
+    doubt = _doubt(check, facts)
     if not doubt:
         return result
     reason = f"{doubt}, but the node says not applicable: {result.reason}"
     return replace(result, state="could_not_measure", reason=reason)
 
 
-def _doubt(check: Check, known: Known) -> str:
-    declared = [name for name in _declared(check, known.expect) if known.expect[name]]
+def _doubt(check: Check, facts: NodeFacts) -> str:
+    declared = [name for name in _declared(check, facts.expect) if facts.expect[name]]
     if declared:
         return f"hwcheck_{declared[0]} is declared"
-    if check.optional and (check.optional != WITHOUT_MIG or known.mig):
+    if check.optional and (check.optional != WITHOUT_MIG or facts.mig):
         return ""
     if not check.gpu:
         return "it applies to every node"
-    return f"the node has {known.gpus} GPUs" if known.gpus else ""
+    return f"the node has {facts.gpus} GPUs" if facts.gpus else ""
 
 
-def gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+def gaps(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield what an answer that claims to be done lacks, as subject and reason."""
-    for name, metrics in _declared(check, known.expect).items():
+    for name, metrics in _declared(check, facts.expect).items():
         if not any(sample.metric in metrics for sample in result.samples):
             yield "node", f"hwcheck_{name} is declared and nothing was sent to hold against it"
-    yield from _silent(check, result, known)
+    yield from _silent(check, result, facts)
     if check.legs:
-        yield from _leg_gaps(check, result, known)
+        yield from _leg_gaps(check, result, facts)
 
 
 def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the metrics by the declared expectation that they are held against."""
-    found: dict[str, set[str]] = {}
+    metrics: dict[str, set[str]] = {}
     for metric in check.metrics:
         for limit in metric.limits:
             if isinstance(limit.operand, FromInventory) and limit.operand.name in expect:
-                found.setdefault(limit.operand.name, set()).add(metric.name)
-    return found
+                metrics.setdefault(limit.operand.name, set()).add(metric.name)
+    return metrics
 
 
-def _silent(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+def _silent(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield which required metrics are missing: of every GPU where the check is of GPUs."""
     required = [metric.name for metric in check.metrics if metric.required]
     given = {(sample.metric, sample.subject) for sample in result.samples}
@@ -164,11 +122,11 @@ def _silent(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[s
             if name not in {metric for metric, _ in given}:
                 yield "node", f"the node sent no {name}"
         return
-    if not known.models and known.whole:
+    if not facts.models and facts.whole:
         yield "node", "the node names no GPU that this could be of"
     heard = {subject for _, subject in given}
-    models = {known.models[gpu] for gpu in heard & known.models.keys()}
-    for gpu, model in known.models.items():
+    models = {facts.models[gpu] for gpu in heard & facts.models.keys()}
+    for gpu, model in facts.models.items():
         # What is optional, GPUs of one model have alike.
         if check.optional and model not in models:
             continue
@@ -177,24 +135,75 @@ def _silent(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[s
             yield gpu, f"the node sent no {' and no '.join(missing) or 'sample'} of this GPU"
 
 
-def _leg_gaps(check: Check, result: CheckResult, known: Known) -> Iterator[tuple[str, str]]:
+def _leg_gaps(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
     legs = {leg.leg: leg for leg in result.legs if leg.collective == check.id}
     # One GPU has no peer to reach in several ways: the default is all that it can show.
-    alone = known.gpus == 1 and "default" in check.legs
+    alone = facts.gpus == 1 and "default" in check.legs
     for name in ("default",) if alone else check.legs:
-        reason = _leg_gap(legs[name], known) if name in legs else "the leg was not reported"
+        reason = _leg_gap(legs[name], facts) if name in legs else "the leg was not reported"
         if reason:
             yield f"leg {name}", reason
 
 
-def _leg_gap(leg: Leg, known: Known) -> str:
+def _leg_gap(leg: Leg, facts: NodeFacts) -> str:
     if leg.state == "not_run":
         return f"the leg was not run: {leg.reason or 'no reason given'}"
     if leg.state == "not_engaged":
         return f"the leg did not use what it is to measure: {leg.reason or 'no reason given'}"
     if leg.state != "done":
         return ""  # a finding of its own
-    own = leg.backend == "nccl" and not leg.exercise and leg.ranks == known.gpus
-    if known.gpus and not own:
-        return f"{leg.ranks} ranks of {leg.backend} say nothing about {known.gpus} GPUs"
+    own = leg.backend == "nccl" and not leg.exercise and leg.ranks == facts.gpus
+    if facts.gpus and not own:
+        return f"{leg.ranks} ranks of {leg.backend} say nothing about {facts.gpus} GPUs"
+    return leg_problem(leg, planned_env(leg.leg))
+
+
+def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[Counted]:
+    """Return what counts of a host's NCCL legs, one record for each collective that it reports.
+
+    A leg counts as part of a whole answer of the check that is named as its collective, on every
+    GPU that the host names, where nothing speaks against the host: neither what it says of its
+    GPUs nor ``double``, why it may be the same machine as another (``fleet.same_machine``).
+    """
+    doubt = double or _host_doubt(record, facts)
+    legs: dict[str, dict[str, Leg]] = {}
+    problems: dict[str, dict[str, str]] = {}
+    for result, leg in _nccl_legs(record):
+        named = legs.setdefault(leg.collective, {})
+        faults = problems.setdefault(leg.collective, {})
+        problem = doubt or _leg_problem(result, leg, facts)
+        if leg.leg in named or leg.leg in faults:
+            problem = problem or "it was sent twice"
+        if problem:
+            faults[leg.leg] = problem
+            named.pop(leg.leg, None)
+        else:
+            named[leg.leg] = leg
+    return [Counted(name, legs[name], problems[name]) for name in legs]
+
+
+def _nccl_legs(record: HostRecord) -> Iterator[tuple[CheckResult, Leg]]:
+    for result in record.report.results if record.report else ():
+        for leg in result.legs:
+            if leg.backend == "nccl":
+                yield result, leg
+
+
+def _host_doubt(record: HostRecord, facts: NodeFacts) -> str:
+    if record.state not in ANSWERED:
+        return f"the visit ended as {record.state.replace('_', ' ')}"
+    # A visit that was cut off has told all about its GPUs, or nothing.
+    return next(contradictions(record, replace(facts, whole=True)), "")
+
+
+def _leg_problem(result: CheckResult, leg: Leg, facts: NodeFacts) -> str:
+    if result.check != leg.collective:
+        return f"it came as an answer of {line(result.check, 60)}"
+    if result.state != "done":
+        return f"the answer is {result.state.replace('_', ' ')}: {line(result.reason, 120)}"
+    if leg.ranks != len(facts.models):
+        gpus = count(len(facts.models), "GPU")
+        return f"it ran on {count(leg.ranks, 'rank')}, and the node names {gpus}"
+    if leg.state == "not_engaged":
+        return f"it did not use what it is to measure: {line(leg.reason, 120)}"
     return leg_problem(leg, planned_env(leg.leg))

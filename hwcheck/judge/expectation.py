@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from hwcheck.judge.evidence import Known
+from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.interconnect import links_of
-from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest
+from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import Finding
-from hwcheck.judge.second import answered, why_no_figure
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, number
@@ -35,36 +34,44 @@ RANKS = ("fail", "warn", "pass")
 """Outcomes from the worst to the best."""
 
 
-def judge_busbw(
-    host: str,
-    check: str,
-    legs: Sequence[Leg],
-    record: HostRecord,
-    known: Known,
-    again: HostRecord | None = None,
-) -> list[Finding]:
-    """Return a finding for each leg whose bandwidth the node's links tell.
+def judge_busbw(host: HostCase) -> Iterator[Finding]:
+    """Yield a finding for each leg whose bandwidth the node's links tell.
 
     An exercise, a leg that did not end well and one rank say nothing. A run that did not ask for
     the topology has nothing to hold a bandwidth against and says nothing either; where it was asked
-    and does not tell, the leg is inconclusive. ``again`` is the visit that measured anew what lay
-    on a border.
+    and does not tell, the leg is inconclusive. What lay on a border is judged by the second visit.
     """
-    result = answered(again, check)
-    second = {leg.leg: leg for leg in (result.legs if result else ()) if _is_judged(leg, known)}
-    return [
-        _finding(
-            host, check, leg, expected, second.get(leg.leg) or why_no_figure(again, check, leg.leg)
-        )
-        for leg, expected in _expectations(legs, record, known)
-    ]
+    for check, legs in host.legs:
+        for leg, expected in _expectations(legs, host.record, host.facts):
+            yield _finding(host.name, check, leg, expected, _second_leg(host, check, leg.leg))
 
 
-def on_a_border(legs: Sequence[Leg], record: HostRecord, known: Known) -> tuple[str, ...]:
+def _second_leg(host: HostCase, check: str, name: str) -> Leg | str:
+    """Return the leg that the second visit timed, or why it has none to compare with the first.
+
+    The reason is empty where no second visit was made.
+    """
+    if host.second_visit is None:
+        return ""
+    answer = host.second_answer(check)
+    leg = next((leg for leg in answer.legs if leg.leg == name), None) if answer else None
+    if leg is None:
+        reason = answer.reason if answer else ""
+        return host.second_visit_failure or reason or f"it did not report leg {name}"
+    if leg.state != "done":
+        return f"leg {name}: {leg.state.replace('_', ' ')}: {leg.reason}".rstrip(": ")
+    if wrong_elements(leg):
+        return f"leg {name} gave wrong data"
+    if not _is_judged(leg, host.facts):
+        return f"leg {name} cannot be compared with the first"
+    return leg
+
+
+def on_a_border(legs: Sequence[Leg], record: HostRecord, facts: NodeFacts) -> tuple[str, ...]:
     """Return the legs whose bandwidth lies within its spread of a border."""
     return tuple(
         leg.leg
-        for leg, expected in _expectations(legs, record, known)
+        for leg, expected in _expectations(legs, record, facts)
         if isinstance(expected, Prediction)
         and (size := _size(leg)).size_bytes >= LEAST_BYTES
         and _straddles(size, expected)
@@ -72,11 +79,11 @@ def on_a_border(legs: Sequence[Leg], record: HostRecord, known: Known) -> tuple[
 
 
 def _expectations(
-    legs: Sequence[Leg], record: HostRecord, known: Known
+    legs: Sequence[Leg], record: HostRecord, facts: NodeFacts
 ) -> Iterator[tuple[Leg, Prediction | str]]:
     """Yield each leg that is judged with what is expected of it, or why nothing is."""
-    judged = [leg for leg in legs if _is_judged(leg, known)]
-    if not judged or not _asked(record):
+    judged = [leg for leg in legs if _is_judged(leg, facts)]
+    if not judged or not _has_topology(record):
         return
     links = links_of(record)
     for leg in judged:
@@ -95,25 +102,25 @@ def _size(leg: Leg) -> SizeTiming:
     return size
 
 
-def _is_judged(leg: Leg, known: Known) -> bool:
+def _is_judged(leg: Leg, facts: NodeFacts) -> bool:
     return (
         leg.leg in LEGS
         and leg.collective in COLLECTIVES
         and leg.backend == "nccl"
         and not leg.exercise
-        and leg.ranks == len(known.models) > 1
+        and leg.ranks == len(facts.models) > 1
         and is_clean(leg)
         and largest(leg) is not None
     )
 
 
-def _asked(record: HostRecord) -> bool:
+def _has_topology(record: HostRecord) -> bool:
     results = record.report.results if record.report else ()
     return any(result.check == TOPOLOGY for result in results)
 
 
 def _finding(
-    host: str, check: str, leg: Leg, expected: Prediction | str, again: Leg | str
+    host: str, check: str, leg: Leg, expected: Prediction | str, second_leg: Leg | str
 ) -> Finding:
     size = _size(leg)
     outcome, limit, reason = "inconclusive", "", ""
@@ -124,7 +131,7 @@ def _finding(
     else:
         limit = _limit(expected.at(size.size_bytes), expected)
         if _straddles(size, expected):
-            size, outcome, reason = _second_look(size, expected, again)
+            size, outcome, reason = _second_look(size, expected, second_leg)
         else:
             outcome = _outcomes(size, expected)[0]
         if not reason and outcome != "pass":
@@ -145,7 +152,7 @@ def _finding(
 
 
 def _second_look(
-    size: SizeTiming, expected: Prediction, again: Leg | str
+    size: SizeTiming, expected: Prediction, second_leg: Leg | str
 ) -> tuple[SizeTiming, str, str]:
     """Judge a size on a border by what was measured anew: the size that counts, outcome, reason.
 
@@ -158,10 +165,10 @@ def _second_look(
         f"{_share(size, expected)}, and its spread of {_spread(size):.0%} straddles the border of "
         f"{low} and {high}"
     )
-    if isinstance(again, str):
-        then = f"; a second visit was tried and gave no figure: {again}"
-        return size, "inconclusive", first + (then if again else ": measure again")
-    second = _size(again)
+    if isinstance(second_leg, str):
+        then = f"; a second visit was tried and gave no figure: {second_leg}"
+        return size, "inconclusive", first + (then if second_leg else ": measure again")
+    second = _size(second_leg)
     if second.size_bytes != size.size_bytes:
         then = f"when measured again it got to {binary_size(second.size_bytes)} only"
         return size, "inconclusive", f"{first}; {then}"

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import Known, gpus_of
-from hwcheck.judge.slots import Slot, Slots, collect, slotted
+from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
 from hwcheck.node.wire import Sample, Value
@@ -34,7 +33,6 @@ class Fleet:
 
     votes: Mapping[Key, Counter[Value]] = field(default_factory=dict)
     golden: Mapping[Key, Counter[Value]] = field(default_factory=dict)
-    slots: Slots = field(default_factory=Slots)
 
     def reference(self, check: str, metric: str, kind: Kind) -> Value | None:
         """Return what the golden host or most hosts give, or in words that there is no majority.
@@ -62,42 +60,40 @@ class Fleet:
 
 
 def fleet_of(
-    records: Iterable[HostRecord], knowns: Iterable[Known], registry: Mapping[str, Check]
+    records: Iterable[HostRecord], facts: Iterable[NodeFacts], registry: Mapping[str, Check]
 ) -> Fleet:
     """Collect one vote of each host for each metric that is compared over the fleet.
 
-    ``knowns`` is what is known of each host.
+    ``records`` and ``facts`` are those of the same hosts, in one order.
     """
-    wanted, in_slots = _wanted(registry), slotted(registry)
+    wanted = _wanted(registry)
     votes: dict[Key, Counter[Value]] = {}
     golden: dict[Key, Counter[Value]] = {}
-    slots: dict[Slot, list[float]] = {}
-    for record, known in zip(records, knowns, strict=True):
-        collect(slots, record, in_slots, known)
+    for record, of_host in zip(records, facts, strict=True):
         given: dict[Key, Counter[Value]] = {}
-        for check, sample, kind in _compared(record, wanted, known):
+        for check, sample, kind in _compared(record, wanted, of_host):
             key = (check, sample.metric, kind)
             given.setdefault(key, Counter())[sample.value] += 1
         for key, values in given.items():
-            for counted in (votes, golden) if known.golden else (votes,):
+            for counted in (votes, golden) if of_host.golden else (votes,):
                 counted.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
-    return Fleet(votes, golden, Slots(slots))
+    return Fleet(votes, golden)
 
 
-def kind_of(sample: Sample, by: FromFleet, told: Mapping[str, Value], known: Known) -> Kind:
+def kind_of(sample: Sample, by: FromFleet, values: Mapping[str, Value], facts: NodeFacts) -> Kind:
     """Return what a sample must share with another for the two to be compared.
 
     That is the board of a GPU, and for anything else the models of the node's GPUs and the name of
     the thing; besides, the value of the metric ``by.alike``, which the same answer has by subject
-    in ``told``.
+    in ``values``.
     """
-    if sample.subject in known.boards:
-        kind: Kind = (known.boards[sample.subject],)
+    if sample.subject in facts.boards:
+        kind: Kind = (facts.boards[sample.subject],)
     else:
-        kind = (*known.kinds, "of " + sample.subject)
+        kind = (*facts.kinds, "of " + sample.subject)
     if not by.alike:
         return kind
-    return (*kind, by.alike, str(told.get(sample.subject, told.get("node", ""))))
+    return (*kind, by.alike, str(values.get(sample.subject, values.get("node", ""))))
 
 
 def same_machine(run: Run) -> dict[str, str]:
@@ -122,28 +118,28 @@ def _wanted(registry: Mapping[str, Check]) -> dict[str, dict[str, set[FromFleet]
 
     One may be compared in several ways, and each has its own votes.
     """
-    found: dict[str, dict[str, set[FromFleet]]] = {}
+    operands: dict[str, dict[str, set[FromFleet]]] = {}
     for name, check in registry.items():
         for metric in check.metrics:
             for operand in (limit.operand for limit in metric.limits):
                 if isinstance(operand, FromFleet):
-                    found.setdefault(name, {}).setdefault(metric.name, set()).add(operand)
-    return found
+                    operands.setdefault(name, {}).setdefault(metric.name, set()).add(operand)
+    return operands
 
 
 def _compared(
-    record: HostRecord, wanted: Mapping[str, Mapping[str, set[FromFleet]]], known: Known
+    record: HostRecord, wanted: Mapping[str, Mapping[str, set[FromFleet]]], facts: NodeFacts
 ) -> Iterator[tuple[str, Sample, Kind]]:
     for result in record.report.results if record.report else ():
         compared = wanted.get(result.check, {})
         alike = {operand.alike for operands in compared.values() for operand in operands}
-        told: dict[str, dict[str, Value]] = {name: {} for name in alike}
+        values: dict[str, dict[str, Value]] = {name: {} for name in alike}
         for sample in result.samples if any(alike) else ():
             if sample.metric in alike:
-                told[sample.metric][sample.subject] = sample.value
+                values[sample.metric][sample.subject] = sample.value
         for sample in result.samples if compared else ():
             for operand in compared.get(sample.metric, ()):
-                yield result.check, sample, kind_of(sample, operand, told[operand.alike], known)
+                yield result.check, sample, kind_of(sample, operand, values[operand.alike], facts)
 
 
 def _uuids(record: HostRecord) -> Iterator[str]:

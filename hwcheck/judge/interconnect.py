@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hwcheck.node.wire import Sample
+from hwcheck.judge.host_case import samples_of
 from hwcheck.results.run_folder import HostRecord
 
 NEAR = ("PIX", "PXB")
@@ -55,15 +55,15 @@ class Links:
 
 def links_of(record: HostRecord) -> Links | None:
     """Return the links of a node, None where it did not tell the way between its GPUs."""
-    said = {(s.metric, s.subject): s.value for s in _samples(record, "topology")}
+    values = {(s.metric, s.subject): s.value for s in samples_of(record, "topology")}
     gpus = sorted(
-        (subject for metric, subject in said if metric == "pci_address" and _is_gpu(subject)),
+        (subject for metric, subject in values if metric == "pci_address" and _is_gpu(subject)),
         key=lambda subject: int(subject[3:]),
     )
     places = {gpu: place for place, gpu in enumerate(gpus)}
     refused = _refused(record)
     hops = {}
-    for (metric, subject), value in said.items():
+    for (metric, subject), value in values.items():
         pair = _PAIR.match(subject) if metric == "path" else None
         if pair is None or pair[1] not in places or pair[2] not in places:
             continue
@@ -81,8 +81,8 @@ def links_of(record: HostRecord) -> Links | None:
     return Links(
         gpus=len(gpus),
         hops=hops,
-        switched=bool(gpus) and all(said.get(("nvswitch", gpu)) is True for gpu in gpus),
-        link_gbps=_link_gbps(said, hops),
+        switched=bool(gpus) and all(values.get(("nvswitch", gpu)) is True for gpu in gpus),
+        link_gbps=_link_gbps(values, hops),
         pcie=_pcie(record),
         cpu=_cpu(record),
     )
@@ -93,12 +93,12 @@ def _is_gpu(subject: str) -> bool:
 
 
 def _link_gbps(
-    said: Mapping[tuple[str, str], object], hops: Mapping[tuple[int, int], Hop]
+    values: Mapping[tuple[str, str], object], hops: Mapping[tuple[int, int], Hop]
 ) -> float | None:
     """Return the speed of one link, which NVLinks of a node have alike; None where not known."""
     speeds = set()
     for hop in hops.values():
-        together = said.get(("nvlink_gbps", "-".join(hop.ends)))
+        together = values.get(("nvlink_gbps", "-".join(hop.ends)))
         if hop.nvlinks and isinstance(together, (int, float)):
             speeds.add(round(together / hop.nvlinks, 5))  # 25.78125 has five
     return speeds.pop() if len(speeds) == 1 else None
@@ -106,21 +106,21 @@ def _link_gbps(
 
 def _pcie(record: HostRecord) -> dict[str, tuple[int, int]]:
     """Return what both ends have: what a link came down to is held against it."""
-    found: dict[tuple[str, str], int] = {}
-    for sample in _samples(record, "pcie_link"):
+    links: dict[tuple[str, str], int] = {}
+    for sample in samples_of(record, "pcie_link"):
         if type(sample.value) is int:
-            found[sample.metric, sample.subject] = sample.value
+            links[sample.metric, sample.subject] = sample.value
     return {
-        gpu: (generation, found["pcie_link_width_max", gpu])
-        for (metric, gpu), generation in found.items()
-        if metric == "pcie_link_generation_max" and ("pcie_link_width_max", gpu) in found
+        gpu: (generation, links["pcie_link_width_max", gpu])
+        for (metric, gpu), generation in links.items()
+        if metric == "pcie_link_generation_max" and ("pcie_link_width_max", gpu) in links
     }
 
 
 def _refused(record: HostRecord) -> set[str]:
     """Return the pairs, both ways round, that the driver refuses a way over PCIe."""
     pairs = set()
-    for sample in _samples(record, "p2p_status"):
+    for sample in samples_of(record, "p2p_status"):
         if sample.metric in ("pcie_read", "pcie_write") and sample.value != "OK":
             one, _, other = sample.subject.partition("-")
             pairs |= {f"{one}-{other}", f"{other}-{one}"}
@@ -130,9 +130,3 @@ def _refused(record: HostRecord) -> set[str]:
 def _cpu(record: HostRecord) -> str:
     vendor = record.report.facts.get("cpu_vendor") if record.report else None
     return vendor if isinstance(vendor, str) else ""
-
-
-def _samples(record: HostRecord, check: str) -> Iterator[Sample]:
-    for result in record.report.results if record.report else ():
-        if result.check == check:
-            yield from result.samples

@@ -1,68 +1,43 @@
-"""What the runs over several hosts do to the verdict of each host. Pure."""
+"""What the runs over several hosts say of each of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
-from hwcheck.judge.judge import EXIT_CODES
-from hwcheck.judge.records import Finding, HostVerdict, Judgement, worst
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
 from hwcheck.results.multi_host import GroupRecord, Suspect
 
-CHECK = "group"
-"""What its findings are listed under; no check of a node has this name."""
 CUT_SHORT = "the runs over several hosts were cut short"
 
 
-def with_group(judgement: Judgement, record: GroupRecord | None) -> Judgement:
-    """Add the findings of a group to a judgement: a suspect fails, one not measured is unproven.
-
-    A host of which nothing else was asked is judged by the group alone.
-    """
-    if record is None:
-        return judgement
-    findings = list(findings_of(record))
-    kept = list(judgement.findings)
-    verdicts = []
-    for verdict in judgement.hosts:
-        if verdict.host not in record.hosts:
-            verdicts.append(verdict)
-            continue
-        if _nothing_else_asked(verdict):
-            kept = [one for one in kept if one.host != verdict.host or one.check]
-            verdict = replace(verdict, outcome="pass", reason="")
-        own = [one for one in findings if one.host == verdict.host]
-        verdicts.append(_joined(verdict, own, took_part=_took_part(record, verdict.host)))
-    outcome = worst(verdict.outcome for verdict in verdicts)
-    return Judgement(outcome, EXIT_CODES[outcome], tuple(verdicts), (*kept, *findings))
+def judge_multi_host(host: HostCase) -> Iterator[Finding]:
+    """Yield what the runs over several hosts have against a host; nothing where it had no part."""
+    if host.multi_host is not None:
+        yield from findings_about(host.name, host.multi_host)
 
 
-def without_group(judgement: Judgement) -> Judgement:
-    """Return a judgement with the findings about single hosts only."""
-    kept = tuple(finding for finding in judgement.findings if finding.check != CHECK)
-    return replace(judgement, findings=kept)
+def findings_about(host: str, record: GroupRecord) -> Iterator[Finding]:
+    """Yield findings about one of the record's hosts: a suspect fails, one not measured is open."""
+    suspects = [suspect for suspect in record.suspects if host in suspect.hosts]
+    for suspect in suspects:
+        subject = _subject(suspect, host)
+        yield Finding(host, MULTI_HOST, "fail", subject=subject, reason=in_words(suspect))
+    if host in record.warnings:
+        yield Finding(host, MULTI_HOST, "warn", reason=record.warnings[host])
+    if host in record.absent:
+        yield unmeasured(host, MULTI_HOST, f"took no part: {record.absent[host]}")
+    elif not suspects:
+        for reason in _open_ends(record):
+            yield unmeasured(host, MULTI_HOST, reason)
 
 
-def findings_of(record: GroupRecord) -> Iterator[Finding]:
-    """Yield what the group has against each host."""
-    for suspect in record.suspects:
-        for host in suspect.hosts:
-            yield Finding(host, CHECK, "fail", subject=_subject(suspect, host), reason=say(suspect))
-    for host, text in record.warnings.items():
-        yield Finding(host, CHECK, "warn", reason=text)
-    for host, reason in record.absent.items():
-        yield Finding(host, CHECK, "inconclusive", reason=f"took no part: {reason}")
-    accused = {host for suspect in record.suspects for host in suspect.hosts}
-    open_ends = [*record.unresolved, *([] if record.finished else [CUT_SHORT])]
-    if len(set(record.hosts) - set(record.absent)) < 2:
-        open_ends.append("fewer than two hosts took part")
-    for text in open_ends:
-        for host in record.hosts:
-            if host not in accused and host not in record.absent:
-                yield Finding(host, CHECK, "inconclusive", reason=text)
+def took_part(host: str, record: GroupRecord) -> bool:
+    """Whether a host was in any of the runs."""
+    return any(host in run.hosts for run in record.runs)
 
 
-def say(suspect: Suspect) -> str:
+def in_words(suspect: Suspect) -> str:
     """Say what a host or a link is suspected of, in one line."""
     about = f"the link between {' and '.join(suspect.hosts)}: " if len(suspect.hosts) > 1 else ""
     more = len(suspect.evidence) - 3
@@ -70,27 +45,15 @@ def say(suspect: Suspect) -> str:
     return f"{about}{suspect.kind}: {shown}"
 
 
+def _open_ends(record: GroupRecord) -> Iterator[str]:
+    """Yield what leaves every host of the runs unproven."""
+    yield from record.unresolved
+    if not record.finished:
+        yield CUT_SHORT
+    if len(set(record.hosts) - set(record.absent)) < 2:
+        yield "fewer than two hosts took part"
+
+
 def _subject(suspect: Suspect, host: str) -> str:
     others = [name for name in suspect.hosts if name != host]
     return f"link to {others[0]}" if others else "node"
-
-
-def _nothing_else_asked(verdict: HostVerdict) -> bool:
-    return verdict.asked == verdict.not_applicable == 0 and verdict.state == "reported"
-
-
-def _took_part(record: GroupRecord, host: str) -> bool:
-    return any(host in run.hosts for run in record.runs)
-
-
-def _joined(verdict: HostVerdict, own: Sequence[Finding], *, took_part: bool) -> HostVerdict:
-    outcome = worst([verdict.outcome, *(one.outcome for one in own)])
-    reasons = [verdict.reason] if verdict.outcome == outcome and verdict.reason else []
-    reasons += [f"{CHECK}: {one.reason}" for one in own if one.outcome == outcome]
-    return replace(
-        verdict,
-        outcome=outcome,
-        reason="; ".join(dict.fromkeys(reasons[:3])),
-        asked=verdict.asked + 1,
-        measured=verdict.measured + took_part,
-    )

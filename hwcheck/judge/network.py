@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hwcheck.judge.evidence import Known
+from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.node.wire import Leg, Sample
+from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
 
@@ -46,44 +46,42 @@ class Port:
     gpus: frozenset[str]
 
 
-def judge_network(
-    host: str, check: str, legs: Sequence[Leg], record: HostRecord, known: Known
-) -> list[Finding]:
-    """Return what is to say of the leg ``net``; nothing where it says nothing about the node.
+def judge_network(host: HostCase) -> Iterator[Finding]:
+    """Yield what is to say of the leg ``net``; nothing where it says nothing about the node.
 
     An exercise, one GPU and a node without ports for it have no network that could be wrong.
     """
-    findings: list[Finding] = []
-    for leg in legs:
-        if leg.leg == NET and _is_judged(leg, known):
-            active = active_ports(record)
-            ports = compute_ports(active, known)
-            findings += _findings(host, check, leg, ports, active) if ports else ()
-    return findings
+    for check, legs in host.legs:
+        for leg in legs:
+            if leg.leg == NET and _is_judged(leg, host.facts):
+                active = active_ports(host.record)
+                ports = compute_ports(active, host.facts)
+                if ports:
+                    yield from _findings(host.name, check, leg, ports, active)
 
 
-def _is_judged(leg: Leg, known: Known) -> bool:
+def _is_judged(leg: Leg, facts: NodeFacts) -> bool:
     return (
         leg.backend == "nccl"
         and not leg.exercise
         and leg.state == "done"
-        and leg.ranks == len(known.models) > 1
+        and leg.ranks == len(facts.models) > 1
         and any(kind.startswith("NET/") for kind in leg.transport)
     )
 
 
 def active_ports(record: HostRecord) -> list[Port]:
     """Return the active RDMA ports of a node."""
-    said: dict[tuple[str, str], object] = {}
-    for sample in _samples(record, "infiniband_ports"):
-        said[sample.metric, sample.subject] = sample.value
+    values: dict[tuple[str, str], object] = {}
+    for sample in samples_of(record, "infiniband_ports"):
+        values[sample.metric, sample.subject] = sample.value
     names = [
         subject.removeprefix("port ")
-        for (metric, subject), value in said.items()
+        for (metric, subject), value in values.items()
         if metric == "linked_state" and value == "ACTIVE"
     ]
     near: dict[str, set[str]] = {}
-    for sample in _samples(record, "topology") if names else ():
+    for sample in samples_of(record, "topology") if names else ():
         if sample.metric == "nic_path" and sample.value in NEAR:
             gpu, _, device = sample.subject.partition("-")
             if GPU.fullmatch(gpu):
@@ -91,11 +89,11 @@ def active_ports(record: HostRecord) -> list[Port]:
     ports = []
     for name in names:
         device, _, number = name.partition("/")
-        rate = said.get(("port_rate_gbps", f"port {name}"))
+        rate = values.get(("port_rate_gbps", f"port {name}"))
         ports.append(
             Port(
                 name=f"{device}:{number}",
-                layer=str(said.get(("link_layer", f"port {name}"), "")),
+                layer=str(values.get(("link_layer", f"port {name}"), "")),
                 rate_gbps=float(rate) if isinstance(rate, (int, float)) else 0.0,
                 gpus=frozenset(near.get(device, ())),
             )
@@ -103,14 +101,14 @@ def active_ports(record: HostRecord) -> list[Port]:
     return ports
 
 
-def compute_ports(active: Sequence[Port], known: Known) -> list[Port]:
+def compute_ports(active: Sequence[Port], facts: NodeFacts) -> list[Port]:
     """Return the active ports that a node has for collectives: the fastest of those near GPUs.
 
     Where the inventory declares RDMA ports, any may be one. Otherwise a port counts from 100 Gb/s
     on: near GPUs, or where none is, of InfiniBand. An Ethernet port far from the GPUs is everybody
     else's, and speaks RDMA because its driver does.
     """
-    declared = bool(known.expect.get("rdma_ports"))
+    declared = bool(facts.expect.get("rdma_ports"))
     fast = [port for port in active if declared or port.rate_gbps >= LEAST_GBPS]
     chosen = (
         [port for port in fast if port.gpus]
@@ -165,8 +163,8 @@ def _findings(
 
 def named_ports(leg: Leg) -> set[str]:
     """Return the ports that NCCL names as its network; none where their list was cut."""
-    said = str(leg.transport.get("network", ""))
-    return set(NAMED.findall(said)) if len(said) < TEXT else set()
+    network = str(leg.transport.get("network", ""))
+    return set(NAMED.findall(network)) if len(network) < TEXT else set()
 
 
 def _without(ports: Sequence[Port], named: set[str]) -> list[str]:
@@ -174,9 +172,3 @@ def _without(ports: Sequence[Port], named: set[str]) -> list[str]:
     served = {gpu for port in ports if port.name in named for gpu in port.gpus}
     lost = {gpu for port in ports for gpu in port.gpus} - served
     return sorted(lost, key=lambda gpu: int(gpu[3:]))
-
-
-def _samples(record: HostRecord, check: str) -> Iterator[Sample]:
-    for result in record.report.results if record.report else ():
-        if result.check == check:
-            yield from result.samples

@@ -1,26 +1,26 @@
 """Every measured number against the same slot of like hosts: robust outliers. Pure.
 
-The border to the other comparisons of a fleet: ``fleet`` asks whether versions and settings are the
-same as on most hosts, ``slots`` whether a figure whose check says so is higher than usual in its
-slot. This is for all other numbers, with no limit declared by anybody. It knows nothing of what is
-right, so it only ever warns; a fleet that is bad as a whole is caught by limits and expectation.
-Where the inventory declares a golden host, the others are held against its figures.
+``fleet`` asks whether versions and settings are the same as on most hosts; this is for numbers.
+How far they may lie apart goes by their unit (``KINDS``), or by the metric where its check says so
+(``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is bad as a
+whole is caught by limits and expectation. Where the inventory declares a golden host, the others
+are held against its figures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from types import MappingProxyType
 
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import Known
+from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.legs import largest
 from hwcheck.judge.records import Finding
 from hwcheck.node.check import Check, Metric
-from hwcheck.node.limits import AtLeast, AtMost, FromFleet, FromSlot
+from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromFleet
 from hwcheck.node.wire import CheckResult
 from hwcheck.text import number
 
@@ -42,6 +42,8 @@ class Kind:
 
     ``relative`` is a share of the median, ``absolute`` in the unit; the larger counts. With
     ``decades`` figures are compared by their logarithm, and below ``absolute`` none is an outlier.
+    Hosts that scatter may lie ``mads`` median absolute deviations apart; fewer than ``least_hosts``
+    are not compared.
     """
 
     relative: float
@@ -49,6 +51,8 @@ class Kind:
     low: bool = False
     high: bool = False
     decades: float = 0.0
+    mads: float = MADS
+    least_hosts: int = LEAST_HOSTS
 
 
 COUNTER = Kind(0.0, 1000.0, high=True, decades=2.0)
@@ -103,8 +107,8 @@ VOLATILE = frozenset(
 LOW_IS_BAD = ("margin", "drop")
 """In a name of a temperature difference."""
 
-Answer = tuple[str, CheckResult, Known, set[str]]
-"""A host, its answer of a check, what is known of it, and the subjects that are bad already."""
+Answer = tuple[str, CheckResult, NodeFacts, set[str]]
+"""A host, its answer of a check, its facts, and the subjects that are bad already."""
 
 Key = tuple[str, str, str]
 """Metric, what the hosts have alike, and subject."""
@@ -118,6 +122,7 @@ class _Compared:
     kind: Kind
     low: bool
     high: bool
+    source: str
 
     def is_outlier(self, value: float, middle: Middle) -> bool:
         """Whether a value is one on a side that is bad."""
@@ -147,66 +152,91 @@ class Middle:
 
 def middle_of(values: Iterable[float], kind: Kind) -> Middle | None:
     """Return the middle of some hosts' figures; None where they are too few."""
-    told = list(values)
-    if len(told) < LEAST_HOSTS:
+    figures = list(values)
+    if len(figures) < kind.least_hosts:
         return None
     if kind.decades:
-        logs = [_log(value) for value in told]
-        width = max(kind.decades, MADS * _scatter(logs))
-        return Middle(len(told), median(told), width, log=True)
-    centre = median(told)
-    floor = max(kind.relative * abs(centre), kind.absolute)
-    return Middle(len(told), centre, max(floor, MADS * _scatter(told)))
+        logs = [_log(value) for value in figures]
+        width = max(kind.decades, kind.mads * _scatter(logs))
+        return Middle(len(figures), median(figures), width, log=True)
+    center = median(figures)
+    floor = max(kind.relative * abs(center), kind.absolute)
+    return Middle(len(figures), center, max(floor, kind.mads * _scatter(figures)))
 
 
 def golden_middle(figures: Mapping[str, float], kind: Kind) -> Middle | None:
     """Return what golden hosts have, by name, and how far from it is usual; None without one."""
     if not figures:
         return None
-    centre = median(figures.values())
-    width = kind.decades or max(kind.relative * abs(centre), kind.absolute)
-    return Middle(len(figures), centre, width, bool(kind.decades), tuple(sorted(figures)))
+    center = median(figures.values())
+    width = kind.decades or max(kind.relative * abs(center), kind.absolute)
+    return Middle(len(figures), center, width, bool(kind.decades), tuple(sorted(figures)))
 
 
-def judge_peers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
-    """Yield a warning for each outlier among all answers of one check.
+def judge_peers(
+    hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]]
+) -> Iterator[Finding]:
+    """Yield a warning for each outlier among the numbers of all hosts.
 
-    What its limit complains of is no measure, and is not said twice.
+    ``findings`` are those of each host so far: what a limit complains of is no measure, and is not
+    said twice.
     """
+    bad = [_complaints(of_host) for of_host in findings]
+    nothing: set[str] = set()
+    for name, check in hosts[0].checks.items() if hosts else ():
+        if check is not None:
+            answers = (
+                (host.name, host.answers[name], host.facts, subjects.get(name, nothing))
+                for host, subjects in zip(hosts, bad, strict=True)
+                if name in host.answers
+            )
+            yield from _outliers(check, answers)
+
+
+def _complaints(findings: Iterable[Finding]) -> dict[str, set[str]]:
+    """Return the subjects that did not pass, by check."""
+    subjects: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.outcome != "pass":
+            subjects.setdefault(finding.check, set()).add(finding.subject)
+    return subjects
+
+
+def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
     metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
-    told: dict[Key, list[tuple[str, float]]] = {}
+    figures: dict[Key, list[tuple[str, float]]] = {}
     golden: dict[Key, dict[str, float]] = {}
-    like: dict[tuple[object, ...], tuple[CheckResult, Known, list[tuple[Key, float]]]] = {}
-    for host, result, known, bad in answers if metrics else ():
-        same = () if result.legs else (id(known), *map(id, result.samples))
+    like: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[tuple[Key, float]]]] = {}
+    for host, result, facts, bad in answers if metrics else ():
+        same = () if result.legs else (id(facts), *map(id, result.samples))
         if not same or same not in like:
             # What is kept keeps its id. Samples that are alike are one object (``wire``).
-            like[same] = result, known, list(_figures(metrics, result, known))
+            like[same] = result, facts, list(_figures(metrics, result, facts))
         for key, value in like[same][2]:
             if key[2] not in bad:
-                told.setdefault(key, []).append((host, value))
-                if known.golden:
+                figures.setdefault(key, []).append((host, value))
+                if facts.golden:
                     golden.setdefault(key, {})[host] = value
-    for key, figures in told.items():
+    for key, of_hosts in figures.items():
         metric, _, subject = key
         compared = metrics[metric]
-        values = [value for _, value in figures]
+        values = [value for _, value in of_hosts]
         outermost = {min(values), max(values)}  # where these are none, there is no outlier
         middle = None
         if len(outermost) > 1:
             middle = golden_middle(golden.get(key, {}), compared.kind)
             middle = middle or middle_of(values, compared.kind)
         if middle and any(compared.is_outlier(value, middle) for value in outermost):
-            for host, value in figures:
+            for host, value in of_hosts:
                 if compared.is_outlier(value, middle):
-                    yield _warning(host, check.id, metric, subject, compared.unit, value, middle)
+                    yield _warning(host, check.id, metric, subject, compared, value, middle)
 
 
 def _figures(
-    metrics: Mapping[str, _Compared], result: CheckResult, known: Known
+    metrics: Mapping[str, _Compared], result: CheckResult, facts: NodeFacts
 ) -> Iterator[tuple[Key, float]]:
     """Yield what of an answer is compared."""
-    models = f"{len(known.models)} x {' and '.join(known.kinds)}"
+    models = f"{len(facts.models)} x {' and '.join(facts.kinds)}"
     legs = _legs(result) if result.legs else {}
     for sample in result.samples:
         metric, value = metrics.get(sample.metric), sample.value
@@ -214,14 +244,18 @@ def _figures(
             continue
         of_leg = legs.get(sample.subject, "")
         if of_leg is not None and math.isfinite(value):
-            alike = known.boards.get(sample.subject, models) + of_leg
+            alike = facts.boards.get(sample.subject, models) + of_leg
             yield (sample.metric, alike, sample.subject), float(value)
 
 
 def _compared(metric: Metric) -> _Compared:
+    for limit in metric.limits:
+        if isinstance(limit, AbovePeers):
+            kind = Kind(0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts)
+            return _Compared(metric.unit, kind, low=False, high=True, source=limit.source)
     kind = KINDS[metric.unit]
     low, high = _bad_sides(metric, kind)
-    return _Compared(metric.unit, kind, low, high)
+    return _Compared(metric.unit, kind, low, high, SOURCE)
 
 
 def _is_compared(metric: Metric) -> bool:
@@ -229,7 +263,7 @@ def _is_compared(metric: Metric) -> bool:
     return (
         metric.unit in KINDS
         and metric.name not in VOLATILE
-        and not any(isinstance(operand, (FromFleet, FromSlot)) for operand in operands)
+        and not any(isinstance(operand, FromFleet) for operand in operands)
     )
 
 
@@ -248,18 +282,25 @@ def _bad_sides(metric: Metric, kind: Kind) -> tuple[bool, bool]:
 
 def _legs(result: CheckResult) -> dict[str, str | None]:
     """Return by a leg's subject what its figures go by; None where they are no measurement."""
-    found: dict[str, str | None] = {}
+    alike_by_leg: dict[str, str | None] = {}
     for leg in result.legs:
         size = largest(leg)
         counts = leg.state == "done" and not leg.exercise and size is not None
         alike = f" at {size.size_bytes} over {leg.ranks} by {leg.library}" if size else None
-        found[f"leg {leg.leg}"] = alike if counts else None
-    return found
+        alike_by_leg[f"leg {leg.leg}"] = alike if counts else None
+    return alike_by_leg
 
 
 def _warning(
-    host: str, check: str, metric: str, subject: str, unit: str, value: float, middle: Middle
+    host: str,
+    check: str,
+    metric: str,
+    subject: str,
+    compared: _Compared,
+    value: float,
+    middle: Middle,
 ) -> Finding:
+    unit = compared.unit
     usual = f"{number(middle.median)} {unit}".rstrip()
     side = "above" if value > middle.median else "below"
     if middle.log:
@@ -280,15 +321,15 @@ def _warning(
         value=value,
         unit=unit,
         limit=f"warn unless like {like}, {width}",
-        source=SOURCE,
+        source=compared.source,
         confidence="derived",
         reason=f"far {side} the {usual} that {whose} in the same slot",
     )
 
 
 def _scatter(values: list[float]) -> float:
-    centre = median(values)
-    return median(abs(value - centre) for value in values)
+    center = median(values)
+    return median(abs(value - center) for value in values)
 
 
 def _log(value: float) -> float:

@@ -14,6 +14,9 @@ from hwcheck.node.wire import Value
 OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 """Worst first: a host's outcome is the first that any of its findings has; listings follow it."""
 
+MULTI_HOST = "group"
+"""What findings of the runs over several hosts are listed under; no check has this name."""
+
 
 def worst(outcomes: Iterable[str]) -> str:
     """Return the worst of some outcomes; pass when there are none."""
@@ -41,14 +44,19 @@ class Finding(NamedTuple):
     reason: str = ""
 
 
+def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
+    """Return the finding that something could not be measured."""
+    return Finding(host, check, "inconclusive", subject=subject, reason=reason)
+
+
 @dataclass(frozen=True)
 class HostVerdict:
     """One host: its worst outcome and what was covered.
 
     ``asked`` counts the applicable checks that were asked for, ``measured`` those that gave
-    samples. ``skipped`` maps the checks without samples to the reason (not applicable, busy,
-    could not measure, lost), ``unmeasured`` those of them that apply. ``reason`` says in one line
-    why the outcome is not ``pass``.
+    samples; the runs over several hosts count as one. ``skipped`` maps the checks without samples
+    to the reason (not applicable, busy, could not measure, lost), ``unmeasured`` those of them that
+    apply. ``reason`` says in one line why the outcome is not ``pass``.
     """
 
     host: str
@@ -80,10 +88,10 @@ class Judgement:
     @cached_property
     def by_host(self) -> Mapping[str, Sequence[Finding]]:
         """The findings of each host that has any."""
-        found: dict[str, list[Finding]] = {}
-        for host, own in groupby(self.findings, key=attrgetter("host")):
-            found.setdefault(host, []).extend(own)
-        return found
+        by_host: dict[str, list[Finding]] = {}
+        for host, findings in groupby(self.findings, key=attrgetter("host")):
+            by_host.setdefault(host, []).extend(findings)
+        return by_host
 
     @property
     def asked(self) -> int:

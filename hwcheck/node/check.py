@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
 
 from hwcheck.node.host.protocol import Host as Host
-from hwcheck.node.limits import Limit
+from hwcheck.node.limits import AbovePeers, Limit
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.protocol import Gpu as Gpu
 from hwcheck.node.pairs.records import PairsRun
@@ -37,7 +37,7 @@ class Metric:
     name: str
     unit: str
     meaning: str
-    limits: Tuple[Limit, ...] = ()
+    limits: Tuple[Union[Limit, AbovePeers], ...] = ()
     required: bool = False
 
 

@@ -67,22 +67,8 @@ class FromModel:
         return "the model's " + self.figure
 
 
-@dataclass(frozen=True)
-class FromSlot:
-    """What is usual in the same slot (``gpu3``) over the hosts of the run with the same board.
-
-    The median over the hosts plus ``margin``, or plus their scatter where that is more. The limit
-    does not apply where fewer than five hosts tell it.
-    """
-
-    margin: float
-
-    def __str__(self) -> str:
-        return "(the same slot over the hosts + %g)" % self.margin
-
-
-Operand = Union[FromSample, FromInventory, FromFleet, FromModel, FromSlot]
-OPERANDS = (FromSample, FromInventory, FromFleet, FromModel, FromSlot)
+Operand = Union[FromSample, FromInventory, FromFleet, FromModel]
+OPERANDS = (FromSample, FromInventory, FromFleet, FromModel)
 
 
 @dataclass(frozen=True)
@@ -175,6 +161,32 @@ class AtMost(_Border):
 
     sign = "<="
     bad_side = 1.0
+
+
+@dataclass(frozen=True)
+class AbovePeers:
+    """warn far above the figure of the same slot (``gpu3``) on hosts with the same GPUs.
+
+    Every number is compared so, by what its unit allows for (``judge/peers.py``); this is for a
+    metric of which more is known. It may lie ``margin`` above the median over the hosts, in the
+    metric's unit, or ``scatter`` median absolute deviations where that is more. Of fewer than
+    ``least_hosts`` nothing is said.
+    """
+
+    source: str
+    margin: float
+    scatter: float = 5.0
+    least_hosts: int = 5
+    confidence: str = "derived"
+
+    @property
+    def operand(self) -> Optional[Operand]:
+        """None: the reference is not in the answer of one host."""
+        return None
+
+    def text(self) -> str:
+        """Say the limit in words."""
+        return "warn unless <= the same slot over the hosts + %g" % self.margin
 
 
 Limit = Union[Equal, AtLeast, AtMost]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.judge.plausible import RANGES
+from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.node import checks
 from hwcheck.node.load.records import Series

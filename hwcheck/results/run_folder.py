@@ -34,8 +34,8 @@ HOST_STATES = ("reported", "partial", "unreachable", "invalid", "lost", "not_vis
 unreachable: no visit. invalid: an answer that cannot be trusted. lost: a visit without a result.
 not_visited: the run was stopped before its turn."""
 
-AGAIN = "again"
-"""The folder of second visits."""
+SECOND_VISITS = "again"
+"""The folder of second visits in a run folder."""
 
 UNDER_WAY = "the visit is under way"
 """The reason of a record that is written before its visit ends."""
@@ -117,13 +117,13 @@ class HostRecord(_Host[Report]):
 class Run:
     """A run as read back: the plan and one record for each of its hosts, in the plan's order.
 
-    ``again`` are the second visits of those hosts that had one.
+    ``second_visits`` are those of the hosts that had one.
     """
 
     path: Path
     meta: RunMeta
     records: tuple[HostRecord, ...]
-    again: Mapping[str, HostRecord] = field(default_factory=dict)
+    second_visits: Mapping[str, HostRecord] = field(default_factory=dict)
 
 
 def utc_now() -> str:
@@ -167,12 +167,12 @@ class RunFolder:
             ) from None
         return folder
 
-    def second(self) -> RunFolder:
-        """Return the folder of the run's second visits. Raises DiskError."""
-        again = RunFolder(self.path / AGAIN, self.meta)
+    def second_visits(self) -> RunFolder:
+        """Make the folder of the run's second visits. Raises DiskError."""
+        folder = RunFolder(self.path / SECOND_VISITS, self.meta)
         with writing_to(self.path):
-            (again.path / "nodes").mkdir(parents=True)
-        return again
+            (folder.path / "nodes").mkdir(parents=True)
+        return folder
 
     def write_host(self, answer: HostAnswer | HostRecord) -> None:
         """Write ``nodes/<host>.json``. Raises DiskError."""
@@ -235,7 +235,7 @@ def read_run(path: Path) -> Run:
     when one is missing, damaged or does not match its schema.
     """
     meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
-    records, again = [], {}
+    records, second_visits = [], {}
     for host in meta.hosts:
         record = _read_host(path, host.name, meta)
         if record is None:
@@ -246,10 +246,10 @@ def read_run(path: Path) -> Run:
                 reason = "the run itself ended before its turn, or as its visit began"
             record = HostRecord(host.name, "not_visited", reason)
         records.append(record)
-        second = _read_host(path / AGAIN, host.name, meta)
-        if second is not None:
-            again[host.name] = second
-    return Run(path, meta, tuple(records), again)
+        second_visit = _read_host(path / SECOND_VISITS, host.name, meta)
+        if second_visit is not None:
+            second_visits[host.name] = second_visit
+    return Run(path, meta, tuple(records), second_visits)
 
 
 def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:

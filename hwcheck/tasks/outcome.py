@@ -1,4 +1,4 @@
-"""From a run folder to what its operator sees: judge, recommend, render, print, exit code."""
+"""From a run folder to what its operator sees: read, assess, render, write, print, exit code."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.advise.actions import advise, by_urgency
-from hwcheck.advise.assessment import Assessment
-from hwcheck.advise.multi_host import group_actions
+from hwcheck.advise.assessment import assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
-from hwcheck.judge.coverage import require
-from hwcheck.judge.judge import judge
-from hwcheck.judge.multi_host import with_group, without_group
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -50,24 +45,17 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     With ``required_percent`` a run of which less was measured, on any host, does not pass. Raises
     UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
-    run = read_run(path)
-    group = read_group(path)
-    judgement = with_group(judge(run), group)
-    if required_percent is not None:
-        judgement = require(judgement, required_percent)
-    advice = advise(run, without_group(judgement))
-    if group is not None:
-        advice = replace(advice, actions=by_urgency((*group_actions(group), *advice.actions)))
-    series = {host: read_series(path, host) for host in drawn_hosts(run, judgement)}
-    observed = {host: own for host, own in series.items() if own}
-    assessment = Assessment(run, judgement, advice, group, observed)
+    assessment = assess(read_run(path), read_group(path), required_percent)
+    hosts = drawn_hosts(assessment.run, assessment.judgement)
+    series = {host: observed for host in hosts if (observed := read_series(path, host))}
+    assessment = replace(assessment, series=series)
     write_rendered(
         path,
         {
             "report.html": html(assessment),
             "report.md": markdown(assessment),
             "junit.xml": junit(assessment),
-            **nccl_files(advice),
+            **nccl_files(assessment.advice),
         },
         anew=FOLDER,
     )
@@ -76,4 +64,4 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     else:
         text = rendered(terminal(assessment))
     emit(text, f"; the reports are in {path}")
-    return judgement.exit_code
+    return assessment.judgement.exit_code

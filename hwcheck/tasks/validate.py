@@ -17,7 +17,6 @@ from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import ENGINES, PROFILES, make_plan
-from hwcheck.tasks.again import measure_again
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
@@ -36,6 +35,7 @@ from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
+from hwcheck.tasks.second_visit import make_second_visits
 
 
 @command(
@@ -154,7 +154,7 @@ def validate(
             with Progress(len(plan.hosts), verbose=verbose) as progress:
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
-            measure_again(plan, built, folder, connector, forks=at_once, verbose=verbose)
+            make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)
         run_group(chosen, asked, plan, built, folder, connector.lasting(), verbose=verbose)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())

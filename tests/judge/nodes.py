@@ -6,11 +6,25 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from hwcheck.judge.host_case import HostCase, node_facts
+from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Leg, Sample
-from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.run_folder import HostPlan, HostRecord
 from tests.factories import gpu_facts, record, reduce_result
 
 H100 = "NVIDIA H100 80GB HBM3"
+
+
+def host_case(record: HostRecord, **expect: Any) -> HostCase:
+    """Return a host as its judges see it: asked for every check that it answered."""
+    results = record.report.results if record.report else ()
+    return HostCase(
+        plan=HostPlan(record.host, "127.0.0.1", expect),
+        record=record,
+        facts=node_facts(expect, record),
+        checks={result.check: checks.load().get(result.check) for result in results},
+        answers={result.check: result for result in results},
+    )
 
 
 def topology(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Known, believe, contradictions, gaps, known_of, miscounted
+from hwcheck.judge.evidence import contradictions, credible, gaps, miscounted
+from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import LEGS
 from hwcheck.node.limits import AtMost, Equal, FromInventory
@@ -20,34 +21,34 @@ METRICS = (
 CHECK = Check("demo", lambda node: iter(()), METRICS[2:], Remedy("c", "f"), True, False, "doc")
 COUNTING = replace(CHECK, metrics=METRICS)
 H200, A40 = "NVIDIA H200", "NVIDIA A40"
-TWO = Known({}, {"gpu0": H200, "gpu1": H200})
+TWO = NodeFacts({}, {"gpu0": H200, "gpu1": H200})
 ABSENT = CheckResult("demo", "not_applicable", "no such thing")
 
 
 @pytest.mark.parametrize(
     ("check", "known", "believed"),
     [
-        (CHECK, Known(), True),
-        (CHECK, Known({"gpus": 0}), True),
-        (CHECK, Known({"gpus": 8}), False),
+        (CHECK, NodeFacts(), True),
+        (CHECK, NodeFacts({"gpus": 0}), True),
+        (CHECK, NodeFacts({"gpus": 8}), False),
         (CHECK, TWO, False),
         (replace(CHECK, optional="ECC"), TWO, True),
         (replace(CHECK, optional=WITHOUT_MIG), TWO, False),
         (replace(CHECK, optional=WITHOUT_MIG), replace(TWO, mig=True), True),
-        (replace(CHECK, optional=WITHOUT_MIG), Known(), True),
-        (replace(CHECK, gpu=False), Known(), False),
-        (replace(CHECK, gpu=False, optional="RDMA devices"), Known(), True),
-        (replace(COUNTING, optional="ports"), Known({"gpus": 8}), False),
-        (replace(COUNTING, optional="ports"), Known({"gpus": 0}), True),
+        (replace(CHECK, optional=WITHOUT_MIG), NodeFacts(), True),
+        (replace(CHECK, gpu=False), NodeFacts(), False),
+        (replace(CHECK, gpu=False, optional="RDMA devices"), NodeFacts(), True),
+        (replace(COUNTING, optional="ports"), NodeFacts({"gpus": 8}), False),
+        (replace(COUNTING, optional="ports"), NodeFacts({"gpus": 0}), True),
     ],
 )
 def test_not_applicable_is_believed_where_it_can_be(
-    check: Check, known: Known, believed: bool
+    check: Check, known: NodeFacts, believed: bool
 ) -> None:
-    assert (believe(check, ABSENT, known).state == "not_applicable") == believed
+    assert (credible(check, ABSENT, known).state == "not_applicable") == believed
 
 
-def lacks(check: Check, known: Known, *samples: Sample) -> list[str]:
+def lacks(check: Check, known: NodeFacts, *samples: Sample) -> list[str]:
     result = CheckResult("demo", "done", samples=samples)
     return [subject for subject, _ in gaps(check, result, known)]
 
@@ -64,9 +65,9 @@ def test_every_gpu_has_to_send_what_is_required() -> None:
 
 def test_what_is_required_of_a_node_has_to_be_there() -> None:
     check = replace(CHECK, metrics=(replace(METRICS[2], required=True),))
-    assert lacks(check, Known(), Sample("hot", 40, "C")) == []
-    assert lacks(check, Known(), Sample("warm", 1)) == ["node"]
-    assert lacks(CHECK, Known(), Sample("warm", 1)) == []
+    assert lacks(check, NodeFacts(), Sample("hot", 40, "C")) == []
+    assert lacks(check, NodeFacts(), Sample("warm", 1)) == ["node"]
+    assert lacks(CHECK, NodeFacts(), Sample("warm", 1)) == []
 
 
 def test_every_gpu_has_to_be_heard() -> None:
@@ -74,22 +75,22 @@ def test_every_gpu_has_to_be_heard() -> None:
     assert lacks(check, TWO, *HOT) == []
     assert lacks(check, TWO, HOT[1]) == ["gpu0"]
     assert lacks(check, TWO, Sample("hot", 40, "C")) == ["gpu0", "gpu1"]
-    assert lacks(check, Known(), *HOT) == ["node"]
+    assert lacks(check, NodeFacts(), *HOT) == ["node"]
     assert lacks(CHECK, TWO, HOT[1]) == []
 
 
 def test_gpus_of_one_model_have_an_optional_thing_alike() -> None:
     check = replace(CHECK, per_gpu=True, optional="ECC")
-    mixed = Known({}, {"gpu0": H200, "gpu1": A40})
+    mixed = NodeFacts({}, {"gpu0": H200, "gpu1": A40})
     assert lacks(check, mixed, HOT[0]) == []
     assert lacks(check, TWO, HOT[0]) == ["gpu1"]
 
 
 def test_what_is_declared_has_to_be_held_against_something() -> None:
-    declared = Known({"gpus": 2})
+    declared = NodeFacts({"gpus": 2})
     assert lacks(COUNTING, declared, *HOT) == ["node"]
     assert lacks(COUNTING, declared, Sample("count_otherwise", 2)) == []
-    assert lacks(COUNTING, Known(), *HOT) == []
+    assert lacks(COUNTING, NodeFacts(), *HOT) == []
 
 
 @pytest.mark.parametrize(
@@ -103,12 +104,12 @@ def test_what_is_declared_has_to_be_held_against_something() -> None:
 )
 def test_what_the_facts_name(facts: dict[str, Any], models: dict[str, str]) -> None:
     record = HostRecord("a", "reported", report=Report(facts, ()))
-    assert known_of({}, record).models == models
+    assert node_facts({}, record).models == models
 
 
 def test_a_visit_that_was_cut_off_names_no_gpu() -> None:
-    known = known_of({"gpus": 8}, HostRecord("a", "partial", report=Report({}, ())))
-    assert known == Known({"gpus": 8}, whole=False)
+    known = node_facts({"gpus": 8}, HostRecord("a", "partial", report=Report({}, ())))
+    assert known == NodeFacts({"gpus": 8}, whole=False)
     assert miscounted(known) == ""
     assert lacks(replace(CHECK, per_gpu=True), known, *HOT) == []
 
@@ -126,7 +127,7 @@ def named(*gpus: dict[str, Any], count: int | None = None) -> list[str]:
     samples = () if count is None else (Sample("nvml_gpus", count, "GPUs"),)
     answers = (CheckResult("gpu_count", "done", samples=samples),) if samples else ()
     record = HostRecord("a", "reported", report=Report({"gpus": list(gpus)}, answers))
-    return list(contradictions(record, known_of({}, record)))
+    return list(contradictions(record, node_facts({}, record)))
 
 
 def counted(*samples: Sample) -> list[str]:
@@ -134,7 +135,7 @@ def counted(*samples: Sample) -> list[str]:
     answer = CheckResult("gpu_count", "done", samples=samples)
     report = Report({"gpus": [FIRST, SECOND]}, (answer,))
     record = HostRecord("a", "reported", report=report)
-    return list(contradictions(record, known_of({}, record)))
+    return list(contradictions(record, node_facts({}, record)))
 
 
 def test_a_count_that_leaves_something_out() -> None:
@@ -170,7 +171,7 @@ def test_gpus_that_cannot_be_those_that_a_report_speaks_of(
 def test_the_device_of_each_gpu_is_known() -> None:
     gpus = [{"index": 0, "name": "A", "pci_device_id": "0x233510DE"}, {"index": 1, "name": "A"}]
     record = HostRecord("n", "reported", report=Report({"gpus": gpus}, ()))
-    assert known_of({}, record).devices == {"gpu0": "0x233510DE", "gpu1": ""}
+    assert node_facts({}, record).devices == {"gpu0": "0x233510DE", "gpu1": ""}
 
 
 def leg(name: str, ranks: int) -> Leg:
@@ -183,13 +184,13 @@ def leg(name: str, ranks: int) -> Leg:
 @pytest.mark.parametrize(
     ("known", "lacking"),
     [
-        (Known({}, {"gpu0": H200}), []),
-        (Known({"gpus": 2}, {"gpu0": H200}), ["leg default", "leg p2p_off", "leg net"]),
+        (NodeFacts({}, {"gpu0": H200}), []),
+        (NodeFacts({"gpus": 2}, {"gpu0": H200}), ["leg default", "leg p2p_off", "leg net"]),
         (TWO, ["leg default", "leg p2p_off", "leg net"]),
     ],
 )
 def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
-    known: Known, lacking: list[str]
+    known: NodeFacts, lacking: list[str]
 ) -> None:
     check = replace(CHECK, legs=("default", "p2p_off", "net"))
     absent = "there are no two GPUs to tell it by"
@@ -206,4 +207,6 @@ def test_a_leg_that_is_asked_for_of_one_gpu_is_missed() -> None:
     check = replace(CHECK, id="all_reduce", legs=("p2p_off",))
     given = Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", "there are no two GPUs")
     result = CheckResult("all_reduce", "done", legs=(given,))
-    assert [about for about, _ in gaps(check, result, Known({}, {"gpu0": H200}))] == ["leg p2p_off"]
+    assert [about for about, _ in gaps(check, result, NodeFacts({}, {"gpu0": H200}))] == [
+        "leg p2p_off"
+    ]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Known
-from hwcheck.judge.judge import judge, judge_result
+from hwcheck.judge.host_case import NodeFacts
+from hwcheck.judge.judge import judge
+from hwcheck.judge.limits import judge_answer
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, Timing
@@ -25,7 +26,7 @@ CHECK = Check("demo", lambda node: iter(()), LIMITS, Remedy("c", "f"), True, Fal
 
 
 def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str, str, str]]:
-    found = judge_result("node01", CHECK, result, Known(expect or {}))
+    found = judge_answer("node01", CHECK, result, NodeFacts(expect or {}))
     return [(finding.metric, finding.subject, finding.outcome) for finding in found]
 
 
@@ -51,7 +52,7 @@ def test_the_reference_of_the_node_serves_a_gpu_that_has_none() -> None:
 
 
 def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
-    (finding,) = judge_result("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), Known())
+    (finding,) = judge_answer("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), NodeFacts())
     assert (finding.outcome, finding.reason) == (
         "inconclusive",
         "no watts_max to hold watts against",
@@ -76,9 +77,9 @@ OF_MODEL = replace(
 def test_the_figure_of_the_model_of_the_subject(
     name: str, device: str, gbps: float, outcome: str
 ) -> None:
-    known = Known({}, {"gpu0": "NVIDIA B200", "gpu1": name}, devices={"gpu1": device})
+    known = NodeFacts({}, {"gpu0": "NVIDIA B200", "gpu1": name}, devices={"gpu1": device})
     result = done(Sample("copy", gbps, "GB/s", "gpu1"))
-    (finding,) = judge_result("n", OF_MODEL, result, known)
+    (finding,) = judge_answer("n", OF_MODEL, result, known)
     assert finding.outcome == outcome
     assert (finding.reason != "") == (outcome == "inconclusive")
 
@@ -134,7 +135,7 @@ def test_a_failure_says_what_it_means_where_the_node_does() -> None:
         *(Sample("hot", 40, "C", "gpu1"), Sample("meaning", "it is well", "", "gpu1")),
         Sample("hot", 95, "C", "gpu2"),
     )
-    found = judge_result("n", check, done(*samples), Known())
+    found = judge_answer("n", check, done(*samples), NodeFacts())
     assert [finding.reason for finding in found] == ["it burns", "", ""]
 
 
@@ -191,7 +192,7 @@ def test_the_same_answer_is_held_against_what_each_host_should_have() -> None:
 
 
 def test_answers_that_are_not_kept_are_judged_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hwcheck.judge.judge.REMEMBERED", 0)
+    monkeypatch.setattr("hwcheck.judge.limits.REMEMBERED", 0)
     assert counted(2, lambda number: 8 - number, COUNTS) == ["n0 pass", "n1 fail"]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.judge.evidence import known_of
-from hwcheck.judge.judge import judge_result
+from hwcheck.judge.host_case import node_facts
+from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.models import Model, models
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Report, Sample
@@ -21,9 +21,9 @@ def outcomes(figure: str, value: float, **facts: str) -> list[str]:
     if figure == "memory_gbps":
         check, metric = ("hbm_bandwidth", "copy_gbps")
     gpu = {"index": 0, "uuid": "GPU-0", **facts}
-    known = known_of({}, HostRecord("n", "reported", report=Report({"gpus": [gpu]}, ())))
+    known = node_facts({}, HostRecord("n", "reported", report=Report({"gpus": [gpu]}, ())))
     result = CheckResult(check, "done", samples=(Sample(metric, value, FIGURES[figure], "gpu0"),))
-    findings = judge_result("n", CHECKS[check], result, known)
+    findings = judge_answer("n", CHECKS[check], result, known)
     return [finding.outcome for finding in findings if finding.metric == metric]
 
 

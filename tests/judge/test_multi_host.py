@@ -1,46 +1,72 @@
+"""What runs over several hosts do to the outcome of each."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
 
-from hwcheck.judge.multi_host import with_group, without_group
-from hwcheck.judge.records import Finding, HostVerdict, Judgement
+from hwcheck.advise.assessment import assess
+from hwcheck.judge.judge import judge
+from hwcheck.judge.records import MULTI_HOST, Judgement
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import GroupRecord, Suspect
+from hwcheck.results.run_folder import HostRecord, Run
+from tests import factories
+from tests.factories import gpu_facts
 from tests.results.test_multi_host import RUN
 
 HEALTHY = GroupRecord(("pairs",), ("a", "b"), "gloo", (RUN,), finished=True)
+CHECK = "persistence_mode"
 
 
-def judgement(*outcomes: str, asked: int = 3, findings: tuple[Finding, ...] = ()) -> Judgement:
-    hosts = tuple(
-        HostVerdict(name, outcome, "reported", "", asked, asked, 0)
-        for name, outcome in zip("abc", outcomes, strict=False)
-    )
-    return Judgement("pass", 0, hosts, findings)
+def run_of(*outcomes: str) -> Run:
+    """Return a run of hosts a, b and c that one check judges so."""
+    records = (host(name, outcome) for name, outcome in zip("abc", outcomes, strict=False))
+    return factories.run(*records, checks=(CHECK,))
+
+
+def host(name: str, outcome: str) -> HostRecord:
+    answer = CheckResult(CHECK, "could_not_measure", "the driver does not say")
+    if outcome != "inconclusive":
+        answer = CheckResult(CHECK, "done", samples=(Sample(CHECK, outcome == "pass", "", "gpu0"),))
+    return factories.record(name, [answer], gpus=gpu_facts(1))
+
+
+def asked_for_nothing(state: str) -> Run:
+    records = (replace(factories.record(name, []), state=state, reason="cut") for name in "ab")
+    return factories.run(*records, checks=())
 
 
 def outcomes(judged: Judgement) -> dict[str, str]:
     return {host.host: host.outcome for host in judged.hosts}
 
 
-def test_a_healthy_group_changes_no_outcome() -> None:
-    judged = with_group(judgement("pass", "warn"), HEALTHY)
+def test_healthy_runs_change_no_outcome() -> None:
+    run = run_of("pass", "warn")
+    judged = judge(run, HEALTHY)
     assert (outcomes(judged), judged.exit_code) == ({"a": "pass", "b": "warn"}, 0)
-    assert [(host.asked, host.measured) for host in judged.hosts] == [(4, 4), (4, 4)]
-    assert with_group(judged, None) is judged
+    assert [(host.asked, host.measured) for host in judged.hosts] == [(2, 2), (2, 2)]
+    assert judged.findings == judge(run).findings
 
 
 @pytest.mark.parametrize("suspects", [("b",), ("b", "a")])
 def test_a_suspect_fails_and_so_does_the_run(suspects: tuple[str, ...]) -> None:
     record = replace(HEALTHY, suspects=(Suspect(suspects, "slow", ("5 GB/s", "20 GB/s")),))
-    judged = with_group(judgement("pass", "pass"), record)
+    judged = judge(run_of("pass", "pass"), record)
     failed = {name for name, outcome in outcomes(judged).items() if outcome == "fail"}
     assert (failed, judged.outcome, judged.exit_code) == (set(suspects), "fail", 1)
     reason = next(host.reason for host in judged.hosts if host.host == "b")
     assert "slow: 5 GB/s; 20 GB/s" in reason
     assert ("link between" in reason) == (len(suspects) == 2)
-    assert without_group(judged).findings == ()
+
+
+def test_what_stands_out_among_several_hosts_has_actions_of_its_own() -> None:
+    record = replace(HEALTHY, suspects=(Suspect(("b",), "slow", ("5 GB/s",)),))
+    assessment = assess(run_of("warn", "pass"), record)
+    titles = [(action.check, action.title) for action in assessment.advice.actions]
+    assert titles == [(MULTI_HOST, "a host among others: slow"), (CHECK, CHECK)]
+    assert "b" not in assessment.advice.causes.by_host, "no rule is about several hosts"
 
 
 @pytest.mark.parametrize(
@@ -54,29 +80,38 @@ def test_a_suspect_fails_and_so_does_the_run(suspects: tuple[str, ...]) -> None:
 def test_what_could_not_be_measured_is_unproven(
     change: dict[str, object], unproven: set[str]
 ) -> None:
-    judged = with_group(judgement("pass", "pass", "pass"), replace(HEALTHY, **change))  # type: ignore[arg-type]
+    judged = judge(run_of("pass", "pass", "pass"), replace(HEALTHY, **change))  # type: ignore[arg-type]
     found = {name for name, outcome in outcomes(judged).items() if outcome == "inconclusive"}
-    assert (found, judged.exit_code) == (unproven, 3), "c is in no group"
+    assert (found, judged.exit_code) == (unproven, 3), "c had no part in them"
 
 
 def test_a_suspect_weighs_more_than_what_is_unproven() -> None:
     record = replace(HEALTHY, suspects=(Suspect(("a",), "hang", ()),), absent={"a": "gone"})
-    judged = with_group(judgement("pass", "inconclusive"), record)
+    judged = judge(run_of("pass", "inconclusive"), record)
     assert (outcomes(judged)["a"], judged.exit_code) == ("fail", 1)
 
 
-def test_hosts_of_which_nothing_else_was_asked_are_judged_by_the_group() -> None:
-    nothing = tuple(
-        Finding(name, "", "inconclusive", reason="no check applies to this host") for name in "ab"
-    )
-    judged = with_group(
-        judgement("inconclusive", "inconclusive", asked=0, findings=nothing), HEALTHY
-    )
+def test_the_verdict_names_what_checks_and_what_these_runs_found() -> None:
+    record = replace(HEALTHY, warnings={"a": "NET/Socket"})
+    (first, _) = judge(run_of("warn", "pass"), record).hosts
+    assert first.reason == "persistence_mode: persistence_mode of gpu0; group: NET/Socket"
+
+
+def test_hosts_of_which_nothing_else_was_asked_are_judged_by_these_runs() -> None:
+    judged = judge(asked_for_nothing("reported"), HEALTHY)
     assert (outcomes(judged), judged.findings) == ({"a": "pass", "b": "pass"}, ())
     assert (judged.exit_code, judged.asked, judged.measured) == (0, 2, 2)
+    alone = judge(asked_for_nothing("reported"))
+    assert (set(outcomes(alone).values()), alone.exit_code) == ({"inconclusive"}, 3), "the control"
 
 
 def test_what_was_lost_stays_lost() -> None:
-    lost = judgement("inconclusive", "pass", asked=0)
-    lost = replace(lost, hosts=tuple(replace(host, state="lost") for host in lost.hosts))
-    assert outcomes(with_group(lost, HEALTHY))["a"] == "inconclusive"
+    assert outcomes(judge(asked_for_nothing("lost"), HEALTHY))["a"] == "inconclusive"
+
+
+def test_a_host_to_which_nothing_applies_has_not_passed_by_them() -> None:
+    nothing = CheckResult(CHECK, "not_applicable", "no GPU")
+    records = (factories.record(name, [nothing]) for name in "ab")
+    judged = judge(factories.run(*records, checks=(CHECK,)), HEALTHY)
+    assert set(outcomes(judged).values()) == {"inconclusive"}
+    assert {finding.reason for finding in judged.findings} == {"no check applies to this host"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hwcheck.judge.nccl_default import crosses, judge_nccl_default, rule_changes
+from hwcheck.judge.p2p import crosses, judge_nccl_default, rule_changes
+from hwcheck.node.wire import CheckResult
 from tests.advise.nodes import record_of
 from tests.factories import leg
+from tests.judge.nodes import host_case
 
 
 def outcomes(check: str = "all_reduce", torch: str = "2.22.3", **changes: Any) -> list[str]:
@@ -23,7 +26,11 @@ def outcomes(check: str = "all_reduce", torch: str = "2.22.3", **changes: Any) -
     }
     legs = [leg("default", 16.0, ranks=4, library=f"NCCL {torch}")]
     record = record_of("n", {**says, **changes})
-    return [finding.outcome for finding in judge_nccl_default("n", check, legs, record)]
+    assert record.report is not None
+    collective = CheckResult(check, "done", legs=tuple(legs))
+    report = replace(record.report, results=(collective, *record.report.results))
+    host = host_case(replace(record, report=report))
+    return [finding.outcome for finding in judge_nccl_default(host)]
 
 
 def test_it_is_said_once_and_only_where_it_changes_something() -> None:

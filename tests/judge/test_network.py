@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import known_of
+from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.wire import Leg
 from tests.advise.nodes import record_of
-from tests.factories import leg
+from tests.factories import leg, reduce_result
+from tests.judge.nodes import host_case
 
 FOUR = {f"mlx5_{n}": {"near": {f"gpu{n // 2}": "PIX"}} for n in range(4)}
 ALL = "IB " + " ".join(f"mlx5_{n}:1/IB" for n in range(4))
@@ -24,8 +26,10 @@ def net(kind: str = "NET/IB", network: str = "", **changes: Any) -> Leg:
 
 def outcomes(ports: dict[str, Any], *legs: Leg, **expect: Any) -> dict[str, str]:
     record = record_of("n", {"ports": ports})
-    found = judge_network("n", "all_reduce", legs, record, known_of(expect, record))
-    return {finding.metric: finding.outcome for finding in found}
+    assert record.report is not None
+    report = replace(record.report, results=(*record.report.results, reduce_result(legs)))
+    findings = judge_network(host_case(replace(record, report=report), **expect))
+    return {finding.metric: finding.outcome for finding in findings}
 
 
 def test_sockets_beside_active_ports_are_warned_of_and_rdma_passes() -> None:
@@ -90,7 +94,7 @@ def test_the_ports_for_collectives(
 ) -> None:
     record = record_of("n", {"ports": ports})
     assert [
-        port.name for port in compute_ports(active_ports(record), known_of(expect, record))
+        port.name for port in compute_ports(active_ports(record), node_facts(expect, record))
     ] == chosen
 
 

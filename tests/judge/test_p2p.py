@@ -2,9 +2,10 @@
 
 import pytest
 
-from hwcheck.judge.p2p import judge_p2p
+from hwcheck.judge.p2p import judge_p2p, p2p_gains
 from hwcheck.node.wire import Leg
 from tests.factories import MIB, leg, wrong
+from tests.judge.nodes import host_case, node
 
 
 @pytest.mark.parametrize(
@@ -14,16 +15,17 @@ from tests.factories import MIB, leg, wrong
 )
 def test_p2p_gain(p2p_off: float, spread: float, outcome: str) -> None:
     legs = [leg("default", 22.0, spread=spread), leg("p2p_off", p2p_off, spread=spread)]
-    (finding,) = judge_p2p("n", "all_reduce", legs)
+    (finding,) = p2p_gains("n", "all_reduce", legs)
+    assert list(judge_p2p(host_case(node("n", legs)))) == [finding]
     assert finding.outcome == outcome
     assert finding.value == pytest.approx(22.0 / p2p_off, abs=1e-3)
 
 
 def test_latency_is_no_bandwidth() -> None:
     small = [leg(peak_gbps=1.0, largest=32 * MIB), leg("p2p_off", 9.0)]
-    assert judge_p2p("n", "all_reduce", small) == []
+    assert p2p_gains("n", "all_reduce", small) == []
     enough = [leg(peak_gbps=1.0, largest=64 * MIB), leg("p2p_off", 9.0)]
-    assert [finding.outcome for finding in judge_p2p("n", "all_reduce", enough)] == ["warn"]
+    assert [finding.outcome for finding in p2p_gains("n", "all_reduce", enough)] == ["warn"]
 
 
 @pytest.mark.parametrize(
@@ -37,4 +39,4 @@ def test_latency_is_no_bandwidth() -> None:
     ids=["gloo", "wrong data", "one leg", "P2P was not off"],
 )
 def test_no_verdict_without_two_clean_nccl_legs(legs: list[Leg]) -> None:
-    assert judge_p2p("n", "all_reduce", legs) == []
+    assert p2p_gains("n", "all_reduce", legs) == []

@@ -11,7 +11,7 @@ import pytest
 
 from hwcheck.judge.judge import judge
 from hwcheck.judge.peers import KINDS, LEAST_HOSTS, NOT_COMPARED, Kind, middle_of
-from hwcheck.judge.plausible import RANGES
+from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Sample

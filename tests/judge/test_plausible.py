@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwcheck.judge.plausible import RANGES, implausible
+from hwcheck.judge.readings import RANGES, implausible
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
 from hwcheck.node.limits import Equal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.judge.rings import rings
+from hwcheck.judge.prediction import rings
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.node.limits import (
+    AbovePeers,
     AtLeast,
     AtMost,
     Equal,
     FromInventory,
     FromModel,
     FromSample,
-    FromSlot,
     Limit,
 )
 from hwcheck.node.wire import Value
@@ -69,11 +69,6 @@ def test_a_number_is_not_held_against_text(value: Value, reference: Value) -> No
         (AtMost("source"), None, ""),
         (AtLeast("s", fail=0.8, of=FIGURE), None, "fail unless >= 0.8 x the model's bf16_tflops"),
         (
-            AtMost("s", warn=1.0, of=FromSlot(10)),
-            70.0,
-            "warn unless <= 1 x (the same slot over the hosts + 10) (70)",
-        ),
-        (
             AtLeast("s", fail=0.8, of=FIGURE),
             700.0,
             "fail unless >= 0.8 x the model's bf16_tflops (560)",
@@ -82,6 +77,11 @@ def test_a_number_is_not_held_against_text(value: Value, reference: Value) -> No
 )
 def test_text(limit: Limit, reference: Value | None, text: str) -> None:
     assert limit.text(reference) == text
+
+
+def test_text_of_a_limit_over_hosts() -> None:
+    text = "warn unless <= the same slot over the hosts + 10"
+    assert AbovePeers("source", margin=10).text() == text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hwcheck.judge.multi_host import with_group
+from hwcheck.judge.judge import judge
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.results.multi_host import Transport
 from hwcheck.results.transport import alike, in_words, over_sockets
 from hwcheck.run.multi_host.orders import Ready
-from tests.judge.test_multi_host import judgement, outcomes
+from tests.judge.test_multi_host import outcomes, run_of
 from tests.run.multi_host.answering import well
 from tests.run.multi_host.planted import names
 from tests.run.multi_host.test_second_look import session
@@ -40,15 +40,15 @@ def test_a_fleet_on_sockets_beside_rdma_is_warned_of(tmp_path: Path) -> None:
     assert any(text.startswith(said) for text in view.remarks)
     assert said in multi_host_line(view)
     assert "NCCL 2.27.5: NET/Socket; Socket eth0 (in 3 runs)" in view.remarks
-    judged = with_group(judgement("pass"), found)
+    judged = judge(run_of("pass"), found)
     assert judged.outcome == "pass", "the control: a is no host of this group"
 
 
 def test_the_warning_is_a_finding(tmp_path: Path) -> None:
     ready = dict.fromkeys(("a", "b"), FLEET["n01"])
-    judged = with_group(judgement("pass", "pass", "pass"), record(tmp_path, ready, SOCKETS))
+    judged = judge(run_of("pass", "pass", "pass"), record(tmp_path, ready, SOCKETS))
     assert outcomes(judged) == {"a": "warn", "b": "warn", "c": "pass"}
-    assert "NET/Socket" in judged.findings[0].reason
+    assert "NET/Socket" in judged.hosts[0].reason
 
 
 def test_over_rdma_there_is_nothing_to_warn_of(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.legs import is_clean
-from hwcheck.judge.nccl_default import crosses, rule_changes
+from hwcheck.judge.p2p import crosses, rule_changes
 from hwcheck.judge.records import Finding
 
 NO_SPACE = "No space left"

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
-from hwcheck.node.limits import AtMost, FromSlot
+from hwcheck.node.limits import AbovePeers, AtMost
 from hwcheck.node.load.summary import Loaded, OfKind, among_peers
 from hwcheck.node.wire import Sample
 
@@ -24,12 +24,10 @@ BUILT_IN = (
             "C",
             "median core temperature in the steady part of the load",
             (
-                AtMost(
+                AbovePeers(
                     "derived: the same board in the same slot at the same work; 10 C more than on "
                     "the other hosts is a quarter of the whole rise from 35 to 75 C",
-                    warn=1.0,
-                    of=FromSlot(10),
-                    confidence="derived",
+                    margin=10,
                 ),
             ),
             required=True,

@@ -12,8 +12,10 @@ import pytest
 
 from hwcheck import shipped
 from hwcheck.inventory.expectations import VARIABLES
-from hwcheck.judge.evidence import Known, believe
-from hwcheck.judge.judge import judge_result
+from hwcheck.judge.evidence import credible
+from hwcheck.judge.host_case import NodeFacts
+from hwcheck.judge.limits import judge_answer
+from hwcheck.judge.p2p import p2p_gains
 from hwcheck.judge.records import worst
 from hwcheck.node import checks
 from hwcheck.node.check import Check
@@ -49,9 +51,9 @@ def prove(check: Check, case: Mapping[str, Any]) -> None:
     assert case["result"].get("reason_contains", "") in result.reason
     if "samples" in case["result"]:
         assert list(result.samples) == [Sample(**sample) for sample in case["result"]["samples"]]
-    known = Known(case["expect_inventory"], models(case["node"]), mig=split(case["node"]))
+    known = NodeFacts(case["expect_inventory"], models(case["node"]), mig=split(case["node"]))
     # What an honest node answers must never be doubted.
-    assert believe(check, result, known) == result
+    assert credible(check, result, known) == result
     assert outcomes(check, result, known) == case["outcomes"]
 
 
@@ -107,10 +109,11 @@ def test_a_case_that_is_wrong_is_noticed(wrong: Mapping[str, Any]) -> None:
         prove(check, {**case, **wrong})
 
 
-def outcomes(check: Check, result: Any, known: Known) -> dict[str, str]:
+def outcomes(check: Check, result: Any, known: NodeFacts) -> dict[str, str]:
     """Return the worst outcome by ``metric subject``; a finding with no metric is ``node``."""
     found: dict[str, list[str]] = {}
-    for finding in judge_result("node1", check, result, known):
+    gains = p2p_gains("node1", check.id, result.legs)
+    for finding in (*judge_answer("node1", check, result, known), *gains):
         key = f"{finding.metric} {finding.subject}".strip()
         found.setdefault(key, []).append(finding.outcome)
     return {key: worst(several) for key, several in found.items()}

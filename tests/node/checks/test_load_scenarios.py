@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Known
-from hwcheck.judge.judge import judge_result
+from hwcheck.judge.host_case import NodeFacts
+from hwcheck.judge.limits import judge_answer
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
 from hwcheck.node.wire import CheckResult
@@ -113,11 +113,11 @@ def answers(spoil: Spoil, seed: int = 0) -> tuple[dict[str, Any], list[CheckResu
 def found(spoil: Spoil, seed: int = 0) -> set[str]:
     """Return which checks complain of which GPU: ``cool_down gpu3``."""
     says, results = answers(spoil, seed)
-    known = Known({}, models(says))
+    known = NodeFacts({}, models(says))
     return {
         f"{result.check} {finding.subject}"
         for result in results
-        for finding in judge_result("n", OF_LOAD[result.check], result, known)
+        for finding in judge_answer("n", OF_LOAD[result.check], result, known)
         if finding.outcome != "pass"
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Known
+from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node.main import run_check
 from tests.node.checks.test_cases import REGISTRY, outcomes
 from tests.node.fakes import FakeNode
@@ -19,7 +19,7 @@ H100 = {"fabric": {"state": "completed", "status": "Success"}, "mig_mode": None}
 
 def found(gpu: dict[str, Any], **host: Any) -> dict[str, str]:
     node = FakeNode({**BUS, "gpus": [gpu], **host})
-    return outcomes(CHECK, run_check(CHECK, node), Known({}, {}, mig=False))
+    return outcomes(CHECK, run_check(CHECK, node), NodeFacts({}, {}, mig=False))
 
 
 @pytest.mark.parametrize("gpu", [A100, H100])

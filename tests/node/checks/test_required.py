@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from hwcheck.judge.evidence import Known
-from hwcheck.judge.judge import judge_result
+from hwcheck.judge.host_case import NodeFacts
+from hwcheck.judge.limits import judge_answer
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
 from hwcheck.node.wire import CheckResult
@@ -25,7 +25,7 @@ NOT_EVERYWHERE = {
 }
 """Judged metrics that every case has and an honest answer may lack."""
 
-Answer = tuple[CheckResult, Known]
+Answer = tuple[CheckResult, NodeFacts]
 
 
 @cache
@@ -39,11 +39,11 @@ def done(name: str) -> tuple[Answer, ...]:
         node = FakeNode(case["node"], case["expect_inventory"])
         result = run_check(check, node)
         if result.state == "done":
-            answers.append((result, Known(case["expect_inventory"], models(case["node"]))))
+            answers.append((result, NodeFacts(case["expect_inventory"], models(case["node"]))))
     return tuple(answers)
 
 
-def given(check: Check, result: CheckResult, known: Known) -> set[str]:
+def given(check: Check, result: CheckResult, known: NodeFacts) -> set[str]:
     """Return the metrics that an answer has, of a check of GPUs those that each GPU in it has."""
     if not check.per_gpu:
         return {sample.metric for sample in result.samples}
@@ -54,9 +54,9 @@ def given(check: Check, result: CheckResult, known: Known) -> set[str]:
     return set.intersection(*of_gpu.values()) if of_gpu else set()
 
 
-def missed(check: Check, result: CheckResult, known: Known) -> str:
+def missed(check: Check, result: CheckResult, known: NodeFacts) -> str:
     """Return what is missed in an answer, in the judge's words."""
-    findings = judge_result("node1", check, result, known)
+    findings = judge_answer("node1", check, result, known)
     said = [finding.reason for finding in findings if finding.outcome == "inconclusive"]
     return "; ".join(reason for reason in said if "the node sent no" in reason)
 

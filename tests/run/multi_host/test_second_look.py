@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.multi_host import findings_of
+from hwcheck.judge.multi_host import findings_about
 from hwcheck.results.multi_host import GroupRecord, read_group
 from hwcheck.run.multi_host.orders import Asked, Ready
 from hwcheck.run.multi_host.session import MOST_HINTED, Session
@@ -73,7 +73,8 @@ def test_a_failure_that_does_not_come_again_is_left_open(tmp_path: Path, scope: 
     assert record.suspects == ()
     (line,) = record.unresolved
     assert "n03" in line
-    assert {one.outcome for one in findings_of(record)} == {"inconclusive"}
+    findings = [one for host in record.hosts for one in findings_about(host, record)]
+    assert {one.outcome for one in findings} == {"inconclusive"}
 
 
 def test_a_rank_whose_process_stands_still_is_accused_at_once(tmp_path: Path) -> None:

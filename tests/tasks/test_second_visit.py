@@ -17,7 +17,7 @@ from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Request, Timing, to_dict
 from hwcheck.results.run_folder import Run, RunFolder, read_run
 from hwcheck.run.plan import Plan
-from hwcheck.tasks.again import measure_again
+from hwcheck.tasks.second_visit import make_second_visits
 from tests import factories
 from tests.factories import hung, leg
 from tests.judge.nodes import node, pcie, topology
@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def measured(
     out: Path, first: Mapping[str, Leg], second: Leg, *, stop: bool = False, dies: str = ""
 ) -> Run:
-    """Return a run of these hosts after ``measure_again``, in which each times ``second``."""
+    """Return a run of these hosts after ``make_second_visits``, in which each times ``second``."""
     stopping = threading.Event()
     records = [node(name, [own], topology(), pcie()) for name, own in first.items()]
     run = factories.run(*records, checks=(NAME, "topology", "pcie_link"))
@@ -80,7 +80,7 @@ def measured(
     connector.prepare(hosts)
     if stop:
         stopping.set()
-    measure_again(plan, stand_in.payload(MAIN), folder, connector, forks=4, verbose=False)
+    make_second_visits(plan, stand_in.payload(MAIN), folder, connector, forks=4, verbose=False)
     return read_run(folder.path)
 
 
@@ -90,9 +90,9 @@ def of(run: Run, host: str, metric: str = "busbw_gbps") -> list[Finding]:
 
 def test_only_what_lies_on_a_border_is_measured_again(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER, "n2": CLEAR}, leg(peak_gbps=430.0))
-    assert set(run.again) == {"n1"}
-    report = run.again["n1"].report
-    assert report is not None, run.again["n1"].reason
+    assert set(run.second_visits) == {"n1"}
+    report = run.second_visits["n1"].report
+    assert report is not None, run.second_visits["n1"].reason
     assert [result.reason for result in report.results] == ["asked for default of all_reduce"]
     (finding,) = of(run, "n1")
     assert (finding.outcome, finding.reason) == ("pass", "")
@@ -102,12 +102,12 @@ def test_only_what_lies_on_a_border_is_measured_again(tmp_path: Path) -> None:
 
 def test_nothing_on_a_border_is_no_second_visit(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n2": CLEAR}, CLEAR)
-    assert (run.again, (run.path / "again").exists()) == ({}, False)
+    assert (run.second_visits, (run.path / "again").exists()) == ({}, False)
 
 
 def test_a_run_that_was_stopped_makes_no_second_visit(tmp_path: Path) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER}, CLEAR, stop=True)
-    assert run.again == {}
+    assert run.second_visits == {}
     (finding,) = of(run, "n1")
     assert finding.outcome == "inconclusive"
     assert finding.reason.endswith("the border of warn and pass: measure again")
@@ -133,14 +133,14 @@ def test_a_host_that_dies_in_its_second_visit_is_said_and_no_pass(
     tmp_path: Path, dies: str, outcome: str, said: str
 ) -> None:
     run = measured(tmp_path, {"n1": ON_BORDER, "n2": CLEAR}, leg(peak_gbps=430.0), dies=dies)
-    assert run.again["n1"].state != "reported"
+    assert run.second_visits["n1"].state != "reported"
     judgement = judge(run)
     (finding,) = of(run, "n1")
     assert (finding.outcome, said in finding.reason) == (outcome, True), finding.reason
     died, other = judgement.hosts
     assert died.outcome == "inconclusive"
     why = "second visit, to measure again: "
-    assert f"{why}{run.again['n1'].state}: {run.again['n1'].reason}" in died.reason
+    assert f"{why}{run.second_visits['n1'].state}: {run.second_visits['n1'].reason}" in died.reason
     assert why not in other.reason
     evidence = [line for each in actions(run, judgement) for line in each.evidence]
     assert any(why in line for line in evidence), evidence

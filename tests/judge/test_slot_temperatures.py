@@ -1,16 +1,24 @@
-"""The same slot over the hosts of a run."""
+"""Temperatures in the same slot over the hosts of a run, by the limit that their check declares."""
 
 from __future__ import annotations
 
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.slots import LEAST_HOSTS, Slots
+from hwcheck.judge.peers import Kind, middle_of
+from hwcheck.node import checks
+from hwcheck.node.limits import AbovePeers
 from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 
 NAME = "NVIDIA H100 80GB HBM3"
+(LIMIT,) = (
+    limit
+    for metric in checks.load()["thermal_spread"].metrics
+    for limit in metric.limits
+    if isinstance(limit, AbovePeers)
+)
 
 
 def host(name: str, *temperatures: float, board: str = NAME) -> HostRecord:
@@ -49,7 +57,7 @@ def test_a_slot_that_is_hot_on_every_host_is_usual_there() -> None:
 
 
 def test_too_few_hosts_and_other_boards_are_no_measure() -> None:
-    fleet = [host(f"n{index}", 60.0) for index in range(LEAST_HOSTS - 2)]
+    fleet = [host(f"n{index}", 60.0) for index in range(LIMIT.least_hosts - 2)]
     assert warned(*fleet, host("warm", 90.0)) == []
     fleet += [host(f"m{index}", 60.0) for index in range(2)]
     assert warned(*fleet, host("other", 90.0, board="NVIDIA A40")) == []
@@ -66,5 +74,14 @@ def test_too_few_hosts_and_other_boards_are_no_measure() -> None:
     ],
 )
 def test_margin_or_scatter(values: list[float], highest: float | None) -> None:
-    slot = ("check", "metric", "board", "gpu0")
-    assert Slots({slot: values}).highest(slot, 10) == highest
+    kind = Kind(0.0, LIMIT.margin, mads=LIMIT.scatter, least_hosts=LIMIT.least_hosts)
+    middle = middle_of(values, kind)
+    assert (middle and middle.median + middle.width) == highest
+
+
+def test_the_warning_has_the_source_of_the_limit() -> None:
+    hosts = (*(host(f"n{index}", 60.0) for index in range(5)), host("warm", 75.0))
+    findings = judge(factories.run(*hosts, checks=("thermal_spread",))).findings
+    (warning,) = [finding for finding in findings if finding.outcome == "warn"]
+    assert (warning.source, warning.confidence) == (LIMIT.source, "derived")
+    assert warning.limit == "warn unless like its peers: 60 C in the middle of 6, 10 C either way"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import known_of
-from hwcheck.judge.leg_gaps import Counted, counted
+from hwcheck.judge.evidence import Counted, counted
+from hwcheck.judge.host_case import node_facts
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import (
@@ -24,7 +24,7 @@ LEGS = (leg(), leg("p2p_off", 40.0), leg("net", 9.0))
 
 
 def _counted(host: HostRecord, double: str = "", **expect: Any) -> Counted:
-    (found,) = counted(host, known_of(expect, host), double)
+    (found,) = counted(host, node_facts(expect, host), double)
     return found
 
 
@@ -41,7 +41,7 @@ def test_honest_legs_count(state: str) -> None:
 
 @pytest.mark.parametrize("host", [record("cpu", cpu_results()), record("down", None)])
 def test_hosts_without_an_nccl_leg(host: HostRecord) -> None:
-    assert counted(host, known_of({}, host)) == []
+    assert counted(host, node_facts({}, host)) == []
 
 
 @pytest.mark.parametrize(

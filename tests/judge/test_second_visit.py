@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.judge.borders import borders
+from hwcheck.judge.second_visit import legs_on_a_border
 from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
@@ -25,7 +25,7 @@ def test_the_legs_of_a_host() -> None:
     site = replace(ON_BORDER, leg="site", env={})
     net = leg("net", peak_gbps=405.0, spread=0.08)
     run = factories.run(host(ON_BORDER, site, net), checks=CHECKS)
-    assert borders(run) == {"n1": {"all_reduce": ("default", "site")}}
+    assert legs_on_a_border(run) == {"n1": {"all_reduce": ("default", "site")}}
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_the_legs_of_a_host() -> None:
     ids=["pass", "fail", "hang", "exercise", "small"],
 )
 def test_nothing_else(legs: tuple[Leg, ...]) -> None:
-    assert borders(factories.run(host(*legs), checks=CHECKS)) == {}
+    assert legs_on_a_border(factories.run(host(*legs), checks=CHECKS)) == {}
 
 
 def test_no_host_that_did_not_answer_to_the_end() -> None:
     partial = replace(host(ON_BORDER), state="partial")
     nobody = HostRecord("n2", "unreachable", "no route")
-    assert borders(factories.run(partial, nobody, checks=CHECKS)) == {}
+    assert legs_on_a_border(factories.run(partial, nobody, checks=CHECKS)) == {}
 
 
 def test_every_collective_by_itself() -> None:
@@ -56,4 +56,4 @@ def test_every_collective_by_itself() -> None:
     other = replace(first, check="alltoall", legs=(as_alltoall(leg(peak_gbps=470.0)),))
     report = replace(record.report, results=(first, other, *rest))
     run = factories.run(replace(record, report=report), checks=(*CHECKS, "alltoall"))
-    assert borders(run) == {"n1": {"all_reduce": ("default",)}}
+    assert legs_on_a_border(run) == {"n1": {"all_reduce": ("default",)}}

@@ -1,0 +1,133 @@
+"""One host of a run as its judges see it. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hwcheck.node.check import Check
+from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.run_folder import HostPlan, HostRecord
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What a node is, besides any check's answer.
+
+    ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
+    GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
+    tell boards of one model apart, ``devices`` and ``subsystems`` the PCI ids alone, as the GPU
+    says them. Without ``whole`` the visit ended before the node named any. With ``mig`` a GPU is
+    split.
+    """
+
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    boards: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
+    devices: Mapping[str, str] = field(default_factory=dict)
+    mig: bool = False
+    subsystems: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the node has to have: as many as declared, or as it names itself."""
+        return max(int(self.expect.get("gpus", 0)), len(self.models))
+
+    @property
+    def golden(self) -> bool:
+        """Whether the inventory says that hosts like it are held against it."""
+        return self.expect.get("golden") is True
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The models of its GPUs, each once."""
+        return tuple(sorted(set(self.models.values())))
+
+
+def node_facts(expect: Mapping[str, Any], record: HostRecord) -> NodeFacts:
+    """Return what the inventory and the facts of a report say."""
+    models, boards, devices, subsystems = {}, {}, {}, {}
+    for gpu in gpus_of(record):
+        if type(gpu.get("index")) is int:
+            subject = f"gpu{gpu['index']}"
+            models[subject] = str(gpu.get("name", ""))
+            devices[subject] = str(gpu.get("pci_device_id", ""))
+            subsystems[subject] = str(gpu.get("pci_subsystem_id", ""))
+            boards[subject] = " ".join((models[subject], devices[subject], subsystems[subject]))
+    mig = any(gpu.get("mig") is True for gpu in gpus_of(record))
+    return NodeFacts(expect, models, boards, record.state == "reported", devices, mig, subsystems)
+
+
+def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
+    """Return what a host's facts say of each GPU."""
+    gpus = record.report.facts.get("gpus") if record.report else None
+    return gpus if isinstance(gpus, list) else ()
+
+
+def samples_of(record: HostRecord, check: str) -> Iterator[Sample]:
+    """Yield the samples that a host sent for a check."""
+    for result in record.report.results if record.report else ():
+        if result.check == check:
+            yield from result.samples
+
+
+@dataclass(frozen=True)
+class HostCase:
+    """A host of a run, with everything that its judges go by.
+
+    ``checks`` are those that the run asked for, by id and in its order; None for one that this
+    version does not have. ``answers`` are the host's by check, as far as they are credible
+    (``evidence.credible``). ``second_visit`` measured again what lay on a border, and
+    ``multi_host`` are the runs over several hosts: None where there were none with this host.
+    ``same_machine`` says why it may be the same machine as another host of the run.
+    """
+
+    plan: HostPlan
+    record: HostRecord
+    facts: NodeFacts
+    checks: Mapping[str, Check | None]
+    answers: Mapping[str, CheckResult]
+    second_visit: HostRecord | None = None
+    multi_host: GroupRecord | None = None
+    same_machine: str = ""
+
+    @property
+    def name(self) -> str:
+        """The host's name in the inventory."""
+        return self.plan.name
+
+    @property
+    def judged_answers(self) -> Iterator[tuple[Check, CheckResult]]:
+        """The answers of checks that were asked for and that this version has, in their order."""
+        for name, check in self.checks.items():
+            if check is not None and name in self.answers:
+                yield check, self.answers[name]
+
+    @property
+    def legs(self) -> Iterator[tuple[str, Sequence[Leg]]]:
+        """The legs of each of these answers that has any, with the check's id."""
+        for check, answer in self.judged_answers:
+            if answer.legs:
+                yield check.id, answer.legs
+
+    @property
+    def multi_host_only(self) -> bool:
+        """Whether the host was visited for runs over several hosts and asked for no check."""
+        return self.multi_host is not None and not self.checks and self.record.state == "reported"
+
+    def second_answer(self, check: str) -> CheckResult | None:
+        """Return what the second visit answered to a check; None where it did not come to that."""
+        report = self.second_visit.report if self.second_visit else None
+        results = report.results if report else ()
+        return next((result for result in results if result.check == check), None)
+
+    @property
+    def second_visit_failure(self) -> str:
+        """How a second visit ended that did not come to its end, otherwise an empty text."""
+        if self.second_visit is None or self.second_visit.state == "reported":
+            return ""
+        return f"{self.second_visit.state.replace('_', ' ')}: {self.second_visit.reason}"

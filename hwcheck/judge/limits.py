@@ -1,0 +1,194 @@
+"""Answers held against the limits that their checks declare. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache, lru_cache
+
+from hwcheck.judge.evidence import gaps
+from hwcheck.judge.fleet import Fleet, kind_of
+from hwcheck.judge.host_case import HostCase, NodeFacts
+from hwcheck.judge.models import model_of
+from hwcheck.judge.readings import Readings
+from hwcheck.judge.records import Finding, unmeasured
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.collective.leg_checks import leg_samples
+from hwcheck.node.limits import (
+    AbovePeers,
+    Equal,
+    FromFleet,
+    FromInventory,
+    FromModel,
+    FromSample,
+    Limit,
+    Operand,
+)
+from hwcheck.node.wire import CheckResult, Sample, Value
+
+ALONE = Fleet()
+"""No other host to compare with."""
+
+REMEMBERED = 8192
+"""Different answers that are kept for hosts to come; what most give is among the first."""
+
+MEANING = "meaning"
+"""A metric of this name says in words what the others of its subject mean."""
+
+
+class Limits:
+    """Judges the answers of the hosts of one run; answers that are alike are judged once.
+
+    They are where hosts are alike and samples are: equal samples are one object, as they are read
+    (``wire``).
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._judged: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[Finding]]] = {}
+
+    def judge(self, host: HostCase) -> Iterator[Finding]:
+        """Yield what ``judge_answer`` does of each answer of a host."""
+        for check, answer in host.judged_answers:
+            if answer.legs:
+                yield from judge_answer(host.name, check, answer, host.facts, self._fleet)
+                continue
+            key = (check.id, answer.state, answer.reason, id(host.facts), *map(id, answer.samples))
+            like = self._judged.get(key)
+            if like is None:
+                findings = judge_answer("", check, answer, host.facts, self._fleet)
+                like = answer, host.facts, findings
+                if len(self._judged) < REMEMBERED:
+                    self._judged[key] = like  # what is kept keeps its id
+            for finding in like[2]:
+                yield Finding._make((host.name, *finding[1:]))
+
+
+def judge_answer(
+    host: str, check: Check, answer: CheckResult, facts: NodeFacts, fleet: Fleet = ALONE
+) -> list[Finding]:
+    """Judge one check's answer.
+
+    Samples are judged in every state. An answer that claims to be done is inconclusive as far as
+    it lacks what such an answer holds: a node that says nothing has not passed.
+    """
+    findings: list[Finding] = []
+    if check.legs:
+        derived = tuple(sample for leg in answer.legs for sample in leg_samples(leg))
+        if set(derived) != set(answer.samples):
+            findings.append(unmeasured(host, check.id, "the samples are not those of the legs"))
+        answer = replace(answer, samples=derived)
+    readings = Readings(check, answer)
+    findings += [unmeasured(host, check.id, doubt, about) for about, doubt in readings.doubts]
+    for metric, sample in readings.held:
+        for limit, reference in references(readings, metric, sample, facts, fleet):
+            finding = hold(host, check.id, metric, sample, limit, reference)
+            findings.append(_explained(finding, readings))
+    if answer.state == "not_applicable":
+        return [finding for finding in findings if finding.outcome != "pass"]
+    if answer.state != "done":
+        findings.append(unmeasured(host, check.id, answer.reason or answer.state))
+        return findings
+    missing = [unmeasured(host, check.id, why, about) for about, why in gaps(check, answer, facts)]
+    if not findings and not missing and _must_judge(check):
+        missing.append(unmeasured(host, check.id, "the node sent no sample for it"))
+    return findings + missing
+
+
+def _must_judge(check: Check) -> bool:
+    """Whether some limit of a check needs neither a declaration nor another host."""
+    limits = [limit for metric in check.metrics for limit in metric.limits]
+    return any(
+        not isinstance(limit, AbovePeers)
+        and not isinstance(limit.operand, (FromInventory, FromFleet))
+        for limit in limits
+    )
+
+
+def _explained(finding: Finding, readings: Readings) -> Finding:
+    """Give a failure the node's own words for it, where the check sends them as ``meaning``."""
+    if finding.outcome == "pass" or finding.reason:
+        return finding
+    meanings = readings.by_subject(MEANING)
+    return finding._replace(reason=str(meanings.get(finding.subject, "")))
+
+
+def references(
+    readings: Readings, metric: Metric, sample: Sample, facts: NodeFacts, fleet: Fleet
+) -> Iterator[tuple[Limit, Value | None]]:
+    """Yield the limits that apply to a sample, each with its reference (None: there is none)."""
+    limits = readings.limits[metric.name]
+    for limit, operand in limits:
+        if operand is None:
+            yield limit, None
+        elif isinstance(operand, FromInventory):
+            if operand.name in facts.expect:
+                yield limit, facts.expect[operand.name]
+        elif isinstance(operand, FromFleet):
+            alike = readings.by_subject(operand.alike) if operand.alike else {}
+            kind = kind_of(sample, operand, alike, facts)
+            most = fleet.reference(readings.check.id, metric.name, kind)
+            if most is not None and not _declared(limits, facts):
+                golden = fleet.has_golden(readings.check.id, metric.name, kind)
+                yield _of_golden(limit) if golden else limit, most
+        elif isinstance(operand, FromSample):
+            others = readings.by_subject(operand.metric)
+            yield limit, others.get(sample.subject, others.get("node"))
+        elif isinstance(operand, FromModel):
+            names = (facts.models, facts.devices, facts.subsystems)
+            model = model_of(*(by_subject.get(sample.subject, "") for by_subject in names))
+            reached = model.reached(operand.figure) if model else None
+            if reached is not None or not operand.known_only:
+                yield limit, reached
+
+
+@cache
+def _of_golden(limit: Limit) -> Limit:
+    """Return the limit that names the golden host; ``Equal`` alone looks at the fleet."""
+    assert isinstance(limit, Equal)
+    assert isinstance(limit.to, FromFleet)
+    return replace(limit, to=replace(limit.to, golden=True))
+
+
+def _declared(limits: Iterable[tuple[Limit, Operand | None]], facts: NodeFacts) -> bool:
+    """Whether the inventory says what the metric should be."""
+    return any(isinstance(o, FromInventory) and o.name in facts.expect for _, o in limits)
+
+
+def hold(
+    host: str, check: str, metric: Metric, sample: Sample, limit: Limit, reference: Value | None
+) -> Finding:
+    """Return the finding of a sample held against one limit."""
+    outcome, reason = "inconclusive", ""
+    if limit.operand is not None and reference is None:
+        reason = _no_reference(limit.operand, metric)
+    else:
+        try:
+            outcome = limit.judge(sample.value, reference)
+        except TypeError as error:
+            reason = str(error)
+    return Finding(
+        host=host,
+        check=check,
+        outcome=outcome,
+        metric=metric.name,
+        subject=sample.subject,
+        value=sample.value,
+        unit=metric.unit,
+        limit=_text(limit, None if reason else reference),
+        source=limit.source,
+        confidence=limit.confidence,
+        reason=reason,
+    )
+
+
+@lru_cache(maxsize=65536, typed=True)
+def _text(limit: Limit, reference: Value | None) -> str:
+    """Return a limit in words; like hosts are held against the same few."""
+    return limit.text(reference)
+
+
+def _no_reference(operand: Operand, metric: Metric) -> str:
+    if isinstance(operand, FromModel):
+        return f"no {operand.figure} of a GPU of this model is known to hold {metric.name} against"
+    return f"no {operand} to hold {metric.name} against"

@@ -1,0 +1,47 @@
+"""A second visit to hosts with a figure that lies within its spread of a border."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.payload import Payload
+from hwcheck.judge.second_visit import LegsByCheck, legs_on_a_border
+from hwcheck.node.wire import Request
+from hwcheck.results.run_folder import RunFolder, read_run
+from hwcheck.run.fan_out import fan_out
+from hwcheck.run.plan import Plan
+from hwcheck.tasks.output import say
+from hwcheck.tasks.progress import Progress
+from hwcheck.text import count
+
+
+def make_second_visits(
+    plan: Plan,
+    payload: Payload,
+    folder: RunFolder,
+    connector: Connector,
+    *,
+    forks: int,
+    verbose: bool,
+) -> None:
+    """Measure again what a saved run could not say on which side of a border it is.
+
+    Only those legs, on those hosts, once. The connector has been prepared with the hosts. Raises
+    UsageError and DiskError as reading and writing a run folder do.
+    """
+    legs = legs_on_a_border(read_run(folder.path))
+    if not legs or connector.supervisor.stop.is_set():
+        return
+    say(f"hwcheck: measuring again what lies on a border on {count(len(legs), 'host')}")
+    hosts = tuple(host for host in plan.hosts if host.name in legs)
+    requests = {host.name: _request(plan.requests[host.name], legs[host.name]) for host in hosts}
+    answers = folder.second_visits()
+    with Progress(len(hosts), verbose=verbose) as progress:
+        fan_out(hosts, requests, payload, answers, connector, forks=forks, progress=progress)
+
+
+def _request(first: Request, legs: LegsByCheck) -> Request:
+    names = sorted({name for of_check in legs.values() for name in of_check})
+    checks = tuple(check for check in first.checks if check in legs)
+    return replace(first, checks=checks, timing=replace(first.timing, legs=tuple(names)))

@@ -76,7 +76,7 @@ def test_all_parts_of_a_cause_are_in_every_report(capped: Assessment) -> None:
     with_role = replace(capped, advice=replace(capped.advice, causes=causes))
     for render in (_page, _plain_markdown, _printed):
         text = render(with_role)
-        for part in (cause.follows, cause.fix, cause.command, "some-role", explains(cause)):
+        for part in (cause.effect, cause.fix, cause.command, "some-role", explains(cause)):
             assert part in text
         assert "some-role" not in render(capped), "the control"
     for render in (_page, _plain_markdown):

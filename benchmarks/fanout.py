@@ -126,16 +126,22 @@ def _measure_here(
     target = engines.Target(folder, PORT, tuple(names[:hosts]), sshd_pid=0)
     importlib.import_module(engines.MODULES[engine])  # starting up is no part of the fan-out
     built = engines.payload(payload_bytes)
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before_s = _cpu_s()
     started = time.monotonic()
     good = engines.ENGINES[engine](target, built, pushed)
     wall_s = time.monotonic() - started
-    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = _cpu_s() - before_s
     if good != hosts:
         sys.exit(f"only {good} of {hosts} hosts answered")
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    cost = Cost(wall_s, cpu_s * 1000 / hosts, after.ru_maxrss / 1024)
+    rss_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    cost = Cost(wall_s, cpu_s * 1000 / hosts, rss_kib / 1024)
     print(json.dumps(vars(cost)))
+
+
+def _cpu_s() -> float:
+    """Return what this process and those that it has run (ssh -G) have cost by now."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def compare(sizes: Sequence[int], rounds: int, *, pushed: bool) -> dict[int, list[dict[str, Cost]]]:

@@ -9,15 +9,14 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hwcheck.connect import ssh_config as ssh_files
 from hwcheck.connect.deadlines import Deadlines, VisitError
+from hwcheck.connect.duplicates import DuplicateHosts
 from hwcheck.connect.endpoint import Endpoint, Resolver
 from hwcheck.connect.links import Link, LocalLink
 from hwcheck.connect.remote_command import interpreter, shell_line
-from hwcheck.connect.ssh_options import Jump
+from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.connect.twins import Places
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.phases import BECOME, CONNECT, PYTHON
@@ -37,7 +36,7 @@ class Connector:
     """Starts the commands that visits run over. Safe to use from several threads.
 
     ``stop`` ends every phase that is under way. ``ssh_config`` replaces ~/.ssh/config and
-    /etc/ssh/ssh_config. Raises UsageError when these cannot be read.
+    /etc/ssh/ssh_config.
     """
 
     def __init__(
@@ -50,8 +49,7 @@ class Connector:
     ) -> None:
         self.deadlines = deadlines
         self.supervisor = Supervisor(stop)
-        # Merged once and shared: that is most of what a Fabric connection costs.
-        self._config = ssh_files.load(ssh_config)
+        self._config = SshConfig(ssh_config)
         self._resolver = Resolver(self._config, accept_new=accept_new_host_keys)
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
@@ -63,22 +61,27 @@ class Connector:
         return other
 
     def prepare(self, hosts: Iterable[Host]) -> None:
-        """Check what can be checked without a connection: options, keys, commands, twins.
+        """Check what can be checked without a connection: options, keys, commands, duplicates.
 
         Raises UsageError that names the host.
         """
-        places = Places()
+        hosts = list(hosts)
         for host in hosts:
             interpreter(host)
-            if host.connection == "ssh":
-                self._prepare_ssh(host, places)
-            elif host.connection == "local":
-                places.add_local(host.name)
-            else:
+            if host.connection not in ("ssh", "local"):
                 raise UsageError(
                     f"{host.name}: ansible_connection: {host.connection} is not supported; "
                     "use ssh or local"
                 )
+        over_ssh = [host for host in hosts if host.connection == "ssh"]
+        self._endpoints.update(self._resolver.hosts(over_ssh))
+        duplicates = DuplicateHosts()
+        for host in hosts:
+            if host.connection == "local":
+                duplicates.add_local(host.name)
+            else:
+                endpoint = self._endpoints[host.name]
+                duplicates.add(host.name, endpoint, self._hops(endpoint.jumps))
 
     def has_gateway(self) -> bool:
         """Whether a host that ``prepare`` has seen is behind a jump host."""
@@ -102,17 +105,12 @@ class Connector:
             if gateway.session is not None:
                 gateway.session.close()
 
-    def _prepare_ssh(self, host: Host, places: Places) -> None:
-        endpoint = self._resolver.host(host)
-        endpoint = replace(endpoint, jumps=self._resolver.way(endpoint.jumps))
-        self._endpoints[host.name] = endpoint
-        passed = []
-        for count, jump in enumerate(endpoint.jumps, 1):
-            hops = endpoint.jumps[:count]
-            if hops not in self._gateways:
-                self._gateways[hops] = _Gateway(self._resolver.jump(jump))
-            passed.append(self._gateways[hops].endpoint)
-        places.add(host.name, endpoint, passed)
+    def _hops(self, jumps: tuple[Jump, ...]) -> list[Endpoint]:
+        """Return the endpoints of the hops, each of which becomes a gateway."""
+        endpoints = [self._resolver.hop(jump) for jump in jumps]
+        for count, endpoint in enumerate(endpoints, 1):
+            self._gateways.setdefault(jumps[:count], _Gateway(endpoint))
+        return endpoints
 
     def _session(
         self,
@@ -124,7 +122,7 @@ class Connector:
     ) -> SshSession:
         """Open a connection behind these hops."""
         gateway = self._gateway(hops, deadlines).connection if hops else None
-        session = SshSession(endpoint, self._config, gateway, deadlines, shared=shared)
+        session = SshSession(endpoint, self._config.fabric, gateway, deadlines, shared=shared)
         session.open(self.supervisor)
         return session
 

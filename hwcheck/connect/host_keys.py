@@ -23,34 +23,32 @@ import paramiko
 from hwcheck.connect.deadlines import VisitError
 from hwcheck.results.phases import HOST_KEY
 
-GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+REVOKED, AUTHORITY = "@revoked", "@cert-authority"
+"""What may stand before a line (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+NAME_WITH_PORT = re.compile(r"\[(.+)\]:\d+")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One key of a known_hosts file; ``where`` is ``known_hosts:3``."""
+    """One key of a known_hosts file; ``where`` is ``known_hosts:3``, ``mark`` often empty."""
 
     names: str
     key_type: str
     key: bytes
     where: str
-    revoked: bool = False
+    mark: str
 
 
 class KnownHosts:
-    """The known_hosts files of one host, user's files first. Safe to use from several threads.
+    """The known_hosts files of one host, user's files first. Safe to use from several threads."""
 
-    ``user_files`` are paths, and ``none`` is no file: tokens and ``~`` have been expanded.
-    """
-
-    def __init__(self, user_files: tuple[str, ...]) -> None:
+    def __init__(self, user_files: tuple[str, ...], global_files: tuple[str, ...] = ()) -> None:
         self._lock = threading.Lock()
-        self._user_files = [Path(name) for name in user_files if name != "none"]
+        self._user_files = user_files
         self._plain: dict[str, list[Line]] = {}
         self._others: list[Line] = []
-        for path in [*self._user_files, *map(Path, GLOBAL_FILES)]:
-            self._read(path)
+        for path in (*user_files, *global_files):
+            self._read(Path(path))
 
     def lookup(self, name: str) -> list[Line]:
         """Return the lines for a name as known_hosts spells it (``host`` or ``[host]:port``)."""
@@ -67,7 +65,7 @@ class KnownHosts:
         with self._lock:
             where = "this run"
             if self._user_files:
-                _append(self._user_files[0], line)
+                _append(Path(self._user_files[0]), line)
                 where = f"{self._user_files[0]}:new"
             self._add(line, where)
 
@@ -84,14 +82,13 @@ class KnownHosts:
         if not words or words[0].startswith("#"):
             return
         mark = words.pop(0) if words[0].startswith("@") else ""
-        # Certificates of a host authority are not supported by paramiko's client.
-        if len(words) < 3 or mark not in ("", "@revoked"):
+        if len(words) < 3 or mark not in ("", REVOKED, AUTHORITY):
             return
         try:
             key = base64.b64decode(words[2], validate=True)
         except ValueError:  # a damaged line knows no host
             return
-        line = Line(words[0], words[1], key, where, bool(mark))
+        line = Line(words[0], words[1], key, where, mark)
         if re.search(r"[*?!|]", line.names):
             self._others.append(line)
         else:
@@ -115,13 +112,13 @@ def _ends_line(fd: int) -> bool:
 def _matches(names: str, name: str) -> bool:
     if names.startswith("|1|"):
         return _hash_matches(names, name)
-    found = False
+    matches = False
     for pattern in names.split(","):
         if _pattern(pattern.lstrip("!")).match(name):
             if pattern.startswith("!"):
                 return False
-            found = True
-    return found
+            matches = True
+    return matches
 
 
 def _hash_matches(hashed: str, name: str) -> bool:
@@ -140,23 +137,30 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
-    """Refuses every key but a known one (or a new one on request).
+    """Refuses every key but one in a known_hosts file (or a new one on request).
 
-    paramiko is given no keys to compare with, so it asks this policy about every server.
+    paramiko is given no keys to compare with, so it asks this policy about every server. It takes
+    no certificates from servers: a host that only a @cert-authority line vouches for is refused.
     """
 
-    def __init__(self, known: KnownHosts, name: str, *, accept_new: bool) -> None:
-        self._known = known
+    def __init__(self, known_hosts: KnownHosts, name: str, *, accept_new: bool) -> None:
+        self._known_hosts = known_hosts
         self._name = name
         self._accept_new = accept_new
-        self._lines = known.lookup(name)
+        lines = known_hosts.lookup(name)
+        self._trusted = [line for line in lines if not line.mark]
+        port = NAME_WITH_PORT.fullmatch(name)
+        if port:  # what is said of the host holds for each of its ports
+            lines += known_hosts.lookup(port[1])
+        self._revoked = [line for line in lines if line.mark == REVOKED]
+        self._authorities = [line for line in lines if line.mark == AUTHORITY]
 
     def preferred_types(self, supported: tuple[str, ...]) -> tuple[str, ...]:
         """Order key types so that a server offers a key that can be compared."""
-        known = {line.key_type for line in self._lines if not line.revoked}
-        if "ssh-rsa" in known:
-            known |= {"rsa-sha2-512", "rsa-sha2-256"}
-        return tuple(sorted(supported, key=lambda name: name not in known))
+        types = {line.key_type for line in self._trusted}
+        if "ssh-rsa" in types:
+            types |= {"rsa-sha2-512", "rsa-sha2-256"}
+        return tuple(sorted(supported, key=lambda name: name not in types))
 
     def missing_host_key(
         self,
@@ -164,20 +168,25 @@ class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
         hostname: str,  # noqa: ARG002
         key: paramiko.PKey,
     ) -> None:
-        """Return when the key is the known one, or a new one that may be accepted.
+        """Return when the key is a trusted one, or a new one that may be accepted.
 
         Raises VisitError when it is unknown, changed or revoked.
         """
         offered = key.asbytes()
-        same = [line for line in self._lines if line.key == offered]
-        revoked = [line for line in same if line.revoked]
-        if revoked:
-            raise VisitError(HOST_KEY, f"revoked by {revoked[0].where}")
-        if same:
+        for line in self._revoked:
+            if line.key == offered:
+                raise VisitError(HOST_KEY, f"revoked by {line.where}")
+        if any(line.key == offered for line in self._trusted):
             return
-        trusted = [line for line in self._lines if not line.revoked]
-        if trusted:
-            raise VisitError(HOST_KEY, self._changed(trusted, key.get_name()))
+        if self._trusted:
+            raise VisitError(HOST_KEY, self._changed(key.get_name()))
+        if self._authorities:
+            raise VisitError(
+                HOST_KEY,
+                f"only vouched for by {AUTHORITY} in {self._authorities[0].where}, and hwcheck "
+                f"verifies no host certificates: add the host's own {key.get_name()} key, as "
+                f"{self._name}, to known_hosts",
+            )
         if not self._accept_new:
             raise VisitError(
                 HOST_KEY,
@@ -185,13 +194,14 @@ class HostKeyPolicy(paramiko.MissingHostKeyPolicy):
                 "run ssh-keyscan or use --accept-new-host-keys",
             )
         try:
-            self._known.append(self._name, key)
+            self._known_hosts.append(self._name, key)
         except OSError as error:
             reason = f"new, but cannot be added to known_hosts: {error}"
             raise VisitError(HOST_KEY, reason) from None
 
-    def _changed(self, trusted: list[Line], offered_type: str) -> str:
-        line = next((line for line in trusted if line.key_type == offered_type), trusted[0])
+    def _changed(self, offered_type: str) -> str:
+        same_type = (line for line in self._trusted if line.key_type == offered_type)
+        line = next(same_type, self._trusted[0])
         another = "another " if line.key_type == offered_type else ""
         return (
             f"changed: {line.where} has {another}{line.key_type} key of {self._name}; if the host "

@@ -43,11 +43,10 @@ def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -
     ``check`` is called every 0.2 s and raises when the run was stopped. Raises VisitError.
     """
     end = time.monotonic() + seconds
-    found = _resolve(address, port, seconds, check)
     where = f"{address}:{port}"
     late = VisitError(CONNECT, f"no answer from {where} within {seconds:.3g} s")
     last: VisitError = late
-    for family, _, _, _, target in found:
+    for family, _, _, _, target in _resolve(address, port, seconds, check):
         sock = ReadAhead(family)
         sock.setblocking(False)
         code = sock.connect_ex(target)
@@ -116,18 +115,13 @@ def _finish(sock: socket.socket, end: float, check: Callable[[str], None]) -> in
 class Proxy:
     """A running ProxyCommand; ``sock`` is its stdin and stdout."""
 
-    def __init__(self, words: Sequence[str], address: str, port: int, user: str) -> None:
-        """Start it without a shell; ``%h``, ``%p`` and ``%r`` are replaced in each word.
-
-        Raises VisitError when it cannot be started.
-        """
-        tokens = {"%h": address, "%n": address, "%p": str(port), "%r": user, "%%": "%"}
-        command = [_expand(word, tokens) for word in words]
+    def __init__(self, words: Sequence[str]) -> None:
+        """Start it without a shell. Raises VisitError when it cannot be started."""
         self.sock, theirs = socket.socketpair()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
-                command,
+                words,
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self._stderr.fileno(),
@@ -147,18 +141,8 @@ class Proxy:
         self._process.wait()
         self._stderr.close()
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """Return the last line that the command wrote to stderr."""
         end = os.fstat(self._stderr.fileno()).st_size
         tail = os.pread(self._stderr.fileno(), 1000, max(0, end - 1000))
         return (tail.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
-
-
-def _expand(word: str, tokens: dict[str, str]) -> str:
-    text, rest = "", word
-    while rest:
-        if rest[:2] in tokens:
-            text, rest = text + tokens[rest[:2]], rest[2:]
-        else:
-            text, rest = text + rest[0], rest[1:]
-    return text

@@ -1,167 +1,271 @@
-"""The ssh configuration files, with ``Include`` followed: paramiko's parser takes it for a setting.
+"""What the ssh configuration says of one host, as ``ssh -G`` prints it.
 
-Semantics: ssh_config(5), Include.
+ssh itself follows Include and Match, canonicalizes names and lets the first value of a setting win.
 """
 
 from __future__ import annotations
 
-import glob
-import io
 import os
+import pwd
 import re
-import shlex
-from collections.abc import Iterator
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fabric
 import paramiko
 
+from hwcheck.connect.ssh_arguments import split_command
 from hwcheck.errors import UsageError
 
-ALONE = {"all", "canonical", "final"}
-CRITERIA = ALONE | {"exec", "host", "originalhost", "user", "localuser"}
-"""What may follow ``Match``. paramiko takes any other word for true: for every host."""
+ANSWER_S = 30.0
+"""How long ssh may take: it runs what follows ``Match exec``, and asks the name server for
+``CanonicalizeHostname``."""
 
-USER_FILE, USER_FOLDER = "~/.ssh/config", "~/.ssh"
-SYSTEM_FILE, SYSTEM_FOLDER = "/etc/ssh/ssh_config", "/etc/ssh"
-DEPTH = 16  # OpenSSH, readconf.c: READCONF_MAX_DEPTH
-SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
+# Not [user@]host:port, which Fabric would take apart, and no option of a proxy command.
+ADDRESS = re.compile(r"(?![^:]*:[^:]*\Z)[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
+JUMP = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^@,\s]+)@)?(?P<host>[^\s@:,\[\]]+|\[[0-9A-Fa-f:.%\w]+\])"
+    r"(?::(?P<port>\d+))?/?\Z"
+)
+# What ssh refuses since 9.6: a ProxyCommand may hand %r to a shell.
+USER_SYNTAX = re.compile(r"""\A-|\s-|['"`;&<>|(){}]|\\\Z""")
+TOKEN = re.compile(r"%(.?)", re.DOTALL)
+VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 
-Criteria = tuple[str, ...]
-"""The words after ``Match`` that a line stands under; empty: it holds for every host."""
+
+@dataclass(frozen=True, order=True)
+class Jump:
+    """One hop of ProxyJump; user and port are None where the ssh configuration decides."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    def words(self) -> tuple[str, ...]:
+        """Return what ssh is told of it beside its name."""
+        user = (f"-l{self.user}",) if self.user else ()
+        return (*user, *((f"-p{self.port}",) if self.port else ()))
 
 
-class _Remembered(paramiko.SSHConfig):
-    """One that looks a host up once: Fabric asks again for each connection.
+@dataclass(frozen=True)
+class SshSettings:
+    """The settings of one host; ``address`` is the name that ssh was asked about.
 
-    Raises UsageError for a host that the configuration leads nowhere.
+    ``agent_socket`` is empty where no agent is to be asked. ``jumps`` are in the order of travel.
+    ``proxy_command`` is split as a shell would and is run without one. ``connect_s`` is None where
+    nothing bounds it.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._answers: dict[str, paramiko.SSHConfigDict] = {}
+    address: str
+    hostname: str
+    port: int
+    user: str
+    host_key_alias: str = ""
+    user_known_hosts_files: tuple[str, ...] = ()
+    global_known_hosts_files: tuple[str, ...] = ()
+    accept_new: bool = False
+    identity_files: tuple[str, ...] = ()
+    identities_only: bool = False
+    agent_socket: str = ""
+    jumps: tuple[Jump, ...] = ()
+    proxy_command: tuple[str, ...] = ()
+    connect_s: float | None = None
 
-    def lookup(self, hostname: str) -> paramiko.SSHConfigDict:
-        if hostname not in self._answers:
-            try:
-                self._answers[hostname] = super().lookup(hostname)
-            except paramiko.ssh_exception.CouldNotCanonicalize:
-                raise UsageError(
-                    f"ssh configuration: {hostname} is in none of its CanonicalDomains, and "
-                    "CanonicalizeFallbackLocal is not yes"
-                ) from None
-            except KeyError as error:
-                raise UsageError(f"ssh configuration: {error.args[0]} is not set") from None
-            except (ValueError, paramiko.SSHException) as error:
-                raise UsageError(f"ssh configuration: {' '.join(str(error).split())}") from None
-        return paramiko.SSHConfigDict(self._answers[hostname])
+    @property
+    def host_key_name(self) -> str:
+        """The name under which known_hosts files have the key."""
+        name = (self.host_key_alias or self.hostname).lower()
+        plain = self.host_key_alias or self.port == paramiko.config.SSH_PORT
+        return name if plain else f"[{name}]:{self.port}"
+
+    def expand(self, text: str) -> str:
+        """Return a text without tokens, which ``ssh -G`` leaves in some settings.
+
+        Semantics: ssh_config(5), TOKENS. Raises ValueError for a token that is unknown here.
+        """
+        values: Mapping[str, Callable[[], str]] = {
+            "%": lambda: "%",
+            "d": lambda: pwd.getpwuid(os.getuid()).pw_dir,
+            "h": lambda: self.hostname,
+            "i": lambda: str(os.getuid()),
+            "k": lambda: self.host_key_alias or self.address,
+            "L": lambda: socket.gethostname().partition(".")[0],
+            "l": socket.gethostname,
+            "n": lambda: self.address,
+            "p": lambda: str(self.port),
+            "r": lambda: self.user,
+            "u": lambda: pwd.getpwuid(os.getuid()).pw_name,
+        }
+
+        def value(match: re.Match[str]) -> str:
+            if match[1] not in values:
+                raise ValueError(f"{match[0]} cannot be expanded; write what it stands for")
+            return values[match[1]]()
+
+        return TOKEN.sub(value, text)
+
+    def key_file(self, text: str) -> str:
+        """Return the path that the value of an IdentityFile stands for. Raises ValueError."""
+        try:
+            return VARIABLE.sub(_variable, self.expand(_with_home(text)))
+        except ValueError as error:
+            raise ValueError(f"IdentityFile {text}: {error}") from None
 
 
-def load(path: Path | None = None) -> fabric.Config:
-    """Return Fabric's configuration with the user's and the system's ssh files in it.
+class SshConfig:
+    """The configuration files of ssh; ``path`` takes the place of the user's and the system's.
 
-    ``path`` takes the place of both. Raises UsageError, one line, for a file that cannot be read
-    or understood.
+    Safe to use from several threads.
     """
-    # An empty object: otherwise Fabric reads the files by itself, without what they include.
-    config = fabric.Config(ssh_config=_Remembered())
-    only = path or config.ssh_config_path
-    if only:
-        _parse(config.base_ssh_config, Path(only).expanduser(), USER_FOLDER)
-    elif config.load_ssh_configs:
-        for name, folder in ((USER_FILE, USER_FOLDER), (SYSTEM_FILE, SYSTEM_FOLDER)):
-            file = Path(name).expanduser()
-            if os.path.isfile(file):  # a folder that may not be entered has none, as with ssh
-                _parse(config.base_ssh_config, file, folder)
-    return config
 
+    def __init__(self, path: Path | None = None) -> None:
+        # An empty object, so that Fabric reads no ssh file. Merged once and shared: that is most
+        # of what a Fabric connection costs.
+        self.fabric = fabric.Config(ssh_config=paramiko.SSHConfig())
+        file = str(Path(path or self.fabric.ssh_config_path or "none").expanduser())
+        own = path or self.fabric.ssh_config_path or not self.fabric.load_ssh_configs
+        self._command = ["ssh", "-G", "-T", *([f"-F{file}"] if own else [])]
 
-def _parse(config: paramiko.SSHConfig, path: Path, folder: str) -> None:
-    text = "\n".join(_expand(path, folder, (), 0))
-    try:
-        config.parse(io.StringIO(text))
-    except (ValueError, paramiko.SSHException) as error:
-        raise UsageError(f"ssh configuration: {path}: {' '.join(str(error).split())}") from None
+    def settings(self, address: str, words: Sequence[str] = ()) -> SshSettings:
+        """Ask ssh about a host; ``words`` are options on its command line.
 
+        Raises UsageError, one line, for what ssh or we refuse.
+        """
+        _check_address(address)
+        fields = self._ask([*words, "--", address])
+        try:
+            return _settings(address, fields)
+        except ValueError as error:
+            raise UsageError(f"ssh configuration: {error}") from None
 
-def _expand(path: Path, folder: str, outer: Criteria, depth: int) -> Iterator[str]:
-    """Yield the lines of a file that is included under ``outer``, and of all that it includes."""
-    if depth > DEPTH:
-        raise UsageError(f"ssh configuration: {path}: Include goes more than {DEPTH} files deep")
-    block = outer
-    for number, line in enumerate(map(str.strip, _lines(path)), 1):
-        match = SETTING.match(line)
-        key = match[1].lower() if match else ""
-        where = f"{path}:{number}"
-        if match and key in ("host", "match"):
-            block = outer + _criteria(key, match[2], where)
-            yield _header(block) if outer or key == "match" else line
-        elif match and key == "include":
-            for file in _included(match[2], folder, where):
-                yield from _expand(file, folder, block, depth + 1)
-                # The blocks of the included file end with it: what follows stands here.
-                yield _header(block)
-        elif match or not line or line.startswith("#"):
-            yield line
-        else:
-            said = f"no setting, which has a value: {line[:80]}"
-            raise UsageError(f"ssh configuration: {where}: {said}")
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise UsageError(f"ssh configuration: cannot read {path}: {error.strerror}") from None
-
-
-def _criteria(key: str, value: str, where: str) -> Criteria:
-    words = _words(value, where)
-    if key == "host":
-        return ("originalhost", ",".join(words))
-    return tuple(_known(words, where))
-
-
-def _known(words: list[str], where: str) -> Iterator[str]:
-    """Yield what follows ``Match`` as paramiko knows it, without ``all``.
-
-    It refuses that beside another criterion, to which it adds nothing: ``Match final all`` stands
-    in what Fedora and its like bring.
-    """
-    rest = iter(words)
-    for word in rest:
-        name = word.lstrip("!").lower()
-        if name not in CRITERIA:
-            raise UsageError(
-                f"ssh configuration: {where}: Match {word} is not supported; name a file without "
-                "it as ssh_config_path in ~/.fabric.yaml"
+    def _ask(self, words: Sequence[str]) -> dict[str, list[str]]:
+        try:
+            done = subprocess.run(
+                [*self._command, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="surrogateescape",
+                timeout=ANSWER_S,
             )
-        if name != "all":
-            yield word.lower()
-        if name not in ALONE:
-            value = next(rest, None)
-            if value is None:
-                problem = "what it is held against is missing"
-                raise UsageError(f"ssh configuration: {where}: Match {word}: {problem}")
-            yield value
+        except subprocess.TimeoutExpired:
+            problem = f"ssh -G gave no answer within {ANSWER_S:g} s"
+            hint = "does a Match exec or a name server of CanonicalizeHostname hang?"
+            raise UsageError(f"ssh configuration: {problem}; {hint}") from None
+        except OSError as error:
+            raise UsageError(
+                f"cannot run ssh, which reads the ssh configuration: {error.strerror}; install "
+                "OpenSSH's client (openssh-client or openssh-clients)"
+            ) from None
+        if done.returncode != 0:
+            problem = "; ".join(done.stderr.replace("\r", "").splitlines())[:500]
+            problem = problem.replace("command-line line 0", "ansible_ssh_*args")
+            raise UsageError(f"ssh configuration: {problem or 'ssh -G failed without a word'}")
+        fields: dict[str, list[str]] = {}
+        for line in done.stdout.split("\n"):
+            keyword, _, value = line.partition(" ")
+            fields.setdefault(keyword.lower(), []).append(value)
+        return fields
 
 
-def _header(criteria: Criteria) -> str:
-    return "Match " + shlex.join(criteria) if criteria else "Host *"
+def _check_address(address: str) -> None:
+    if not ADDRESS.match(address):
+        hint = "; name the user as ansible_user in an inventory file" if "@" in address else ""
+        raise UsageError(f"not a host name or an address: {address!r}{hint}")
 
 
-def _included(value: str, folder: str, where: str) -> Iterator[Path]:
-    for word in _words(value, where):
-        if "%" in word or "$" in word:
-            problem = "names tokens or variables, which are not supported; write the path"
-            raise UsageError(f"ssh configuration: {where}: Include {word}: {problem}")
-        pattern = os.path.expanduser(os.path.join(folder, os.path.expanduser(word)))
-        # As with ssh, a pattern that matches nothing includes nothing.
-        yield from (Path(name) for name in sorted(glob.glob(pattern)) if os.path.isfile(name))
+def _settings(address: str, fields: Mapping[str, list[str]]) -> SshSettings:
+    """Read what ssh has printed. Raises UsageError and ValueError."""
+
+    def text(keyword: str) -> str:
+        value = fields.get(keyword, [""])[0]
+        return "" if value == "none" else value
+
+    for keyword, instead in {
+        "revokedhostkeys": "write its keys as @revoked lines into known_hosts",
+        "knownhostscommand": "write the keys that it prints into known_hosts",
+    }.items():
+        if text(keyword):
+            raise ValueError(f"{keyword} {text(keyword)}: not supported; {instead}")
+    _check_address(text("hostname"))
+    if USER_SYNTAX.search(text("user")):
+        raise ValueError(f"User {text('user')}: it means something to the shell of a ProxyCommand")
+    timeout = text("connecttimeout")
+    plain = SshSettings(address, text("hostname"), int(text("port")), text("user"))
+    settings = replace(
+        plain,
+        host_key_alias=text("hostkeyalias"),
+        user_known_hosts_files=_files("UserKnownHostsFile", text("userknownhostsfile")),
+        global_known_hosts_files=_files("GlobalKnownHostsFile", text("globalknownhostsfile")),
+        accept_new=text("stricthostkeychecking") == "accept-new",
+        identities_only=text("identitiesonly") == "yes",
+        agent_socket=_agent_socket(fields.get("identityagent", ["SSH_AUTH_SOCK"])[0]),
+        connect_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
+    )
+    names = [name for name in fields.get("identityfile", ()) if name != "none"]
+    return replace(
+        settings,
+        identity_files=tuple(map(settings.key_file, names)),
+        jumps=_jumps(settings, text("proxyjump")),
+        proxy_command=_proxy_command(settings, text("proxycommand")),
+    )
 
 
-def _words(value: str, where: str) -> list[str]:
+def _with_home(path: str) -> str:
+    """Return a path with the home folder for ``~``: as with ssh not HOME, but the user's own."""
+    if path == "~" or path.startswith("~/"):
+        return pwd.getpwuid(os.getuid()).pw_dir + path[1:]
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise ValueError(f"{path.partition('/')[0]} is no user here")
+    return expanded
+
+
+def _variable(match: re.Match[str]) -> str:
+    if match[1] not in os.environ:
+        raise ValueError(f"{match[0]} is no variable that is set; set it, or write the path")
+    return os.environ[match[1]]
+
+
+def _without_token(keyword: str, text: str) -> str:
+    """Return a path that ssh has expanded; versions before 8.4 do it to fewer settings."""
+    if TOKEN.search(text) or VARIABLE.search(text):
+        raise ValueError(f"{keyword} {text}: this ssh does not expand it; write the path")
+    return _with_home(text)
+
+
+def _files(keyword: str, text: str) -> tuple[str, ...]:
+    names = [_without_token(keyword, name) for name in text.split()]
+    if len(names) > 1 and not all(map(os.path.isabs, names)):
+        # ssh prints a space within a name like one between two names.
+        raise ValueError(f"{keyword} {text}: write absolute paths without spaces")
+    return tuple(names)
+
+
+def _agent_socket(text: str) -> str:
+    if text.startswith("$") and not text.startswith("${"):
+        return os.environ.get(text[1:], "")
+    if text == "SSH_AUTH_SOCK":
+        return os.environ.get(text, "")
+    return "" if text == "none" else _without_token("IdentityAgent", text)
+
+
+def _jumps(settings: SshSettings, text: str) -> tuple[Jump, ...]:
+    jumps = []
+    for part in settings.expand(text).split(",") if text else ():
+        match = JUMP.match(part.strip())
+        if match is None:
+            raise ValueError(f"ProxyJump {text}: not [user@]host[:port]")
+        port = int(match["port"]) if match["port"] else None
+        jumps.append(Jump(match["host"].strip("[]"), match["user"], port))
+    return tuple(jumps)
+
+
+def _proxy_command(settings: SshSettings, text: str) -> tuple[str, ...]:
     try:
-        return shlex.split(value, comments=True)
+        return tuple(map(settings.expand, split_command(text)))
     except ValueError as error:
-        raise UsageError(f"ssh configuration: {where}: {error}") from None
+        raise ValueError(f"ProxyCommand {text}: {error}") from None

@@ -17,6 +17,7 @@ from hwcheck.connect.endpoint import Endpoint
 from hwcheck.connect.gateway import GatewaySocket, GatewayTransport, QuietTransport
 from hwcheck.connect.host_keys import HostKeyPolicy
 from hwcheck.connect.links import ChannelLink, run_over
+from hwcheck.connect.login import Agent
 from hwcheck.connect.sockets import Proxy, tcp
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.results.phases import AUTHENTICATION, BANNER, CONNECT, KEY_EXCHANGE, SESSION
@@ -69,9 +70,9 @@ class SshSession:
         self._proxy: Proxy | None = None
         self._attached = 0.0
         self.connection = _Connection(
-            endpoint.address,
-            user=endpoint.user,
-            port=endpoint.port,
+            endpoint.settings.hostname,
+            user=endpoint.settings.user,
+            port=endpoint.settings.port,
             config=config,
             # Never None: Fabric would build gateways of its own, which accept any host key.
             gateway=gateway or False,
@@ -80,7 +81,13 @@ class SshSession:
             inline_ssh_env=False,
         )
         self.connection.connect_timeout = None  # whole seconds; "timeout" takes its place
-        self._policy = self._verify_host_key()
+        # Fabric's constructor has set one that accepts every key.
+        self._policy = HostKeyPolicy(
+            endpoint.known_hosts, endpoint.settings.host_key_name, accept_new=endpoint.accept_new
+        )
+        self.connection.client.set_missing_host_key_policy(self._policy)
+        if endpoint.login.agent_socket:  # paramiko makes its own, at SSH_AUTH_SOCK, only without
+            self.connection.client._agent = Agent(endpoint.login.agent_socket)
         self.connection.connect_kwargs = self._arguments()
 
     def open(self, supervisor: Supervisor) -> None:
@@ -131,16 +138,6 @@ class SshSession:
         if self._proxy is not None:
             self._proxy.close()
 
-    def _verify_host_key(self) -> HostKeyPolicy:
-        connection, endpoint = self.connection, self._endpoint
-        name = (endpoint.alias or str(connection.host)).lower()
-        if connection.port != paramiko.config.SSH_PORT and not endpoint.alias:
-            name = f"[{name}]:{connection.port}"
-        policy = HostKeyPolicy(endpoint.known, name, accept_new=endpoint.accept_new)
-        # Fabric's constructor has set one that accepts every key.
-        connection.client.set_missing_host_key_policy(policy)
-        return policy
-
     def _arguments(self) -> dict[str, Any]:
         limits = self._deadlines
         return {
@@ -156,16 +153,15 @@ class SshSession:
 
     def _attach(self, check: Callable[[str], None]) -> None:
         """Give the connection its byte stream; Fabric opens the one through a gateway itself."""
-        connection, endpoint = self.connection, self._endpoint
+        connection, settings = self.connection, self._endpoint.settings
         if connection.gateway:
             return
-        if endpoint.proxy_command:
-            target = (connection.host, connection.port, connection.user)
-            self._proxy = Proxy(endpoint.proxy_command, *target)
+        if settings.proxy_command:
+            self._proxy = Proxy(settings.proxy_command)
             self._sock = self._proxy.sock
         else:
-            seconds = self._deadlines.within(endpoint.connect_s or self._deadlines.connect_s)
-            self._sock = tcp(connection.host, connection.port, seconds, check)
+            seconds = self._deadlines.within(settings.connect_s or self._deadlines.connect_s)
+            self._sock = tcp(settings.hostname, settings.port, seconds, check)
         connection.connect_kwargs["sock"] = self._sock
 
     def _phase(self) -> str:
@@ -196,8 +192,9 @@ class SshSession:
         seconds = self._deadlines.banner_s
         if time.monotonic() - self._attached >= seconds:
             return f"accepted the connection but sent no SSH banner within {seconds:g} s"
-        said = self._proxy.last_words() if self._proxy is not None else ""
-        return "closed the connection before the SSH banner" + (f": {said}" if said else "")
+        last_line = self._proxy.last_line() if self._proxy is not None else ""
+        reason = f": {last_line}" if last_line else ""
+        return f"closed the connection before the SSH banner{reason}"
 
     def _refusal(self, error: Exception, text: str) -> str:
         who = f"user {self.connection.user} with {self._endpoint.login.text}"

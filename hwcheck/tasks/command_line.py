@@ -86,7 +86,7 @@ def refuse_core_flags(flags: Any, remainder: str) -> None:
 
 
 class _Config(fabric.Config):  # type: ignore[misc]
-    """Fabric's configuration without the ssh files: these are read where a host is connected to."""
+    """Fabric's configuration without the ssh files: ssh itself reads these, for each host."""
 
     def load_ssh_config(self) -> None:
         """Load nothing."""

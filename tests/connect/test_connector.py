@@ -27,7 +27,7 @@ def connector(tmp_path: Path) -> Connector:
         ({"ssh_args": ("-o", "StrictHostKeyChecking=no")}, "use accept-new"),
         ({"become": True, "become_method": "doas"}, "ansible_become_method: doas"),
         ({"private_key_file": "/no/such/key"}, "cannot read private key /no/such/key"),
-        ({"ssh_args": ("-J", "a b")}, "ssh option ProxyJump=a b"),
+        ({"ssh_args": ("-J", "a;b")}, "[iI]nvalid|not a host name"),
         ({"connection": "local", "python": "it's"}, "ansible_python_interpreter"),
     ],
 )

@@ -4,77 +4,110 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import fabric
+import paramiko
 import pytest
 
-from hwcheck.connect.endpoint import Resolver
-from hwcheck.connect.private_keys import Login
-from hwcheck.connect.ssh_options import Jump
+from hwcheck.connect.endpoint import Endpoint, Resolver
+from hwcheck.connect.login import Login
+from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from tests.connect.ssh_agent import running_agent
 from tests.lab.lab import make_key
 
+NO_KEY = "Host *\n IdentityFile none\n"
+
 
 def resolver(tmp_path: Path, text: str = "") -> Resolver:
     path = tmp_path / "ssh_config"
     path.write_text(text)
-    return Resolver(fabric.Config(runtime_ssh_path=str(path)), accept_new=False)
+    return Resolver(SshConfig(path), accept_new=False)
+
+
+def endpoint(tmp_path: Path, host: Host, text: str = "") -> Endpoint:
+    return resolver(tmp_path, text).hosts([host])[host.name]
 
 
 def test_the_inventory_comes_before_the_ssh_configuration(tmp_path: Path) -> None:
     text = "Host n1\n ProxyJump gate\n StrictHostKeyChecking accept-new\n ConnectTimeout 3\n"
-    resolve = resolver(tmp_path, text)
-    found = resolve.host(Host("n1", "n1"))
-    assert (found.jumps, found.accept_new, found.connect_s) == ((Jump("gate"),), True, 3.0)
-    arguments = ("-J", "other", "-o", "ConnectTimeout=9")
-    found = resolve.host(Host("n1", "n1", ssh_args=arguments))
-    assert (found.jumps, found.connect_s) == ((Jump("other"),), 9.0)
+    plain = endpoint(tmp_path, Host("n1", "n1"), text)
+    assert (plain.jumps, plain.accept_new, plain.settings.connect_s) == ((Jump("gate"),), True, 3.0)
+    words = ("-J", "other", "-o", "ConnectTimeout=9", "-o", "StrictHostKeyChecking=yes")
+    ours = endpoint(tmp_path, Host("n1", "n1", ssh_args=words), text)
+    assert (ours.jumps, ours.accept_new, ours.settings.connect_s) == ((Jump("other"),), False, 9.0)
 
 
 def test_user_and_port_of_the_inventory_come_before_those_of_ssh_arguments(tmp_path: Path) -> None:
     host = Host("n1", "n1", port=1, user="ann", ssh_args=("-p", "2", "-l", "bob"))
-    found = resolver(tmp_path).host(host)
-    assert (found.user, found.port) == ("ann", 1)
+    settings = endpoint(tmp_path, host, "User carl\nPort 3\n").settings
+    assert (settings.user, settings.port) == ("ann", 1)
 
 
 def test_a_jump_is_not_given_the_hosts_options(tmp_path: Path) -> None:
     text = "Host gate\n User bob\n HostKeyAlias alias\n"
-    found = resolver(tmp_path, text).jump(Jump("gate", None, 2222))
-    assert (found.user, found.port, found.alias, found.jumps) == (None, 2222, "alias", ())
+    host = Host("n1", "n1", user="ann", ssh_args=("-J", "gate:2222", "-o", "ConnectTimeout=9"))
+    resolve = resolver(tmp_path, text)
+    (jump,) = resolve.hosts([host])["n1"].jumps
+    settings = resolve.hop(jump).settings
+    assert (settings.user, settings.port, settings.host_key_alias) == ("bob", 2222, "alias")
+    assert settings.connect_s is None
 
 
-def test_strict_host_key_checking_no_of_the_configuration_accepts_nothing(tmp_path: Path) -> None:
-    text = "Host *\n StrictHostKeyChecking no\n"
-    assert not resolver(tmp_path, text).host(Host("n1", "n1")).accept_new
+def test_ssh_is_asked_about_a_jump_host_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    text = f'Match originalhost gate exec "echo x >> {log}"\n Port 7\n'
+    hosts = [Host(name, name, ssh_args=("-J", "gate")) for name in ("n1", "n2", "n3")]
+    assert len(resolver(tmp_path, text).hosts(hosts)) == 3
+    assert log.read_text() == "x\n"
 
 
-@pytest.mark.parametrize("address", ["a@b", "a:22", "-oProxyCommand=x", "a b", "a;b", "$(id)", ""])
-def test_what_is_no_address(tmp_path: Path, address: str) -> None:
-    with pytest.raises(UsageError, match="n1: not a host name or an address: "):
-        resolver(tmp_path).host(Host("n1", address))
+def test_hosts_are_in_their_order_and_their_errors_too(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(40)]
+    hosts = [Host(name, name) for name in names]
+    assert list(resolver(tmp_path).hosts(hosts)) == names
+    with pytest.raises(UsageError, match=r"^n7: not a host name or an address: 'a;b'"):
+        resolver(tmp_path, "Host n3? n7\n HostName a;b\n").hosts(hosts)
+
+
+def test_a_refused_argument_comes_before_any_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    hosts = [Host("n1", "n1"), Host("n2", "n2", ssh_args=("-F", "x"))]
+    with pytest.raises(UsageError, match=r"^n2: ssh option -F: not supported"):
+        resolver(tmp_path).hosts(hosts)
 
 
 def test_a_user_in_an_address_is_told_of_ansible_user(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'ann@n1'; name the user as ansible_user in an inv"):
-        resolver(tmp_path).host(Host("ann@n1", "ann@n1"))
+    with pytest.raises(
+        UsageError, match=r"n1: .*'ann@n1'; name the user as ansible_user in an inv"
+    ):
+        endpoint(tmp_path, Host("n1", "ann@n1"))
 
 
-@pytest.mark.parametrize("address", ["n1", "10.0.0.1", "fe80::1%eth0", "::1", "a.b-c_d"])
-def test_what_is_an_address(tmp_path: Path, address: str) -> None:
-    assert resolver(tmp_path).host(Host("n1", address)).address == address
+def test_ssh_names_what_of_the_inventory_it_does_not_take(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"n1: ssh configuration: ansible_ssh_\*args: .*'many'"):
+        endpoint(tmp_path, Host("n1", "n1", ssh_args=("-o", "Port=many")))
 
 
 def test_a_key_that_cannot_be_read_names_the_host(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     with pytest.raises(UsageError, match=f"n1: cannot read private key {missing}: No such file"):
-        resolver(tmp_path).host(Host("n1", "n1", private_key_file=str(missing)))
+        endpoint(tmp_path, Host("n1", "n1", private_key_file=str(missing)))
+
+
+def test_tokens_in_a_key_file_of_the_inventory(tmp_path: Path) -> None:
+    make_key(tmp_path / "ann-real")
+    host = Host("n1", "n1", user="ann", private_key_file=f"{tmp_path}/%r-%h")
+    assert endpoint(tmp_path, host, "HostName real\n").login.text == f"key {tmp_path}/ann-real"
+    with pytest.raises(UsageError, match="n1: IdentityFile %z: %z cannot be expanded"):
+        endpoint(tmp_path, Host("n1", "n1", private_key_file="%z"))
 
 
 def test_a_key_of_the_configuration_is_used(tmp_path: Path) -> None:
     key = make_key(tmp_path / "key")
     text = f"Host n1\n IdentityFile {key}\n IdentitiesOnly yes\n"
-    login = resolver(tmp_path, text).host(Host("n1", "n1")).login
+    login = endpoint(tmp_path, Host("n1", "n1"), text).login
     assert login.text == str(key)
     assert login.arguments["allow_agent"] is False
 
@@ -82,7 +115,6 @@ def test_a_key_of_the_configuration_is_used(tmp_path: Path) -> None:
 @pytest.fixture
 def socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the socket of an agent with a key; SSH_AUTH_SOCK leads to nobody."""
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "nobody"))
     path = tmp_path / "agent"
     with running_agent(path):
@@ -94,31 +126,29 @@ def socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def with_agent(tmp_path: Path, name: str, *, option: bool) -> Login:
     """Return the login of a host whose ssh arguments, or else configuration, name the agent."""
-    if option:
-        host = Host("n1", "n1", ssh_args=("-o", f"IdentityAgent={name}"))
-        return resolver(tmp_path).host(host).login
-    return resolver(tmp_path, f"Host n1\n IdentityAgent {name}\n").host(Host("n1", "n1")).login
+    words = ("-o", f"IdentityAgent={name}") if option else ()
+    text = NO_KEY if option else f"{NO_KEY} IdentityAgent {name}\n"
+    return endpoint(tmp_path, Host("n1", "n1", ssh_args=words), text).login
 
 
 @pytest.mark.parametrize("option", [True, False])
-@pytest.mark.parametrize("name", ["{}", "~/agent", "${{HOME}}/agent", "$NAMED"])
-def test_another_agent_than_the_usual_one_is_refused(
+@pytest.mark.parametrize("name", ["{}", "${{FOLDER}}/agent", "$NAMED"])
+def test_another_agent_than_the_usual_one_is_asked(
     tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: bool
 ) -> None:
     monkeypatch.setenv("NAMED", str(socket))
-    with pytest.raises(UsageError, match=f"IdentityAgent .*; set SSH_AUTH_SOCK={socket}$"):
-        with_agent(tmp_path, name.format(socket), option=option)
-    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-    for same in (name.format(socket), "SSH_AUTH_SOCK"):
-        assert with_agent(tmp_path, same, option=option).text == "the agent's keys"
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    login = with_agent(tmp_path, name.format(socket), option=option)
+    assert (login.text, login.agent_socket) == ("the agent's keys", str(socket))
+    assert with_agent(tmp_path, "SSH_AUTH_SOCK", option=option).text == "no key", "the control"
 
 
 def test_the_agent_of_the_inventory_comes_before_that_of_the_ssh_configuration(
     tmp_path: Path, socket: Path
 ) -> None:
-    resolve = resolver(tmp_path, f"Host *\n IdentityAgent {socket}\n")
     host = Host("n1", "n1", ssh_args=("-o", "IdentityAgent=none"))
-    assert resolve.host(host).login.text == "no key"
+    text = f"{NO_KEY} IdentityAgent {socket}\n"
+    assert endpoint(tmp_path, host, text).login.text == "no key"
 
 
 @pytest.mark.parametrize("option", [True, False])
@@ -131,64 +161,56 @@ def test_an_agent_that_is_none_is_not_asked(
     assert (login.text, login.arguments["allow_agent"]) == ("no key", False)
 
 
-def test_an_agent_that_nothing_is_asked_of_may_be_any(tmp_path: Path, socket: Path) -> None:
+def test_an_agent_is_not_asked_where_a_key_is_named(tmp_path: Path, socket: Path) -> None:
     key = make_key(tmp_path / "key")
-    text = f"Host n1 n2\n IdentityAgent {socket}\nHost n2\n IdentitiesOnly yes\n"
-    resolve = resolver(tmp_path, text)
-    login = resolve.host(Host("n1", "n1", private_key_file=str(key))).login
-    assert login.text == f"key {key}"
-    assert resolve.host(Host("n2", "n2")).login.text == "no key"
+    text = f"{NO_KEY} IdentityAgent {socket}\nHost n2\n IdentitiesOnly yes\n"
+    login = endpoint(tmp_path, Host("n1", "n1", private_key_file=str(key)), text).login
+    assert (login.text, login.agent_socket) == (f"key {key}", "")
+    assert endpoint(tmp_path, Host("n2", "n2"), text).login.text == "no key"
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("none", "IdentityAgent none leads to no agent with a key$"),
-        ("agent", "; set SSH_AUTH_SOCK"),
-    ],
-)
-def test_a_locked_key_whose_agent_may_not_be_asked(
-    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
-) -> None:
-    key = make_key(tmp_path / "key")
-    change = ["ssh-keygen", "-q", "-p", "-f", key, "-N", "secret"]
-    subprocess.run(change, check=True, timeout=20, stdout=subprocess.DEVNULL)
-    usual = tmp_path / "usual"
-    usual.symlink_to(socket)
-    monkeypatch.setenv("SSH_AUTH_SOCK", str(usual))
-    value = str(socket) if name == "agent" else name
-    resolve = resolver(tmp_path, f"Host n1\n IdentityAgent {value}\n")
-    with pytest.raises(UsageError, match=said):
-        resolve.host(Host("n1", "n1", private_key_file=str(key)))
+def test_each_host_has_its_own_known_hosts_file(tmp_path: Path) -> None:
+    text = "Host n*\n HostName real\n Port 2222\nHost n2\n HostKeyAlias alias\n"
+    words = ("-o", f"UserKnownHostsFile={tmp_path}/%r-%h-%p-%k")
+    known_hosts = endpoint(
+        tmp_path, Host("gpu7", "n2", user="ann", ssh_args=words), text
+    ).known_hosts
+    key = paramiko.PKey.from_path(make_key(tmp_path / "key"))
+    known_hosts.append("n2", key)
+    assert (tmp_path / "ann-real-2222-alias").read_text().startswith("n2 ssh-ed25519 ")
 
 
-def test_an_agent_whose_name_cannot_be_expanded(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="n1: ssh configuration: IdentityAgent %z: %z cannot be"):
-        resolver(tmp_path, "Host n1\n IdentityAgent %z\n").host(Host("n1", "n1"))
-
-
-def test_a_proxy_command_of_the_configuration_with_an_open_quote(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="n1: ssh configuration: ProxyCommand sh -c 'nc: No clo"):
-        resolver(tmp_path, "Host n1\n ProxyCommand sh -c 'nc\n").host(Host("n1", "n1"))
+def test_hosts_share_the_files_that_they_have_in_common(tmp_path: Path) -> None:
+    text = f"Host n3\n UserKnownHostsFile {tmp_path}/other\n"
+    n1, n2, n3 = (
+        found.known_hosts
+        for found in resolver(tmp_path, text)
+        .hosts([Host(name, name) for name in ("n1", "n2", "n3")])
+        .values()
+    )
+    assert n1 is n2
+    assert n1 is not n3
 
 
 def test_a_jump_host_behind_another_is_reached_over_it(tmp_path: Path) -> None:
     text = "Host inner\n ProxyJump ann@middle\nHost middle\n ProxyJump outer,next\n"
-    way = resolver(tmp_path, text).way((Jump("inner"), Jump("last")))
+    way = endpoint(tmp_path, Host("n1", "n1", ssh_args=("-J", "inner,last")), text).jumps
     assert [jump.host for jump in way] == ["outer", "next", "middle", "inner", "last"]
-    assert resolver(tmp_path, text).way((Jump("other"), Jump("inner"))) == (
-        Jump("other"),
-        Jump("inner"),
-    ), "the way that is named is the one that is gone"
+    way = endpoint(tmp_path, Host("n1", "n1", ssh_args=("-J", "other,inner")), text).jumps
+    assert way == (Jump("other"), Jump("inner")), "the way that is named is the one that is gone"
 
 
-def test_a_jump_host_is_not_behind_itself(tmp_path: Path) -> None:
-    gate = resolver(tmp_path, "Host *\n ProxyJump bob@gate\n")
-    assert gate.way((Jump("gate"),)) == (Jump("gate"),)
-    circle = resolver(tmp_path, "Host a\n ProxyJump b\nHost b\n ProxyJump a\n")
-    assert circle.way((Jump("a"),)) == (Jump("b"), Jump("a"))
-
-
-def test_a_malformed_jump_of_the_configuration(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="n1: ssh configuration: ProxyJump: not"):
-        resolver(tmp_path, "Host n1\n ProxyJump a b\n").host(Host("n1", "n1"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Host *\n ProxyJump gate\n", "n1: jump host gate: ssh configuration: jumphost loop via"),
+        (
+            "Host n1 b\n ProxyJump a\nHost a\n ProxyJump b\n",
+            "n1: ssh configuration: ProxyJump leads in a circle: a, b, a",
+        ),
+        ("Host n1\n ProxyJump a;b\n", "n1: ssh configuration: .*[iI]nvalid|n1: jump host a;b: not"),
+    ],
+)
+def test_jumps_that_lead_nowhere(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        endpoint(tmp_path, Host("n1", "n1"), text)

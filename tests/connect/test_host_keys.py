@@ -15,8 +15,8 @@ from tests.lab.lab import make_key
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, paramiko.PKey]:
     folder = tmp_path_factory.mktemp("keys")
-    found = {name: paramiko.PKey.from_path(make_key(folder / name)) for name in ("one", "two")}
-    return {**found, "ecdsa": paramiko.ECDSAKey.generate()}
+    made = {name: paramiko.PKey.from_path(make_key(folder / name)) for name in ("one", "two")}
+    return {**made, "ecdsa": paramiko.ECDSAKey.generate()}
 
 
 def line(names: str, key: paramiko.PKey) -> str:
@@ -33,7 +33,9 @@ def judge(path: Path, name: str, key: paramiko.PKey, *, accept_new: bool = False
     "names",
     ["h1", "h0,h1", "h*", "h?,!h2", "*", "[h1]:22,h1", "H1,h1", "H1", "h0,H1"],
 )
-def test_a_known_key_is_taken(tmp_path: Path, keys: dict[str, paramiko.PKey], names: str) -> None:
+def test_a_key_in_the_file_is_taken(
+    tmp_path: Path, keys: dict[str, paramiko.PKey], names: str
+) -> None:
     path = tmp_path / "known_hosts"
     path.write_text(text := "# comment\n\nbroken\n" + line(names, keys["one"]))
     judge(path, "h1", keys["one"])
@@ -108,6 +110,61 @@ def test_a_revoked_key_is_refused(tmp_path: Path, keys: dict[str, paramiko.PKey]
         judge(path, "h1", keys["one"], accept_new=True)
 
 
+@pytest.mark.parametrize("names", ["h1", "[h1]:2222", "*", "hashed"])
+def test_a_revoked_key_is_refused_at_each_port(
+    tmp_path: Path, keys: dict[str, paramiko.PKey], names: str
+) -> None:
+    name = paramiko.HostKeys.hash_host("h1") if names == "hashed" else names
+    path = tmp_path / "known_hosts"
+    path.write_text(line("[h1]:2222", keys["one"]) + "@revoked " + line(name, keys["one"]))
+    with pytest.raises(VisitError, match=r"revoked by .*known_hosts:2"):
+        judge(path, "[h1]:2222", keys["one"])
+    path.write_text(line("[h1]:2222", keys["one"]) + "@revoked " + line("[h1]:2", keys["one"]))
+    judge(path, "[h1]:2222", keys["one"])
+
+
+@pytest.mark.parametrize("accept_new", [False, True])
+@pytest.mark.parametrize("name", ["h1.example", "[h1.example]:2222"])
+def test_a_host_that_only_an_authority_vouches_for_is_refused(
+    tmp_path: Path, keys: dict[str, paramiko.PKey], name: str, accept_new: bool
+) -> None:
+    path = tmp_path / "known_hosts"
+    authority = "@cert-authority " + line("*.example", keys["one"])
+    path.write_text(authority)
+    for key in ("one", "two"):  # the authority's own key is no host's either
+        with pytest.raises(
+            VisitError, match=f"only vouched for by @cert-authority in {path}:1, .*"
+        ):
+            judge(path, name, keys[key], accept_new=accept_new)
+    assert path.read_text() == authority, "a key that must have a certificate is not taken as new"
+    path.write_text(authority + line(name, keys["two"]))
+    judge(path, name, keys["two"])
+    with pytest.raises(VisitError, match="changed: "):
+        judge(path, name, keys["one"])
+
+
+def test_an_authority_for_other_hosts_means_nothing_here(
+    tmp_path: Path, keys: dict[str, paramiko.PKey]
+) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text("@cert-authority " + line("*.example,!h1.example", keys["one"]))
+    with pytest.raises(VisitError, match="unknown: no "):
+        judge(path, "h1.example", keys["two"])
+
+
+def test_the_global_files_are_read_after_the_users(
+    tmp_path: Path, keys: dict[str, paramiko.PKey]
+) -> None:
+    user, system = tmp_path / "user", tmp_path / "system"
+    system.write_text(line("h1", keys["one"]))
+    known_hosts = KnownHosts((str(user),), (str(system),))
+    policy = HostKeyPolicy(known_hosts, "h1", accept_new=True)
+    policy.missing_host_key(paramiko.SSHClient(), "h1", keys["one"])
+    with pytest.raises(VisitError, match=f"changed: {system}:1 has another"):
+        policy.missing_host_key(paramiko.SSHClient(), "h1", keys["two"])
+    assert not user.exists()
+
+
 def test_a_new_key_is_appended_and_nothing_rewritten(
     tmp_path: Path, keys: dict[str, paramiko.PKey]
 ) -> None:
@@ -129,26 +186,21 @@ def test_a_new_file_is_private(tmp_path: Path, keys: dict[str, paramiko.PKey]) -
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_none_is_no_file(
-    tmp_path: Path, keys: dict[str, paramiko.PKey], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    known = KnownHosts(("none",))
-    HostKeyPolicy(known, "h1", accept_new=True).missing_host_key(
-        paramiko.SSHClient(), "h1", keys["one"]
-    )
-    assert not list(tmp_path.iterdir())
+def test_a_new_key_without_a_file_is_kept_for_this_run(keys: dict[str, paramiko.PKey]) -> None:
+    known_hosts, client = KnownHosts(()), paramiko.SSHClient()
+    policy = HostKeyPolicy(known_hosts, "h1", accept_new=True)
+    policy.missing_host_key(client, "h1", keys["one"])
     with pytest.raises(VisitError, match="changed: this run has another"):
-        HostKeyPolicy(known, "h1", accept_new=True).missing_host_key(
-            paramiko.SSHClient(), "h1", keys["two"]
+        HostKeyPolicy(known_hosts, "h1", accept_new=True).missing_host_key(
+            client, "h1", keys["two"]
         )
 
 
 def test_threads_append_whole_lines(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:
     path = tmp_path / "known_hosts"
-    known = KnownHosts((str(path),))
+    known_hosts = KnownHosts((str(path),))
     threads = [
-        threading.Thread(target=known.append, args=(f"h{number}", keys["one"]))
+        threading.Thread(target=known_hosts.append, args=(f"h{number}", keys["one"]))
         for number in range(50)
     ]
     for thread in threads:
@@ -157,7 +209,7 @@ def test_threads_append_whole_lines(tmp_path: Path, keys: dict[str, paramiko.PKe
         thread.join()
     expected = sorted(line(f"h{number}", keys["one"]) for number in range(50))
     assert sorted(path.read_text().splitlines(keepends=True)) == expected
-    assert known.lookup("h7")
+    assert known_hosts.lookup("h7")
 
 
 def test_an_unwritable_file_is_said(tmp_path: Path, keys: dict[str, paramiko.PKey]) -> None:

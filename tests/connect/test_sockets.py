@@ -90,8 +90,7 @@ def test_a_name_server_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_proxy_command_gets_words_not_a_line() -> None:
-    command = ("printf", "%%s|%s|%s|", "%h; reboot", "%p", "%r")
-    proxy = Proxy(command, "n1", 2222, "ann")
+    proxy = Proxy(("printf", "%s|%s|%s|", "n1; reboot", "2222", "ann"))
     try:
         assert proxy.sock.recv(100, socket.MSG_WAITALL) == b"n1; reboot|2222|ann|"
     finally:
@@ -99,7 +98,7 @@ def test_a_proxy_command_gets_words_not_a_line() -> None:
 
 
 def test_a_proxy_command_ends_with_the_connection() -> None:
-    proxy = Proxy(("sleep", "600"), "n1", 22, "ann")
+    proxy = Proxy(("sleep", "600"))
     assert proxy._process.poll() is None
     proxy.close()
     assert proxy._process.poll() is not None

@@ -1,187 +1,295 @@
+"""The settings of a host, from the ``ssh`` of this machine; and from what older ones print."""
+
 from __future__ import annotations
 
-import subprocess
+import os
+import pwd
+import socket
 from pathlib import Path
 
 import pytest
 
 from hwcheck.connect import ssh_config
+from hwcheck.connect.ssh_config import Jump, SshConfig, SshSettings
 from hwcheck.errors import UsageError
+
+HOME = pwd.getpwuid(os.getuid()).pw_dir
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of our own; the system's configuration is a folder of our own too."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for folder in (".ssh", "etc"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setattr(ssh_config, "SYSTEM_FOLDER", str(tmp_path / "etc"))
-    monkeypatch.setattr(ssh_config, "SYSTEM_FILE", str(tmp_path / "etc" / "ssh_config"))
-    return tmp_path
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "ssh_config"
 
 
-def write(home: Path, **files: str) -> None:
-    for name, text in files.items():
-        path = home / ".ssh" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+def settings(file: Path, text: str, address: str = "n1", *words: str) -> SshSettings:
+    file.write_text(text)
+    return SshConfig(file).settings(address, words)
 
 
-def port_of(host: str, path: Path | None = None) -> str:
-    return str(ssh_config.load(path).base_ssh_config.lookup(host).get("port", "none"))
+def test_nothing_is_configured(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/the/agent")
+    plain = settings(file, "")
+    assert (plain.address, plain.hostname, plain.port) == ("n1", "n1", 22)
+    assert plain.user == pwd.getpwuid(os.getuid()).pw_name
+    assert plain.user_known_hosts_files[0] == f"{HOME}/.ssh/known_hosts"
+    assert plain.global_known_hosts_files[0] == "/etc/ssh/ssh_known_hosts"
+    assert f"{HOME}/.ssh/id_ed25519" in plain.identity_files
+    assert (plain.agent_socket, plain.identities_only, plain.accept_new) == (
+        "/the/agent",
+        False,
+        False,
+    )
+    assert (plain.jumps, plain.proxy_command, plain.connect_s) == ((), (), None)
 
 
-def test_paramiko_by_itself_ignores_include(home: Path) -> None:
-    """The control: when this fails, our own expansion is needed no more."""
-    write(home, config="Include more\n", more="Port 7\n")
-    plain = ssh_config.paramiko.SSHConfig.from_path(str(home / ".ssh" / "config"))
-    assert "port" not in plain.lookup("n1")
+def test_include_and_match_are_followed(file: Path) -> None:
+    more = file.with_name("more")
+    more.write_text(
+        'Match originalhost n1 exec "test %n = n1"\n Port 7\nMatch final all\n Port 9\n'
+    )
+    text = f"Include {more}\nHost n?\n HostName %h.Example\n User ann\n"
+    assert settings(file, text).port == 7
+    other = settings(file, text, "n2")
+    assert (other.port, other.hostname, other.user) == (9, "n2.example", "ann")
+
+
+def test_words_come_before_the_files(file: Path) -> None:
+    text = "Host n1\n Port 7\n User ann\n ConnectTimeout 3\n ProxyJump gate\n"
+    mine = settings(file, text, "n1", "-lbob", "-p8", "-p9", "-oConnectTimeout=1m", "-Ja,b")
+    assert (mine.user, mine.port, mine.connect_s) == ("bob", 8, 60.0)
+    assert mine.jumps == (Jump("a"), Jump("b"))
+
+
+def test_the_values_of_every_setting(file: Path, tmp_path: Path) -> None:
+    text = f"""
+        HostKeyAlias Alias
+        UserKnownHostsFile {tmp_path}/%h-%p-%r ~/k
+        GlobalKnownHostsFile ~/g /etc/g
+        StrictHostKeyChecking accept-new
+        IdentityFile ~/keys/%n
+        IdentityFile "{tmp_path}/my key"
+        IdentitiesOnly yes
+        IdentityAgent ~/agent-%h
+        ConnectTimeout 7
+        ProxyCommand exec nc -x "a b" %h %p %r %n
+        HostName real
+        Port 2222
+        User ann
+    """
+    assert settings(file, text) == SshSettings(
+        address="n1",
+        hostname="real",
+        port=2222,
+        user="ann",
+        host_key_alias="alias",
+        user_known_hosts_files=(f"{tmp_path}/real-2222-ann", f"{HOME}/k"),
+        global_known_hosts_files=(f"{HOME}/g", "/etc/g"),
+        accept_new=True,
+        identity_files=(f"{HOME}/keys/n1", f"{tmp_path}/my key"),
+        identities_only=True,
+        agent_socket=f"{HOME}/agent-real",
+        proxy_command=("nc", "-x", "a b", "real", "2222", "ann", "n1"),
+        connect_s=7.0,
+    )
 
 
 @pytest.mark.parametrize(
-    "include",
+    ("text", "jumps"),
     [
-        "more",
-        "./mor*",
-        "~/.ssh/more",
-        '"more"',
-        "=more",
-        "nosuch more # why",
-        "n*such\nInclude more",
+        (
+            "ProxyJump ann@a:2222,b,[fe80::1]:22",
+            (Jump("a", "ann", 2222), Jump("b"), Jump("fe80::1", None, 22)),
+        ),
+        ("ProxyJump ssh://ann@a:2222,b", (Jump("a", "ann", 2222), Jump("b"))),
+        ("ProxyJump %r@gate-%h\nUser ann", (Jump("gate-n1", "ann"),)),
+        ("ProxyJump gate\nProxyCommand nc %h", (Jump("gate"),)),
+        ("ProxyJump none\nProxyCommand nc %h", ()),
     ],
 )
-def test_ways_to_write_it(home: Path, include: str) -> None:
-    write(home, config=f"Include {include}\n", more="Port 7\n")
-    assert port_of("n1") == "7"
+def test_jumps_are_in_the_order_of_travel(file: Path, text: str, jumps: tuple[Jump, ...]) -> None:
+    assert settings(file, text).jumps == jumps
 
 
-def test_files_of_the_system_are_beside_the_systems(home: Path) -> None:
-    (home / "etc" / "ssh_config").write_text("include more.d/*.conf\nHost *\n Port 9\n")
-    (home / "etc" / "more.d").mkdir()
-    (home / "etc" / "more.d" / "20.conf").write_text("Host n1\n Port 8\n")
-    (home / "etc" / "more.d" / "10.conf").write_text("Host n1\n Port 7\n")
-    assert (port_of("n1"), port_of("n2")) == ("7", "9")
-    write(home, config="Host n1\n Port 6\n")
-    assert port_of("n1") == "6", "the user's file comes first"
+@pytest.mark.parametrize("value", ["no", "yes", "ask", "off"])
+def test_only_accept_new_accepts_a_new_key(file: Path, value: str) -> None:
+    assert not settings(file, f"StrictHostKeyChecking {value}\n").accept_new
 
 
-# What is looked up, and the files: each is what a site may write, and ssh -G is asked as well.
-BLOCKS = {
-    "a setting after an included block is outside it": (
-        "Include more\nPort 9\n",
-        "Host n1\n Port 7\n",
-    ),
-    "a block goes on after its include": (
-        "Host n1 n3\n Include more\n Port 7\nHost *\n Port 9\n",
-        "User ann\n",
-    ),
-    "an include in a block is for that block": (
-        "Host n1 !n3\n Include more\nHost *\n Port 9\n",
-        "Port 7\n",
-    ),
-    "a block in a block is both": (
-        "Host n?\n Include more\nHost *\n Port 9\n",
-        "Host n1 m1\n Port 7\nHost *\n User ann\n",
-    ),
-    "a block in a match is both": (
-        "Match originalhost n1,n3 user root\n Include more\nMatch all\n Port 9\n",
-        "Match all\n Port 7\n",
-    ),
-    "what Fedora and its like bring": (
-        "Include more\nHost n1\n Port 7\n",
-        "Match final all\n Port 9\n",
-    ),
-    "a match in the user's own file": (
-        "Match FINAL all\n Port 9\nMatch originalhost n1 ALL\n Port 7\nMatch user all\n Port 8\n",
-        "",
-    ),
-    "a match that does not hold": (
-        "Match user nobody-here\n Include more\nHost *\n Port 9\n",
-        "Host *\n Port 7\n",
-    ),
-}
+def test_none_is_nothing(file: Path) -> None:
+    names = ["UserKnownHostsFile", "GlobalKnownHostsFile", "IdentityFile", "IdentityAgent"]
+    names += ["RevokedHostKeys", "KnownHostsCommand", "ProxyCommand"]
+    nothing = settings(file, "".join(f"{name} none\n" for name in names))
+    assert nothing.user_known_hosts_files == nothing.global_known_hosts_files == ()
+    assert nothing.identity_files == nothing.proxy_command == ()
+    assert nothing.agent_socket == ""
 
 
-@pytest.mark.parametrize("case", BLOCKS)
-def test_blocks_as_ssh_reads_them(home: Path, case: str) -> None:
-    config, more = BLOCKS[case]
-    write(home, config=config.replace("more", str(home / ".ssh" / "more")), more=more)
-    path = home / ".ssh" / "config"
-    for host in ("n1", "n2", "n3", "m1"):
-        command = ["ssh", "-G", "-F", str(path), host]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
-        (expected,) = [row.split()[1] for row in done.stdout.splitlines() if row[:5] == "port "]
-        assert port_of(host, path).replace("none", "22") == expected, host
+def test_names_of_agents(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/usual")
+    monkeypatch.setenv("NAMED", "/named")
+    expected = {
+        "SSH_AUTH_SOCK": "/usual",
+        "$NAMED": "/named",
+        "$NOT_SET": "",
+        "${NAMED}/x": "/named/x",
+        "/a/socket": "/a/socket",
+    }
+    got = {name: settings(file, f"IdentityAgent {name}\n").agent_socket for name in expected}
+    assert got == expected
 
 
-def test_a_chain_of_16_is_followed_and_a_loop_is_refused(home: Path) -> None:
-    chain = {f"f{n}": f"Include f{n + 1}\n" for n in range(1, 16)}
-    write(home, config="Include f1\n", **chain, f16="Port 7\n")
-    assert port_of("n1") == "7"
-    write(home, f16="Include f1\n")
-    with pytest.raises(UsageError, match="f1: Include goes more than 16 files deep"):
-        ssh_config.load()
+@pytest.mark.parametrize(
+    "name", ["%d/k", "%h", "%i", "%k", "%L", "%l", "%n", "%p", "%r", "%u", "%%h", "~/k", "~root/k"]
+)
+@pytest.mark.parametrize("host", ["n1", "n2"])
+def test_a_token_is_what_it_is_to_ssh(file: Path, name: str, host: str) -> None:
+    """``ssh -G`` expands tokens in the one setting and leaves them in the other."""
+    text = "Host n2\n HostKeyAlias alias\n HostName Real\n Port 2222\n User ann\n"
+    text += f"Host *\n UserKnownHostsFile {name}\n IdentityFile {name}\n"
+    if name == "%%h":  # what is left looks like a token
+        with pytest.raises(UsageError, match="UserKnownHostsFile %h: this ssh does not expand it"):
+            settings(file, text, host)
+        return
+    got = settings(file, text, host)
+    assert got.user_known_hosts_files == got.identity_files
+    assert "%" not in got.identity_files[0]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Include %d/more\n", "config:1: Include %d/more: names tokens or variables"),
-        ("\nInclude ${HOME}/more\n", "config:2: Include "),
-        ('Include "more\n', "config:1: No closing quotation"),
-        ("nonsense\n", "config:1: no setting, which has a value: nonsense"),
-        ("# why\n\n  Port  \n", "config:3: no setting, which has a value: Port"),
-        ("Include more\n", "more:2: no setting, which has a value: IdentityFile"),
-        ("Match tagged gpu\n Port 7\n", "config:1: Match tagged is not supported; name a file wi"),
-        ("\nMatch !localnetwork 10.0.0.0/8\n", "config:2: Match !localnetwork is not supported"),
-        ("Match host\n", "config:1: Match host: what it is held against is missing"),
-        ("Include match\n", "match:1: Match user: what it is held against is missing"),
+        ("IdentityFile\n", "line 1: "),
+        ("Port many\n", "line 1: Bad number 'many'|line 1: Bad port"),
+        ("Nonsense yes\n", "Bad configuration option: nonsense"),
+        ("UserKnownHostsFile %q\n", "%q"),
+        ("ProxyJump n1\n", "jumphost loop via n1"),
+        ("ProxyJump %z\n", "%z cannot be expanded"),
+        ("IdentityFile %z/k\n", "IdentityFile %z/k: %z cannot be expanded; write what it stands"),
+        ("IdentityFile ${NOT_SET_HERE}/k\n", r"\{NOT_SET_HERE\} is no variable that is set"),
+        ("IdentityFile ~nosuchuser/k\n", "~nosuchuser is no user here"),
+        (
+            "GlobalKnownHostsFile /etc/%h\n",
+            "GlobalKnownHostsFile /etc/%h: this ssh does not expand",
+        ),
+        ('UserKnownHostsFile "/a b/k"\n', "UserKnownHostsFile /a b/k: write absolute paths"),
+        ("ProxyCommand sh -c 'nc\n", "line 1: invalid quotes|No closing quotation"),
+        ("ProxyCommand nc %h %z\n", "ProxyCommand nc %h %z: %z cannot be expanded"),
+        ("ProxyCommand nc %h; id\n", "ProxyCommand nc %h; id: it runs without a shell"),
+        ("RevokedHostKeys /etc/krl\n", "revokedhostkeys /etc/krl: not supported; write its keys"),
+        ("KnownHostsCommand /bin/k %H\n", "knownhostscommand /bin/k %H: not supported; write"),
+        ("HostName -oProxyCommand=x\n", "not a host name or an address: '-oproxycommand=x'"),
+        ("HostName a;b\n", "not a host name or an address: 'a;b'"),
+        (
+            "CanonicalizeHostname yes\nCanonicalDomains invalid\nCanonicalizeFallbackLocal no\n",
+            "n1",
+        ),
     ],
 )
-def test_what_cannot_be_honored_is_one_line(home: Path, text: str, message: str) -> None:
-    write(home, config=text, more="Host *\n IdentityFile\n", match="Match host n1 user\n")
-    with pytest.raises(UsageError, match=r"ssh configuration: ") as caught:
-        ssh_config.load()
-    assert message in str(caught.value)
+def test_refused(file: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        settings(file, text)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("user", ["a;id", "$(id)", "`id`", "-x", "a|b", "a -x"])
+def test_a_user_that_a_shell_would_run(file: Path, user: str) -> None:
+    file.write_text("ProxyCommand sh -c 'nc %r'\n")
+    with pytest.raises(UsageError, match=r"it means something to the shell|invalid characters"):
+        SshConfig(file).settings("n1", [f"-l{user}"])
+
+
+@pytest.mark.parametrize("address", ["a@b", "a:22", "-oProxyCommand=x", "a b", "a;b", "$(id)", ""])
+def test_what_is_no_address_is_not_told_to_ssh(
+    file: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match=r"^not a host name or an address: "):
+        SshConfig(file).settings(address)
+
+
+@pytest.mark.parametrize("address", ["n1", "10.0.0.1", "fe80::1%eth0", "::1", "a.b-c_d"])
+def test_what_is_an_address(file: Path, address: str) -> None:
+    assert settings(file, "", address).hostname == address
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    with pytest.raises(UsageError, match=f"Can't open user config file {file}: No such file"):
+        SshConfig(file).settings("n1")
+
+
+def test_no_ssh_is_installed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(file.parent))
+    with pytest.raises(UsageError, match=r"^cannot run ssh, .*: No such file .*; install OpenSSH"):
+        SshConfig(file).settings("n1")
+
+
+def test_a_match_that_hangs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_config, "ANSWER_S", 0.3)
+    file.write_text('Match exec "exec sleep 3"\n Port 7\n')
+    with pytest.raises(UsageError, match=r"ssh -G gave no answer within 0\.3 s; does a Match exec"):
+        SshConfig(file).settings("n1")
+
+
+def test_settings_of_fabric(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """~/.fabric.yaml may name another file, or none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file.write_text("Port 5\n")
+    (tmp_path / ".fabric.yaml").write_text(f"ssh_config_path: {file}\n")
+    assert SshConfig().settings("n1").port == 5
+    (tmp_path / ".fabric.yaml").write_text("load_ssh_configs: false\n")
+    assert SshConfig()._command == ["ssh", "-G", "-T", "-Fnone"]
+    (tmp_path / ".fabric.yaml").unlink()
+    assert SshConfig()._command == ["ssh", "-G", "-T"]
+
+
+def test_fabric_reads_no_ssh_file(file: Path, tmp_path: Path) -> None:
+    file.write_text("Host *\n HostName elsewhere\n")
+    assert SshConfig(file).fabric.base_ssh_config.lookup("n1") == {"hostname": "n1"}
+
+
+OLD_SSH = """\
+#!/bin/sh
+cat <<'END'
+user ann
+hostname n1
+port 22
+stricthostkeychecking yes
+identitiesonly no
+{more}
+identityfile ~/.ssh/id_rsa
+globalknownhostsfile /etc/ssh/ssh_known_hosts
+userknownhostsfile ~/.ssh/known_hosts ~/.ssh/known_hosts2
+connecttimeout none
+END
+"""
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("more", "field", "value"),
     [
-        (
-            "CanonicalDomains invalid\nCanonicalizeFallbackLocal no\n",
-            "n1 is in none of its CanonicalDomains, and CanonicalizeFallbackLocal is not yes",
-        ),
-        ("", "canonicaldomains is not set"),
-        ("CanonicalizeMaxDots some\n", "invalid literal for int"),
+        ("", "user_known_hosts_files", (f"{HOME}/.ssh/known_hosts", f"{HOME}/.ssh/known_hosts2")),
+        ("proxyjump none", "jumps", ()),
+        ("proxycommand none", "proxy_command", ()),
+        ("identityagent ~/agent", "agent_socket", f"{HOME}/agent"),
+        ("identityagent %d/agent", "agent_socket", None),
+        ("revokedhostkeys none", "port", 22),
     ],
 )
-def test_a_host_that_the_configuration_leads_nowhere(home: Path, text: str, message: str) -> None:
-    write(home, config=f"CanonicalizeHostname yes\n{text}")
-    config = ssh_config.load().base_ssh_config
-    with pytest.raises(UsageError, match=f"^ssh configuration: {message}"):
-        config.lookup("n1")
+def test_what_older_versions_leave_to_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, field: str, value: object
+) -> None:
+    (tmp_path / "ssh").write_text(OLD_SSH.format(more=more))
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    if value is None:
+        with pytest.raises(UsageError, match="%d/agent: this ssh does not expand it; write the"):
+            SshConfig().settings("n1")
+    else:
+        assert getattr(SshConfig().settings("n1"), field) == value
 
 
-def test_a_file_that_cannot_be_read(home: Path) -> None:
-    with pytest.raises(UsageError, match=f"cannot read {home}/none: No such file"):
-        ssh_config.load(home / "none")
-    assert port_of("n1") == "none", "files of the user and the system may be missing"
-
-
-def test_fabrics_own_setting_of_the_path_is_honored(home: Path) -> None:
-    write(home, other="Port 5\n", config="Port 6\n")
-    (home / ".fabric.yaml").write_text(f"ssh_config_path: {home}/.ssh/other\n")
-    assert port_of("n1") == "5"
-    (home / ".fabric.yaml").write_text("load_ssh_configs: false\n")
-    assert port_of("n1") == "none"
-
-
-def test_an_answer_is_the_askers_own(home: Path) -> None:
-    write(home, config="Host node1\n HostName 127.0.0.9\n")
-    config = ssh_config.load().base_ssh_config
-    first = config.lookup("node1")
-    first["hostname"] = "changed"
-    assert config.lookup("node1")["hostname"] == "127.0.0.9"
-    assert config.lookup("node2")["hostname"] == "node2"
+def test_the_name_in_known_hosts() -> None:
+    assert SshSettings("a", "H1", 22, "ann").host_key_name == "h1"
+    assert SshSettings("a", "h1", 2222, "ann").host_key_name == "[h1]:2222"
+    assert SshSettings("a", "h1", 2222, "ann", host_key_alias="N1").host_key_name == "n1"
+    assert SshSettings("a", "h1", 22, "ann").expand("%l") == socket.gethostname()

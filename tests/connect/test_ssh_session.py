@@ -15,7 +15,8 @@ import pytest
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.endpoint import Endpoint
 from hwcheck.connect.host_keys import HostKeyPolicy, KnownHosts
-from hwcheck.connect.private_keys import Login
+from hwcheck.connect.login import Login
+from hwcheck.connect.ssh_config import SshConfig, SshSettings
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
 
@@ -25,11 +26,11 @@ QUICK = Deadlines(connect_s=1, banner_s=0.5, authentication_s=1)
 def session(
     tmp_path: Path, port: int = 22, config: fabric.Config | None = None, **fields: object
 ) -> SshSession:
-    login = Login({"pkey": None, "allow_agent": False, "look_for_keys": False}, "no key")
-    known = KnownHosts((str(tmp_path / "known_hosts"),))
-    endpoint = Endpoint("127.0.0.1", "ann", port, login, known, accept_new=False)
-    endpoint = replace(endpoint, **fields)
-    return SshSession(endpoint, config or fabric.Config(), None, QUICK)
+    login = Login({"pkey": None, "allow_agent": False, "look_for_keys": False}, "", "no key")
+    known_hosts = KnownHosts((str(tmp_path / "known_hosts"),))
+    settings = SshSettings("127.0.0.1", "127.0.0.1", port, "ann", **fields)  # type: ignore[arg-type]
+    endpoint = Endpoint(settings, login, known_hosts, accept_new=False)
+    return SshSession(endpoint, config or SshConfig().fabric, None, QUICK)
 
 
 def failure(opened: SshSession, stop: threading.Event | None = None) -> VisitError:
@@ -77,11 +78,17 @@ def test_fabrics_policy_of_accepting_any_key_is_off(tmp_path: Path) -> None:
         ours._policy.missing_host_key(ours, "127.0.0.1", key)
 
 
-def test_known_hosts_name_has_the_port_where_it_is_not_22(tmp_path: Path) -> None:
+def test_the_policy_has_the_name_that_known_hosts_files_use(tmp_path: Path) -> None:
     assert session(tmp_path, 2222)._policy._name == "[127.0.0.1]:2222"
-    assert session(tmp_path)._policy._name == "127.0.0.1"
-    assert session(tmp_path, 2222, alias="n1")._policy._name == "n1"
-    assert session(tmp_path, alias="N1")._policy._name == "n1", "as ssh looks it up"
+    assert session(tmp_path, 2222, host_key_alias="n1")._policy._name == "n1"
+
+
+def test_an_agent_is_asked_at_its_own_socket(tmp_path: Path) -> None:
+    assert session(tmp_path).connection.client._agent is None
+    plain = session(tmp_path)._endpoint
+    login = replace(plain.login, agent_socket="/the/agent")
+    ours = SshSession(replace(plain, login=login), SshConfig().fabric, None, QUICK)
+    assert ours.connection.client._agent._path == "/the/agent"
 
 
 def test_opening_reads_no_configuration_that_another_thread_may_rebuild(
@@ -140,7 +147,7 @@ def test_stop_ends_a_connection_that_hangs(tmp_path: Path) -> None:
 
 
 def test_a_proxy_command_says_why(tmp_path: Path) -> None:
-    command = ("sh", "-c", "echo no route to %h:%p for %r >&2")
+    command = ("sh", "-c", "echo no route to 127.0.0.1:2222 for ann >&2")
     error = failure(session(tmp_path, 2222, proxy_command=command))
     expected = "banner: closed the connection before the SSH banner: "
     assert str(error) == expected + "no route to 127.0.0.1:2222 for ann"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.connect.ssh_options import Jump, parse
+from hwcheck.connect.ssh_arguments import ssh_arguments
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
 
@@ -70,7 +70,8 @@ def test_ranges_groups_and_connection_variables(cluster: Path) -> None:
     )
     first, common = ("-C", "-o", "ProxyJump=first"), ("-o", "ProxyJump=jump@login")
     assert spare.ssh_args == (*first, *common, "-o", "User=a b", "-o", "Compression=yes")
-    assert parse(spare).jumps == (Jump("first"),)
+    first, *others = ssh_arguments(spare).words[2:]
+    assert (first, *others) == ("-oProxyJump=first", "-oProxyJump=jump@login", "-oUser=a b")
     assert (spare.become_exe, spare.become_flags) == ("/opt/bin/sudo", ("-H", "-E"))
     assert spare.python == "/opt/python/bin/python3"
     assert spare.private_key_file == "~/.ssh/cluster"

@@ -177,16 +177,28 @@ def test_a_broken_ssh_configuration(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     home = tmp_path_factory.mktemp("home")
-    (home / ".ssh").mkdir()
-    (home / ".ssh" / "config").write_text("Host *\n IdentityFile\n")
+    (home / "config").write_text("Host *\n Nonsense yes\n")
+    # ssh itself does not go by HOME, but Fabric's file does.
+    (home / ".fabric.yaml").write_text(f"ssh_config_path: {home}/config\n")
     monkeypatch.setenv("HOME", str(home))
-    said = refuse(capfd, "validate", "--hosts", "good.yml", "--only", "driver")
-    assert said.startswith("hwcheck: ssh configuration: ")
-    assert said.endswith(".ssh/config:2: no setting, which has a value: IdentityFile")
-    done = fab(Path.cwd(), "validate", "--hosts", "good.yml", "--only", "driver")
+    said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
+    assert said.startswith(f"hwcheck: node01: ssh configuration: {home}/config line 2: ")
+    done = fab(Path.cwd(), "validate", "--hosts", "node01,", "--only", "driver")
     assert (done.returncode, done.stderr.strip()) == (2, said)
     program.run(["hwcheck", "checks"], exit=False)
     assert capfd.readouterr().out, "what needs no SSH does not read it"
+
+
+def test_no_ssh_is_installed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("python3", "python"):
+        (tmp_path / "bin" / name).symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{BIN}:{tmp_path}/bin")
+    said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
+    assert said.startswith("hwcheck: node01: cannot run ssh, which reads the ssh configuration: ")
+    assert "install OpenSSH's client" in said
 
 
 def test_fab_says_the_same(tmp_path: Path) -> None:

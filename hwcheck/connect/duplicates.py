@@ -1,4 +1,4 @@
-"""Two names for one node: it would be loaded twice at once and reported twice."""
+"""Two names for one node, which would be loaded twice at once and reported twice."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopb
 Place = tuple[str, int]
 
 
-class Places:
-    """The places that the names of a run lead to, as they are written: no name is looked up.
+class DuplicateHosts:
+    """Refuses a second name for the same address, port and route; no name is looked up.
 
     Port 22 of a loopback address is this machine; another port may be a tunnel's end.
     """
@@ -32,31 +32,31 @@ class Places:
         """
         self._local = self._local or name
         if THIS_MACHINE in self._names:
-            raise _twins(self._names[THIS_MACHINE], name, THIS_MACHINE)
+            raise _duplicate(self._names[THIS_MACHINE], name, THIS_MACHINE)
 
     def add(self, name: str, endpoint: Endpoint, hops: Iterable[Endpoint]) -> None:
         """Note a host that is reached over these hops. Raises UsageError for a second name."""
         place = _place(endpoint)
         route: tuple[Hashable, ...] = tuple(_place(hop) for hop in hops)
         # The same address behind another hop or proxy may be another site's.
-        route = route or tuple(word.lower() for word in endpoint.proxy_command)
+        route = route or tuple(word.lower() for word in endpoint.settings.proxy_command)
         here = not route and place[0] == THIS_MACHINE
         where = THIS_MACHINE if here else f"{place[0]}:{place[1]}"
         first = self._names.setdefault(THIS_MACHINE if here else (route, place), name)
         if here and self._local:
             first = self._local
         if first != name:
-            raise _twins(first, name, where)
+            raise _duplicate(first, name, where)
 
 
-def _twins(first: str, second: str, where: str) -> UsageError:
+def _duplicate(first: str, second: str, where: str) -> UsageError:
     return UsageError(
         f"{first} and {second} are two names for {where}; remove one or change its ansible_host"
     )
 
 
 def _place(endpoint: Endpoint) -> Place:
-    name, port = endpoint.hostname.lower().rstrip("."), endpoint.ssh_port
+    name, port = endpoint.settings.hostname.lower().rstrip("."), endpoint.settings.port
     try:
         address = ipaddress.ip_address(name)
     except ValueError:

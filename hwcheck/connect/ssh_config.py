@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import fabric
@@ -86,24 +86,20 @@ class SshSettings:
 
         Semantics: ssh_config(5), TOKENS. Raises ValueError for a token that is unknown here.
         """
-        values: Mapping[str, Callable[[], str]] = {
-            "%": lambda: "%",
-            "d": lambda: pwd.getpwuid(os.getuid()).pw_dir,
-            "h": lambda: self.hostname,
-            "i": lambda: str(os.getuid()),
-            "k": lambda: self.host_key_alias or self.address,
-            "L": lambda: socket.gethostname().partition(".")[0],
-            "l": socket.gethostname,
-            "n": lambda: self.address,
-            "p": lambda: str(self.port),
-            "r": lambda: self.user,
-            "u": lambda: pwd.getpwuid(os.getuid()).pw_name,
+        values = {
+            "%": "%",
+            "d": _account().pw_dir,
+            "h": self.hostname,
+            "n": self.address,
+            "p": str(self.port),
+            "r": self.user,
+            "u": _account().pw_name,
         }
 
         def value(match: re.Match[str]) -> str:
             if match[1] not in values:
                 raise ValueError(f"{match[0]} cannot be expanded; write what it stands for")
-            return values[match[1]]()
+            return values[match[1]]
 
         return TOKEN.sub(value, text)
 
@@ -161,8 +157,8 @@ class SshConfig:
                 "OpenSSH's client (openssh-client or openssh-clients)"
             ) from None
         if done.returncode != 0:
-            problem = "; ".join(done.stderr.replace("\r", "").splitlines())[:500]
-            problem = problem.replace("command-line line 0", "ansible_ssh_*args")
+            lines = [line for line in done.stderr.splitlines() if ": terminating, " not in line]
+            problem = "; ".join(lines)[:500].replace("command-line line 0", "ansible_ssh_*args")
             raise UsageError(f"ssh configuration: {problem or 'ssh -G failed without a word'}")
         fields: dict[str, list[str]] = {}
         for line in done.stdout.split("\n"):
@@ -214,10 +210,16 @@ def _settings(address: str, fields: Mapping[str, list[str]]) -> SshSettings:
     )
 
 
+@cache
+def _account() -> pwd.struct_passwd:
+    """Return the user that runs this; ssh refuses to run where there is none."""
+    return pwd.getpwuid(os.getuid())
+
+
 def _with_home(path: str) -> str:
-    """Return a path with the home folder for ``~``: as with ssh not HOME, but the user's own."""
+    """Return a path with the home folder for ``~``: as with ssh not HOME, but the account's."""
     if path == "~" or path.startswith("~/"):
-        return pwd.getpwuid(os.getuid()).pw_dir + path[1:]
+        return _account().pw_dir + path[1:]
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
         raise ValueError(f"{path.partition('/')[0]} is no user here")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 from pathlib import Path
 
 import pytest
@@ -139,11 +138,15 @@ def test_names_of_agents(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["%d/k", "%h", "%i", "%k", "%L", "%l", "%n", "%p", "%r", "%u", "%%h", "~/k", "~root/k"]
+    "name", ["%d/k", "%h", "%n", "%p", "%r", "%u", "%%h", "~/k", "~root/k", "/a/~/%u", "${MINE}/%h"]
 )
 @pytest.mark.parametrize("host", ["n1", "n2"])
-def test_a_token_is_what_it_is_to_ssh(file: Path, name: str, host: str) -> None:
+def test_a_token_is_what_it_is_to_ssh(
+    file: Path, name: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``ssh -G`` expands tokens in the one setting and leaves them in the other."""
+    monkeypatch.setenv("MINE", "/mine")
+    monkeypatch.setenv("HOME", "/elsewhere")  # ssh does not go by it
     text = "Host n2\n HostKeyAlias alias\n HostName Real\n Port 2222\n User ann\n"
     text += f"Host *\n UserKnownHostsFile {name}\n IdentityFile {name}\n"
     if name == "%%h":  # what is left looks like a token
@@ -292,4 +295,3 @@ def test_the_name_in_known_hosts() -> None:
     assert SshSettings("a", "H1", 22, "ann").host_key_name == "h1"
     assert SshSettings("a", "h1", 2222, "ann").host_key_name == "[h1]:2222"
     assert SshSettings("a", "h1", 2222, "ann", host_key_alias="N1").host_key_name == "n1"
-    assert SshSettings("a", "h1", 22, "ann").expand("%l") == socket.gethostname()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,8 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.run_folder import HostRecord
-from tests.lab.lab import Lab, make_key
+from tests.connect.ssh_agent import running_agent
+from tests.lab.lab import Lab, Node, make_key
 from tests.lab.visits import visit_all
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -22,7 +24,18 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 @pytest.fixture(scope="module")
 def lab(namespaces: None) -> Iterator[Lab]:
-    with Lab(["gate", "n1", "n2", "n3"]) as lab:
+    """Nodes of which n3 has a host certificate and also listens at port 2222."""
+    extra = {"n3": "Port 22\nPort 2222\n"}
+
+    def sign(node: Node) -> dict[str, object]:
+        if node.name == "n3":
+            authority, key = make_key(node.folder / "authority"), node.folder / "host_key.pub"
+            words = ["-s", authority, "-I", "n3", "-h", "-n", node.address, key]
+            subprocess.run(["ssh-keygen", "-q", *words], check=True)
+            extra["n3"] += f"HostCertificate {node.folder}/host_key-cert.pub\n"
+        return {}
+
+    with Lab(["gate", "n1", "n2", "n3"], extra, prepare=sign) as lab:
         yield lab
 
 
@@ -145,6 +158,78 @@ def test_the_ssh_configuration_is_honored(lab: Lab, tmp_path: Path) -> None:
     extra = f"Host alias\n HostName {lab.nodes['n3'].address}\n"
     path = config(lab, tmp_path / "config", extra)
     assert visit(Host("n3", "alias"), tmp_path / "runs", ssh_config=path).state == "reported"
+
+
+def test_include_and_match_of_the_ssh_configuration(lab: Lab, tmp_path: Path) -> None:
+    more = config(lab, tmp_path / "more", f"HostName {lab.nodes['n2'].address}\n")
+    path = tmp_path / "config"
+    path.write_text(f'Match originalhost alias exec "test %n = alias"\n Include {more}\n')
+    assert visit(Host("n2", "alias"), tmp_path / "runs", ssh_config=path).state == "reported"
+    path.write_text(f'Match originalhost alias exec "test %n = other"\n Include {more}\n')
+    record = visit(Host("n2", "alias"), tmp_path / "runs", ssh_config=path)
+    assert record.reason.startswith("cannot resolve alias: "), "the control"
+
+
+def test_the_agent_that_the_configuration_names(lab: Lab, tmp_path: Path) -> None:
+    path, socket = tmp_path / "config", tmp_path / "agent"
+    address = lab.nodes["n1"].address
+    text = f"UserKnownHostsFile {lab.known_hosts}\nIdentityFile none\nUser root\n"
+    with running_agent(socket):
+        environment = {"SSH_AUTH_SOCK": str(socket)}
+        subprocess.run(["ssh-add", "-q", lab.key], check=True, timeout=20, env=environment)
+        path.write_text(f"{text}IdentityAgent {socket}\n")
+        record = visit(Host("n1", address), tmp_path / "runs", ssh_config=path)
+        path.write_text(f"{text}IdentityAgent none\n")
+        without = visit(Host("n1", address), tmp_path / "runs", ssh_config=path)
+    assert record.state == "reported"
+    assert without.phase == "authentication"
+
+
+@pytest.mark.parametrize("name", ["{0}", "[{0}]:2222", "alias"])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_names_in_known_hosts_files(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path, name: str, hashed: bool
+) -> None:
+    path, address = tmp_path / "known_hosts", hosts["n3"].address
+    key = (lab.nodes["n3"].folder / "host_key.pub").read_text()
+    path.write_text(f"{name.format(address)} {key}")
+    if hashed:
+        subprocess.run(["ssh-keygen", "-q", "-H", "-f", path], check=True, capture_output=True)
+        assert path.read_text().startswith("|1|")
+    alias = ("-o", "HostKeyAlias=alias") if name == "alias" else ()
+    words = ("-o", f"UserKnownHostsFile={path}", *alias)
+    host = replace(hosts["n3"], ssh_args=words, port=2222 if "2222" in name else None)
+    assert visit(host, tmp_path / "runs").state == "reported"
+    elsewhere = replace(hosts["n2"], ssh_args=words, port=None)
+    reason = visit(elsewhere, tmp_path / "runs").reason
+    assert reason.startswith("changed: " if name == "alias" else "unknown: ")
+
+
+def test_a_host_certificate_is_refused_with_what_to_do(
+    lab: Lab, hosts: dict[str, Host], tmp_path: Path
+) -> None:
+    path, node = tmp_path / "known_hosts", lab.nodes["n3"]
+    authority = (node.folder / "authority.pub").read_text()
+    path.write_text(f"@cert-authority {node.address} {authority}")
+    known_hosts = ("-o", f"UserKnownHostsFile={path}")
+    ssh = ["ssh", "-F", config(lab, tmp_path / "config"), *known_hosts, "-oBatchMode=yes"]
+    done = subprocess.run([*ssh, node.address, "true"], check=False, timeout=20)
+    assert done.returncode == 0, "the control: ssh verifies the certificate"
+    host = replace(hosts["n3"], ssh_args=known_hosts)
+    for accept_new in (False, True):
+        record = visit(host, tmp_path / "runs", accept_new_host_keys=accept_new)
+        assert (record.state, record.phase) == ("unreachable", "host key")
+        assert record.reason == (
+            f"only vouched for by @cert-authority in {path}:1, and hwcheck verifies no host "
+            f"certificates: add the host's own ssh-ed25519 key, as {node.address}, to known_hosts"
+        )
+    key = (node.folder / "host_key.pub").read_text()
+    with path.open("a") as stream:
+        stream.write(f"{node.address} {key}")
+    assert visit(host, tmp_path / "runs").state == "reported"
+    with path.open("a") as stream:
+        stream.write(f"@revoked * {key}")
+    assert visit(host, tmp_path / "runs").reason == f"revoked by {path}:3"
 
 
 def test_a_refused_key(lab: Lab, hosts: dict[str, Host], tmp_path: Path) -> None:

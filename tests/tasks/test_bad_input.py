@@ -182,7 +182,7 @@ def test_a_broken_ssh_configuration(
     (home / ".fabric.yaml").write_text(f"ssh_config_path: {home}/config\n")
     monkeypatch.setenv("HOME", str(home))
     said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
-    assert said.startswith(f"hwcheck: node01: ssh configuration: {home}/config line 2: ")
+    assert said.startswith(f"hwcheck: node01: ssh configuration: {home}/config: line 2: Bad con")
     done = fab(Path.cwd(), "validate", "--hosts", "node01,", "--only", "driver")
     assert (done.returncode, done.stderr.strip()) == (2, said)
     program.run(["hwcheck", "checks"], exit=False)

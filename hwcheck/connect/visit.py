@@ -1,4 +1,4 @@
-"""One visit to one host: start, push the payload when it is missing, ask, gather."""
+"""One visit to one host: start, push the payload when it is missing, request, gather."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwcheck.connect.connector import Connector
-from hwcheck.connect.conversation import Conversation, EndedError
-from hwcheck.connect.deadlines import VisitError
-from hwcheck.connect.hello import cut, first_frame
+from hwcheck.connect.conversation import Conversation, EndedError, first_frame, shortened
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload, bootstrap_arguments
 from hwcheck.inventory.inventory import Host
@@ -27,11 +25,11 @@ DRAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Listener:
-    """What is told while a visit goes on, from the visit's thread.
+    """Callbacks for a visit under way; they are called from its thread.
 
     ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
-    beside its answer; ``progress`` what it works on; ``series`` what its GPUs showed at work, at
-    the end of a visit whose answer can be trusted.
+    beside its answer; ``progress`` what it works on; ``series`` the time series of its GPUs under
+    load, at the end of a visit whose answer can be trusted.
     """
 
     record: Callable[[HostAnswer], None]
@@ -81,7 +79,7 @@ class Visit:
             talk = Conversation(
                 link, self._request.token, self._listener.log, self._connector.supervisor
             )
-            self._ask(talk, self._hello(talk))
+            self._send_request(talk, has_payload=self._has_payload(talk))
             self._gather(talk)
             talk.drain(self._deadlines.within(DRAIN_S))
         except LinkLostError as error:
@@ -89,7 +87,7 @@ class Visit:
         finally:
             link.close()
 
-    def _hello(self, talk: Conversation) -> bool:
+    def _has_payload(self, talk: Conversation) -> bool:
         """Wait for the bootstrap; return whether the host has the payload."""
         frame = first_frame(self._host, talk, self._deadlines)
         self._refuse_error(frame)
@@ -97,14 +95,14 @@ class Visit:
             raise _invalid("the first frame is not a hello")
         return bool(frame["cached"])
 
-    def _ask(self, talk: Conversation, cached: bool) -> None:
-        data = b"" if cached else self._payload.data
-        request = json.dumps(self._asked()).encode("ascii")
+    def _send_request(self, talk: Conversation, *, has_payload: bool) -> None:
+        data = b"" if has_payload else self._payload.data
+        request = json.dumps(self._request_fields()).encode("ascii")
         header = f"hwcheck {self._request.token} {len(data)} {len(request)}\n".encode("ascii")
         seconds = self._deadlines.within(self._deadlines.push_s)
         talk.send(header + data + request, seconds, PUSH)
 
-    def _asked(self) -> dict[str, Any]:
+    def _request_fields(self) -> dict[str, Any]:
         """Return the request as it is sent; ``group.member`` sends more."""
         return to_dict(self._request)
 
@@ -119,8 +117,8 @@ class Visit:
             try:
                 frame = talk.frame(*overdue, heartbeat=True)
             except EndedError as ended:
-                said = f"; last line: {cut(talk.last_line)}" if talk.last_line else ""
-                raise VisitError(RUN, f"no report: the payload {ended}{said}") from None
+                quote = f"; last line: {shortened(talk.last_line)}" if talk.last_line else ""
+                raise VisitError(RUN, f"no report: the payload {ended}{quote}") from None
             self._take(frame)
 
     def _take(self, frame: dict[str, Any]) -> None:

@@ -3,14 +3,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from hwcheck.connect import conversation
-from hwcheck.connect.conversation import HEARTBEAT_S, Conversation, EndedError
-from hwcheck.connect.deadlines import VisitError
+from hwcheck.connect.conversation import (
+    HEARTBEAT_S,
+    Conversation,
+    EndedError,
+    first_frame,
+    shortened,
+)
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.supervisor import Supervisor
+from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, frame
 
 LATE = VisitError("run", "late")
@@ -120,3 +129,43 @@ def test_drain_is_bounded() -> None:
     started = time.monotonic()
     talk(ScriptedLink(stays=True)).drain(0.1)
     assert time.monotonic() - started < 3
+
+
+PLAIN = Host("n1", "192.0.2.1", python="/opt/python")
+BECOMES = Host("n1", "192.0.2.1", python="/opt/python", become=True, become_exe="doas-like")
+
+
+def ended(host: Host, status: int | None, last_line: str) -> VisitError:
+    """Return the error for a command that ended so before its first frame."""
+
+    def frame(*_: Any, **__: Any) -> NoReturn:
+        raise EndedError(status, f"ended with exit status {status}")
+
+    talk = cast(Conversation, SimpleNamespace(frame=frame, last_line=last_line))
+    with pytest.raises(VisitError) as caught:
+        first_frame(host, talk, Deadlines().begun())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("host", "status", "last_line", "reason"),
+    [
+        (PLAIN, 127, "sh: 1: /opt/python: not found", "python: /opt/python: not found"),
+        (PLAIN, 126, "Permission denied", "python: /opt/python: cannot be executed"),
+        (BECOMES, 127, "sh: 1: doas-like: not found", "become: doas-like: not found"),
+        (BECOMES, 126, "Permission denied", "become: doas-like: cannot be executed"),
+        (BECOMES, 1, "sudo: /opt/python: command not found", "become: sudo: /opt/python: command"),
+        (BECOMES, 1, "Traceback", "python: no hello: /opt/python ended with exit status 1; last"),
+    ],
+)
+def test_which_command_was_not_there(host: Host, status: int, last_line: str, reason: str) -> None:
+    error = ended(host, status, last_line)
+    assert f"{error.phase}: {error.reason}".startswith(reason)
+
+
+def test_our_own_program_is_not_repeated() -> None:
+    last_line = f"bash: -c: line 1: {'QUJD' * 40}: syntax error"
+    assert ended(PLAIN, 2, last_line).reason.endswith(
+        "; last line: bash: -c: line 1: ...: syntax error"
+    )
+    assert shortened("a\t b  " + "x" * 400) == "a b ..."

@@ -99,8 +99,8 @@ class Member(Visit):
                     if not future.done():
                         future.set_exception(MemberLostError(reason))
 
-    def _asked(self) -> dict[str, Any]:
-        return {**super()._asked(), "session": dict(self._session)}
+    def _request_fields(self) -> dict[str, Any]:
+        return {**super()._request_fields(), "session": dict(self._session)}
 
     def _gather(self, talk: Conversation) -> None:
         body = self._hear(talk, "ready", READY_LIMIT_S)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from hwcheck.connect.host_keys import KnownHosts
 from hwcheck.connect.login import Login, LoginKeys
 from hwcheck.connect.ssh_arguments import SshArguments, ssh_arguments
-from hwcheck.connect.ssh_config import Jump, SshConfig, SshSettings
+from hwcheck.connect.ssh_config import Jump, SshConfig, SshSettings, key_file
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 
@@ -54,11 +54,11 @@ class Resolver:
         finally:
             pool.shutdown(cancel_futures=True)
         endpoints = {}
-        for (host, given), found in zip(arguments, settings, strict=True):
+        for (host, given), resolved in zip(arguments, settings, strict=True):
             try:
-                files = tuple(map(found.key_file, given.identity_files))
-                endpoint = self._endpoint(found, files, host.password)
-                endpoints[host.name] = replace(endpoint, jumps=self._way(found.jumps))
+                keys = tuple(key_file(name, resolved.tokens) for name in given.identity_files)
+                endpoint = self._endpoint(resolved, keys, host.password)
+                endpoints[host.name] = replace(endpoint, jumps=self._way(resolved.jumps))
             except (UsageError, ValueError) as error:
                 raise UsageError(f"{host.name}: {error}") from None
         return endpoints

@@ -10,8 +10,7 @@ import pwd
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import fabric
@@ -44,22 +43,21 @@ class Jump:
     user: str | None = None
     port: int | None = None
 
-    def words(self) -> tuple[str, ...]:
-        """Return what ssh is told of it beside its name."""
-        user = (f"-l{self.user}",) if self.user else ()
-        return (*user, *((f"-p{self.port}",) if self.port else ()))
+    def words(self) -> list[str]:
+        """Return its user and port as options of ssh."""
+        options = {"-l": self.user, "-p": self.port}
+        return [f"{flag}{value}" for flag, value in options.items() if value is not None]
 
 
 @dataclass(frozen=True)
 class SshSettings:
-    """The settings of one host; ``address`` is the name that ssh was asked about.
+    """The settings of one host.
 
     ``agent_socket`` is empty where no agent is to be asked. ``jumps`` are in the order of travel.
     ``proxy_command`` is split as a shell would and is run without one. ``connect_s`` is None where
-    nothing bounds it.
+    nothing bounds it. ``tokens`` are what ``%h`` and its like stand for, by their letter.
     """
 
-    address: str
     hostname: str
     port: int
     user: str
@@ -73,6 +71,7 @@ class SshSettings:
     jumps: tuple[Jump, ...] = ()
     proxy_command: tuple[str, ...] = ()
     connect_s: float | None = None
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def host_key_name(self) -> str:
@@ -80,35 +79,6 @@ class SshSettings:
         name = (self.host_key_alias or self.hostname).lower()
         plain = self.host_key_alias or self.port == paramiko.config.SSH_PORT
         return name if plain else f"[{name}]:{self.port}"
-
-    def expand(self, text: str) -> str:
-        """Return a text without tokens, which ``ssh -G`` leaves in some settings.
-
-        Semantics: ssh_config(5), TOKENS. Raises ValueError for a token that is unknown here.
-        """
-        values = {
-            "%": "%",
-            "d": _account().pw_dir,
-            "h": self.hostname,
-            "n": self.address,
-            "p": str(self.port),
-            "r": self.user,
-            "u": _account().pw_name,
-        }
-
-        def value(match: re.Match[str]) -> str:
-            if match[1] not in values:
-                raise ValueError(f"{match[0]} cannot be expanded; write what it stands for")
-            return values[match[1]]
-
-        return TOKEN.sub(value, text)
-
-    def key_file(self, text: str) -> str:
-        """Return the path that the value of an IdentityFile stands for. Raises ValueError."""
-        try:
-            return VARIABLE.sub(_variable, self.expand(_with_home(text)))
-        except ValueError as error:
-            raise ValueError(f"IdentityFile {text}: {error}") from None
 
 
 class SshConfig:
@@ -121,9 +91,10 @@ class SshConfig:
         # An empty object, so that Fabric reads no ssh file. Merged once and shared: that is most
         # of what a Fabric connection costs.
         self.fabric = fabric.Config(ssh_config=paramiko.SSHConfig())
-        file = str(Path(path or self.fabric.ssh_config_path or "none").expanduser())
-        own = path or self.fabric.ssh_config_path or not self.fabric.load_ssh_configs
-        self._command = ["ssh", "-G", "-T", *([f"-F{file}"] if own else [])]
+        path = path or self.fabric.ssh_config_path
+        file = os.path.expanduser(path) if path else "none"
+        other = path or not self.fabric.load_ssh_configs
+        self._command = ["ssh", "-G", "-T", *([f"-F{file}"] if other else [])]
 
     def settings(self, address: str, words: Sequence[str] = ()) -> SshSettings:
         """Ask ssh about a host; ``words`` are options on its command line.
@@ -189,37 +160,62 @@ def _settings(address: str, fields: Mapping[str, list[str]]) -> SshSettings:
     _check_address(text("hostname"))
     if USER_SYNTAX.search(text("user")):
         raise ValueError(f"User {text('user')}: it means something to the shell of a ProxyCommand")
+    account = pwd.getpwuid(os.getuid())
+    tokens = {
+        "%": "%",
+        "d": account.pw_dir,
+        "h": text("hostname"),
+        "n": address,
+        "p": text("port"),
+        "r": text("user"),
+        "u": account.pw_name,
+    }
     timeout = text("connecttimeout")
-    plain = SshSettings(address, text("hostname"), int(text("port")), text("user"))
-    settings = replace(
-        plain,
+    key_files = [name for name in fields.get("identityfile", ()) if name != "none"]
+    return SshSettings(
+        hostname=text("hostname"),
+        port=int(text("port")),
+        user=text("user"),
         host_key_alias=text("hostkeyalias"),
         user_known_hosts_files=_files("UserKnownHostsFile", text("userknownhostsfile")),
         global_known_hosts_files=_files("GlobalKnownHostsFile", text("globalknownhostsfile")),
         accept_new=text("stricthostkeychecking") == "accept-new",
+        identity_files=tuple(key_file(name, tokens) for name in key_files),
         identities_only=text("identitiesonly") == "yes",
         agent_socket=_agent_socket(fields.get("identityagent", ["SSH_AUTH_SOCK"])[0]),
+        jumps=_jumps(_expanded(text("proxyjump"), tokens)),
+        proxy_command=_proxy_command(text("proxycommand"), tokens),
         connect_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
-    )
-    names = [name for name in fields.get("identityfile", ()) if name != "none"]
-    return replace(
-        settings,
-        identity_files=tuple(map(settings.key_file, names)),
-        jumps=_jumps(settings, text("proxyjump")),
-        proxy_command=_proxy_command(settings, text("proxycommand")),
+        tokens=tokens,
     )
 
 
-@cache
-def _account() -> pwd.struct_passwd:
-    """Return the user that runs this; ssh refuses to run where there is none."""
-    return pwd.getpwuid(os.getuid())
+def key_file(text: str, tokens: Mapping[str, str]) -> str:
+    """Return the path that the value of an IdentityFile stands for: ``ssh -G`` does not expand it.
+
+    Raises ValueError for what cannot be expanded.
+    """
+    try:
+        return VARIABLE.sub(_variable, _expanded(_with_home(text), tokens))
+    except ValueError as error:
+        raise ValueError(f"IdentityFile {text}: {error}") from None
+
+
+def _expanded(text: str, tokens: Mapping[str, str]) -> str:
+    """Replace the tokens in a text. Raises ValueError for one that is unknown here."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in tokens:
+            raise ValueError(f"{match[0]} cannot be expanded; write what it stands for")
+        return tokens[match[1]]
+
+    return TOKEN.sub(value, text)
 
 
 def _with_home(path: str) -> str:
     """Return a path with the home folder for ``~``: as with ssh not HOME, but the account's."""
     if path == "~" or path.startswith("~/"):
-        return _account().pw_dir + path[1:]
+        return pwd.getpwuid(os.getuid()).pw_dir + path[1:]
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
         raise ValueError(f"{path.partition('/')[0]} is no user here")
@@ -248,16 +244,14 @@ def _files(keyword: str, text: str) -> tuple[str, ...]:
 
 
 def _agent_socket(text: str) -> str:
-    if text.startswith("$") and not text.startswith("${"):
-        return os.environ.get(text[1:], "")
-    if text == "SSH_AUTH_SOCK":
-        return os.environ.get(text, "")
+    if text == "SSH_AUTH_SOCK" or (text.startswith("$") and not text.startswith("${")):
+        return os.environ.get(text.removeprefix("$"), "")
     return "" if text == "none" else _without_token("IdentityAgent", text)
 
 
-def _jumps(settings: SshSettings, text: str) -> tuple[Jump, ...]:
+def _jumps(text: str) -> tuple[Jump, ...]:
     jumps = []
-    for part in settings.expand(text).split(",") if text else ():
+    for part in text.split(",") if text else ():
         match = JUMP.match(part.strip())
         if match is None:
             raise ValueError(f"ProxyJump {text}: not [user@]host[:port]")
@@ -266,8 +260,8 @@ def _jumps(settings: SshSettings, text: str) -> tuple[Jump, ...]:
     return tuple(jumps)
 
 
-def _proxy_command(settings: SshSettings, text: str) -> tuple[str, ...]:
+def _proxy_command(text: str, tokens: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        return tuple(map(settings.expand, split_command(text)))
+        return tuple(_expanded(word, tokens) for word in split_command(text))
     except ValueError as error:
         raise ValueError(f"ProxyCommand {text}: {error}") from None

@@ -28,7 +28,7 @@ def settings(file: Path, text: str, address: str = "n1", *words: str) -> SshSett
 def test_nothing_is_configured(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/the/agent")
     plain = settings(file, "")
-    assert (plain.address, plain.hostname, plain.port) == ("n1", "n1", 22)
+    assert (plain.hostname, plain.port) == ("n1", 22)
     assert plain.user == pwd.getpwuid(os.getuid()).pw_name
     assert plain.user_known_hosts_files[0] == f"{HOME}/.ssh/known_hosts"
     assert plain.global_known_hosts_files[0] == "/etc/ssh/ssh_known_hosts"
@@ -75,8 +75,8 @@ def test_the_values_of_every_setting(file: Path, tmp_path: Path) -> None:
         Port 2222
         User ann
     """
-    assert settings(file, text) == SshSettings(
-        address="n1",
+    everything = settings(file, text)
+    assert everything == SshSettings(
         hostname="real",
         port=2222,
         user="ann",
@@ -89,6 +89,7 @@ def test_the_values_of_every_setting(file: Path, tmp_path: Path) -> None:
         agent_socket=f"{HOME}/agent-real",
         proxy_command=("nc", "-x", "a b", "real", "2222", "ann", "n1"),
         connect_s=7.0,
+        tokens=everything.tokens,
     )
 
 
@@ -292,6 +293,6 @@ def test_what_older_versions_leave_to_the_reader(
 
 
 def test_the_name_in_known_hosts() -> None:
-    assert SshSettings("a", "H1", 22, "ann").host_key_name == "h1"
-    assert SshSettings("a", "h1", 2222, "ann").host_key_name == "[h1]:2222"
-    assert SshSettings("a", "h1", 2222, "ann", host_key_alias="N1").host_key_name == "n1"
+    assert SshSettings("H1", 22, "ann").host_key_name == "h1"
+    assert SshSettings("h1", 2222, "ann").host_key_name == "[h1]:2222"
+    assert SshSettings("h1", 2222, "ann", host_key_alias="N1").host_key_name == "n1"

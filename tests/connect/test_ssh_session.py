@@ -28,7 +28,7 @@ def session(
 ) -> SshSession:
     login = Login({"pkey": None, "allow_agent": False, "look_for_keys": False}, "", "no key")
     known_hosts = KnownHosts((str(tmp_path / "known_hosts"),))
-    settings = SshSettings("127.0.0.1", "127.0.0.1", port, "ann", **fields)  # type: ignore[arg-type]
+    settings = SshSettings("127.0.0.1", port, "ann", **fields)  # type: ignore[arg-type]
     endpoint = Endpoint(settings, login, known_hosts, accept_new=False)
     return SshSession(endpoint, config or SshConfig().fabric, None, QUICK)
 

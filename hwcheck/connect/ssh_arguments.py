@@ -50,6 +50,9 @@ WITHOUT_EFFECT = {
 }
 FLAGS_WITHOUT_EFFECT = {"-C", "-q", "-T", "-A", "-a", "-x", "-v", "-vv", "-vvv"}
 FLAG_OPTIONS = {"-J": "ProxyJump", "-i": "IdentityFile", "-l": "User", "-p": "Port"}
+EXPANDED = {"hostkeyalias", "hostname", "proxyjump", "user"}
+"""Options whose value stands for a token (%r): Match exec and ProxyCommand hand it to a shell."""
+SHELL_CHARACTER = re.compile(r"""\A-|[\s'"`;&<>|(){}$*?!#]|\\\Z""")
 # A line break would pass for another line of what `ssh -G` prints.
 CONTROL_CHARACTER = re.compile(r"[\0-\x1f\x7f]")
 
@@ -67,8 +70,12 @@ def ssh_arguments(host: Host) -> SshArguments:
 
     Raises UsageError that names the host and the option when one is not allowed.
     """
-    words = [f"-l{host.user}"] if host.user else []
-    words += [f"-p{host.port}"] if host.port else []
+    words = [f"-p{host.port}"] if host.port else []
+    if host.user:
+        problem = _problem("user", host.user)
+        if problem:
+            raise UsageError(f"{host.name}: ansible_user: {host.user!r}: {problem}")
+        words.append(f"-l{host.user}")
     files = [host.private_key_file] if host.private_key_file else []
     for word, name, value in _options(host):
         problem = _problem(name.lower(), value)
@@ -79,7 +86,7 @@ def ssh_arguments(host: Host) -> SshArguments:
         elif name.lower() in HANDED_ON:
             words.append(word)
     if any(map(CONTROL_CHARACTER.search, (*words, *files))):
-        raise UsageError(f"{host.name}: a control character in ansible_user or ansible_ssh_*args")
+        raise UsageError(f"{host.name}: a control character in ansible_ssh_*args")
     return SshArguments(tuple(words), tuple(dict.fromkeys(files)))
 
 
@@ -115,6 +122,8 @@ def _problem(name: str, value: str) -> str:
         for file in value.split():
             if file == "none" or os.path.normpath(file) == "/dev/null":
                 return "no host key would be known from one run to the next; name a file"
+    if name in EXPANDED and SHELL_CHARACTER.search(value):
+        return "the shell of a Match exec or a ProxyCommand could run what is in it"
     if name == "proxycommand":
         try:
             split_command(value)

@@ -27,7 +27,8 @@ def connector(tmp_path: Path) -> Connector:
         ({"ssh_args": ("-o", "StrictHostKeyChecking=no")}, "use accept-new"),
         ({"become": True, "become_method": "doas"}, "ansible_become_method: doas"),
         ({"private_key_file": "/no/such/key"}, "cannot read private key /no/such/key"),
-        ({"ssh_args": ("-J", "a;b")}, "[iI]nvalid|not a host name"),
+        ({"ssh_args": ("-J", "a;b")}, "ssh option ProxyJump=a;b: the shell of a Match exec or"),
+        ({"ssh_args": ("-J", "a@@b")}, "n1: jump host b: |n1: ssh configuration: "),
         ({"connection": "local", "python": "it's"}, "ansible_python_interpreter"),
     ],
 )

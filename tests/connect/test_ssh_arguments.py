@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ def arguments(*words: str, **fields: object) -> SshArguments:
         ((), ()),
         (("-o", "User=ann"), ("-oUser=ann",)),
         (("-lann", "-p", "2222"), ("-lann", "-p2222")),
+        ((r"-lDOMAIN\ann",), (r"-lDOMAIN\ann",)),
         (("-oPort 2222",), ("-oPort=2222",)),
         (("-o", " port = 2222 "), ("-oport=2222",)),
         (("-J", "ann@a:2222,b"), ("-Jann@a:2222,b",)),
@@ -37,7 +39,7 @@ def test_handed_on_to_ssh(words: tuple[str, ...], expected: tuple[str, ...]) -> 
 
 def test_user_and_port_of_the_inventory_come_first() -> None:
     given = arguments("-p", "2", "-l", "bob", user="ann", port=1)
-    assert given.words == ("-lann", "-p1", "-p2", "-lbob")
+    assert given.words == ("-p1", "-lann", "-p2", "-lbob")
 
 
 def test_key_files_are_ours_to_read() -> None:
@@ -91,24 +93,48 @@ def test_refused(words: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "words",
     [
-        {"ssh_args": ("-o", "User=a\nstricthostkeychecking accept-new")},
-        {"ssh_args": ("-l", "a\r")},
-        {"ssh_args": ("-i", "a\0b")},
-        {"user": "a\nproxycommand x"},
+        ("-o", "IdentityAgent=a\nstricthostkeychecking accept-new"),
+        ("-o", "ProxyCommand=a\rb"),
+        ("-i", "a\0b"),
     ],
 )
-def test_a_line_break_cannot_pass_for_a_line_of_ssh(fields: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match=r"^n1: a control character in ansible_user or"):
-        ssh_arguments(Host("n1", "10.0.0.1", **fields))  # type: ignore[arg-type]
+def test_a_line_break_cannot_pass_for_a_line_of_ssh(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"^n1: a control character in ansible_ssh_\*args$"):
+        arguments(*words)
 
 
-def test_ssh_itself_would_print_that_line() -> None:
+def test_ssh_itself_would_print_that_line(tmp_path: Path) -> None:
     """The control: what a line break in a value leads to."""
-    command = ["ssh", "-G", "-T", "-Fnone", "-oHostKeyAlias=x\nproxycommand y", "--", "n1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
-    assert "\nproxycommand y" in done.stdout or done.returncode, "an old one prints, a new refuses"
+    words = ["-oProxyCommand=nc\nrevokedhostkeys none"]
+    assert "\nrevokedhostkeys none\n" in asked(tmp_path, "", words)
+
+
+SUBSTITUTION = "$(touch${IFS}run)"
+
+
+@pytest.mark.parametrize("option", ["HostName", "HostKeyAlias", "User", "ProxyJump"])
+@pytest.mark.parametrize("value", [SUBSTITUTION, "a;id", "`id`", "a|b", "-x", "a&b", "'a'", "a\nb"])
+def test_nothing_that_a_shell_could_run_is_handed_on(option: str, value: str) -> None:
+    with pytest.raises(UsageError, match=r"^n1: ssh option .*: the shell of a Match exec or"):
+        arguments("-o", f"{option}={value}")
+    with pytest.raises(UsageError, match=r"^n1: ansible_user: .*: the shell of a Match exec or"):
+        arguments(user=value)
+
+
+def test_a_match_of_the_operators_own_would_run_it(tmp_path: Path) -> None:
+    """The control: what ssh hands to a shell."""
+    asked(tmp_path, 'Match exec "true %h"\n Port 7\n', [f"-oHostName={SUBSTITUTION}"])
+    assert (tmp_path / "run").exists()
+
+
+def asked(folder: Path, config: str, words: list[str]) -> str:
+    (folder / "config").write_text(config)
+    command = ["ssh", "-G", "-T", "-Fconfig", *words, "--", "n1"]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=20, cwd=folder
+    ).stdout
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ all:
           ansible_become_user: ops
           ansible_ssh_private_key_file: ~/.ssh/cluster
           ansible_ssh_extra_args: -o Compression=yes
-          ansible_ssh_common_args: -o ProxyJump=jump@login -o 'User=a b'
+          ansible_ssh_common_args: -o ProxyJump=jump@login -o 'User ops'
           ansible_ssh_args: -C -o ProxyJump=first
           ansible_become_exe: /opt/bin/sudo
           ansible_become_flags: -H -E
@@ -69,9 +69,12 @@ def test_ranges_groups_and_connection_variables(cluster: Path) -> None:
         "ops",
     )
     first, common = ("-C", "-o", "ProxyJump=first"), ("-o", "ProxyJump=jump@login")
-    assert spare.ssh_args == (*first, *common, "-o", "User=a b", "-o", "Compression=yes")
-    first, *others = ssh_arguments(spare).words[2:]
-    assert (first, *others) == ("-oProxyJump=first", "-oProxyJump=jump@login", "-oUser=a b")
+    assert spare.ssh_args == (*first, *common, "-o", "User ops", "-o", "Compression=yes")
+    assert ssh_arguments(spare).words[2:] == (
+        "-oProxyJump=first",
+        "-oProxyJump=jump@login",
+        "-oUser=ops",
+    )
     assert (spare.become_exe, spare.become_flags) == ("/opt/bin/sudo", ("-H", "-E"))
     assert spare.python == "/opt/python/bin/python3"
     assert spare.private_key_file == "~/.ssh/cluster"

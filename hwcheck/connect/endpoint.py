@@ -49,18 +49,13 @@ class Resolver:
         """
         arguments = [(host, ssh_arguments(host)) for host in hosts]
         pool = ThreadPoolExecutor(QUESTIONS_AT_ONCE)
+        endpoints = {}
         try:
-            settings = list(pool.map(self._settings, arguments))
+            answers = pool.map(self._settings, arguments)
+            for (host, given), settings in zip(arguments, answers, strict=True):
+                endpoints[host.name] = self._of_host(host, given, settings)
         finally:
             pool.shutdown(cancel_futures=True)
-        endpoints = {}
-        for (host, given), resolved in zip(arguments, settings, strict=True):
-            try:
-                keys = tuple(key_file(name, resolved.tokens) for name in given.identity_files)
-                endpoint = self._endpoint(resolved, keys, host.password)
-                endpoints[host.name] = replace(endpoint, jumps=self._way(resolved.jumps))
-            except (UsageError, ValueError) as error:
-                raise UsageError(f"{host.name}: {error}") from None
         return endpoints
 
     def hop(self, jump: Jump) -> Endpoint:
@@ -81,6 +76,14 @@ class Resolver:
         try:
             return self._config.settings(host.address, arguments.words)
         except UsageError as error:
+            raise UsageError(f"{host.name}: {error}") from None
+
+    def _of_host(self, host: Host, arguments: SshArguments, settings: SshSettings) -> Endpoint:
+        try:
+            keys = tuple(key_file(name, settings.tokens) for name in arguments.identity_files)
+            endpoint = self._endpoint(settings, keys, host.password)
+            return replace(endpoint, jumps=self._way(settings.jumps))
+        except (UsageError, ValueError) as error:
             raise UsageError(f"{host.name}: {error}") from None
 
     def _way(self, jumps: tuple[Jump, ...]) -> tuple[Jump, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation, EndedError, first_frame, shortened
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload, bootstrap_arguments
 from hwcheck.inventory.inventory import Host

@@ -13,6 +13,7 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation, EndedError, first_frame
+from hwcheck.connect.deadlines import VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import LOADER, packed
 from hwcheck.inventory.inventory import Host

@@ -15,8 +15,9 @@ BIN := .venv/bin
 validate: .venv/installed
 	$(BIN)/fab validate --hosts $(HOSTS)
 
+# Two workers, each in namespaces of its own (tests/apart.py); the longest tests begin.
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --strict-config -n 2 --dist loadgroup --no-loadscope-reorder
 
 # The roles and playbooks with the minor version of ansible-core before the pinned one. All but
 # ansible-core comes from the environment beside it.

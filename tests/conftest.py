@@ -4,13 +4,69 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from socket import AF_UNIX
 
 import pytest
 
+from tests import apart
 from tests.node import two_gpus
+
+FIRST = ("/tests/roles/", "/tests/lab/")
+"""What takes longest begins first, so that no worker is left with it at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every worker of pytest-xdist namespaces of its own."""
+    if config.getoption("tx", None):
+        config.option.tx = apart.specifications(len(config.option.tx))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a file stay with one worker, unless its tests name a group; the longest begin."""
+    items.sort(key=lambda item: not any(folder in str(item.path) for folder in FIRST))
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_ansible() -> Iterator[None]:
+    """Let Ansible's programs be run by a server that has loaded what they import.
+
+    Not where another ansible-core is to be tried. ``real_ansible`` starts them as a user does.
+    """
+    if "HWCHECK_TEST_ANSIBLE" in os.environ:
+        yield
+        return
+    folder = Path(__file__).with_name("quick_ansible")
+    with tempfile.TemporaryDirectory(prefix="hw-") as private, socket.socket(AF_UNIX) as listener:
+        listener.bind(f"{private}/ansible")
+        listener.listen(64)
+        command = [sys.executable, str(folder / "server.py"), str(listener.fileno())]
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True
+        )
+        with server, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HWCHECK_TEST_ANSIBLE_SERVER", f"{private}/ansible")
+            patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+            yield
+            assert server.poll() is None, "the server of Ansible's programs has ended"
+            assert server.stdin is not None
+            server.stdin.close()
+
+
+@pytest.fixture
+def real_ansible(quick_ansible: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start Ansible's programs as a user does."""
+    monkeypatch.delenv("HWCHECK_TEST_ANSIBLE_SERVER", raising=False)
 
 
 @pytest.fixture(scope="session")

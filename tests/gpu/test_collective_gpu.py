@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
 from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg, Request
+from tests.gpu.ranks import ROOT, two_ranks
 from tests.node.collective import faulty
 
 torch = pytest.importorskip("torch")
@@ -19,22 +18,6 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use"),
 ]
-
-ROOT = str(Path(launch.__file__).parents[3])
-
-
-def two_ranks(*legs: LegPlan, **changes: Any) -> Spec:
-    """Two ranks on one card, over sockets: each all_reduce takes milliseconds at any size."""
-    orders = {"budget_s": 90.0, "grace_s": 60.0, "collectives": ("all_reduce",), **changes}
-    return Spec(
-        ranks=2,
-        gpus=1,
-        one_gpu=True,
-        memory_available_bytes=0,
-        legs=legs,
-        max_bytes=4 * MIB,
-        **orders,
-    )
 
 
 def drive(spec: Spec) -> dict[str, Leg]:

@@ -9,7 +9,7 @@ import pytest
 
 from hwcheck.node.collective import gates, launch
 from hwcheck.node.wire import Leg
-from tests.gpu.test_collective_gpu import ROOT, two_ranks
+from tests.gpu.ranks import ROOT, two_ranks
 
 torch = pytest.importorskip("torch")
 

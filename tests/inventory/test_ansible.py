@@ -9,6 +9,8 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.listing import list_hosts
 from hwcheck.inventory.source import Source
 
+pytestmark = pytest.mark.usefixtures("real_ansible")
+
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_with_an_inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

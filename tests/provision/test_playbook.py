@@ -112,7 +112,7 @@ def test_a_wrong_password_is_the_hosts_failure(folder: Path) -> None:
     assert record.hosts[0].outcome in ("failed", "unreachable")
 
 
-def test_a_failure_and_its_reason_are_recorded(folder: Path) -> None:
+def test_a_failure_and_its_reason_are_recorded(folder: Path, real_ansible: None) -> None:
     play = TASKS + "    - {name: Try, ansible.builtin.fail: {msg: too old}}\n"
     record, _ = run(asked(folder, play), folder)
     assert record.exit_code == 1
@@ -147,7 +147,7 @@ def test_what_ansible_refuses_is_one_line(folder: Path, play: str, why: str) -> 
     assert "\n" not in str(caught.value)
 
 
-def test_stopping_ends_it(folder: Path) -> None:
+def test_stopping_ends_it(folder: Path, real_ansible: None) -> None:
     play = TASKS + "    - ansible.builtin.command: sleep 60\n"
     stop = threading.Event()
     started = time.monotonic()

@@ -12,6 +12,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ import yaml
 from tests.lab.host_tree import write_host
 from tests.lab.lab import Lab, listens, wait_until
 from tests.lab.namespaces import REPOSITORY
+from tests.lab.network import PREFIX
 from tests.roles.packages import Package, write_repository
 from tests.roles.signing import SigningKey
 
 BOOT_S = 20.0
+OLD_S = 60.0
 PLAY_S = 240
 PYTHON = os.environ.get("HWCHECK_TEST_ANSIBLE", sys.executable)
 """Has the ansible-core to apply roles with."""
@@ -213,12 +216,25 @@ class Machine:
 
 
 def remove_groups(name: str, folder: Path) -> None:
-    """Remove the control groups of a machine that has ended; its folder may be gone."""
+    """Remove the control groups of a machine that has ended; its folder may be gone.
+
+    And those that machines of killed runs have left.
+    """
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "cgroup2", "hwlab", str(folder)], check=True)
     try:
-        for group, _, _ in os.walk(folder / name, topdown=False):
-            os.rmdir(group)
+        for machine in [folder / name, *filter(_dead, folder.glob(f"{PREFIX}*"))]:
+            for group, _, _ in os.walk(machine, topdown=False):
+                os.rmdir(group)
     finally:
         subprocess.run(["umount", str(folder)], check=True)
         folder.rmdir()
+
+
+def _dead(group: Path) -> bool:
+    """Whether a machine's control group has had no process for a while; a new one is boot's."""
+    try:
+        empty = "populated 0" in (group / "cgroup.events").read_text()
+        return empty and time.time() - group.stat().st_mtime > OLD_S
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,5 @@
+"""``python -m ansible``."""
+
+from ansible import run
+
+run("ansible")

@@ -1,0 +1,1 @@
+"""Holds what ``ansible-playbook`` imports."""

@@ -1,0 +1,163 @@
+"""Runs ansible-core in forks of a process that has loaded it.
+
+usage: python server.py SOCKET, the number of one that listens
+
+Ansible reads its configuration while it is imported. So there is one process for each configuration
+that callers have (``configuration`` in the client), which imports Ansible once and forks for every
+call. All end when the standard input of the first does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from typing import Any, TextIO
+
+from ansible import HERE, KEY_BYTES, forget, start, who
+
+COMMANDS = ("ansible.cli.inventory", "ansible.cli.playbook")
+KEPT = 4
+"""So many configurations; the one that was used longest ago gives way."""
+
+
+def serve(listener: socket.socket) -> None:
+    """Hand each call to the process of its configuration, until standard input ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    loaded: dict[bytes, socket.socket] = {}
+    while True:
+        ready, _, _ = select.select([0, listener], [], [])
+        if 0 in ready:
+            return
+        caller, _ = listener.accept()
+        key, files, _, _ = socket.recv_fds(caller, KEY_BYTES, 3)
+        calls = loaded.pop(key, None)
+        if calls is None:
+            if len(loaded) == KEPT:
+                loaded.pop(next(iter(loaded))).close()
+            calls, others = socket.socketpair()
+            if os.fork() == 0:
+                for each in (calls, listener, caller, *loaded.values()):
+                    each.close()
+                for file in files:
+                    os.close(file)
+                fork_for_each(others)
+                return
+            others.close()
+        loaded[key] = calls
+        socket.send_fds(calls, [b"\0"], [caller.fileno(), *files])
+        caller.close()
+        for file in files:
+            os.close(file)
+
+
+def fork_for_each(calls: socket.socket) -> None:
+    """Load Ansible as the first caller is configured; run each call in a process of its own."""
+    loaded = False
+    while True:
+        _, fds, _, _ = socket.recv_fds(calls, 1, 4)
+        if not fds:
+            return
+        caller = socket.socket(fileno=fds[0])
+        request = json.loads(caller.makefile("rb").readline())
+        if not loaded:
+            load(request)
+            loaded = True
+        if os.fork() == 0:
+            calls.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            answer(caller, request, fds[1:])
+            return
+        caller.close()
+        for file in fds[1:]:
+            os.close(file)
+
+
+def load(request: dict[str, Any]) -> None:
+    """Import ansible-core in place of what stands in for it."""
+    sys.path.remove(HERE)
+    forget()
+    configure(request)
+    for name in COMMANDS:
+        importlib.import_module(name)
+    gc.freeze()
+
+
+def configure(request: dict[str, Any]) -> None:
+    """Take the caller's environment and folder."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    os.chdir(request["folder"])
+
+
+def answer(caller: socket.socket, request: dict[str, Any], files: list[int]) -> None:
+    """Run one call in a fork; tell how it ended, or end it with the caller."""
+    if json.loads(json.dumps(who())) != request["who"]:
+        caller.sendall(b"\n")
+        os._exit(0)
+    pid = os.fork()
+    if pid == 0:
+        caller.close()
+        run(request, files)
+        return
+    for file in files:
+        os.close(file)
+    child = os.pidfd_open(pid)
+    ready, _, _ = select.select([caller, child], [], [])
+    if caller in ready:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(BrokenPipeError):
+        caller.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def run(request: dict[str, Any], files: list[int]) -> None:
+    """Be what the caller is, and start Ansible."""
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdin, sys.stdout, sys.stderr = open_streams()
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    configure(request)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    own_folder()
+    sys.argv = request["arguments"]
+    sys.path[0] = request["folder"]
+    start(request["module"])
+
+
+def open_streams() -> tuple[TextIO, TextIO, TextIO]:
+    """Open the three as Python does at its start."""
+    how: dict[str, Any] = {"encoding": "utf-8", "closefd": False}
+    lines = 1 if os.isatty(1) else -1
+    output = open(1, "w", buffering=lines, **how)  # noqa: SIM115
+    errors = open(2, "w", buffering=1, errors="backslashreplace", **how)  # noqa: SIM115
+    return open(0, **how), output, errors
+
+
+def own_folder() -> None:
+    """Let this process make and remove its temporary folder, as it does when it imports Ansible."""
+    from ansible import constants  # type: ignore[attr-defined]
+    from ansible.utils.path import cleanup_tmp_file
+
+    atexit.unregister(cleanup_tmp_file)
+    parent, name = os.path.split(constants.DEFAULT_LOCAL_TMP)
+    constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix=name, dir=parent)
+    atexit.register(cleanup_tmp_file, constants.DEFAULT_LOCAL_TMP, warn=True)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

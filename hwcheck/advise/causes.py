@@ -106,8 +106,8 @@ def findings_of(plan: HostPlan, record: HostRecord, findings: Iterable[Finding])
         for sample in result.samples:
             readings.setdefault((result.check, sample.metric), {})[sample.subject] = sample.value
     legs = tuple(leg for leg in legs_of(record) if leg.backend == "nccl")
-    known = node_facts(plan.expect, record)
-    return HostFindings(plan.name, record, known, tuple(findings), readings, legs)
+    models = node_facts(plan.expect, record).models
+    return HostFindings(plan.name, record, tuple(findings), models, readings, legs)
 
 
 def causes_of(host: HostFindings, rules: Rules) -> Iterator[HostCause]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Value
@@ -85,14 +84,15 @@ def rule(
 class HostFindings:
     """One host as a rule sees it.
 
-    ``findings`` are those that are no pass, ``readings`` what was measured: by check and metric,
-    then by subject. ``legs`` are its NCCL legs.
+    ``findings`` are those that are no pass, ``models`` the model of each GPU (``gpu3``),
+    ``readings`` what was measured: by check and metric, then by subject. ``legs`` are its NCCL
+    legs.
     """
 
     host: str
     record: HostRecord
-    known: NodeFacts
     findings: tuple[Finding, ...]
+    models: Mapping[str, str] = field(default_factory=dict)
     readings: Readings = field(default_factory=dict)
     legs: tuple[Leg, ...] = ()
 

@@ -15,7 +15,7 @@ from hwcheck.text import line
 
 
 @dataclass(frozen=True)
-class Help:
+class Hint:
     """Likely cause, what to do, and how to see the trouble.
 
     ``remote`` is a command for the host, ``local`` one for this machine (``{host}``: an address);
@@ -29,11 +29,11 @@ class Help:
     verbose: bool = False
 
 
-def _no_way(cause: str, fix: str) -> Help:
-    return Help(cause, fix, "true", verbose=True)
+def _no_way(cause: str, fix: str) -> Hint:
+    return Hint(cause, fix, "true", verbose=True)
 
 
-BY_PHASE: Mapping[str, Help] = {
+BY_PHASE: Mapping[str, Hint] = {
     phases.CONNECT: _no_way(
         "the host is down, its sshd is stopped, or the address, port or proxy is wrong",
         "power the host on, start sshd, or correct ansible_host and ansible_port",
@@ -46,7 +46,7 @@ BY_PHASE: Mapping[str, Help] = {
         "the two sides share no algorithm, or the host stopped answering",
         "compare the server's algorithms with this machine's and update the older side",
     ),
-    phases.HOST_KEY: Help(
+    phases.HOST_KEY: Hint(
         "the host's key is not the one in known_hosts, or is not there yet",
         "compare the fingerprint with the host's console; for a host that is really new add its "
         "key or use --accept-new-host-keys; after a reinstall remove the old line (the command "
@@ -63,49 +63,49 @@ BY_PHASE: Mapping[str, Help] = {
         "the host let us in but opens no session: session limits, a full disk or a broken shell",
         "look at sshd's log on the host, MaxSessions, and the user's login shell",
     ),
-    phases.BECOME: Help(
+    phases.BECOME: Hint(
         "the change to another user did not work",
         "install sudo where it is missing; correct ansible_become_exe, ansible_become_user, "
         "ansible_become_method and the password, or the sudoers file",
         "sudo -n true",
     ),
-    phases.PYTHON: Help(
+    phases.PYTHON: Hint(
         "no python3, or one that is older than 3.8",
         "install Python 3.8 or newer, or name one in ansible_python_interpreter",
         "python3 --version",
     ),
-    phases.PUSH: Help(
+    phases.PUSH: Hint(
         "the payload did not arrive whole: a full disk or a connection that broke",
         "free space in the user's home directory and run again",
         "df -h ~",
     ),
-    "cache": Help(
+    "cache": Hint(
         "the folder ~/.cache/hwcheck cannot be used: a full or read-only disk, or another owner",
         "make it a directory of the user's own with mode 0700, and free some space",
         "ls -ld ~/.cache ~/.cache/hwcheck",
     ),
-    phases.RUN: Help(
+    phases.RUN: Hint(
         "the host stopped answering while it measured: a crash, a reboot or a hung driver",
         "look at the host's kernel log around the time of the run, then run again",
         "sudo dmesg -T | tail -n 50",
     ),
 }
-BY_STATE: Mapping[str, Help] = {
+BY_STATE: Mapping[str, Hint] = {
     "invalid": _no_way(
         "the host's answer broke the protocol, so nothing that it said is trusted",
         "look at its log in the run folder; a shell profile that never stops printing, or a "
         "tampered payload, does this",
     ),
-    "not_visited": Help(
+    "not_visited": Hint(
         "the run ended before this host's turn",
         "run again; --limit names the hosts that are left",
     ),
 }
-KILLED = Help(
+KILLED = Hint(
     "hwcheck itself was killed, or its machine went down, while this host was measured",
     "run again; on the host nothing of ours outlives the connection",
 )
-INTERRUPTED = Help("the run was stopped while this host was measured", "run again")
+INTERRUPTED = Hint("the run was stopped while this host was measured", "run again")
 UNKNOWN = _no_way(
     "the visit ended without a whole answer",
     "look at the host's log in the run folder and at the host's own logs",
@@ -134,35 +134,35 @@ def visit_actions(run: Run, outcomes: Mapping[str, str]) -> list[Action]:
 
 def _action(outcome: str, records: list[HostRecord], address: str, inventory: str) -> Action:
     first = records[0]
-    known = _help(first)
+    hint = _hint(first)
     hosts = tuple(record.host for record in records)
-    fix = known.fix
-    if known.remote and not inventory:
+    fix = hint.fix
+    if hint.remote and not inventory:
         fix += "; add the user, port, key and jump host of the inventory to the command"
     return Action(
         check="",
         outcome=outcome,
-        cause=known.cause,
+        cause=hint.cause,
         fix=fix,
-        command=_command(known, first.host, address, inventory),
+        command=_command(hint, first.host, address, inventory),
         role="",
         hosts=hosts,
         evidence=tuple(_evidence(records)),
     )
 
 
-def _command(known: Help, host: str, address: str, inventory: str) -> str:
+def _command(hint: Hint, host: str, address: str, inventory: str) -> str:
     """Return the command for one host.
 
     Only the inventory knows the user, port, key and jump; so Ansible goes there the way we did.
     """
-    if not known.remote:
-        return known.local.replace("{host}", _quoted(address))
-    remote = shlex.quote(known.remote)
+    if not hint.remote:
+        return hint.local.replace("{host}", _quoted(address))
+    remote = shlex.quote(hint.remote)
     if not inventory:
-        verbose = "-v " if known.verbose else ""
+        verbose = "-v " if hint.verbose else ""
         return f"ssh {verbose}{_quoted(address)} {remote}"
-    verbose = " -vvvv" if known.verbose else ""
+    verbose = " -vvvv" if hint.verbose else ""
     return f"ansible {_quoted(host)} -i {_quoted(inventory)} -m raw -a {remote}{verbose}"
 
 
@@ -170,7 +170,7 @@ def _quoted(text: str) -> str:
     return shlex.quote(line(text, 200))
 
 
-def _help(record: HostRecord) -> Help:
+def _hint(record: HostRecord) -> Hint:
     if record.state in BY_STATE:
         return BY_STATE[record.state]
     if record.reason == CUT_OFF:

@@ -11,7 +11,6 @@ import pytest
 from hwcheck.advise import rules
 from hwcheck.advise.causes import causes_of, diagnose, in_words, load, rules_of
 from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
-from hwcheck.judge.host_case import NodeFacts
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.results.run_folder import HostRecord
@@ -75,7 +74,7 @@ def test_ranks_go_by_confidence_then_outcome_then_what_is_explained() -> None:
         "independent": Sign("possible", (d,), independent=True),
     }
     rules = {name: rule_of(name, sign) for name, sign in signs.items()}
-    host = HostFindings("n1", HostRecord("n1", "reported"), NodeFacts(), (a, b, c, d))
+    host = HostFindings("n1", HostRecord("n1", "reported"), (a, b, c, d))
     order = [cause.rule.cause for cause in causes_of(host, rules)]
     assert order == ["wide", "mild", "vague", "independent"]
 

@@ -35,7 +35,7 @@ def test_readings_are_by_subject() -> None:
         None,
     )
     assert (node.hypervisor, bool(node.container)) == ("kvm", True)
-    assert node.known.models["gpu0"] == H100
+    assert node.models["gpu0"] == H100
     bare = host(samples={"virtualization": {"hypervisor": "none", "container": False}})
     assert (bare.hypervisor, bare.container) == ("", "")
 

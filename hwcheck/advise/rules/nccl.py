@@ -164,7 +164,7 @@ def nccl_p2p_default(host: HostFindings) -> Sign | None:
     paths = host.paths.values()
     if not paths or any(path.startswith("NV") for path in paths):
         return None
-    if not rule_changes(host.cpu_vendor, len(host.known.models)):
+    if not rule_changes(host.cpu_vendor, len(host.models)):
         return None
     versions = host.bad("software_versions", "nccl_version", "system_nccl_version")
     crossing = [finding for finding in versions if crosses(f"{finding.value} {finding.limit}")]

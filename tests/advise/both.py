@@ -11,7 +11,7 @@ from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostRecord, Run
 from tests.factories import CHECKS, as_alltoall, gpu_facts, record, results
 
-ALSO = (*CHECKS, "alltoall")
+WITH_ALLTOALL = (*CHECKS, "alltoall")
 """The checks of a run of such hosts."""
 
 

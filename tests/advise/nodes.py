@@ -34,18 +34,18 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     """
     gpus = case.get("gpus", GPUS)
     samples = {**case.get("samples", {})}
-    for check, said in _of_ports(case.get("ports", {})).items():
-        samples[check] = {**samples.get(check, {}), **said}
-    answers = [_result(check, said) for check, said in samples.items()]
+    for check, metrics in _of_ports(case.get("ports", {})).items():
+        samples[check] = {**samples.get(check, {}), **metrics}
+    answers = [_result(check, metrics) for check, metrics in samples.items()]
     answers += [
         CheckResult(check, "could_not_measure", reason)
         for check, reason in case.get("unmeasured", {}).items()
     ]
     if "path" in case:
         way = topology(gpus, case["path"], link_gbps=case.get("link_gbps", 26.5625))
-        asked = {answer.check: answer for answer in answers}
-        if "topology" in asked:
-            way = replace(way, samples=(*way.samples, *asked["topology"].samples))
+        by_check = {answer.check: answer for answer in answers}
+        if "topology" in by_check:
+            way = replace(way, samples=(*way.samples, *by_check["topology"].samples))
         answers = [answer for answer in answers if answer.check != "topology"] + [way]
         if not any(answer.check == "pcie_link" for answer in answers):
             answers.append(pcie(gpus, 4))
@@ -85,7 +85,7 @@ def _of_ports(ports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for device, says in ports.items()
     }
     named = {f"port {device}/1": says for device, says in full.items()}
-    said: dict[str, Any] = {
+    ports_check: dict[str, Any] = {
         "active_ports": len(ports),
         "link_layer": {subject: says["layer"] for subject, says in named.items()},
         "linked_state": dict.fromkeys(named, "ACTIVE"),
@@ -94,12 +94,12 @@ def _of_ports(ports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "firmware_of_most": dict.fromkeys(named, "28.39.2048"),
     }
     near = {f"{g}-{d}": way for d, says in full.items() for g, way in says["near"].items()}
-    return {"infiniband_ports": said, **({"topology": {"nic_path": near}} if near else {})}
+    return {"infiniband_ports": ports_check, **({"topology": {"nic_path": near}} if near else {})}
 
 
-def _result(check: str, said: Mapping[str, Any]) -> CheckResult:
+def _result(check: str, metrics: Mapping[str, Any]) -> CheckResult:
     samples = []
-    for metric, values in said.items():
+    for metric, values in metrics.items():
         declared = REGISTRY[check].metric(metric)
         assert declared is not None, f"{check} has no metric {metric}"
         by_subject = values if isinstance(values, dict) else {"node": values}
@@ -107,8 +107,8 @@ def _result(check: str, said: Mapping[str, Any]) -> CheckResult:
     return CheckResult(check, "done", samples=tuple(samples))
 
 
-def _leg(said: Mapping[str, Any], gpus: int) -> Leg:
-    given = dict(said)
+def _leg(keys: Mapping[str, Any], gpus: int) -> Leg:
+    given = dict(keys)
     name, gbps = given.pop("leg"), given.pop("gbps", 100.0)
     changes: dict[str, Any] = {"ranks": gpus, "transport": given.pop("transport", {})}
     changes |= {key: given.pop(key) for key in ("library",) if key in given}

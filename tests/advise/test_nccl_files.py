@@ -18,7 +18,7 @@ from hwcheck.advise.nccl_files import (
     torchrun,
 )
 from hwcheck.advise.records import Advice, GroupAdvice, NcclAdvice, Setting
-from tests.advise.both import ALSO, both, cluster_advice
+from tests.advise.both import WITH_ALLTOALL, both, cluster_advice
 from tests.factories import HOSTILE, cpu_results, gpu_host, hung, leg, record, run
 
 OFF = leg("p2p_off", 21.0)
@@ -37,14 +37,14 @@ def _read_conf(text: str, *, comments: bool) -> dict[str, str]:
 
     ``comments``: 2.26 and newer; before, a ``#`` had no meaning.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in text.split("\n"):
         if comments and line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if equals:
-            found.setdefault(name, value)
-    return found
+            settings.setdefault(name, value)
+    return settings
 
 
 @pytest.mark.parametrize("comments", [True, False])
@@ -117,12 +117,12 @@ def test_comments_only_where_every_nccl_found_takes_them(versions, comments: boo
 
 def test_every_line_has_its_reason_its_figures_its_versions_and_its_condition() -> None:
     host = both("a", [leg(peak_gbps=14.0), OFF])
-    text = nccl_conf(cluster_advice(run(host, checks=ALSO))).replace("\n# ", " ")
-    told, _, _ = text.partition("NCCL_P2P_DISABLE=1\n")
+    text = nccl_conf(cluster_advice(run(host, checks=WITH_ALLTOALL))).replace("\n# ", " ")
+    comments, _, _ = text.partition("NCCL_P2P_DISABLE=1\n")
     for words in ("Without P2P it is faster on a", "default 13.89 GB/s", "p2p_off 20.84 GB/s"):
-        assert words in told
-    assert "Measured with NCCL 2.27.5, driver 570.86.15." in told
-    assert "Test again after each upgrade of NCCL, the driver" in told
+        assert words in comments
+    assert "Measured with NCCL 2.27.5, driver 570.86.15." in comments
+    assert "Test again after each upgrade of NCCL, the driver" in comments
 
 
 def test_torchrun_starts_with_the_settings(tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_names_that_do_not_fold_leave_room_in_the_file() -> None:
 
 
 def test_each_group_has_a_folder_that_says_whom_it_is_for() -> None:
-    own = replace(PLAIN, hosts=("a1", "a2"))
-    group = GroupAdvice("4x-a40", "4x NVIDIA A40, NV4 x2", ("a1", "a2", "bad"), own)
+    settings = replace(PLAIN, hosts=("a1", "a2"))
+    group = GroupAdvice("4x-a40", "4x NVIDIA A40, NV4 x2", ("a1", "a2", "bad"), settings)
     empty = NcclAdvice((), "leave unset", ())
     files = nccl_files(Advice((), empty, groups=(group,)))
     assert set(files) == {

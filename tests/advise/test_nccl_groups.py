@@ -106,7 +106,7 @@ def test_names_of_folders_are_told_apart_and_hold_no_path() -> None:
     names = ["../../etc", "..", "x 1", "x", "x!"]
     legs = [(hung(), OFF) if i % 2 else (leg(peak_gbps=30.0), OFF) for i in range(len(names))]
     pairs = zip(names, legs, strict=True)
-    advice = _advice(*(_pcie(f"h{i}", *own, name=name) for i, (name, own) in enumerate(pairs)))
+    advice = _advice(*(_pcie(f"h{i}", *legs, name=name) for i, (name, legs) in enumerate(pairs)))
     folders = [group.name for group in advice.groups]
     assert len(set(folders)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in folders)
@@ -129,9 +129,9 @@ def test_a_host_that_nobody_saw_leaves_the_measured_ones_their_own_file() -> Non
     assert _settings(advice) == {"8x-l40s": ["NCCL_P2P_DISABLE=1"]}
     files = nccl_files(advice)
     assert all(line.startswith("#") for line in files["nccl.conf"].splitlines())
-    told = files["nccl/8x-l40s/nccl.conf"].replace("\n# ", " ")
-    assert "For 8x NVIDIA L40S, NCCL 2.27.5, driver 570.86.15: a1." in told
-    assert "dgx1" not in told
+    conf = files["nccl/8x-l40s/nccl.conf"].replace("\n# ", " ")
+    assert "For 8x NVIDIA L40S, NCCL 2.27.5, driver 570.86.15: a1." in conf
+    assert "dgx1" not in conf
 
 
 def test_a_host_without_an_answer_is_in_no_group() -> None:
@@ -150,9 +150,9 @@ def _with_acs(a_run: Run) -> Run:
 
 def test_the_setting_is_good_until_the_cause_is_mended() -> None:
     a_run = run(_pcie("a1", hung(), OFF), _pcie("a2", hung(), OFF))
-    found = _with_acs(a_run)
-    assert "acs_redirect" in diagnose(found, judge(found)).by_host["a1"], "the premise"
-    reason = advise(found, judge(found)).nccl.settings[0].reason
+    with_acs = _with_acs(a_run)
+    assert "acs_redirect" in diagnose(with_acs, judge(with_acs)).by_host["a1"], "the premise"
+    reason = advise(with_acs, judge(with_acs)).nccl.settings[0].reason
     assert "Only until this is mended: ACS sends what GPUs send each other" in reason
     assert "(acs_redirect, likely, on a[1-2])" in reason
     without = advise(a_run, judge(a_run)).nccl.settings[0].reason

@@ -43,16 +43,16 @@ def proven(*legs: Leg, **says: Any) -> HostProof:
 
 
 def test_wrong_data_over_peer_access_is_evidence_against_p2p() -> None:
-    found = proven(BY_P2P, WITHOUT)
-    assert (found.kind, found.setting) == ("off_mends", OFF)
-    assert found.why == (
+    host = proven(BY_P2P, WITHOUT)
+    assert (host.kind, host.setting) == ("off_mends", OFF)
+    assert host.why == (
         "gpu1-gpu0: copies with peer access arrive wrong; every collective is clean under p2p_off"
     )
 
 
 def test_nvlinks_stay_on_where_some_pairs_have_them() -> None:
-    found = proven(BY_P2P, WITHOUT, NVLINK_ONLY, nvlinks=4)
-    assert (found.kind, found.setting) == ("off_mends", NVL)
+    host = proven(BY_P2P, WITHOUT, NVLINK_ONLY, nvlinks=4)
+    assert (host.kind, host.setting) == ("off_mends", NVL)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_nvlinks_stay_on_where_some_pairs_have_them() -> None:
 def test_what_it_is_worth_beside_the_legs(
     legs: tuple[Leg, ...], says: dict[str, Any], kind: str
 ) -> None:
-    found = proven(*legs, **says)
-    assert found.kind == kind
-    assert (found.setting == OFF) == (kind == "off_mends")
+    host = proven(*legs, **says)
+    assert host.kind == kind
+    assert (host.setting == OFF) == (kind == "off_mends")

@@ -52,7 +52,7 @@ def test_hosts_that_differ_in_name_and_address_are_one_action() -> None:
 
 
 def test_other_reasons_are_other_actions() -> None:
-    found = visit_actions(
+    made = visit_actions(
         run(
             record("a", None, phase="connect", reason="a:22: Connection refused"),
             record("b", None, phase="connect", reason="b:22: No route to host"),
@@ -61,7 +61,7 @@ def test_other_reasons_are_other_actions() -> None:
         ),
         {},
     )
-    assert [action.hosts for action in found] == [("a",), ("b",), ("c",)]
+    assert [action.hosts for action in made] == [("a",), ("b",), ("c",)]
 
 
 def test_the_command_goes_the_way_of_the_inventory() -> None:
@@ -114,8 +114,8 @@ def test_a_hostile_reason_is_made_harmless(reason: str) -> None:
 
 def test_a_host_without_an_answer_is_told_of_once() -> None:
     a_run = run(record("a", None, phase="connect", reason="no answer"), gpu_host("b"))
-    found = actions(a_run, judge(a_run))
-    assert [action.check for action in found] == [""]
+    made = actions(a_run, judge(a_run))
+    assert [action.check for action in made] == [""]
 
 
 def test_a_partial_answer_keeps_its_own_findings() -> None:
@@ -130,7 +130,7 @@ def test_a_partial_answer_keeps_its_own_findings() -> None:
         report=replace(whole.report, results=kept),
     )
     a_run = run(partial)
-    found = actions(a_run, judge(a_run))
-    assert [action.check for action in found] == ["", "power_cap"] or [
-        action.check for action in found
+    made = actions(a_run, judge(a_run))
+    assert [action.check for action in made] == ["", "power_cap"] or [
+        action.check for action in made
     ] == ["power_cap", ""]

@@ -8,7 +8,7 @@ from hwcheck.advise.nccl_files import nccl_conf
 from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
-from tests.advise.both import ALSO, both, cluster_advice
+from tests.advise.both import WITH_ALLTOALL, both, cluster_advice
 from tests.factories import (
     CHECKS,
     cpu_results,
@@ -45,7 +45,7 @@ def test_a_hang_that_p2p_off_mends_gives_the_setting() -> None:
 
 def test_p2p_off_that_is_faster_gives_the_setting_with_figures() -> None:
     faster = both("a1", [leg(peak_gbps=14.0), OFF])
-    advice = cluster_advice(run(faster, _pcie("a2", hung(), OFF), checks=ALSO))
+    advice = cluster_advice(run(faster, _pcie("a2", hung(), OFF), checks=WITH_ALLTOALL))
     assert len(advice.settings) == 1
     assert "a[1-2]" in advice.summary
     assert any("13.89 GB/s" in text and "20.84 GB/s" in text for text in advice.evidence)
@@ -63,7 +63,7 @@ def _idle(host: str) -> HostRecord:
 
 
 IDLE = [_idle(f"n{i:02d}") for i in range(3, 100)]
-SEEN = (*ALSO, "software_versions")
+SEEN = (*WITH_ALLTOALL, "software_versions")
 NOTHING = [_one_gpu(f"n{i:02d}") for i in range(3, 100)]
 
 
@@ -242,18 +242,18 @@ def _two(host: str, reduce: tuple[float, float], others: tuple[float, float]) ->
 
 def test_collectives_that_contradict_each_other_leave_it_unset_and_are_named() -> None:
     """NVIDIA/nccl#1603: with P2P all_reduce gains and alltoall falls to a ninth."""
-    advice = cluster_advice(run(_two("a", (22.0, 18.0), (2.0, 18.0)), checks=ALSO))
+    advice = cluster_advice(run(_two("a", (22.0, 18.0), (2.0, 18.0)), checks=WITH_ALLTOALL))
     assert advice.settings == ()
     wanted = (
         "it depends on the collective, all_reduce is best under default, alltoall is best under"
     )
     assert f"leave unset: a: {wanted} p2p_off" in advice.summary
     assert any("alltoall" in text and "1.984 GB/s" in text for text in advice.evidence)
-    agreed = cluster_advice(run(_two("a", (14.0, 18.0), (2.0, 18.0)), checks=ALSO))
+    agreed = cluster_advice(run(_two("a", (14.0, 18.0), (2.0, 18.0)), checks=WITH_ALLTOALL))
     assert [s.name for s in agreed.settings] == ["NCCL_P2P_DISABLE"]
     assert "Measured with all_reduce, alltoall only" in agreed.settings[0].reason
     mixed = (_two("a", (14.0, 18.0), (2.0, 18.0)), _two("b", (22.0, 18.0), (2.0, 18.0)))
-    advice = cluster_advice(run(*mixed, checks=ALSO))
+    advice = cluster_advice(run(*mixed, checks=WITH_ALLTOALL))
     assert advice.settings == ()
     assert "on b all_reduce is best under default, alltoall is best under p2p_off" in advice.summary
 
@@ -268,7 +268,7 @@ def test_bridged_pairs_keep_their_nvlinks() -> None:
 
 def test_p2p_through_the_cpus_that_gains_is_a_setting() -> None:
     legs = [leg(peak_gbps=30.0), leg("p2p_off", 30.0), leg("p2p_sys", 39.0)]
-    advice = cluster_advice(run(both("a", legs), checks=ALSO))
+    advice = cluster_advice(run(both("a", legs), checks=WITH_ALLTOALL))
     assert [(s.name, s.value) for s in advice.settings] == [("NCCL_P2P_LEVEL", "SYS")]
     assert "P2P through the CPUs is faster on a." in advice.settings[0].reason
     assert "Mend the cause" not in advice.settings[0].reason

@@ -92,13 +92,13 @@ def test_a_gain_of_one_collective_is_no_proof_without_the_other(legs: list[Leg],
 
 def test_what_breaks_one_collective_needs_no_second_one() -> None:
     answer = CheckResult("alltoall", "done", legs=tuple(map(as_alltoall, [wrong(), OFF])))
-    found = prove(record("a", [answer], gpus=gpu_facts(nvlink_links=0)))
-    assert (found.kind, found.setting) == ("off_mends", OFF_SETTING)
+    host = prove(record("a", [answer], gpus=gpu_facts(nvlink_links=0)))
+    assert (host.kind, host.setting) == ("off_mends", OFF_SETTING)
 
 
 def test_no_gain_asks_for_no_second_collective() -> None:
-    found = prove(gpu_host("a", [leg(peak_gbps=22.0), OFF], nvlink_links=0))
-    assert [proof.kind for proof in found.proofs] == ["defaults"]
+    host = prove(gpu_host("a", [leg(peak_gbps=22.0), OFF], nvlink_links=0))
+    assert [proof.kind for proof in host.proofs] == ["defaults"]
 
 
 def test_gloo_proves_nothing() -> None:
@@ -134,9 +134,9 @@ def test_sockets_that_beat_the_default_are_a_defect(
 
 
 def test_sockets_beat_a_default_whose_p2p_off_hangs() -> None:
-    found = prove(gpu_host("a", [leg(peak_gbps=14.0), hung("p2p_off"), NET], nvlink_links=0))
-    assert found.kind == "net_faster"
-    assert "the default is slower than net" in found.why
+    host = prove(gpu_host("a", [leg(peak_gbps=14.0), hung("p2p_off"), NET], nvlink_links=0))
+    assert host.kind == "net_faster"
+    assert "the default is slower than net" in host.why
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_a_mend_gets_through_the_size_that_is_bad(default: Leg, reached: int, ki
 def test_a_conf_of_the_system_leaves_no_default(default: float | None, p2p_off: float) -> None:
     notes = {"notes": (SYSTEM_CONF_NOTE,)}
     first = hung(**notes) if default is None else leg(peak_gbps=default, **notes)
-    found = prove(gpu_host("a", [first, leg("p2p_off", p2p_off, **notes)], nvlink_links=0))
-    assert found.kind == "unproven"
-    assert "/etc/nccl.conf exists" in found.why
-    assert "move it away" in found.why
+    host = prove(gpu_host("a", [first, leg("p2p_off", p2p_off, **notes)], nvlink_links=0))
+    assert host.kind == "unproven"
+    assert "/etc/nccl.conf exists" in host.why
+    assert "move it away" in host.why
 
 
 @pytest.mark.parametrize(
@@ -205,21 +205,21 @@ def _both(reduce: list[Leg], others: list[Leg], nvlinks: int = 0) -> HostProof:
 
 def test_a_hang_in_one_collective_outweighs_the_speed_of_another() -> None:
     fast_by_default = [leg(peak_gbps=450.0), leg("p2p_off", 40.0)]
-    found = _both(fast_by_default, [hung(), leg("p2p_off", 18.0)])
-    assert (found.kind, found.setting) == ("off_mends", OFF_SETTING)
+    host = _both(fast_by_default, [hung(), leg("p2p_off", 18.0)])
+    assert (host.kind, host.setting) == ("off_mends", OFF_SETTING)
 
 
 def test_nothing_mends_one_collective_by_breaking_another() -> None:
     broken = [leg(peak_gbps=450.0), hung("p2p_off")]
-    found = _both(broken, [hung(), leg("p2p_off", 18.0)])
-    assert (found.kind, found.setting) == ("neither", None)
+    host = _both(broken, [hung(), leg("p2p_off", 18.0)])
+    assert (host.kind, host.setting) == ("neither", None)
 
 
 def test_which_collective_wins_under_which_leg_is_said() -> None:
-    found = _both([leg(peak_gbps=22.0), leg("p2p_off", 18.0)], [leg(peak_gbps=2.0), OFF])
-    assert (found.kind, found.setting) == ("split", None)
-    assert "all_reduce: the default is faster; net was not compared" in found.why
-    assert "alltoall: p2p_off is 950% faster" in found.why
+    host = _both([leg(peak_gbps=22.0), leg("p2p_off", 18.0)], [leg(peak_gbps=2.0), OFF])
+    assert (host.kind, host.setting) == ("split", None)
+    assert "all_reduce: the default is faster; net was not compared" in host.why
+    assert "alltoall: p2p_off is 950% faster" in host.why
 
 
 NVL_LEG = leg("nvlink_only", 47.0)
@@ -238,8 +238,8 @@ NVL_LEG = leg("nvlink_only", 47.0)
 def test_where_both_kinds_of_pairs_are_nvlinks_are_never_turned_off(
     legs: list[Leg], kind: str, setting: tuple[str, str] | None
 ) -> None:
-    found = prove(both("a", legs, nvlink_links=4))
-    assert (found.kind, found.setting) == (kind, setting)
+    host = prove(both("a", legs, nvlink_links=4))
+    assert (host.kind, host.setting) == (kind, setting)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_p2p_through_the_cpus_must_lose_in_no_collective(
         last = wrong("p2p_sys") if through_cpus is None else leg("p2p_sys", through_cpus)
         return [leg(peak_gbps=21.0), OFF, last]
 
-    found = _both(legs(reduce), legs(others))
-    assert (found.kind, found.setting) == (kind, SYS if kind == "sys_faster" else None)
+    host = _both(legs(reduce), legs(others))
+    assert (host.kind, host.setting) == (kind, SYS if kind == "sys_faster" else None)
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ def test_slower_ports_are_left_out_only_where_none_is_nearer_or_worth_more(
 
 
 def _why(name: str, *hosts: HostRecord) -> str:
-    told = left_unset(hosts, network_settings(hosts))
-    (text,) = [text for text in told if text.startswith(name + " ")]
+    lines = left_unset(hosts, network_settings(hosts))
+    (text,) = [text for text in lines if text.startswith(name + " ")]
     return text
 
 
@@ -224,9 +224,9 @@ def test_each_setting_is_set_or_has_its_reason() -> None:
     for host in (_host("a", ALL_PORTS, FAST | SLOW), _host("b", "Socket eth0 virbr0"), _rails()):
         settings = network_settings([host])
         named = {setting.name for setting in settings}
-        told = {text.partition(" ")[0] for text in left_unset([host], settings)}
-        assert not told & named
-        assert told | named == {
+        unset = {text.partition(" ")[0] for text in left_unset([host], settings)}
+        assert not unset & named
+        assert unset | named == {
             "NCCL_IB_HCA",
             "NCCL_IB_GID_INDEX",
             "NCCL_SOCKET_IFNAME",

@@ -69,6 +69,13 @@ def test_cases_stand_in_the_file_that_has_the_name_of_their_rules_file() -> None
     assert {theme: set(cases) for theme, cases in CASES.items()} == files
 
 
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
+def test_no_rule_has_its_cases_twice(path: Path) -> None:
+    """YAML keeps the last of two equal keys, so the cases of the first would be lost."""
+    causes = re.findall(r"^(\w+):", path.read_text("utf-8"), re.MULTILINE)
+    assert sorted(causes) == sorted(CASES[path.stem])
+
+
 def lacks(rule: Rule) -> list[str]:
     """Return what a rule lacks of what an operator needs."""
     texts = {

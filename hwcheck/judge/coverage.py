@@ -38,15 +38,17 @@ def gaps(judgement: Judgement) -> tuple[Gap, ...]:
     for host in judgement.hosts:
         open_checks = dict(host.unmeasured)
         for check, reason in host.skipped:
-            known = by_reason.setdefault((check in open_checks, line(reason)), {})
-            known.setdefault(host.host, []).append(check)
-    found = []
+            checks_by_host = by_reason.setdefault((check in open_checks, line(reason)), {})
+            checks_by_host.setdefault(host.host, []).append(check)
+    folded = []
     for (applies, reason), by_host in by_reason.items():
         by_checks: dict[tuple[str, ...], list[str]] = {}
         for name, checks in by_host.items():
             by_checks.setdefault(tuple(checks), []).append(name)
-        found += [Gap(checks, tuple(hosts), reason, applies) for checks, hosts in by_checks.items()]
-    return tuple(sorted(found, key=lambda gap: (not gap.applies, -len(gap.hosts))))
+        folded += [
+            Gap(checks, tuple(hosts), reason, applies) for checks, hosts in by_checks.items()
+        ]
+    return tuple(sorted(folded, key=lambda gap: (not gap.applies, -len(gap.hosts))))
 
 
 def require(judgement: Judgement, percent: float) -> Judgement:
@@ -81,9 +83,9 @@ def _shortfall(judgement: Judgement, short: Sequence[HostVerdict], percent: floa
     nothing = [host.host for host in short if host.asked == 0]
     if nothing:
         named.append(f"no check applies to {fold(nothing)}")
-    told = {name for gap in gaps(lacking) if gap.applies for name in gap.hosts} | set(nothing)
-    if names - told:
-        named.append(f"no part in the runs over several hosts by {fold(names - told)}")
+    explained = {name for gap in gaps(lacking) if gap.applies for name in gap.hosts} | set(nothing)
+    if names - explained:
+        named.append(f"no part in the runs over several hosts by {fold(names - explained)}")
     more = f"; and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return (
         f"below the required coverage of {percent:g} % on {count(len(short), 'host')}: not "
@@ -96,6 +98,6 @@ def percent_of(hosts: Iterable[HostVerdict]) -> float | None:
 
     It is rounded down: only what is whole is 100.
     """
-    own = list(hosts)
-    asked = sum(host.asked for host in own)
-    return int(1000 * sum(host.measured for host in own) / asked) / 10 if asked else None
+    verdicts = list(hosts)
+    asked = sum(host.asked for host in verdicts)
+    return int(1000 * sum(host.measured for host in verdicts) / asked) / 10 if asked else None

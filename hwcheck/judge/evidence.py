@@ -151,9 +151,9 @@ def _leg_gap(leg: Leg, facts: NodeFacts) -> str:
     if leg.state == "not_engaged":
         return f"the leg did not use what it is to measure: {leg.reason or 'no reason given'}"
     if leg.state != "done":
-        return ""  # a finding of its own
-    own = leg.backend == "nccl" and not leg.exercise and leg.ranks == facts.gpus
-    if facts.gpus and not own:
+        return ""  # leg_state says so
+    over_all_gpus = leg.backend == "nccl" and not leg.exercise and leg.ranks == facts.gpus
+    if facts.gpus and not over_all_gpus:
         return f"{leg.ranks} ranks of {leg.backend} say nothing about {facts.gpus} GPUs"
     return leg_problem(leg, planned_env(leg.leg))
 

@@ -129,9 +129,9 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
         for name in states
         if states[name] != "done"
     )
-    own = worst(finding.outcome for finding in findings if finding.check != MULTI_HOST)
+    of_checks = worst(finding.outcome for finding in findings if finding.check != MULTI_HOST)
     gap = ""
-    if measured < len(apply) and own in ("pass", "warn"):
+    if measured < len(apply) and of_checks in ("pass", "warn"):
         gap = f"{len(apply) - measured} checks gave no answer"
     outcome = worst([*(finding.outcome for finding in findings), "inconclusive" if gap else "pass"])
     multi_host = host.multi_host

@@ -165,8 +165,8 @@ def _kind_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
         return f"{leg.backend} is called {called}: gloo is one, NCCL is none"
     if leg.ranks < (2 if leg.exercise else 1):
         return f"{count(leg.ranks, 'rank')} of {leg.backend} make no collective"
-    own = leg.leg == SITE and all(name.startswith("NCCL_") for name in leg.env)
-    if dict(leg.env) != dict(planned_env) and not own:
+    of_site = leg.leg == SITE and all(name.startswith("NCCL_") for name in leg.env)
+    if dict(leg.env) != dict(planned_env) and not of_site:
         return f"it ran with {_variables(leg.env)}, and its plan is {_variables(planned_env)}"
     if leg.state == "done" and leg.backend == "nccl" and not leg.library.startswith("NCCL "):
         return f"it ran with {line(leg.library, 60) or 'a library without a name'}, not with NCCL"

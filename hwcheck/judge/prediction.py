@@ -178,8 +178,8 @@ def _speed(gbps: float | None) -> str:
 
 
 def _version(library: str) -> tuple[int, int]:
-    found = re.match(r"NCCL (\d{1,3})\.(\d{1,4})", library)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    version = re.match(r"NCCL (\d{1,3})\.(\d{1,4})", library)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def rings(gpus: int, links: NvlinksByPair) -> int:

@@ -68,18 +68,18 @@ def topology_of(samples: Iterable[Sample]) -> Topology | None:
 
     They come from a node: what cannot be part of a matrix is left out.
     """
-    said = {(sample.metric, sample.subject): str(sample.value) for sample in samples}
-    named = [subject for metric, subject in said if metric == "pci_address"]
+    values = {(sample.metric, sample.subject): str(sample.value) for sample in samples}
+    named = [subject for metric, subject in values if metric == "pci_address"]
     gpus = sorted((s for s in named if _GPU.fullmatch(s)), key=lambda gpu: int(gpu[3:]))
     nics = [name for name in named if _NIC.fullmatch(name) and not _GPU.fullmatch(name)]
-    devices = [Device(gpu.upper(), gpu, _near(said, gpu)) for gpu in gpus[:MOST_DEVICES]]
+    devices = [Device(gpu.upper(), gpu, _near(values, gpu)) for gpu in gpus[:MOST_DEVICES]]
     devices += [Device(f"NIC{n}", name) for n, name in enumerate(nics[:MOST_DEVICES])]
     pairs = {(a.subject, b.subject): f"{a.subject}-{b.subject}" for a in devices for b in devices}
     paths = {
-        pair: said[metric, subject]
+        pair: values[metric, subject]
         for pair, subject in pairs.items()
         for metric in ("path", "nic_path")
-        if _PATH.fullmatch(said.get((metric, subject), ""))
+        if _PATH.fullmatch(values.get((metric, subject), ""))
     }
     return Topology(tuple(devices), paths) if devices else None
 
@@ -119,6 +119,6 @@ def nic_lines(topology: Topology) -> Iterator[str]:
         yield f"{nic.name}: {nic.subject}"
 
 
-def _near(said: Mapping[tuple[str, str], str], gpu: str) -> tuple[str, ...]:
-    texts = (said.get((metric, gpu), "") for metric in NEAR_METRICS)
+def _near(values: Mapping[tuple[str, str], str], gpu: str) -> tuple[str, ...]:
+    texts = (values.get((metric, gpu), "") for metric in NEAR_METRICS)
     return tuple(text if _NUMBERS.fullmatch(text) else "N/A" for text in texts)

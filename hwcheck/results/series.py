@@ -35,16 +35,16 @@ def _load(data: Mapping[str, Any]) -> LoadRun:
 
 def _series(data: Mapping[str, Any]) -> Series:
     columns: dict[str, dict[str, Column]] = {
-        subject: {name: tuple(_cells(cells)) for name, cells in own.items()}
-        for subject, own in data["columns"].items()
+        subject: {name: tuple(_cells(cells)) for name, cells in columns.items()}
+        for subject, columns in data["columns"].items()
     }
     return Series(tuple(data["time_s"]), columns)
 
 
 def problem(data: Mapping[str, Any]) -> str:
     """Return what is wrong with series that fit their schema, in one line, or an empty text."""
-    for during, own in data.items():
-        why = _problem(own)
+    for during, series in data.items():
+        why = _problem(series)
         if why:
             return f"{during}: {why}"
     return ""
@@ -58,8 +58,8 @@ def _problem(data: Mapping[str, Any]) -> str:
     work = data.get("work", ())
     if len({each["subject"] for each in work}) < len(work):
         return "the work of one GPU is there twice"
-    for subject, own in data["columns"].items():
-        for name, cells in own.items():
+    for subject, columns in data["columns"].items():
+        for name, cells in columns.items():
             rows = sum(map(_count, cells))
             if rows != len(times):
                 return f"{name} of {subject} has {rows:g} rows of {len(times)}"

@@ -1,4 +1,4 @@
-"""The way of the data between hosts, as NCCL told it. Pure."""
+"""The way of the data between hosts, as NCCL names it. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ABOUT = ("gdrdma", "nvls", "channels", "algorithms", "network", "settings", "ver
 
 def alike(facts: Mapping[str, Mapping[str, Any]]) -> tuple[Transport, ...]:
     """Put hosts with equal facts together; those without any are left out."""
-    made: list[tuple[Mapping[str, Any], list[str]]] = []
-    for host, told in facts.items():
-        for known, hosts in made:
-            if known == told:
+    groups: list[tuple[Mapping[str, Any], list[str]]] = []
+    for host, of_host in facts.items():
+        for of_group, hosts in groups:
+            if of_group == of_host:
                 hosts.append(host)
                 break
         else:
-            if told:
-                made.append((told, [host]))
-    return tuple(Transport(tuple(hosts), told) for told, hosts in made)
+            if of_host:
+                groups.append((of_host, [host]))
+    return tuple(Transport(tuple(hosts), of_group) for of_group, hosts in groups)
 
 
 def over_sockets(run: GroupRun) -> tuple[str, ...]:
@@ -43,8 +43,8 @@ def socket_warnings(
     without = [host for host in run.hosts if not rdma_active.get(host)]
     if not slow or not without:
         return {host: _warning(rdma_active[host]) for host in slow}, []
-    said = f"NCCL used {SOCKET}: {fold(without)} has no active RDMA port, {fold(slow)} has"
-    return {}, [said]
+    note = f"NCCL used {SOCKET}: {fold(without)} has no active RDMA port, {fold(slow)} has"
+    return {}, [note]
 
 
 def _warning(ports: int) -> str:

@@ -55,8 +55,8 @@ def asked_of_hosts(
         raise UsageError(f"--legs {given['legs']}: a run over hosts takes one of {', '.join(LEGS)}")
     if given["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
-    known = (*COLLECTIVES, ALL)
-    names = split("--collectives", given["collectives"], known, "collective", "time all_reduce")
+    every = (*COLLECTIVES, ALL)
+    names = split("--collectives", given["collectives"], every, "collective", "time all_reduce")
     return Asked(
         collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
         sizes=sizes(timed) if any(given[name] for name in SIZE_FLAGS) else (),
@@ -69,10 +69,10 @@ def asked_of_hosts(
 
 def sizes(timed: Timing) -> tuple[int, ...]:
     """Return the sizes from the smallest to the largest, in bytes."""
-    found = [timed.min_bytes]
-    while found[-1] * timed.step_factor <= timed.max_bytes:
-        found.append(found[-1] * timed.step_factor)
-    return tuple(found)
+    ladder = [timed.min_bytes]
+    while ladder[-1] * timed.step_factor <= timed.max_bytes:
+        ladder.append(ladder[-1] * timed.step_factor)
+    return tuple(ladder)
 
 
 def run_group(

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-older-ansible demo lint clean
+.PHONY: validate test test-fleets test-older-ansible demo lint clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -18,6 +18,10 @@ validate: .venv/installed
 # Two workers, each in namespaces of its own (tests/apart.py); the longest tests begin.
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 2 --dist loadgroup --no-loadscope-reorder
+
+# What `make test` shows with few simulated fleets, with a thousand.
+test-fleets: .venv/installed
+	$(BIN)/python -m pytest -m fleets -n 2
 
 # The roles and playbooks with the minor version of ansible-core before the pinned one. All but
 # ansible-core comes from the environment beside it.

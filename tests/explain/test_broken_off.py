@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from hwcheck.explain.broken_off import messages, reduced_bytes, why_no_proof
 from hwcheck.node.nccl_tests.records import Table
 from hwcheck.node.nccl_tests.text import read
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
+from tests.proportion import assert_in_proportion
 
 
 @pytest.mark.parametrize(
@@ -87,8 +86,7 @@ def test_a_size_that_does_not_fit_was_not_left_out() -> None:
     assert reduced_bytes("") is None
 
 
-@pytest.mark.parametrize("text", ["Killed " * 500_000, "Killed\n" * 500_000, "\n" * 2_000_000])
+@pytest.mark.parametrize("text", ["Killed " * 50_000, "Killed\n" * 50_000, "\n" * 200_000])
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.process_time()
     assert len(messages(header() + "\n" + text)) <= 1
-    assert time.process_time() - start < 10
+    assert_in_proportion(lambda part: messages(header() + "\n" + part), text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from hwcheck.explain.sources import Source
 from tests.explain.matrices import blanks, gpus, square, tabs
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import MIB, header, row
+from tests.proportion import assert_in_proportion
 
 INFO = "node7:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n"
 MATRIX = tabs(square(gpus(4), ["NV4"]))
@@ -105,19 +105,17 @@ def test_a_damaged_file_gives_entries_and_no_error(seed: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "#" * 4_000_000,
-        " " * 4_000_000,
-        "NCCL INFO " * 400_000,
-        "all_reduce_perf " * 250_000,
-        "\n" * 2_000_000,
-        "GPU0\t" * 800_000,
-        "[" * 2_000_000,
-        '{"results":' * 300_000,
-        "# Rank 0 " * 400_000,
-        "_perf NCCL_" * 300_000,
+        "#" * 400_000,
+        " " * 400_000,
+        "NCCL INFO " * 40_000,
+        "all_reduce_perf " * 25_000,
+        "\n" * 200_000,
+        "GPU0\t" * 80_000,
+        "[" * 200_000,
+        '{"results":' * 30_000,
+        "# Rank 0 " * 40_000,
+        "_perf NCCL_" * 30_000,
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.process_time()
-    explain(Source("f", text))
-    assert time.process_time() - start < 20
+    assert_in_proportion(lambda part: explain(Source("f", part)), text)

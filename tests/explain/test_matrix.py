@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from hwcheck.explain.matrix import read
 from hwcheck.explain.records import Matrix
 from tests.explain.matrices import LEGEND, blanks, gpus, markdown, square, tabs
+from tests.proportion import assert_in_proportion
 
 FOUR = square(gpus(4), ["NV4", "PIX", "SYS", "SYS", "NODE", "NV4"])
 WITH_NICS = square([*gpus(2), "NIC0", "NIC1"], ["NV2", "PIX", "SYS", "SYS", "PXB", "SYS"])
@@ -172,16 +171,15 @@ def test_what_is_no_matrix(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "\t" + "\t".join(f"GPU{n}" for n in range(1_000_000)) + "\nGPU0\tX\n",
-        "\tGPU0\tGPU1\n" + "GPU0\t" + "SYS\t" * 1_000_000,
-        "\tGPU0\tGPU1\n" + "GPU0\tX\tSYS\n" * 200_000,
+        "\t" + "\t".join(f"GPU{n}" for n in range(100_000)) + "\nGPU0\tX\n",
+        "\tGPU0\tGPU1\n" + "GPU0\t" + "SYS\t" * 100_000,
+        "\tGPU0\tGPU1\n" + "GPU0\tX\tSYS\n" * 20_000,
         ("\tGPU0\tGPU1\nGPU0\tX\tSYS\n") * 50_000,
-        "\x1b[" * 500_000,
+        "\x1b[" * 50_000,
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.process_time()
+    assert_in_proportion(lambda part: read("x", part), text)
     found = read("x", text)
-    assert time.process_time() - start < 10
     assert len(found) <= 100
     assert all(len(each.gpus) <= 128 for each in found)

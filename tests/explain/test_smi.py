@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.smi import notes
 from hwcheck.explain.sources import Source
+from tests.proportion import assert_in_proportion
 
 
 def text_form(*gpus: str, attached: int | None = None) -> str:
@@ -176,17 +175,15 @@ def test_it_is_of_no_kind_that_has_a_name() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "==NVSMI LOG==" + "GPU 00000000:01:00.0\n" * 300_000,
-        "==NVSMI LOG==\n" + " " * 4_000_000,
-        "==NVSMI LOG==\n" + "a : b\n" * 500_000,
-        "<nvidia_smi_log>" + "<gpu>" * 800_000,
-        "<nvidia_smi_log>" + "</gpu>" * 600_000,
-        "GPU 0: x (UUID: \n" + "Link 0: Replay Errors: 5\n" * 150_000,
-        "\n" * 4_000_000 + "Link",
-        "ACSCtl: " * 500_000,
+        "==NVSMI LOG==" + "GPU 00000000:01:00.0\n" * 30_000,
+        "==NVSMI LOG==\n" + " " * 400_000,
+        "==NVSMI LOG==\n" + "a : b\n" * 50_000,
+        "<nvidia_smi_log>" + "<gpu>" * 80_000,
+        "<nvidia_smi_log>" + "</gpu>" * 60_000,
+        "GPU 0: x (UUID: \n" + "Link 0: Replay Errors: 5\n" * 15_000,
+        "\n" * 400_000 + "Link",
+        "ACSCtl: " * 50_000,
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.process_time()
-    explain(Source("f", text))
-    assert time.process_time() - start < 20
+    assert_in_proportion(lambda part: explain(Source("f", part)), text)

@@ -1,10 +1,9 @@
 """The reader of NCCL's own log, on the forms of several versions."""
 
-import time
-
 import pytest
 
 from hwcheck.node.collective.nccl_info import CUT, MOST, NcclInfo, read
+from tests.proportion import assert_in_proportion
 
 PREFIX = "node7:4100:4133 [0] NCCL INFO "
 
@@ -193,19 +192,17 @@ def test_refusals_of_p2p_are_counted():
 @pytest.mark.parametrize(
     "text",
     [
-        "Channel 0/1 :" + " 1" * 500_000,
-        "0[0] -> 1[1] via NET/" + "x" * 1_000_000,
-        "NCCL WARN " * 100_000,
-        "NET/IB : Using " + "[1]a" * 250_000,
-        "NCCL_" * 200_000,
-        "\0" * 1_000_000,
+        "Channel 0/1 :" + " 1" * 50_000,
+        "0[0] -> 1[1] via NET/" + "x" * 100_000,
+        "NCCL WARN " * 10_000,
+        "NET/IB : Using " + "[1]a" * 25_000,
+        "NCCL_" * 20_000,
+        "\0" * 100_000,
         "Using network a " * 60_000,
     ],
 )
 def test_a_hostile_text_takes_time_in_proportion(text):
-    start = time.process_time()
-    read(text)
-    assert time.process_time() - start < 5
+    assert_in_proportion(read, text)
 
 
 def test_a_hostile_log_does_not_grow_the_record():

@@ -1,12 +1,11 @@
 """The reader of nccl-tests' text, on each layout and on what launchers make of it."""
 
-import time
-
 import pytest
 
 from hwcheck.node.nccl_tests.text import read, row_size
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
+from tests.proportion import assert_in_proportion
 
 
 def one(text):
@@ -192,21 +191,20 @@ def test_row_size():
     "text",
     [
         "",
-        "\0" * 100_000,
-        "1 " * 1_000_000,
-        header() + "\n" + "9" * 1_000_000 + " 1 float sum -1",
+        "\0" * 10_000,
+        "1 " * 100_000,
+        header() + "\n" + "9" * 100_000 + " 1 float sum -1",
         header() + "\n1 1 float " + "9" * 3000,
-        "#  size         count      type" + "   time" * 1_000_000 + " busbw",
+        "#  size         count      type" + "   time" * 100_000 + " busbw",
         (header() + "\n") * 20_000,
         "\n".join(row(MIB) for _ in range(40_000)),
         "\n".join(f"[1,{n}]<stdout>:{header()}" for n in range(5000)),
-        "# Rank " * 200_000,
+        "# Rank " * 20_000,
         header() + "\n1048576 262144 float sum -1 nan inf -nan N/A 1e999 1 1 1\n",
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text):
-    start = time.process_time()
+    assert_in_proportion(read, text)
     tables = read(text)
-    assert time.process_time() - start < 10
     assert len(tables) <= 1000
     assert all(len(table.rows) <= 20_000 for table in tables)

@@ -76,8 +76,8 @@ def prove(
 
 def active_nvlinks(record: HostRecord) -> int | None:
     """Count active NVLinks over all GPUs; None when one GPU's count is missing or no count."""
-    counts = [gpu.get("nvlink_links") for gpu in gpus_of(record)]
-    numbers = [count for count in counts if type(count) is int and count >= 0]
+    counts = [gpu.nvlink_links for gpu in gpus_of(record)]
+    numbers = [count for count in counts if count is not None and count >= 0]
     # One link is enough to forbid P2P off; only a full set of zeros allows it.
     whole = bool(counts) and len(numbers) == len(counts)
     return sum(numbers) if whole or any(numbers) else None

@@ -18,7 +18,7 @@ MOST_PATHS = 6
 
 def platform_of(record: HostRecord) -> Platform | None:
     """Return what decides how NCCL sends a host's data; None where it names no GPU."""
-    names = Counter(line(str(gpu.get("name", "")), 60) for gpu in gpus_of(record))
+    names = Counter(line(gpu.name, 60) for gpu in gpus_of(record))
     if not names:
         return None
     models = " and ".join(f"{count}x {name}" for name, count in sorted(names.items()))
@@ -64,8 +64,8 @@ def _topology(record: HostRecord) -> str:
     if links is not None:
         return _counted(line(hop.path, 20) for hop in links.hops.values())
     # Without the ways, the links of each GPU still tell a bridged board from a bare one.
-    counts = [gpu.get("nvlink_links") for gpu in gpus_of(record)]
-    active = [count for count in counts if type(count) is int and count > 0]
+    counts = [gpu.nvlink_links for gpu in gpus_of(record)]
+    active = [count for count in counts if count is not None and count > 0]
     return f"NVLinks by GPU {_counted(map(str, active))}" if active else ""
 
 

@@ -51,11 +51,11 @@ def contradictions(record: HostRecord, facts: NodeFacts) -> Iterator[str]:
             yield from _miscounts(result, facts)
     owners: dict[str, str] = {}
     for number, gpu in enumerate(gpus_of(record)):
-        subject, uuid = f"gpu{gpu.get('index', number)}", gpu.get("uuid")
-        if not isinstance(uuid, str) or not uuid:
-            yield f"{subject} has no identifier: {gpu.get('error', 'it tells none')}"
-        elif owners.setdefault(uuid, subject) != subject:
-            yield f"{owners[uuid]} and {subject} have one identifier"
+        subject = f"gpu{number if gpu.index is None else gpu.index}"
+        if not gpu.uuid:
+            yield f"{subject} has no identifier: {gpu.error or 'it tells none'}"
+        elif owners.setdefault(gpu.uuid, subject) != subject:
+            yield f"{owners[gpu.uuid]} and {subject} have one identifier"
 
 
 def _miscounts(result: CheckResult, facts: NodeFacts) -> Iterator[str]:

@@ -144,6 +144,5 @@ def _compared(
 
 def _uuids(record: HostRecord) -> Iterator[str]:
     for gpu in gpus_of(record):
-        uuid = gpu.get("uuid")
-        if isinstance(uuid, str) and uuid:
-            yield uuid
+        if gpu.uuid:
+            yield gpu.uuid

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hwcheck.node.check import Check
-from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample
 from hwcheck.results.multi_host import GroupRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
 
@@ -52,20 +52,19 @@ def node_facts(expect: Mapping[str, Any], record: HostRecord) -> NodeFacts:
     """Return what the inventory and the facts of a report say."""
     models, boards, devices, subsystems = {}, {}, {}, {}
     for gpu in gpus_of(record):
-        if type(gpu.get("index")) is int:
-            subject = f"gpu{gpu['index']}"
-            models[subject] = str(gpu.get("name", ""))
-            devices[subject] = str(gpu.get("pci_device_id", ""))
-            subsystems[subject] = str(gpu.get("pci_subsystem_id", ""))
+        if gpu.index is not None:
+            subject = f"gpu{gpu.index}"
+            models[subject] = gpu.name
+            devices[subject] = gpu.pci_device_id
+            subsystems[subject] = gpu.pci_subsystem_id
             boards[subject] = " ".join((models[subject], devices[subject], subsystems[subject]))
-    mig = any(gpu.get("mig") is True for gpu in gpus_of(record))
+    mig = any(gpu.mig is True for gpu in gpus_of(record))
     return NodeFacts(expect, models, boards, record.state == "reported", devices, mig, subsystems)
 
 
-def gpus_of(record: HostRecord) -> Sequence[Mapping[str, Any]]:
-    """Return what a host's facts say of each GPU."""
-    gpus = record.report.facts.get("gpus") if record.report else None
-    return gpus if isinstance(gpus, list) else ()
+def gpus_of(record: HostRecord) -> Sequence[GpuFacts]:
+    """Return what identifies each GPU of a host."""
+    return record.report.gpus if record.report else ()
 
 
 def samples_of(record: HostRecord, check: str) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Union
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
@@ -15,7 +15,7 @@ from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.nvml import Nvml
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
-from hwcheck.node.wire import Leg, Request
+from hwcheck.node.wire import GpuFacts, Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.collective.launch import Collectives
@@ -230,7 +230,7 @@ class LiveNode:
                 return load_lock.NAMELESS % (gpus[0].subject, _use_percent(gpus[0]))
             time.sleep(LOOK_S)
 
-    def gpu_facts(self) -> List[Dict[str, Any]]:
+    def gpu_facts(self) -> List[GpuFacts]:
         """Return what identifies each GPU; empty where NVML does not answer."""
         return self._nvml.facts()
 

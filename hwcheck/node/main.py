@@ -125,5 +125,5 @@ def _facts(node: LiveNode) -> Mapping[str, Any]:
         "python": sys.version.split()[0],
         "uid": os.getuid(),
         "cpu_vendor": node.host.cpu_vendor(),
-        "gpus": node.gpu_facts(),
+        "gpus": [gpu.to_dict() for gpu in node.gpu_facts()],
     }

@@ -211,14 +211,80 @@ class Request:
         return cls(**rest)
 
 
+_TEXT, _NUMBER = (str,), (int, float)
+_GPU_FACT_TYPES: Mapping[str, Tuple[type, ...]] = {
+    "index": (int,),
+    "name": _TEXT,
+    "uuid": _TEXT,
+    "pci_address": _TEXT,
+    "pci_device_id": _TEXT,
+    "pci_subsystem_id": _TEXT,
+    "serial": _TEXT,
+    "vbios": _TEXT,
+    "memory_total_bytes": _NUMBER,
+    "power_limit_default_w": _NUMBER,
+    "nvlink_links": (int,),
+    "mig": (bool,),
+    "error": _TEXT,
+}
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """What identifies one GPU of a node; None or an empty text stands for what it does not say.
+
+    ``index`` is NVML's, ``pci_device_id`` and ``pci_subsystem_id`` are such as ``0x233010DE``,
+    ``nvlink_links`` counts the active NVLinks. With ``mig`` the GPU is split into instances.
+    ``error`` is NVML's reason where it cannot be opened; it has nothing else then but its index.
+    """
+
+    index: Optional[int] = None
+    name: str = ""
+    uuid: str = ""
+    pci_address: str = ""
+    pci_device_id: str = ""
+    pci_subsystem_id: str = ""
+    serial: str = ""
+    vbios: str = ""
+    memory_total_bytes: Optional[float] = None
+    power_limit_default_w: Optional[float] = None
+    nvlink_links: Optional[int] = None
+    mig: Optional[bool] = None
+    error: str = ""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GpuFacts:
+        """Rebuild from JSON of any version: what has another key or type was not said."""
+        known = {
+            name: data[name]
+            for name, types in _GPU_FACT_TYPES.items()
+            if type(data.get(name)) in types
+        }
+        return cls(**known)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Return JSON types, with a key for everything that the GPU says."""
+        return {name: value for name, value in vars(self).items() if value not in (None, "")}
+
+
 @dataclass(frozen=True)
 class Report:
-    """Everything one node answered. ``facts`` are what identifies it (hostname, kernel, GPUs)."""
+    """Everything one node answered.
+
+    ``facts`` are what identifies it, as JSON: ``hostname``, ``kernel``, ``machine``, ``python``,
+    ``uid``, ``cpu_vendor``, and ``gpus`` (see ``gpus``).
+    """
 
     facts: Mapping[str, Any]
     results: Tuple[CheckResult, ...]
     duration_s: float = 0.0
     protocol: int = PROTOCOL
+
+    @property
+    def gpus(self) -> Tuple[GpuFacts, ...]:
+        """What identifies each GPU that NVML counts, in its order."""
+        gpus = self.facts.get("gpus")
+        return tuple(map(GpuFacts.from_dict, gpus)) if isinstance(gpus, list) else ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Report:

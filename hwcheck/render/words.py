@@ -114,10 +114,8 @@ def has_exercise(record: HostRecord) -> bool:
 
 def gpu_names(record: HostRecord) -> list[str]:
     """Return the name of each GPU that NVML saw on a host."""
-    gpus = record.report.facts.get("gpus") if record.report else None
-    if not isinstance(gpus, list):
-        return []
-    return [str(gpu.get("name") or "GPU without a name") for gpu in gpus]
+    gpus = record.report.gpus if record.report else ()
+    return [gpu.name or "GPU without a name" for gpu in gpus]
 
 
 def explains(diagnosis: Diagnosis) -> str:

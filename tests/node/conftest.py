@@ -52,7 +52,7 @@ if isinstance(gpus, list):
     }
 else:
     said["gpus"] = gpus
-said["facts"] = nvml.facts()
+said["facts"] = [gpu.to_dict() for gpu in nvml.facts()]
 said["status after"] = nvml.status()
 print(json.dumps(said))
 """

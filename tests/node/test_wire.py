@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
+from hwcheck.node import wire
 from hwcheck.node.collective import spec
 from hwcheck.node.wire import (
     LEGS,
     CheckResult,
     Deframer,
+    GpuFacts,
     Leg,
     Report,
     Request,
@@ -132,3 +134,29 @@ def test_a_line_ending_of_windows_does_not_hurt() -> None:
     frames, noise = Deframer(TOKEN).feed(FIRST.encode().replace(b"\n", b"\r\n"))
     assert frames == FRAMES[:1]
     assert noise == []
+
+
+GPU = {"index": 3, "name": "NVIDIA H100", "uuid": "GPU-aaaa", "nvlink_links": 0, "mig": False}
+
+
+def test_the_facts_of_a_gpu_keep_their_keys_and_leave_out_what_was_not_said() -> None:
+    facts = GpuFacts.from_dict(GPU)
+    assert facts == GpuFacts(3, "NVIDIA H100", "GPU-aaaa", nvlink_links=0, mig=False)
+    assert facts.to_dict() == GPU
+
+
+def test_facts_of_another_version_are_read_as_far_as_they_are_known() -> None:
+    odd = {"index": "3", "name": 7, "nvlink_links": True, "mig": 1, "color": "green", "vbios": "9"}
+    assert GpuFacts.from_dict(odd) == GpuFacts(vbios="9")
+
+
+def test_a_report_has_the_gpus_of_its_facts() -> None:
+    assert Report({"gpus": [GPU, {"index": 1, "error": "GPU is lost"}]}, ()).gpus == (
+        GpuFacts.from_dict(GPU),
+        GpuFacts(1, error="GPU is lost"),
+    )
+    assert [Report(facts, ()).gpus for facts in ({}, {"gpus": 8})] == [(), ()]  # type: ignore[dict-item]
+
+
+def test_every_fact_of_a_gpu_has_a_type_to_be_checked_by() -> None:
+    assert set(wire._GPU_FACT_TYPES) == {field.name for field in fields(GpuFacts)}

@@ -87,13 +87,13 @@ class Program:
         """
         spec = self._spec
         name = "%s %s" % (self._collective, plan.name)
-        pace = _Pace(name, budget_s, spec.step_factor * NOISE, self._progress)
         env = rank_environment(spec, plan, 0, os.environ)
         with tempfile.TemporaryDirectory(prefix="hwcheck-") as folder:
             report = os.path.join(folder, "report.json")
             command = [self._path, *self._options(largest, report)]
             first_bytes = largest * spec.warmups + spec.min_bytes * (spec.iterations + 2)
             limit_s = max(budget_s, 2 * first_bytes / FLOOR_BYTES_PER_S) + spec.grace_s
+            pace = _Pace(name, budget_s, spec.step_factor * NOISE, self._progress)
             ended = process.run(
                 command, env, self._payload, limit_s, pace.goes_on, lambda: pace.awaited
             )

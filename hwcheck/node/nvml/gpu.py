@@ -13,6 +13,7 @@ from hwcheck.node.nvml.memory import MemoryReader
 from hwcheck.node.nvml.reader import CorruptedInforom, GpuLost, NotSupported, text
 from hwcheck.node.nvml.topology import TopologyReader, sysfs_address
 from hwcheck.node.quantities import Clocks, GpuProcess
+from hwcheck.node.wire import GpuFacts
 
 COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
 GRAPHICS = tuple("nvmlDeviceGetGraphicsRunningProcesses" + end for end in ("_v3", "_v2", ""))
@@ -212,12 +213,10 @@ class NvmlGpu(MemoryReader, TopologyReader):
                     found[pid] = GpuProcess(pid, kind, self._process_name(pid), used)
         return list(found.values())
 
-    def facts(self) -> Dict[str, Any]:
-        """Return name, uuid, PCI address and ids, VBIOS, memory, default power and NVLinks."""
-        facts: Dict[str, Any] = {"index": self._index}
+    def facts(self) -> GpuFacts:
+        """Return what identifies the GPU, as far as it says it."""
         if self._problem:
-            facts["error"] = str(self._problem)
-            return facts
+            return GpuFacts(self._index, error=str(self._problem))
         readers: Dict[str, Callable[[], Any]] = {
             "name": self.name,
             "uuid": self.uuid,
@@ -231,14 +230,13 @@ class NvmlGpu(MemoryReader, TopologyReader):
             "nvlink_links": self._active_nvlinks,
             "mig": self._split,
         }
+        facts: Dict[str, Any] = {"index": self._index}
         for key, reader in readers.items():
             try:
-                value = reader()
+                facts[key] = reader()
             except CouldNotMeasure:
-                continue  # this GPU does not say: the key stays out
-            if value is not None:
-                facts[key] = value
-        return facts
+                continue  # this GPU does not say it
+        return GpuFacts.from_dict(facts)
 
     def _split(self) -> Optional[bool]:
         mode = self.mig_mode()

@@ -30,6 +30,7 @@ from hwcheck.node.nvml.reader import (
     text,
 )
 from hwcheck.node.threads import Bounded, side_by_side
+from hwcheck.node.wire import GpuFacts
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.nvml.events import EventWatch
@@ -97,11 +98,8 @@ class Nvml:
 
         return [SampleReader.of(gpu, _Unbounded(self)) for gpu in self.gpus()]
 
-    def facts(self) -> List[Dict[str, Any]]:
-        """Return what identifies each GPU; a key is left out where the GPU does not say.
-
-        Empty where NVML does not answer. A GPU that cannot be opened has ``index`` and ``error``.
-        """
+    def facts(self) -> List[GpuFacts]:
+        """Return what identifies each GPU; empty where NVML does not answer."""
         try:
             return list(side_by_side(NvmlGpu.facts, self.gpus()))
         except CouldNotMeasure:

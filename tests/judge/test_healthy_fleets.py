@@ -22,7 +22,7 @@ from tests.factories import as_alltoall, gpu_facts, leg, record, reduce_result
 from tests.judge.nodes import pcie, topology
 
 FEW, MANY = 60, 200
-"""Fleets of a kind. No warning in 5 x 60 says that fewer than one in a hundred have one, at 95 %."""
+"""Fleets of a kind. No warning in 5 x 60: fewer than one in a hundred have one, at 95 %."""
 SCATTER = 0.015
 """Standard deviation of a bandwidth over healthy hosts, as a share of it."""
 SPREAD, SPREAD_SCATTER = 0.01, 0.006

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from socket import AF_UNIX
 
@@ -35,6 +36,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let no other worker's test run beside one that is marked ``alone``."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    # The folder of all workers of this run; pytest keeps no public name for it.
+    folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+    with (folder / "alone").open("w") as file:
+        alone = item.get_closest_marker("alone") is not None
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            # Not by closing it: a process that the test forked may have it open as well.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,6 +18,8 @@ from tests.lab import loads
 from tests.lab.loads import CUDA, LoadedNode
 
 FLOPS = 2 * 8192.0**3
+pytestmark = pytest.mark.alone
+
 ASK = """
 import json, os, time
 import torch

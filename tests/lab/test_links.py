@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.lab import Lab, Node, listens, wait_until
 
-pytestmark = pytest.mark.usefixtures("namespaces")
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.alone]
 
 PORT = 5001
 SIZE = 2_000_000

@@ -28,7 +28,7 @@ from tests.node.fake_load import fake_load
 SIGNS = {"pass": ".", "warn": "W", "fail": "F", "inconclusive": "?", "": "-"}
 LEGEND = ". pass   W warn   F fail   ? inconclusive   - does not apply"
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.alone]
 """The first test waits for all loads: 55 s on two processors, of which half is importing torch."""
 
 HEALTHY = [loads.load(name) for name in loads.names()]

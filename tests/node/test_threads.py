@@ -72,6 +72,9 @@ def test_a_stuck_call_does_not_hold_up_the_exit() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
 
 
+pytestmark = pytest.mark.alone
+
+
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
     """Return what a call can hang on until the test is over."""

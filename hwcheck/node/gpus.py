@@ -81,11 +81,11 @@ def where_supported(
 
     Raises NotApplicable with ``missing`` where no GPU has it, and what ``per_gpu`` raises.
     """
-    found = False
+    supported = False
     for sample in per_gpu(node, read):
-        found = True
+        supported = True
         yield sample
-    if not found:
+    if not supported:
         raise NotApplicable(missing)
 
 
@@ -106,12 +106,12 @@ def majority(values: List[T]) -> T:
 class Survey(Generic[A]):
     """One question put to every GPU at the same time, for checks that compare the answers.
 
-    ``found`` holds who answered and what, in order. A GPU for which ``ask`` returns None does
+    ``answers`` holds who answered and what, in order. A GPU for which ``ask`` returns None does
     not have the thing.
     """
 
     def __init__(self, node: Node, ask: Callable[[Gpu], Optional[A]]) -> None:
-        self.found: List[Tuple[Gpu, A]] = []
+        self.answers: List[Tuple[Gpu, A]] = []
         self._reasons: List[str] = []
         gpus = node.gpus()
         if not gpus:
@@ -127,7 +127,7 @@ class Survey(Generic[A]):
             if isinstance(answer, CouldNotMeasure):
                 self._reasons.append(str(answer))
             elif answer is not None:
-                self.found.append((gpu, answer))
+                self.answers.append((gpu, answer))
 
     def conclude(self, missing: str) -> None:
         """End the check: call it after the samples.
@@ -137,7 +137,7 @@ class Survey(Generic[A]):
         """
         if self._reasons:
             raise CouldNotMeasure("; ".join(self._reasons))
-        if not self.found:
+        if not self.answers:
             raise NotApplicable(missing)
 
 
@@ -156,7 +156,7 @@ def of_kind(gpu: Gpu, answer: str) -> OfKind:
 
 def among_equals(metric: str, answers: List[OfKind]) -> Iterator[Sample]:
     """Yield each answer as ``metric`` and, as ``<metric>_of_most``, that of most of its kind."""
-    for own in answers:
-        alike = [other.answer for other in answers if other.kind == own.kind]
-        yield Sample(metric, own.answer, "", own.subject)
-        yield Sample(metric + "_of_most", majority(alike), "", own.subject)
+    for one in answers:
+        alike = [other.answer for other in answers if other.kind == one.kind]
+        yield Sample(metric, one.answer, "", one.subject)
+        yield Sample(metric + "_of_most", majority(alike), "", one.subject)

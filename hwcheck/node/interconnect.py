@@ -116,8 +116,8 @@ class Interconnect:
         links = nvlinks(one, other)
         if links:
             return "NV%d" % links
-        known = one.gpu.pcie_path(other.number)
-        return known or pci_path(self.place(one), self.place(other))
+        by_nvml = one.gpu.pcie_path(other.number)
+        return by_nvml or pci_path(self.place(one), self.place(other))
 
 
 def nvlinks(one: Member, other: Member) -> int:
@@ -136,10 +136,10 @@ def nvlink_gbps(one: Member, other: Member) -> Optional[float]:
     ways = (one.links, other.links) if switched else (links_to(one, other), links_to(other, one))
     sums = []
     for links in ways:
-        known = [link.gbps for link in links if link.gbps is not None]
-        if len(known) < len(links):
+        speeds = [link.gbps for link in links if link.gbps is not None]
+        if len(speeds) < len(links):
             return None
-        sums.append(sum(known))
+        sums.append(sum(speeds))
     return min(sums)
 
 
@@ -169,6 +169,6 @@ def _member(number: int, gpu: Gpu) -> Member:
 
 
 def _to_switch(gpu: Gpu) -> bool:
-    known = gpu.nvlink_to_switch()
+    by_nvml = gpu.nvlink_to_switch()
     # A GPU registers with a fabric of switches and with nothing else.
-    return gpu.fabric() is not None if known is None else known
+    return gpu.fabric() is not None if by_nvml is None else by_nvml

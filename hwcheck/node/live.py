@@ -81,7 +81,7 @@ class LiveNode:
         gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
         orders = (self.request.torch_python or sys.executable, self._payload, len(gpus), memory)
         with self._alone():
-            yield from gates.run(*orders, self._told, lambda: problem_of(gpus))
+            yield from gates.run(*orders, self._note_progress, lambda: problem_of(gpus))
 
     def pairs(self) -> PairsRun:
         """See ``check.Node``. The copies are made before the legs of the visit."""
@@ -98,17 +98,17 @@ class LiveNode:
         if self._collectives is None:
             gpus, memory = self._gpus_to_load(), self.host.memory_available_bytes()
             plans = choose(self, len(gpus), self.request.timing.legs)
-            orders = (self.request, self._payload, len(gpus), memory, self._told, plans)
+            orders = (self.request, self._payload, len(gpus), memory, self._note_progress, plans)
             with self._alone():
-                found = self._collectives = Collectives()
+                collectives = self._collectives = Collectives()
                 sampler, begin_s = Sampler(self._nvml.sampled() if gpus else ()), time.monotonic()
                 sampler.start()
                 try:
-                    found.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
+                    collectives.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
                 finally:
                     sampler.stop()
-                self._loaded = self._loaded or found.started
-                if gpus and found.started:
+                self._loaded = self._loaded or collectives.started
+                if gpus and collectives.started:
                     took_s = time.monotonic() - begin_s
                     self._collective_run = CollectiveRun(sampler.series(begin_s), took_s)
                     self._recorded(self._collective_run)
@@ -118,7 +118,7 @@ class LiveNode:
         """See ``check.Node``."""
         return self._collective_run
 
-    def _told(self, text: str) -> None:
+    def _note_progress(self, text: str) -> None:
         """Pass on what a collective has come to: it has loaded the GPUs, however it ends."""
         self._loaded = True
         self._progress(text)

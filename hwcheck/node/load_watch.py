@@ -43,13 +43,13 @@ def newer(before: Sequence[KernelMessage], now: Sequence[KernelMessage]) -> List
     By their text and number, not by their time: the clock that stamps the log and the one that
     counts the seconds since boot drift apart by minutes on a node that is up for months.
     """
-    known: Dict[str, int] = {}
+    counts: Dict[str, int] = {}
     for message in before:
-        known[message.text] = known.get(message.text, 0) + 1
-    found = []
+        counts[message.text] = counts.get(message.text, 0) + 1
+    messages = []
     for message in now:
-        if known.get(message.text, 0):
-            known[message.text] -= 1
+        if counts.get(message.text, 0):
+            counts[message.text] -= 1
         else:
-            found.append(message)
-    return found
+            messages.append(message)
+    return messages

@@ -255,12 +255,12 @@ class GpuFacts:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GpuFacts:
         """Rebuild from JSON of any version: what has another key or type was not said."""
-        known = {
+        values = {
             name: data[name]
             for name, types in _GPU_FACT_TYPES.items()
             if type(data.get(name)) in types
         }
-        return cls(**known)
+        return cls(**values)
 
     def to_dict(self) -> Dict[str, Any]:
         """Return JSON types, with a key for everything that the GPU says."""
@@ -336,8 +336,8 @@ class Deframer:
         frames: List[Dict[str, Any]] = []
         noise: List[str] = []
         for line in lines:
-            before, found, after = line.partition(self._marker)
-            body = _json_object(after) if found else None
+            before, marked, after = line.partition(self._marker)
+            body = _json_object(after) if marked else None
             if body is None:
                 noise.append(line.decode("utf-8", "replace"))
                 continue

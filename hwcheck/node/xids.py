@@ -200,17 +200,17 @@ class Event:
 
 def parse(text: str) -> Optional[Event]:
     """Return the event of a kernel message, or None where it is none."""
-    found = XID.match(text)
-    if found:
-        code = int(found.group(2))
-        meaning, action = _xid_meaning(code, found.group(3))
-        return Event("xid", code, found.group(1).lower() + ".0", meaning, action)
-    found = SXID.match(text)
-    if found:
-        code = int(found.group(2))
-        meaning, severity = _sxid_meaning(code, found.group(3))
+    match = XID.match(text)
+    if match:
+        code = int(match.group(2))
+        meaning, action = _xid_meaning(code, match.group(3))
+        return Event("xid", code, match.group(1).lower() + ".0", meaning, action)
+    match = SXID.match(text)
+    if match:
+        code = int(match.group(2))
+        meaning, severity = _sxid_meaning(code, match.group(3))
         action = SXID_ACTIONS[severity]
-        return Event("sxid", code, found.group(1).lower(), meaning, action)
+        return Event("sxid", code, match.group(1).lower(), meaning, action)
     return None
 
 
@@ -254,6 +254,6 @@ def _sxid_meaning(code: int, severity: str) -> SxidEntry:
     call fatal stalls a GPU all the same, and the number tells that.
     """
     fatal = severity.lower() != "non-fatal"
-    meaning, known = SXID_CATALOG.get(code, ("an NVSwitch error", HARMLESS))
+    meaning, severity_of_number = SXID_CATALOG.get(code, ("an NVSwitch error", HARMLESS))
     text = "%s (%s by the driver's word)" % (meaning, severity.lower())
-    return text, FATAL if fatal else known
+    return text, FATAL if fatal else severity_of_number

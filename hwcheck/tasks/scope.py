@@ -101,7 +101,7 @@ def run_group(
     say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
     members = Members(plan.hosts, plan.requests, payload, connector, folder.append_log)
     with members:
-        Session(members, over_hosts, folder.path, tell, asked=asked).run()
+        Session(members, over_hosts, folder.path, tell, options=asked).run()
     if NODE not in chosen:
         for answer in members.answers().values():
             folder.write_host(answer)

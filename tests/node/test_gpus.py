@@ -51,7 +51,7 @@ def test_a_gpu_that_cannot_be_asked_is_not_one_that_lacks_the_thing() -> None:
 
 def test_a_survey_keeps_who_answered_and_ends_with_who_could_not() -> None:
     survey = Survey(node({"uuid": "GPU-a"}, LOST, {"uuid": "GPU-c"}), lambda gpu: gpu.uuid())
-    assert [(gpu.subject, uuid) for gpu, uuid in survey.found] == [
+    assert [(gpu.subject, uuid) for gpu, uuid in survey.answers] == [
         ("gpu0", "GPU-a"),
         ("gpu2", "GPU-c"),
     ]
@@ -62,14 +62,14 @@ def test_a_survey_keeps_who_answered_and_ends_with_who_could_not() -> None:
 def test_a_survey_asks_all_at_the_same_time() -> None:
     together = threading.Barrier(3)
     survey = Survey(node({}, {}, {}), lambda gpu: together.wait(10))  # broken unless all are there
-    assert [gpu.subject for gpu, _ in survey.found] == ["gpu0", "gpu1", "gpu2"]
-    assert sorted(place for _, place in survey.found) == [0, 1, 2]
+    assert [gpu.subject for gpu, _ in survey.answers] == ["gpu0", "gpu1", "gpu2"]
+    assert sorted(place for _, place in survey.answers) == [0, 1, 2]
 
 
 def test_a_survey_that_all_answered_ends_well() -> None:
     survey = Survey(node({"uuid": "GPU-a"}), lambda gpu: gpu.uuid())
     survey.conclude("none")
-    assert [(gpu.subject, answer) for gpu, answer in survey.found] == [("gpu0", "GPU-a")]
+    assert [(gpu.subject, answer) for gpu, answer in survey.answers] == [("gpu0", "GPU-a")]
 
 
 def test_a_survey_of_what_no_gpu_has_does_not_apply() -> None:

@@ -16,9 +16,9 @@ def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     last. Raises ImportError for a name that no check has.
     """
     wanted = _listing() if names is None else names
-    found = [getattr(importlib.import_module(__name__ + "." + name), name) for name in wanted]
-    found.sort(key=_order)
-    return {check.id: check for check in found}
+    registered = [getattr(importlib.import_module(__name__ + "." + name), name) for name in wanted]
+    registered.sort(key=_order)
+    return {check.id: check for check in registered}
 
 
 def _order(check: Check) -> Tuple[bool, bool, bool, str]:

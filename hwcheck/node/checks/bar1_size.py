@@ -52,7 +52,7 @@ def bar1_size(node: Node) -> Iterator[Sample]:
     if not peers:
         raise NotApplicable("a single GPU has no peer that could use the window")
     windows = Survey(node, lambda gpu: _window(gpu, peers))
-    for gpu, (window, memory) in windows.found:
+    for gpu, (window, memory) in windows.answers:
         yield Sample("bar1_total_bytes", window, "bytes", gpu.subject)
         yield Sample("memory_total_bytes", memory, "bytes", gpu.subject)
     windows.conclude("every GPU has NVLink to its peers, has MIG on, or has no such window")

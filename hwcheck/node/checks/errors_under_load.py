@@ -79,7 +79,7 @@ def errors_under_load(node: Node) -> Iterator[Sample]:
     gathered in its life does not matter.
     """
     columns = load_of(node).series.columns
-    if not any(counter in own for own in columns.values() for counter in COUNTERS):
+    if not any(counter in quantities for quantities in columns.values() for counter in COUNTERS):
         raise NotApplicable("no GPU of this node counts memory errors or PCIe replays")
     yield from per_loaded_gpu(node, _of_gpu)
 
@@ -89,9 +89,9 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     for counter, (metric, unit) in COUNTERS.items():
         if not loaded.has(counter):
             continue
-        told = loaded.points(counter, float("-inf"), float("inf"))
-        counts = [count for _, count in loaded.in_collectives(counter) + told]
-        if not told or told[0][0] > 0 or told[-1][0] <= 0:
+        points = loaded.points(counter, float("-inf"), float("inf"))
+        counts = [count for _, count in loaded.in_collectives(counter) + points]
+        if not points or points[0][0] > 0 or points[-1][0] <= 0:
             problems.append("%s: %s: not told before and after" % (loaded.subject, counter))
         elif counts[-1] < counts[0]:
             problems.append("%s: %s: it was reset meanwhile" % (loaded.subject, counter))

@@ -167,18 +167,18 @@ def _faults(reported: Reported) -> Tuple[Dict[Tuple[str, str], int], Dict[str, L
     for event in filter(None, (xids.parse(message.text) for message in reported.messages)):
         logged[event.subject] = logged.get(event.subject, 0) + 1
         count(OF_ACTION[event.action], event.subject, "%s: %s" % (event.meaning, event.action))
-    for told in reported.events:
-        if told.kind == "xid":
-            xid = xids.by_code(told.code, told.pci_address)
+    for by_nvml in reported.events:
+        if by_nvml.kind == "xid":
+            xid = xids.by_code(by_nvml.code, by_nvml.pci_address)
             if logged.get(xid.subject, 0):
                 logged[xid.subject] -= 1
             else:
                 count(OF_ACTION[xid.action], xid.subject, "%s: %s" % (xid.meaning, xid.action))
         else:
-            metric, meaning = OF_KIND.get(told.kind, UNKNOWN)
-            count(metric, _subject(told), meaning)
+            metric, meaning = OF_KIND.get(by_nvml.kind, UNKNOWN)
+            count(metric, _subject(by_nvml), meaning)
     return counts, meanings
 
 
-def _subject(told: GpuEvent) -> str:
-    return "pci %s %s" % (told.pci_address, told.kind)
+def _subject(event: GpuEvent) -> str:
+    return "pci %s %s" % (event.pci_address, event.kind)

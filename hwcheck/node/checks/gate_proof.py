@@ -56,12 +56,12 @@ def gate_proof(node: Node) -> Iterator[Sample]:
         missing.pop(gate, None)
         gpus = leg.ranks if leg.backend == "nccl" else 0
         try:
-            fired, said = gates.verdict(leg)
+            fired, words = gates.verdict(leg)
         except ValueError as error:
             open_ends.append(str(error))
             continue
         yield Sample("gate_fired", fired, "", "gate " + gate)
-        yield Sample("meaning", said, "", "gate " + gate)
+        yield Sample("meaning", words, "", "gate " + gate)
     for gate, reason in gates.absent(gpus).items():
         if gate in missing:
             del missing[gate]

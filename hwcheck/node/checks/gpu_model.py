@@ -72,9 +72,9 @@ def gpu_model(node: Node) -> Iterator[Sample]:
     the board's PCI ids are recorded beside it, and its memory is compared over the fleet.
     """
     models = Survey(node, _identify)
-    if models.found:
-        yield Sample("gpu_model_of_most", majority([kind.name for _, kind in models.found]))
-    for gpu, kind in models.found:
+    if models.answers:
+        yield Sample("gpu_model_of_most", majority([kind.name for _, kind in models.answers]))
+    for gpu, kind in models.answers:
         yield Sample("gpu_model", kind.name, "", gpu.subject)
         yield Sample("gpu_board_id", kind.board, "", gpu.subject)
         if kind.memory_gib is not None:

@@ -140,11 +140,11 @@ def _pair(run: PairsRun, copy: PairCopy, alike: List[float]) -> Iterator[Sample]
 
 def _ways(node: Node) -> Dict[Tuple[int, int], str]:
     """Return the way between every two GPUs; a pair that cannot be placed has none."""
-    found = Interconnect(node)
+    interconnect = Interconnect(node)
     ways = {}
-    for one, other in found.pairs():
+    for one, other in interconnect.pairs():
         try:
-            way = found.path(one, other)
+            way = interconnect.path(one, other)
         except CouldNotMeasure:  # ``topology`` says why; here the pair has nothing to be like
             continue
         ways[one.number, other.number] = ways[other.number, one.number] = way

@@ -58,5 +58,5 @@ def hbm_bandwidth(node: Node) -> Iterator[Sample]:
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
-    copied = loaded.told(loaded.work().copy_gbps, "copy within its memory")
+    copied = loaded.figure(loaded.work().copy_gbps, "copy within its memory")
     yield Sample("copy_gbps", copied, "GB/s", loaded.subject)

@@ -61,10 +61,10 @@ def inforom(node: Node) -> Iterator[Sample]:
     limits. With a corrupted one a board starts without its repairs and its history.
     """
     answers = Survey(node, _ask)
-    for gpu, (valid, _) in answers.found:
+    for gpu, (valid, _) in answers.answers:
         if valid is not None:
             yield Sample("inforom_valid", valid, "", gpu.subject)
-    images = [image for _, (_, image) in answers.found if image is not None]
+    images = [image for _, (_, image) in answers.answers if image is not None]
     yield from among_equals("inforom_image", images)
     answers.conclude("no GPU of this node tells of its infoROM")
 

@@ -136,13 +136,13 @@ def nvlink_state(node: Node) -> Iterator[Sample]:
     switches = bool(node.host.nvswitches())
     survey = Survey(node, lambda gpu: _ask(gpu, switches))
     models: Dict[str, List[_Links]] = {}
-    for _, answer in survey.found:
+    for _, answer in survey.answers:
         models.setdefault(answer.model, []).append(answer)
     guest = bool(node.host.hypervisor()) and len(node.gpus()) < WHOLE_BASEBOARD_GPUS
-    for gpu, answer in survey.found:
+    for gpu, answer in survey.answers:
         yield from _samples(gpu.subject, answer, models[answer.model], guest)
     survey.conclude("no GPU of this node has NVLink, or MIG is on, which rules it out")
-    if not any(answer.active or (answer.to_switch and not guest) for _, answer in survey.found):
+    if not any(answer.active or (answer.to_switch and not guest) for _, answer in survey.answers):
         raise NotApplicable("no NVLink is up on any GPU: boards without bridges")
 
 
@@ -155,19 +155,19 @@ def _ask(gpu: Gpu, switches: bool) -> Optional[_Links]:
     return _Links(gpu.name(), links, to_switch) if links or to_switch else None
 
 
-def _samples(subject: str, own: _Links, peers: List[_Links], guest: bool) -> Iterator[Sample]:
+def _samples(subject: str, links: _Links, peers: List[_Links], guest: bool) -> Iterator[Sample]:
     most = max(peer.active for peer in peers)
     to_switch = any(peer.to_switch for peer in peers)
-    unbridged = own.active == 0 and most > 0 and not to_switch
+    unbridged = links.active == 0 and most > 0 and not to_switch
     yield Sample("nvlink_unbridged", unbridged, "", subject)
-    yield Sample("nvlink_links_active", own.active, "links", subject)
-    expected = own.active if unbridged else most
+    yield Sample("nvlink_links_active", links.active, "links", subject)
+    expected = links.active if unbridged else most
     yield Sample("nvlink_links_of_peers", expected, "links", subject)
-    yield Sample("nvlink_links_inactive", len(own.links) - own.active, "links", subject)
+    yield Sample("nvlink_links_inactive", len(links.links) - links.active, "links", subject)
     if to_switch and not guest:
-        yield Sample("switch_links_active", own.active, "links", subject)
-        yield Sample("switch_links", len(own.links), "links", subject)
-    if own.slowest_gbps is not None:
+        yield Sample("switch_links_active", links.active, "links", subject)
+        yield Sample("switch_links", len(links.links), "links", subject)
+    if links.slowest_gbps is not None:
         fastest = max(peer.slowest_gbps or 0.0 for peer in peers)
-        yield Sample("nvlink_speed_gbps", own.slowest_gbps, "GB/s", subject)
+        yield Sample("nvlink_speed_gbps", links.slowest_gbps, "GB/s", subject)
         yield Sample("nvlink_speed_of_peers_gbps", fastest, "GB/s", subject)

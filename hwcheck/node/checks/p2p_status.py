@@ -109,12 +109,14 @@ def p2p_status(node: Node) -> Iterator[Sample]:
     boards for data centers that are refused it to the last pair. In a virtual machine the host
     decides pair by pair, and with MIG on there is no such access.
     """
-    found = Interconnect(node)
-    members = [member for member in found.members if not member.mig]
-    if len(members) < 2 and not found.reasons:
-        missing = "one GPU, no pair" if len(found.members) < 2 else "MIG is on, which rules it out"
+    interconnect = Interconnect(node)
+    members = [member for member in interconnect.members if not member.mig]
+    if len(members) < 2 and not interconnect.reasons:
+        missing = (
+            "one GPU, no pair" if len(interconnect.members) < 2 else "MIG is on, which rules it out"
+        )
         raise NotApplicable(missing)
-    pairs, reasons = _ask(found, members)
+    pairs, reasons = _ask(interconnect, members)
     answers: Dict[Tuple[str, str, str], List[Tuple[str, str]]] = {}
     for pair in pairs:
         answers.setdefault(pair.kind, []).append((pair.status.read, pair.status.write))
@@ -139,14 +141,14 @@ def p2p_status(node: Node) -> Iterator[Sample]:
         raise NotApplicable("no NVLink, and a virtual machine (%s) is given its pairs" % hypervisor)
 
 
-def _ask(found: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[str]]:
+def _ask(interconnect: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[str]]:
     """Return every ordered pair that answered, and why the others did not."""
 
     def ask(one: Member) -> List[Union[_Pair, CouldNotMeasure]]:
-        return [_pair(found, one, other) for other in members if one is not other]
+        return [_pair(interconnect, one, other) for other in members if one is not other]
 
     pairs: List[_Pair] = []
-    reasons = list(found.reasons)
+    reasons = list(interconnect.reasons)
     for answers in side_by_side(ask, members):
         for answer in answers:
             if isinstance(answer, _Pair):
@@ -156,12 +158,12 @@ def _ask(found: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[
     return pairs, reasons
 
 
-def _pair(found: Interconnect, one: Member, other: Member) -> Union[_Pair, CouldNotMeasure]:
+def _pair(interconnect: Interconnect, one: Member, other: Member) -> Union[_Pair, CouldNotMeasure]:
     first, second = sorted((one, other), key=lambda member: member.number)
     models = sorted((one.model, other.model))
     try:
         status = one.gpu.p2p_status(other.number)
-        kind = (models[0], models[1], found.path(first, second))
+        kind = (models[0], models[1], interconnect.path(first, second))
     except CouldNotMeasure as error:
         return error
     subject = "%s-%s" % (one.subject, other.subject)
@@ -170,12 +172,12 @@ def _pair(found: Interconnect, one: Member, other: Member) -> Union[_Pair, Could
 
 def _samples(pair: _Pair) -> Iterator[Sample]:
     over = "nvlink" if pair.nvlinked else "pcie"
-    said = {
+    codes = {
         over + "_read": pair.status.read,
         over + "_write": pair.status.write,
         "p2p_nvlink": pair.status.nvlink,
         "p2p_atomics": pair.status.atomics,
     }
-    for metric, code in said.items():
+    for metric, code in codes.items():
         if code is not None:
             yield Sample(metric, code, "", pair.subject)

@@ -56,7 +56,7 @@ def pcie_errors(node: Node) -> Iterator[Sample]:
     a GPU is held against the others of its node.
     """
     replays = Survey(node, lambda gpu: gpu.pcie_replays())
-    counts = {gpu.subject: count for gpu, count in replays.found}
+    counts = {gpu.subject: count for gpu, count in replays.answers}
     for subject, count in counts.items():
         yield Sample("pcie_replays", count, "packets", subject)
         peers = [other for name, other in counts.items() if name != subject]

@@ -82,13 +82,13 @@ def _lowest(loaded: Loaded) -> int:
     """Return the fewest lanes that two readings in a row tell of the GPU in use."""
     loaded.under_load("pcie_width")  # raises where there are too few
     (lanes, use), end_s = ("pcie_width", "utilization_percent"), loaded.run.load_end_s
-    found = [
+    values = [
         *_used(loaded.in_collectives(lanes), loaded.in_collectives(use)),
         *_used(loaded.points(lanes, 0.0, end_s), loaded.points(use, 0.0, end_s)),
     ]
-    if not found:
+    if not values:
         raise CouldNotMeasure("%s: pcie_width: the GPU was never in use" % loaded.subject)
-    return int(min(found))
+    return int(min(values))
 
 
 def _used(lanes: Points, use: Points) -> List[float]:

@@ -68,8 +68,8 @@ def _uplinks(host: Host) -> Set[Tuple[str, str]]:
     Above a GPU is the downstream port of a switch, then that switch's upstream port, then the
     downstream port of the next switch or the root port.
     """
-    found = set()
+    uplinks = set()
     for address in host.pci_gpus():
         bridges = host.bridges_above(address)
-        found |= {(bridges[n], bridges[n + 1]) for n in range(1, len(bridges) - 1, 2)}
-    return found
+        uplinks |= {(bridges[n], bridges[n + 1]) for n in range(1, len(bridges) - 1, 2)}
+    return uplinks

@@ -55,12 +55,12 @@ def power_state(node: Node) -> Iterator[Sample]:
     others, so its state is recorded and says nothing.
     """
     states = Survey(node, _state)
-    for gpu, (state, at_work) in states.found:
+    for gpu, (state, at_work) in states.answers:
         yield Sample("performance_state", state, "", gpu.subject)
         if at_work:
             yield Sample("performance_state_at_work", state, "", gpu.subject)
     states.conclude("no GPU of this node tells its performance state")
-    if not any(at_work for _, (_, at_work) in states.found):
+    if not any(at_work for _, (_, at_work) in states.answers):
         raise NotApplicable("no GPU is at work: at idle a performance state says nothing")
 
 

@@ -48,8 +48,8 @@ def serials(node: Node) -> Iterator[Sample]:
     boards between two runs is seen. Consumer boards have no serial number to tell.
     """
     answers = Survey(node, _identify)
-    uuids = [identity.uuid for _, identity in answers.found]
-    for gpu, identity in answers.found:
+    uuids = [identity.uuid for _, identity in answers.answers]
+    for gpu, identity in answers.answers:
         yield Sample("gpu_uuid", identity.uuid, "", gpu.subject)
         yield Sample("gpus_of_this_uuid", uuids.count(identity.uuid), "GPUs", gpu.subject)
         if identity.serial is not None:

@@ -64,7 +64,7 @@ def sustained_tflops(node: Node) -> Iterator[Sample]:
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     work, subject = loaded.work(), loaded.subject
-    tflops = loaded.told(work.tflops, "TFLOP/s")
+    tflops = loaded.figure(work.tflops, "TFLOP/s")
     if work.dtype not in DTYPES:
         raise CouldNotMeasure("%s: matrices of %s are not known" % (subject, work.dtype[:20]))
     if not _capped(loaded):

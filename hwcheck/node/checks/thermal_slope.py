@@ -69,6 +69,6 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     yield Sample("thermal_slope", round(slope(first), 2), "C/s", loaded.subject)
 
 
-def _compare(own: OfKind, of_peers: float) -> Sample:
-    ratio = max(own.value, 0.0) / max(of_peers, LEAST_SLOPE)
-    return Sample("slope_over_peers", round(ratio, 2), "x", own.subject)
+def _compare(slope: OfKind, of_peers: float) -> Sample:
+    ratio = max(slope.value, 0.0) / max(of_peers, LEAST_SLOPE)
+    return Sample("slope_over_peers", round(ratio, 2), "x", slope.subject)

@@ -81,9 +81,9 @@ def thermal_spread(node: Node) -> Iterator[Sample]:
         if _is_close(loaded):
             close.add(loaded.subject)
 
-    def compare(own: OfKind, middle: float) -> Sample:
-        metric = "hot_over_peers_c" if own.subject in close else "temperature_over_peers_c"
-        return Sample(metric, round(own.value - middle, 1), "C", own.subject)
+    def compare(gpu_heat: OfKind, middle: float) -> Sample:
+        metric = "hot_over_peers_c" if gpu_heat.subject in close else "temperature_over_peers_c"
+        return Sample(metric, round(gpu_heat.value - middle, 1), "C", gpu_heat.subject)
 
     yield from among_peers(node, of_gpu, "temperature_c", compare, with_itself=True)
 

@@ -98,7 +98,7 @@ def throttle_under_load(node: Node) -> Iterator[Sample]:
     is how boards hold their limit: it is recorded and never judged.
     """
     columns = load_of(node).series.columns
-    if not any("clock_events" in own for own in columns.values()):
+    if not any("clock_events" in quantities for quantities in columns.values()):
         raise NotApplicable("no GPU of this node says what holds its clocks down")
     yield from per_loaded_gpu(node, _of_gpu)
 

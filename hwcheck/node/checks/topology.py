@@ -91,34 +91,34 @@ def topology(node: Node) -> Iterator[Sample]:
     they were built in a cube mesh; behind switches, or bridged two by two, one with fewer has lost
     some.
     """
-    found = Interconnect(node)
-    reasons = list(found.reasons)
-    for member in found.members:
+    interconnect = Interconnect(node)
+    reasons = list(interconnect.reasons)
+    for member in interconnect.members:
         try:
-            yield from _gpu(node, found, member)
+            yield from _gpu(node, interconnect, member)
         except CouldNotMeasure as error:
             reasons.append(str(error))
-    expected = _expected(found)
-    for one, other in found.pairs():
+    expected = _expected(interconnect)
+    for one, other in interconnect.pairs():
         subject = "%s-%s" % (one.subject, other.subject)
         try:
-            yield Sample("path", found.path(one, other), "", subject)
+            yield Sample("path", interconnect.path(one, other), "", subject)
         except CouldNotMeasure as error:
             reasons.append(str(error))
         yield from _nvlinks(subject, one, other, expected.get((one.number, other.number)))
-    yield from _nics(node, found, reasons)
+    yield from _nics(node, interconnect, reasons)
     if reasons:
         raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
 
 
-def _gpu(node: Node, found: Interconnect, member: Member) -> Iterator[Sample]:
+def _gpu(node: Node, interconnect: Interconnect, member: Member) -> Iterator[Sample]:
     gpu, subject = member.gpu, member.subject
     yield Sample("pci_address", member.address, "", subject)
-    own = gpu.numa_id()
+    gpu_node = gpu.numa_id()
     near = {
         "cpu_affinity": gpu.cpu_affinity(),
         "numa_affinity": gpu.numa_affinity(),
-        "gpu_numa_id": None if own is None else str(own),
+        "gpu_numa_id": None if gpu_node is None else str(gpu_node),
     }
     for metric, text in near.items():
         if text is not None:
@@ -129,7 +129,7 @@ def _gpu(node: Node, found: Interconnect, member: Member) -> Iterator[Sample]:
         yield Sample("nvswitch", member.to_switch, "", subject)
     lost = sum(
         max(0, len(links_to(member, peer)) - len(links_to(peer, member)))
-        for peer in found.members
+        for peer in interconnect.members
         if not peer.to_switch and not peer.mig
     )
     yield Sample("nvlinks_unanswered", lost, "links", subject)
@@ -145,7 +145,7 @@ def _nvlinks(subject: str, one: Member, other: Member, expected: Optional[int]) 
         yield Sample("nvlink_gbps", speed, "GB/s", subject)
 
 
-def _expected(found: Interconnect) -> Dict[Tuple[int, int], int]:
+def _expected(interconnect: Interconnect) -> Dict[Tuple[int, int], int]:
     """Return how many NVLinks the pairs should have that are wired alike, by their indexes.
 
     Behind switches that is every pair of a model, and of boards that are bridged two by two the
@@ -153,8 +153,8 @@ def _expected(found: Interconnect) -> Dict[Tuple[int, int], int]:
     """
     alike: Dict[Tuple[str, str], List[Tuple[int, int]]] = {}
     most: Dict[Tuple[str, str], int] = {}
-    switched = {member.model for member in found.members if member.to_switch}
-    for one, other in found.pairs():
+    switched = {member.model for member in interconnect.members if member.to_switch}
+    for one, other in interconnect.pairs():
         links = nvlinks(one, other)
         behind_switches = one.model in switched and other.model in switched
         if one.mig or other.mig or not (behind_switches or _bridged(one, other)):
@@ -174,15 +174,15 @@ def _bridged(one: Member, other: Member) -> bool:
     return all(0 < len(links_to(a, b)) == len(a.links) for a, b in ends)
 
 
-def _nics(node: Node, found: Interconnect, reasons: List[str]) -> Iterator[Sample]:
+def _nics(node: Node, interconnect: Interconnect, reasons: List[str]) -> Iterator[Sample]:
     """Yield the RDMA devices and the ways to them; GPUs that cannot be placed go to ``reasons``."""
     nics: List[Tuple[str, Place]] = []
     for name, address in list(node.host.rdma_devices().items())[:MOST_NICS]:
         yield Sample("pci_address", address, "", name)
         nics.append((name, place_of(node.host, address)))
-    for member in found.members if nics else ():
+    for member in interconnect.members if nics else ():
         try:
-            place = found.place(member)
+            place = interconnect.place(member)
         except CouldNotMeasure as error:
             reasons.append(str(error))
             continue

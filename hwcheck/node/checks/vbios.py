@@ -60,7 +60,7 @@ def vbios(node: Node) -> Iterator[Sample]:
     makers have versions of their own.
     """
     answers = Survey(node, _version)
-    yield from among_equals("vbios", [answer for _, answer in answers.found])
+    yield from among_equals("vbios", [answer for _, answer in answers.answers])
     answers.conclude("no GPU of this node tells its VBIOS version")
 
 

@@ -47,5 +47,7 @@ def _absent_by_links(node: Node, gpus: int) -> Dict[str, str]:
 def _site(settings: Sequence[Setting]) -> LegPlan:
     """Return the leg with what is in force here. What comes from a file NCCL reads by itself."""
     in_force = [each for each in settings if not each.name.startswith(LOGGING)]
-    own = {each.name: each.value for each in in_force if each.origin.startswith(LOGIN)}
-    return LegPlan(SITE, own, "" if in_force else "nothing sets an NCCL variable on this node")
+    login_env = {each.name: each.value for each in in_force if each.origin.startswith(LOGIN)}
+    return LegPlan(
+        SITE, login_env, "" if in_force else "nothing sets an NCCL variable on this node"
+    )

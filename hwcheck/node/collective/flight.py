@@ -73,8 +73,8 @@ def _object(value: Any) -> Dict[str, Any]:
 
 def _status(name: str, status: Any) -> str:
     steps = ("enqueued", "completed")
-    told = ["%s %s" % (step, _object(status).get("last_%s_collective" % step)) for step in steps]
-    return "process group %s: last %s" % (name, ", ".join(told))
+    parts = ["%s %s" % (step, _object(status).get("last_%s_collective" % step)) for step in steps]
+    return "process group %s: last %s" % (name, ", ".join(parts))
 
 
 def _entry(entry: Dict[str, Any]) -> str:
@@ -95,17 +95,17 @@ def records(group: RankGroup, log: Log, most_characters: int) -> str:
     whose driver does not answer, says nothing, which is noted.
     """
     start = log.size()
-    asked = group.alive()
-    for rank in asked:
+    ranks = group.alive()
+    for rank in ranks:
         os.kill(rank.pid, ASK_SIGNAL)
-    wait_until(lambda: all(END % rank.rank in log.read(start) for rank in asked), PATIENCE_S)
-    said = log.read(start)
-    return "".join(_record(said, rank.rank, most_characters) for rank in asked)
+    wait_until(lambda: all(END % rank.rank in log.read(start) for rank in ranks), PATIENCE_S)
+    text = log.read(start)
+    return "".join(_record(text, rank.rank, most_characters) for rank in ranks)
 
 
-def _record(said: str, rank: int, most_characters: int) -> str:
+def _record(log_text: str, rank: int, most_characters: int) -> str:
     begin, end = BEGIN % rank, END % rank
-    if end not in said:
+    if end not in log_text:
         return begin + "no answer within %g s\n" % PATIENCE_S
-    text = said.partition(begin)[2].partition(end)[0]
+    text = log_text.partition(begin)[2].partition(end)[0]
     return begin + text[-max(1, most_characters - len(begin)) :]

@@ -67,9 +67,9 @@ def run(
 ) -> Iterator[Leg]:
     """Run the legs that can be broken on this node. Raises CouldNotMeasure as ``launch.drive``."""
     for spec in orders(gpus, memory_available_bytes):
-        for found in launch.drive(spec, python, payload, progress, driver=driver):
-            if isinstance(found, Leg):
-                yield found
+        for leg in launch.drive(spec, python, payload, progress, driver=driver):
+            if isinstance(leg, Leg):
+                yield leg
 
 
 def gate_of(leg: Leg) -> str:
@@ -84,9 +84,9 @@ def verdict(leg: Leg) -> Tuple[bool, str]:
     """
     gate = gate_of(leg)
     if gate == WRONG and leg.state == "done":
-        found = sum(size.all_wrong for size in leg.sizes)
-        words = "%d of %d damaged elements were counted" % (found, VERIFICATIONS)
-        return found == VERIFICATIONS, words
+        counted = sum(size.all_wrong for size in leg.sizes)
+        words = "%d of %d damaged elements were counted" % (counted, VERIFICATIONS)
+        return counted == VERIFICATIONS, words
     if gate == HANG and leg.state == "hang":
         words = "a stopped rank became a hang in %.0f s: %s" % (leg.duration_s, leg.reason)
         return leg.duration_s <= BUDGET_S + GRACE_S + KILL_S, words

@@ -21,7 +21,7 @@ from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
-Found = Union[Leg, PairsRun]
+LegOrPairs = Union[Leg, PairsRun]
 END_LIMIT_S = 40.0  # beyond a turn's wall clock: stacks, kill, ranks that do not die
 
 
@@ -49,7 +49,7 @@ def run_legs(
     progress: Callable[[str], None],
     legs: Tuple[LegPlan, ...],
     driver: Driver = nobody,
-) -> Iterator[Found]:
+) -> Iterator[LegOrPairs]:
     """Time every collective among the request's checks under every leg; see ``drive``."""
     spec = plan(request, gpus, memory_available_bytes, legs)
     python = request.torch_python or sys.executable
@@ -76,7 +76,7 @@ def drive(
     progress: Callable[[str], None],
     import_limit_s: float = torch_process.IMPORT_LIMIT_S,
     driver: Driver = nobody,
-) -> Iterator[Found]:
+) -> Iterator[LegOrPairs]:
     """Time the collectives of ``spec`` under every leg; a leg comes when its last turn is over.
 
     With ``spec.pairs`` the copies between GPUs come first.
@@ -103,7 +103,7 @@ def _legs(
     progress: Callable[[str], None],
     import_limit_s: float,
     driver: Driver,
-) -> Iterator[Found]:
+) -> Iterator[LegOrPairs]:
     clock = Clock(import_limit_s)
     for message in _messages(process, python, clock):
         kind = message["kind"]
@@ -162,7 +162,7 @@ class Collectives:
 
     def __init__(self) -> None:
         self.started = False
-        self._found: Dict[str, List[Leg]] = {}
+        self._legs: Dict[str, List[Leg]] = {}
         self._pairs: Optional[PairsRun] = None
         self._problem = ""
 
@@ -174,7 +174,7 @@ class Collectives:
                     self.started, self._pairs = True, leg
                     continue
                 self.started = self.started or leg.state != "not_run"
-                self._found.setdefault(leg.collective, []).append(leg)
+                self._legs.setdefault(leg.collective, []).append(leg)
         except CouldNotMeasure as error:
             self._problem = str(error)
 
@@ -186,6 +186,6 @@ class Collectives:
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """Yield the legs of one collective. Raises CouldNotMeasure after what there was."""
-        yield from self._found.get(collective, ())
+        yield from self._legs.get(collective, ())
         if self._problem:
             raise CouldNotMeasure(self._problem)

@@ -28,7 +28,7 @@ EXIT_S = 2.0
 class Taken:
     """What came of a turn; ``state`` is done, failed, hang, or late: it went on beyond its time.
 
-    ``log`` is what the leg has printed, ``own`` what it printed in this turn.
+    ``log`` is what the leg has printed, ``turn_log`` what it printed in this turn.
     """
 
     state: str
@@ -41,7 +41,7 @@ class Taken:
     left_over: List[str]
     log: str
     duration_s: float
-    own: str = ""
+    turn_log: str = ""
 
 
 class LegRun:
@@ -84,7 +84,7 @@ class LegRun:
             words = "killed after" if state == "hang" else "data still moved after"
             reason = "%s %.0f s, %s" % (words, turn.bounds.limit_s, reason)
         self._library = watch.library or self._library
-        log, own = self._log.whole(), self._log.whole(printed)
+        log, turn_log = self._log.whole(), self._log.whole(printed)
         tail, left_over = self.end(state) if state != "done" else ("", [])
         return Taken(
             state,
@@ -97,7 +97,7 @@ class LegRun:
             left_over,
             log,
             time.monotonic() - start,
-            own,
+            turn_log,
         )
 
     def _start(self) -> None:

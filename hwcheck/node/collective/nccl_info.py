@@ -76,9 +76,9 @@ class NcclInfo:
 def read(text: str) -> NcclInfo:
     """Return what a log says. Any text is accepted; what is not NCCL's is passed over."""
     version, network = _VERSION.search(text), _NETWORK.search(text)
-    ways = [_way(found) for found in _VIA.finditer(text)]
+    ways = [_way(match) for match in _VIA.finditer(text)]
     channels = [int(one or other) for one, other in _COLL.findall(text)]
-    warnings = [found.group(1).strip()[:CUT] for found in _WARN.finditer(text)]
+    warnings = [match.group(1).strip()[:CUT] for match in _WARN.finditer(text)]
     return NcclInfo(
         version=version.group(1) if version else "",
         env_set=_settings(text),
@@ -96,19 +96,19 @@ def read(text: str) -> NcclInfo:
     )
 
 
-def _way(found: re.Match[str]) -> Tuple[str, bool]:
-    p2p, shm, shared, net, direct = found.groups()
+def _way(match: re.Match[str]) -> Tuple[str, bool]:
+    p2p, shm, shared, net, direct = match.groups()
     return p2p or net or ("SHM" if shm or shared else ""), bool(direct)
 
 
 def _settings(text: str) -> Dict[str, str]:
     """Return the variables; NCCL ends a number with a period, and a word with none."""
-    found: Dict[str, str] = {}
+    settings: Dict[str, str] = {}
     for name, value in _SET.findall(text):
-        if name in found or len(found) < MOST:
+        if name in settings or len(settings) < MOST:
             number = re.fullmatch(r"(-?\d+)\.", value)
-            found[name] = number.group(1) if number else value[:CUT]
-    return found
+            settings[name] = number.group(1) if number else value[:CUT]
+    return settings
 
 
 def _choices(text: str) -> Iterator[str]:
@@ -117,9 +117,9 @@ def _choices(text: str) -> Iterator[str]:
         yield "%s %s" % (collective, way)
 
 
-def _name(said: str, names: Tuple[str, ...]) -> str:
-    index = int(said) if said.isdigit() else -1
-    return names[index] if 0 <= index < len(names) else said.upper()
+def _name(text: str, names: Tuple[str, ...]) -> str:
+    index = int(text) if text.isdigit() else -1
+    return names[index] if 0 <= index < len(names) else text.upper()
 
 
 def _interfaces(text: str) -> Iterator[str]:

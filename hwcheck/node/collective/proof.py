@@ -26,19 +26,19 @@ TEXT = 200
 
 def facts(info: NcclInfo) -> Dict[str, Value]:
     """Return what a log says of the way of the data, for the leg's record."""
-    found: Dict[str, Value] = dict(list(info.transports.items())[:MOST_KINDS])
-    found.update(gdrdma=info.gdrdma, nvls=info.nvls, channels=info.channels)
+    shown: Dict[str, Value] = dict(list(info.transports.items())[:MOST_KINDS])
+    shown.update(gdrdma=info.gdrdma, nvls=info.nvls, channels=info.channels)
     if info.algorithms:
-        found["algorithms"] = ", ".join(info.algorithms)[:TEXT]
+        shown["algorithms"] = ", ".join(info.algorithms)[:TEXT]
     if info.network:
-        found["network"] = (" ".join((info.network, *info.interfaces)))[:TEXT]
+        shown["network"] = (" ".join((info.network, *info.interfaces)))[:TEXT]
     ours = {*COMMON_ENV, *NO_CONF}
     taken = ["%s=%s" % each for each in info.env_set.items() if each[0] not in ours]
     if taken:
-        found["settings"] = ", ".join(taken)[:TEXT]
+        shown["settings"] = ", ".join(taken)[:TEXT]
     if info.p2p_refused:
-        found["p2p_refused"] = info.p2p_refused
-    return found
+        shown["p2p_refused"] = info.p2p_refused
+    return shown
 
 
 def by_nvls(info: NcclInfo) -> bool:
@@ -63,8 +63,8 @@ def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
         said_so = info.env_set.get(other) == meaning if taken is None else _same(value, taken)
         # Of a node's own settings NCCL names those that it comes to look up.
         if not (said_so or (taken is None and plan.name == SITE)):
-            said = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
-            return "%s=%s was set and NCCL %s" % (name, value, said)
+            words = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
+            return "%s=%s was set and NCCL %s" % (name, value, words)
     seen = {kind.partition("/")[0] for kind in info.transports}
     if by_nvls(info):
         seen.add("NVLS")

@@ -166,9 +166,9 @@ def agree(
     verdict = "stop/%d" % size_bytes
     store.set("took/%d/%d" % (size_bytes, rank), "%r %d" % (step_s, memory_bytes))
     if rank == 0:
-        told = [store.get("took/%d/%d" % (size_bytes, each)).split() for each in range(ranks)]
-        slowest_s = max(float(seconds) for seconds, _ in told)
-        least_bytes = min(int(free) for _, free in told)
+        reports = [store.get("took/%d/%d" % (size_bytes, each)).split() for each in range(ranks)]
+        slowest_s = max(float(seconds) for seconds, _ in reports)
+        least_bytes = min(int(free) for _, free in reports)
         left_s = bounds.deadline - time.monotonic()
         why = reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes, larger)
         store.set(verdict, why or "-")

@@ -124,18 +124,18 @@ class Ranks:
 
 def notes(spec: Spec) -> Tuple[str, ...]:
     """Return what a reader must know about every leg."""
-    found = []
+    lines = []
     if not spec.gpus:
-        found.append("gloo on the CPU: this exercises the path and says nothing about GPUs")
+        lines.append("gloo on the CPU: this exercises the path and says nothing about GPUs")
     if spec.ranks == 1:
-        found.append("one rank: nothing is sent, busbw is 0 by arithmetic")
+        lines.append("one rank: nothing is sent, busbw is 0 by arithmetic")
     if spec.one_gpu:
-        found.append("all ranks share GPU 0: this exercises the path and measures no link")
+        lines.append("all ranks share GPU 0: this exercises the path and measures no link")
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
-        found.append("CUDA_VISIBLE_DEVICES is set on this node and was ignored")
+        lines.append("CUDA_VISIBLE_DEVICES is set on this node and was ignored")
     if spec.gpus and _sets_something(SYSTEM_CONF):
-        found.append(SYSTEM_CONF_NOTE)
-    return tuple(found)
+        lines.append(SYSTEM_CONF_NOTE)
+    return tuple(lines)
 
 
 def _sets_something(conf: str) -> bool:

@@ -69,7 +69,7 @@ class Unit:
         if self._timed and took.stop and took.stop != LARGEST_MEASURED:
             self._notes.append(took.stop)
         if self._spec.gpus:
-            self._prove(nccl_info.read(took.log), nccl_info.read(took.own))
+            self._prove(nccl_info.read(took.log), nccl_info.read(took.turn_log))
 
     def _outcome(self, took: Taken) -> Tuple[str, str]:
         if took.state in ("done", "late") and self._timed:
@@ -81,14 +81,14 @@ class Unit:
         lacks = not self._spec.gpus and any(words in took.reason for words in LACKS)
         return "not_run" if lacks else took.state, took.reason
 
-    def _prove(self, whole: nccl_info.NcclInfo, own: nccl_info.NcclInfo) -> None:
+    def _prove(self, whole: nccl_info.NcclInfo, turn: nccl_info.NcclInfo) -> None:
         """Hold what NCCL said in the turn against the leg.
 
         A collective may use what an earlier one has connected, and chooses its own algorithm.
         """
-        ways = own if own.transports else whole
+        ways = turn if turn.transports else whole
         info = replace(
-            whole, transports=ways.transports, gdrdma=ways.gdrdma, algorithms=own.algorithms
+            whole, transports=ways.transports, gdrdma=ways.gdrdma, algorithms=turn.algorithms
         )
         self._transport = proof.facts(info)
         if self.state != "done" or self._spec.ranks < 2:
@@ -127,12 +127,12 @@ class Unit:
 
     def _sizes(self) -> List[SizeTiming]:
         sizes = sorted(size for size, in_place in self._timed if not in_place)
-        found = []
+        merged = []
         for size in sizes:
             main = self._merged(size, False)
             other = self._merged(size, True) if (size, True) in self._timed else None
-            found.append(replace(main, in_place=other))
-        return found
+            merged.append(replace(main, in_place=other))
+        return merged
 
     def _merged(self, size: int, in_place: bool) -> SizeTiming:
         turns = self._timed[size, in_place]

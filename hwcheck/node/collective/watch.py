@@ -152,8 +152,8 @@ class Watch:
         times = [part["times_us"] for part in parts]
         wrong = sum(part["wrong"] for part in parts)
         took_s = max(part.get("took_s", 0.0) for part in parts)
-        asked = message.get("asked_bytes", size_bytes)
-        self.timed.append(Timed(asked, size_bytes, in_place, slowest(times), wrong, took_s))
+        asked_bytes = message.get("asked_bytes", size_bytes)
+        self.timed.append(Timed(asked_bytes, size_bytes, in_place, slowest(times), wrong, took_s))
         timing = summarize(size_bytes, times, self._factor, wrong)
         if in_place:
             self.sizes[-1] = replace(self.sizes[-1], in_place=timing)

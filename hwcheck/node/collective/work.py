@@ -43,10 +43,10 @@ class Work:
         """Return input and output of a run in place: one is this rank's chunk of the other."""
         if sent > held:
             whole = torch.empty(self._chunk * sent, dtype=self._pattern.dtype, device=device)
-            return whole, self._own(whole)
-        return (self._own(self._target) if held > sent else self._target), self._target
+            return whole, self._chunk_of(whole)
+        return (self._chunk_of(self._target) if held > sent else self._target), self._target
 
-    def _own(self, buffer: Any) -> Any:
+    def _chunk_of(self, buffer: Any) -> Any:
         return buffer[self._rank * self._chunk : (self._rank + 1) * self._chunk]
 
     def run(self) -> None:

@@ -60,12 +60,12 @@ class LogReader(Tree):
             raise CouldNotMeasure(
                 "the kernel log cannot be read; run as root or as a member of group adm"
             )
-        told = tuple(
+        with_words = tuple(
             KernelMessage(text, max(0.0, uptime_s - at))
             for at, text in messages
             if any(word in text for word in words)
         )
-        return KernelLog(told, complete, max(0.0, uptime_s - messages[0][0]))
+        return KernelLog(with_words, complete, max(0.0, uptime_s - messages[0][0]))
 
     def _completed(self, buffered: List[Stamped], uptime_s: float) -> Part:
         """Return the buffer with what came before it, as far back as anybody has it."""
@@ -102,7 +102,7 @@ class LogReader(Tree):
         records = [match for match in map(RECORD.match, self._kmsg()) if match]
         if not records:
             return [], False
-        messages = [(int(found.group(2)) / 1e6, found.group(3)) for found in records]
+        messages = [(int(match.group(2)) / 1e6, match.group(3)) for match in records]
         return messages, int(records[0].group(1)) == 0
 
     def _kmsg(self) -> List[str]:

@@ -48,22 +48,22 @@ class NcclReader(Tree):
         /etc/environment), then the file that NCCL_CONF_FILE names or else ~/.nccl.conf, then
         /etc/nccl.conf: NCCL sets from a file only what is not set yet.
         """
-        found: Dict[str, Setting] = {}
+        settings: Dict[str, Setting] = {}
         for origin, pairs in self._login():
             for name, value in pairs:
                 # PAM puts /etc/environment into the process: the file is where it comes from.
-                if found.get(name, (name, value, PROCESS)) == (name, value, PROCESS):
-                    found[name] = Setting(name, value, origin)
-        named = found.get("NCCL_CONF_FILE")
+                if settings.get(name, (name, value, PROCESS)) == (name, value, PROCESS):
+                    settings[name] = Setting(name, value, origin)
+        named = settings.get("NCCL_CONF_FILE")
         personal = named.value if named and named.value else self._home + "/.nccl.conf"
         for path in (personal, "/etc/nccl.conf"):
             for name, value in _conf(self._read(path) if path.startswith("/") else ""):
-                found.setdefault(name, Setting(name, value, path))
-        return [found[name] for name in sorted(found)]
+                settings.setdefault(name, Setting(name, value, path))
+        return [settings[name] for name in sorted(settings)]
 
     def _login(self) -> Iterator[Tuple[str, List[Pair]]]:
-        own = [pair for pair in self._environment.items() if pair[0].startswith(PREFIX)]
-        yield PROCESS, own
+        pairs = [pair for pair in self._environment.items() if pair[0].startswith(PREFIX)]
+        yield PROCESS, pairs
         scripts = [name for name in self._list("etc/profile.d") if name.endswith(".sh")]
         for name in reversed(scripts):  # a later script overwrites an earlier one
             path = "/etc/profile.d/" + name

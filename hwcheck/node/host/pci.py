@@ -47,15 +47,15 @@ class PciReader(Tree):
         return self._of_nvidia(SWITCH_CLASSES)
 
     def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
-        found = []
+        addresses = []
         for address in self._list(DEVICES):
             device = DEVICES + address
             if self._read(device + "/vendor").strip() != NVIDIA_VENDOR:
                 continue
             is_one = self._read(device + "/class").startswith(classes)
             if is_one and not os.path.lexists(self._path(device + "/physfn")):
-                found.append(address)
-        return found
+                addresses.append(address)
+        return addresses
 
     def pci_answers(self, pci_address: str) -> bool:
         """See ``check.Host``."""
@@ -103,13 +103,13 @@ class PciReader(Tree):
 
     def rdma_devices(self) -> Dict[str, str]:
         """See ``check.Host``. In the order in which people count: ``mlx5_2``, ``mlx5_10``."""
-        found = {}
+        devices = {}
         for name in sorted(self._list(RDMA), key=_counted):
             folder = self._resolve(RDMA + name + "/device")
             address = os.path.basename(folder)
             if ADDRESS.fullmatch(address) and not os.path.lexists(folder + "/physfn"):
-                found[name] = address
-        return found
+                devices[name] = address
+        return devices
 
     def acs_control(self, pci_address: str) -> Optional[int]:
         """See ``check.Host``."""

@@ -81,13 +81,13 @@ class RdmaReader(Tree):
         return {name: int(text) for name, text in texts.items() if text.isdigit()}
 
     def _gids(self, port: str) -> Tuple[Gid, ...]:
-        found = []
+        gids = []
         for index in self._list(port + "gids"):
             address = self._read(port + "gids/" + index).strip()
             if index.isdigit() and address and address != EMPTY_GID:
                 kind = self._read(port + "gid_attrs/types/" + index).strip()
-                found.append(Gid(int(index), address, kind))
-        return tuple(sorted(found, key=lambda gid: gid.index))
+                gids.append(Gid(int(index), address, kind))
+        return tuple(sorted(gids, key=lambda gid: gid.index))
 
 
 def _word(text: str) -> str:

@@ -52,8 +52,8 @@ class SoftwareReader(Tree):
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s
             )
-            said = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
-            stack = TorchStack(str(said["torch"])[:TEXT_LIMIT], str(said["nccl"])[:TEXT_LIMIT])
+            answer = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+            stack = TorchStack(str(answer["torch"])[:TEXT_LIMIT], str(answer["nccl"])[:TEXT_LIMIT])
         except OSError as error:
             raise CouldNotMeasure("%s cannot be started: %s" % (python, error.strerror)) from None
         except subprocess.TimeoutExpired:

@@ -75,7 +75,7 @@ class SystemReader(Tree):
 
     def cpu_governors(self) -> Dict[str, int]:
         """See ``check.Host``."""
-        found: Dict[str, int] = {}
+        counts: Dict[str, int] = {}
         for cpu in self._list("sys/devices/system/cpu"):
             if not re.fullmatch(r"cpu\d+", cpu):
                 continue
@@ -83,8 +83,8 @@ class SystemReader(Tree):
             governor = self._read(folder + "scaling_governor").strip()
             if governor:
                 key = "%s %s" % (self._read(folder + "scaling_driver").strip(), governor)
-                found[key] = found.get(key, 0) + 1
-        return found
+                counts[key] = counts.get(key, 0) + 1
+        return counts
 
     def huge_pages(self) -> HugePages:
         """See ``check.Host``."""

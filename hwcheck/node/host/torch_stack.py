@@ -29,8 +29,8 @@ def torch_version() -> str:
     if spec is None or spec.origin is None:
         return ""
     text = contents(os.path.join(os.path.dirname(spec.origin), "version.py"))
-    found = VERSION.search((text or b"").decode("utf-8", "replace"))
-    return found.group(1) if found else _installed("torch")
+    match = VERSION.search((text or b"").decode("utf-8", "replace"))
+    return match.group(1) if match else _installed("torch")
 
 
 def nccl_version() -> str:
@@ -56,5 +56,5 @@ FULL_NAME = re.compile(r"libnccl\.so\.(\d+(?:\.\d+)+)\Z")
 
 def version_in_name(library: str) -> str:
     """Return ``2.26.2`` of ``libnccl.so.2.26.2``; empty where the name has no full version."""
-    found = FULL_NAME.search(library)
-    return found.group(1) if found else ""
+    match = FULL_NAME.search(library)
+    return match.group(1) if match else ""

@@ -34,9 +34,9 @@ def _series(series: Series) -> Dict[str, Any]:
     columns = {
         subject: {
             name: list(_runs([_short(value, DECIMALS.get(name, 1)) for value in column]))
-            for name, column in own.items()
+            for name, column in quantities.items()
         }
-        for subject, own in series.columns.items()
+        for subject, quantities in series.columns.items()
     }
     return {"time_s": [round(time_s, 2) for time_s in series.time_s], "columns": columns}
 

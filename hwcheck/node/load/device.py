@@ -104,8 +104,8 @@ def has_code(built: Sequence[str], capability: Tuple[int, int]) -> bool:
     """
     for name in built:
         kind, _, number = name.partition("_")
-        own = divmod(int(number.rstrip("af")), 10)
-        if own <= capability and (kind == "compute" or own[0] == capability[0]):
+        built_for = divmod(int(number.rstrip("af")), 10)
+        if built_for <= capability and (kind == "compute" or built_for[0] == capability[0]):
             return True
     return not built
 

@@ -142,12 +142,12 @@ class Burn:
     def _problem(self) -> str:
         if self._failure:
             return self._failure
-        said = ["%s: %s" % (each.subject, each.reason) for each in self._tallies if each.reason]
+        lines = ["%s: %s" % (each.subject, each.reason) for each in self._tallies if each.reason]
         for tally in self._tallies if self._started else ():
             silent_s = tally.silent_s(self._started)
             if silent_s > SILENCE_LIMIT_S:
-                said.append("%s gave no result for %.0f s" % (tally.subject, silent_s))
-        return "; ".join(said)
+                lines.append("%s gave no result for %.0f s" % (tally.subject, silent_s))
+        return "; ".join(lines)
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None

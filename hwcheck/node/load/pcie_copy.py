@@ -67,7 +67,7 @@ def copies(
     """Yield the samples of such a check; ``figure`` takes the copy's bandwidth from the work."""
 
     def of_gpu(loaded: Loaded) -> Iterator[Sample]:
-        copied = loaded.told(figure(loaded.work()), "copy %s" % direction)
+        copied = loaded.figure(figure(loaded.work()), "copy %s" % direction)
         yield Sample(name, copied, "GB/s", loaded.subject)
         yield Sample("pcie_gbps", _link_gbps(loaded), "GB/s", loaded.subject)
 

@@ -63,13 +63,13 @@ class Rows:
         self._times.append(time_s)
         self._weights.append(inf if self._free > 0 else 1)
         self._free -= 1
-        for own in self._columns.values():
-            for column in own.values():
+        for quantities in self._columns.values():
+            for column in quantities.values():
                 column.append(None)
-        for subject, told in values.items():
-            own = self._columns.setdefault(subject, {})
-            for name, value in told.items():
-                own.setdefault(name, [None] * len(self._times))[-1] = value
+        for subject, sample in values.items():
+            quantities = self._columns.setdefault(subject, {})
+            for name, value in sample.items():
+                quantities.setdefault(name, [None] * len(self._times))[-1] = value
 
     def hold(self, rows: int = HELD_ROWS) -> None:
         """Let the next so many rows stay as they are sampled."""
@@ -84,21 +84,26 @@ class Rows:
 
     def series(self, zero_s: float = 0.0) -> Series:
         """Return everything, times counted from ``zero_s``."""
-        found = self._from(0, zero_s, set().union(*self._columns.values()))
+        series = self._from(0, zero_s, set().union(*self._columns.values()))
         if self._stride == 1:
-            return found
+            return series
         typical, bits = self._beside()
         return Series(
-            found.time_s,
-            found.columns,
-            {of: {name: tuple(told) for name, told in own.items()} for of, own in typical.items()},
-            {of: tuple(told) for of, told in bits.items()},
+            series.time_s,
+            series.columns,
+            {
+                of: {name: tuple(column) for name, column in quantities.items()}
+                for of, quantities in typical.items()
+            },
+            {of: tuple(column) for of, column in bits.items()},
         )
 
     def _from(self, first: int, zero_s: float, wanted: Set[str]) -> Series:
         columns = {
-            subject: {name: tuple(own[name][first:]) for name in own if name in wanted}
-            for subject, own in self._columns.items()
+            subject: {
+                name: tuple(quantities[name][first:]) for name in quantities if name in wanted
+            }
+            for subject, quantities in self._columns.items()
         }
         return Series(tuple(time_s - zero_s for time_s in self._times[first:]), columns)
 
@@ -106,15 +111,15 @@ class Rows:
         """Return a sample of each row, and its clock-event bits; a row is its own at first."""
         typical: Columns = {}
         bits: Dict[str, List[Bits]] = {}
-        for subject, own in self._columns.items():
+        for subject, quantities in self._columns.items():
             before = self._typical.get(subject, {})
             typical[subject] = {}
-            for name, column in own.items():
-                known = before.get(name, [])
-                typical[subject][name] = known + column[len(known) :]
-            if "clock_events" in own:
+            for name, column in quantities.items():
+                merged_before = before.get(name, [])
+                typical[subject][name] = merged_before + column[len(merged_before) :]
+            if "clock_events" in quantities:
                 counted = self._bits.get(subject, [])
-                rest = own["clock_events"][len(counted) :]
+                rest = quantities["clock_events"][len(counted) :]
                 bits[subject] = counted + [{} if each is None else {int(each): 1} for each in rest]
         return typical, bits
 
@@ -127,9 +132,9 @@ class Rows:
             parts = list(self._parts())
         self._times = [self._times[end - 1] for _, end in parts]
         self._weights = [sum(self._weights[begin:end]) for begin, end in parts]
-        for of, own in self._columns.items():
-            for name, column in own.items():
-                own[name] = _joined(column, parts, partial(reduce, partial(merged, name)))
+        for of, quantities in self._columns.items():
+            for name, column in quantities.items():
+                quantities[name] = _joined(column, parts, partial(reduce, partial(merged, name)))
                 typical[of][name] = _joined(typical[of][name], parts, _first)
             if of in bits:
                 bits[of] = _joined(bits[of], parts, _sum)
@@ -159,11 +164,11 @@ def _first(values: List[Optional[float]]) -> Optional[float]:
 
 
 def _sum(parts: List[Bits]) -> Bits:
-    found: Dict[int, int] = {}
+    counts: Dict[int, int] = {}
     for part in parts:
         for value, count in part.items():
-            found[value] = found.get(value, 0) + count
-    return found
+            counts[value] = counts.get(value, 0) + count
+    return counts
 
 
 def merged(quantity: str, first: Optional[float], second: Optional[float]) -> Optional[float]:

@@ -12,7 +12,7 @@ from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.load.records import GpuWork, LoadRun
 from hwcheck.node.load.safety import SILENCE_LIMIT_S, START_SILENCE_LIMIT_S, Guard, Limited
-from hwcheck.node.load.sampler import Sampler, Told
+from hwcheck.node.load.sampler import Latest, Sampler
 from hwcheck.node.load.settle import QUANTITIES, WINDOW_S, settled
 from hwcheck.node.load.spec import BurnSpec, Target
 from hwcheck.node.wire import Request
@@ -146,9 +146,11 @@ class Load:
         why = self._danger()
         if why:
             raise CouldNotMeasure("the load was not begun: %s" % why)
-        told = self._sampler.last(USE_S, ("utilization_percent",), 0.0).columns
-        for subject in () if self._force else told:
-            use = [each for column in told[subject].values() for each in column if each is not None]
+        columns = self._sampler.last(USE_S, ("utilization_percent",), 0.0).columns
+        for subject in () if self._force else columns:
+            use = [
+                each for column in columns[subject].values() for each in column if each is not None
+            ]
             if use and median(use) > load_lock.IDLE_PERCENT:
                 raise load_lock.BusyError(load_lock.NAMELESS % (subject, median(use)))
 
@@ -187,7 +189,7 @@ class Load:
             return True
         if at_s >= self._next_word_s:
             self._next_word_s = at_s + max(SAY_EVERY_S, self._times.load_s / SAY_AT_MOST)
-            self._progress(words(at_s, self._times, self._sampler.told()))
+            self._progress(words(at_s, self._times, self._sampler.latest()))
         if self._settled_s is None and at_s >= self._next_settle_s:
             self._next_settle_s = at_s + SETTLE_LOOK_S
             window = self._sampler.last(WINDOW_S + 1.0, QUANTITIES, self._zero_s)
@@ -204,23 +206,23 @@ class Load:
             raise CouldNotMeasure("the load was stopped: %s; %s" % (self._stopped, error)) from None
 
     def _danger(self, silence_limit_s: float = SILENCE_LIMIT_S) -> str:
-        return self._guard.danger(self._sampler.told(), self._now(), silence_limit_s)
+        return self._guard.danger(self._sampler.latest(), self._now(), silence_limit_s)
 
     def _pause(self, end_s: float) -> None:
         while self._now() < end_s:
             self._wait(min(LOOK_S, end_s - self._now()))
 
 
-def words(at_s: float, times: Times, told: Mapping[str, Told]) -> str:
+def words(at_s: float, times: Times, latest: Mapping[str, Latest]) -> str:
     """Return where a load is, in one line."""
     end = "at most %.0f s" if times.until_settled else "%.0f s"
     parts = ["load: %.0f of %s" % (at_s, end % times.load_s)]
-    heat = {subject: own.values.get("temperature_c") for subject, own in told.items()}
-    known = {subject: value for subject, value in heat.items() if value is not None}
-    if known:
-        hottest = max(known, key=lambda subject: known[subject])
-        parts.append("hottest %s %.0f C" % (hottest, known[hottest]))
-    power_w = sum(own.values.get("power_w", 0.0) for own in told.values())
+    heat = {subject: sample.values.get("temperature_c") for subject, sample in latest.items()}
+    temperatures = {subject: value for subject, value in heat.items() if value is not None}
+    if temperatures:
+        hottest = max(temperatures, key=lambda subject: temperatures[subject])
+        parts.append("hottest %s %.0f C" % (hottest, temperatures[hottest]))
+    power_w = sum(sample.values.get("power_w", 0.0) for sample in latest.values())
     if power_w:
         parts.append("%.1f kW" % (power_w / 1e3) if power_w >= 1e3 else "%.0f W" % power_w)
     return ", ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Mapping, Protocol, Sequence
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.load.sampler import Told
+from hwcheck.node.load.sampler import Latest
 from hwcheck.node.threads import side_by_side
 
 MARGIN_C = 2.0
@@ -35,33 +35,33 @@ class Guard:
         self._errors: Dict[str, float] = {}
 
     def danger(
-        self, told: Mapping[str, Told], now_s: float, silence_limit_s: float = SILENCE_LIMIT_S
+        self, latest: Mapping[str, Latest], now_s: float, silence_limit_s: float = SILENCE_LIMIT_S
     ) -> str:
         """Return why the load must end, naming GPU and figure; empty while it may go on.
 
         A GPU that tells no temperature is watched by nobody else: silence is a danger too. The
         distance to its threshold that a GPU tells itself comes before the threshold.
         """
-        for subject, own in told.items():
-            why = self._of_one(subject, own, now_s, silence_limit_s)
+        for subject, sample in latest.items():
+            why = self._of_one(subject, sample, now_s, silence_limit_s)
             if why:
                 return why
         return ""
 
-    def _of_one(self, subject: str, told: Told, now_s: float, silence_limit_s: float) -> str:
-        if told.lost:
-            return told.problem
-        silent_s = now_s - told.at_s
+    def _of_one(self, subject: str, latest: Latest, now_s: float, silence_limit_s: float) -> str:
+        if latest.lost:
+            return latest.problem
+        silent_s = now_s - latest.at_s
         if silent_s > silence_limit_s:
-            why = " (%s)" % told.problem if told.problem else ""
+            why = " (%s)" % latest.problem if latest.problem else ""
             return "%s told NVML nothing for %.0f s%s" % (subject, silent_s, why)
-        errors = told.values.get("ecc_uncorrected")
+        errors = latest.values.get("ecc_uncorrected")
         if errors is not None and errors > self._errors.setdefault(subject, errors):
             return "%s has uncorrectable memory errors (%d more than before the load)" % (
                 subject,
                 errors - self._errors[subject],
             )
-        heat, margin_c = told.values.get("temperature_c"), told.values.get("thermal_margin_c")
+        heat, margin_c = latest.values.get("temperature_c"), latest.values.get("thermal_margin_c")
         if heat is None:
             return ""
         slowdown_c = self._slowdown_c[subject] if margin_c is None else heat + margin_c

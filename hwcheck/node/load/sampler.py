@@ -46,7 +46,7 @@ class Source(Protocol):
         """Return what it says now. Raises CouldNotMeasure, of it GpuLost."""
 
 
-class Told:
+class Latest:
     """What one GPU told last: the newest value of each quantity, and when it told anything.
 
     ``problem`` is why its last reading failed, empty while it answers; with ``lost`` it is gone.
@@ -87,10 +87,10 @@ class _Line:
 
     def answers(self) -> List[Tuple[str, Answer]]:
         """Return what came since the last call: subjects with values or what was raised."""
-        found = []
+        answered = []
         while self._answers:
-            found.append(self._answers.pop(0))
-        return found
+            answered.append(self._answers.pop(0))
+        return answered
 
     def _read(self, orders: Sequence[Tuple[Source, int]]) -> None:
         for source, depth in orders:
@@ -120,7 +120,7 @@ class Sampler:
         self._lines = [_Line(sources)] if sources else []
         self._now = now
         self._rows = Rows()
-        self._told = {source.subject: Told(now()) for source in sources}
+        self._latest = {source.subject: Latest(now()) for source in sources}
         self._ticks = 0
         self._lock = threading.Lock()
         self._ending = threading.Event()
@@ -137,9 +137,9 @@ class Sampler:
         if self._thread.is_alive():
             self._thread.join(END_LIMIT_S)
 
-    def told(self) -> Mapping[str, Told]:
+    def latest(self) -> Mapping[str, Latest]:
         """Return what each GPU told last, by its subject."""
-        return self._told
+        return self._latest
 
     def hold(self) -> None:
         """Keep all samples of the next minute, however long it goes on: the work begins."""
@@ -186,12 +186,12 @@ class Sampler:
     def _taken(self) -> Iterator[Tuple[str, Mapping[str, float]]]:
         for line in self._lines:
             for subject, answer in line.answers():
-                told = self._told[subject]
+                latest = self._latest[subject]
                 if isinstance(answer, CouldNotMeasure):
-                    told.problem, told.lost = str(answer), isinstance(answer, GpuLost)
+                    latest.problem, latest.lost = str(answer), isinstance(answer, GpuLost)
                 elif answer:
-                    told.values.update(answer)
-                    told.at_s, told.problem, told.lost = self._now(), "", False
+                    latest.values.update(answer)
+                    latest.at_s, latest.problem, latest.lost = self._now(), "", False
                     yield subject, answer
 
     def _run(self) -> None:

@@ -31,17 +31,17 @@ def settled(series: Series, now_s: float, start_s: float = 0.0) -> bool:
     if begin_s < start_s - 1e-6:
         return False
     rows = [row for row, time_s in enumerate(series.time_s) if begin_s <= time_s <= now_s]
-    told = [own for own in series.columns.values() if "temperature_c" in own]
-    return bool(told) and all(_is_still(series.time_s, rows, own) for own in told)
+    gpus = [columns for columns in series.columns.values() if "temperature_c" in columns]
+    return bool(gpus) and all(_is_still(series.time_s, rows, columns) for columns in gpus)
 
 
-def _is_still(times: Sequence[float], rows: Sequence[int], own: Mapping[str, Column]) -> bool:
-    heat = _points(times, rows, own["temperature_c"])
+def _is_still(times: Sequence[float], rows: Sequence[int], columns: Mapping[str, Column]) -> bool:
+    heat = _points(times, rows, columns["temperature_c"])
     if len(heat) < LEAST_SAMPLES or heat[-1][0] - heat[0][0] < 0.8 * WINDOW_S:
         return False
     if abs(slope(heat)) > SLOPE_LIMIT_C_PER_S:
         return False
-    power = sorted(value for _, value in _points(times, rows, own.get("power_w", ())))
+    power = sorted(value for _, value in _points(times, rows, columns.get("power_w", ())))
     if len(power) < LEAST_SAMPLES:
         return True  # it tells no power
     low, middle, high = (power[int(share * (len(power) - 1))] for share in (0.1, 0.5, 0.9))
@@ -49,8 +49,8 @@ def _is_still(times: Sequence[float], rows: Sequence[int], own: Mapping[str, Col
 
 
 def _points(times: Sequence[float], rows: Sequence[int], column: Column) -> Points:
-    found = [(times[row], column[row]) for row in rows if row < len(column)]
-    return [(time_s, value) for time_s, value in found if value is not None]
+    pairs = [(times[row], column[row]) for row in rows if row < len(column)]
+    return [(time_s, value) for time_s, value in pairs if value is not None]
 
 
 def slope(points: Points) -> float:

@@ -93,8 +93,8 @@ def worker_environment(spec: BurnSpec, worker: int, outside: Mapping[str, str]) 
 
 def cpu_set(text: str) -> Set[int]:
     """Return the CPUs of ``0-31,64-95``; raises ValueError for anything else."""
-    found: Set[int] = set()
+    cpus: Set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus

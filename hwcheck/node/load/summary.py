@@ -44,7 +44,7 @@ class Loaded:
                 return work
         raise CouldNotMeasure("%s: the load did not reach it" % self.subject)
 
-    def told(self, figure: Optional[float], name: str) -> float:
+    def figure(self, figure: Optional[float], name: str) -> float:
         """Return a figure of the work. Raises CouldNotMeasure, with the reason, for None."""
         if figure is None:
             why = self.work().reason or self.run.stopped or "it was not measured"
@@ -84,8 +84,8 @@ class Loaded:
         """
         self._enough(quantity, 0.0)
         column = self.run.series.columns[self.subject][quantity]
-        told = self._told(self.run.series, column, 0.0, self.run.load_end_s)
-        return worst([value for _, value in told])
+        points = self._samples(self.run.series, column, 0.0, self.run.load_end_s)
+        return worst([value for _, value in points])
 
     def under_load(self, quantity: str) -> List[float]:
         """Return what was told from the begin of the load to its end. Raises CouldNotMeasure."""
@@ -119,27 +119,27 @@ class Loaded:
             raise CouldNotMeasure("%s: %s: NVML does not tell it" % (self.subject, quantity))
         values = [value for _, value in self.points(quantity, begin_s, self.run.load_end_s)]
         if len(values) < LEAST_SAMPLES:
-            told = "%s: %s: told %d times under load" % (self.subject, quantity, len(values))
-            raise CouldNotMeasure("%s, %d are needed" % (told, LEAST_SAMPLES))
+            words = "%s: %s: told %d times under load" % (self.subject, quantity, len(values))
+            raise CouldNotMeasure("%s, %d are needed" % (words, LEAST_SAMPLES))
         return values
 
     def _points(self, series: Series, quantity: str, begin_s: float, end_s: float) -> Points:
-        return self._told(series, self._columns(series).get(quantity, ()), begin_s, end_s)
+        return self._samples(series, self._columns(series).get(quantity, ()), begin_s, end_s)
 
-    def _told(self, series: Series, column: Column, begin_s: float, end_s: float) -> Points:
-        told = zip(series.time_s, column)  # noqa: B905 - Python 3.8
-        return [(at_s, v) for at_s, v in told if v is not None and begin_s <= at_s <= end_s]
+    def _samples(self, series: Series, column: Column, begin_s: float, end_s: float) -> Points:
+        points = zip(series.time_s, column)  # noqa: B905 - Python 3.8
+        return [(at_s, v) for at_s, v in points if v is not None and begin_s <= at_s <= end_s]
 
     def _bits(self, series: Series, begin_s: float, end_s: float) -> Bits:
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         if self.subject in series.bits:
-            for at_s, counts in zip(series.time_s, series.bits[self.subject]):  # noqa: B905
+            for at_s, bits in zip(series.time_s, series.bits[self.subject]):  # noqa: B905
                 if begin_s <= at_s <= end_s:
-                    found.update(counts)
+                    counts.update(bits)
         else:
             points = self._points(series, "clock_events", begin_s, end_s)
-            found.update(int(value) for _, value in points)
-        return found
+            counts.update(int(value) for _, value in points)
+        return counts
 
     def _columns(self, series: Series) -> Mapping[str, Column]:
         return (series.typical or series.columns).get(self.subject, {})
@@ -172,24 +172,24 @@ def kinds(node: Node, of_boards: bool = True) -> Dict[str, str]:
 
     Without ``of_boards`` it is that of the chips: whoever made the board, they compute alike.
     """
-    found = {}
+    by_subject = {}
     for gpu in node.gpus():
         try:
             ids = gpu.board_id()
-            found[gpu.subject] = "%s %s" % (gpu.name(), ids if of_boards else ids.split()[0])
+            by_subject[gpu.subject] = "%s %s" % (gpu.name(), ids if of_boards else ids.split()[0])
         except CouldNotMeasure:
-            found[gpu.subject] = gpu.subject
-    return found
+            by_subject[gpu.subject] = gpu.subject
+    return by_subject
 
 
-def usual(own: OfKind, figures: Sequence[OfKind], with_itself: bool = False) -> Optional[float]:
+def usual(figure: OfKind, figures: Sequence[OfKind], with_itself: bool = False) -> Optional[float]:
     """Return the median of the other GPUs of its kind, None where there are none.
 
     ``with_itself`` it is that of all of the kind: where two halves of a node differ by their place,
     the middle of the others would lie in the other half.
     """
-    alike = [one for one in figures if one.kind == own.kind]
-    others = [one for one in alike if one.subject != own.subject]
+    alike = [one for one in figures if one.kind == figure.kind]
+    others = [one for one in alike if one.subject != figure.subject]
     return median(one.value for one in (alike if with_itself else others)) if others else None
 
 
@@ -210,14 +210,14 @@ def with_peers(
         for sample in per_loaded_gpu(node, read):
             yield sample
             if sample.metric == metric:
-                own = OfKind(sample.subject, kind[sample.subject], float(sample.value))
-                figures.append(own)
+                figure = OfKind(sample.subject, kind[sample.subject], float(sample.value))
+                figures.append(figure)
     except CouldNotMeasure as error:
         problem = error
-    for own in figures:
-        median_of_others = usual(own, figures, with_itself)
+    for figure in figures:
+        median_of_others = usual(figure, figures, with_itself)
         if median_of_others is not None:
-            yield compare(own, median_of_others)
+            yield compare(figure, median_of_others)
     if problem is not None:
         raise problem
 
@@ -232,9 +232,9 @@ def among_peers(
     """Yield what ``with_peers`` does. Raises NotApplicable where no GPU has a peer."""
     compared = set()
 
-    def counted(own: OfKind, of_peers: float) -> Sample:
-        compared.add(own.subject)
-        return compare(own, of_peers)
+    def counted(figure: OfKind, of_peers: float) -> Sample:
+        compared.add(figure.subject)
+        return compare(figure, of_peers)
 
     yield from with_peers(node, read, metric, counted, with_itself)
     if not compared:
@@ -244,9 +244,9 @@ def among_peers(
 def percent(metric: str) -> Callable[[OfKind, float], Sample]:
     """Return the comparison that says how many % of its peers' figure a GPU has."""
 
-    def compare(own: OfKind, of_peers: float) -> Sample:
-        share = 100.0 * own.value / of_peers if of_peers else 100.0
-        return Sample(metric, round(share, 1), "%", own.subject)
+    def compare(figure: OfKind, of_peers: float) -> Sample:
+        share = 100.0 * figure.value / of_peers if of_peers else 100.0
+        return Sample(metric, round(share, 1), "%", figure.subject)
 
     return compare
 
@@ -260,7 +260,7 @@ def peers_metric(
     return Metric(name, "%", of, (limit,))
 
 
-def share_percent(told: Bits, wanted: Callable[[int], bool]) -> float:
+def share_percent(bits: Bits, wanted: Callable[[int], bool]) -> float:
     """Return in how many % of the samples (not empty) ``wanted`` holds of the bits."""
-    held = sum(count for bits, count in told.items() if wanted(bits))
-    return round(100.0 * held / sum(told.values()), 1)
+    held = sum(count for value, count in bits.items() if wanted(value))
+    return round(100.0 * held / sum(bits.values()), 1)

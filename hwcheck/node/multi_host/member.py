@@ -15,7 +15,7 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
-from hwcheck.node.multi_host.place import about, own_place
+from hwcheck.node.multi_host.place import description_of, own_address
 
 BOOT = torch_process.BOOT % "hwcheck.node.multi_host.launcher"
 STORE_LIMIT_S = 30.0
@@ -54,17 +54,17 @@ class Member:
             send("refused", reason=str(error)[:500])
 
     def _serve(self, node: LiveNode, gpus: int, payload: str, send: Send) -> None:
-        interface, address = own_place(self._interface, self._toward)
+        interface, address = own_address(self._interface, self._toward)
         setup = {
             "gpus": gpus,
             "address": address,
             "interface": interface,
             "memory_bytes": node.host.memory_available_bytes(),
         }
-        place = dict(about(node, gpus), interface=interface, address=address, gpus=gpus)
+        place = dict(description_of(node, gpus), interface=interface, address=address, gpus=gpus)
         setup["settings"] = place["settings"]
         python = node.request.torch_python or sys.executable
-        told = 0
+        passed_bytes = 0
         with Log() as log:
             child = Child(python, payload, log)
             try:
@@ -81,22 +81,22 @@ class Member:
                     answer = child.hear(order["deadline_s"] + END_LIMIT_S)
                     problem = driver_problem(answer, node.gpus() if gpus else ())
                     send("answer", answer=answer)
-                    told += _pass_on(log, told)
+                    passed_bytes += _pass_on(log, passed_bytes)
                     if problem:  # what else is started here could not be killed either
                         raise CouldNotMeasure(problem)
             finally:
                 child.end()
-                _pass_on(log, told)
+                _pass_on(log, passed_bytes)
 
 
-def _pass_on(log: Log, told: int) -> int:
+def _pass_on(log: Log, passed_bytes: int) -> int:
     """Write what the log has beyond ``told`` bytes to stderr; return how many bytes that was.
 
     From there it goes into the host's log. A session that writes too much would be cut off.
     """
-    new = max(0, min(log.size(), MOST_LOG_BYTES) - told)
+    new = max(0, min(log.size(), MOST_LOG_BYTES) - passed_bytes)
     if new:
-        sys.stderr.write(log.read(told, told + new))
+        sys.stderr.write(log.read(passed_bytes, passed_bytes + new))
         sys.stderr.flush()
     return new
 
@@ -106,9 +106,9 @@ def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
     problem = problem_of(gpus) if answer["state"] == "hang" else ""
     if not problem:
         return ""
-    said = "after a hang was killed, %s: reboot the node" % problem
-    answer["left_over"].append(said[:200])
-    return said
+    words = "after a hang was killed, %s: reboot the node" % problem
+    answer["left_over"].append(words[:200])
+    return words
 
 
 class Child:

@@ -14,7 +14,7 @@ TEXT = 300
 MOST = 100
 
 
-def about(node: Node, gpus: int) -> Dict[str, Any]:
+def description_of(node: Node, gpus: int) -> Dict[str, Any]:
     """Return the GPUs' model, the RDMA ports, those that are active, and the NCCL settings."""
     ports = node.host.rdma_ports()
     models = sorted({gpu.name() for gpu in node.gpus()}) if gpus else []
@@ -31,7 +31,7 @@ ANY_PORT = 9
 ADVICE = "set hwcheck_interface to the one that leads to the other hosts"
 
 
-def own_place(interface: str, toward: str) -> Tuple[str, str]:
+def own_address(interface: str, toward: str) -> Tuple[str, str]:
     """Return the interface and its IPv4 address: ``interface``, or that of the route to a host.
 
     ``toward`` is a name or an address. Nothing is sent to it. Raises CouldNotMeasure.

@@ -84,9 +84,9 @@ def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> 
         calls.begin(index)
 
     for place, size in enumerate(order.sizes):
-        moved, times_us, found = measure(order, device, rank, size, 2 * place, begun)
-        send({"kind": "size", "size_bytes": moved, "times_us": times_us, "wrong": found})
-        wrong += found
+        moved, times_us, wrong_here = measure(order, device, rank, size, 2 * place, begun)
+        send({"kind": "size", "size_bytes": moved, "times_us": times_us, "wrong": wrong_here})
+        wrong += wrong_here
     if stores.together(store, "wrong", world, wrong) and world <= EXCHANGE_RANKS:
         send({"kind": "exchange", "rank": rank, "wrong_from": exchange(device.name, rank, world)})
     send({"kind": "done", "stop": ""})
@@ -138,7 +138,7 @@ def exchange(device: str, rank: int, world: int) -> Dict[str, int]:
         moves = [dist.P2POp(dist.isend, mine, to), dist.P2POp(dist.irecv, theirs, source)]
         for move in dist.batch_isend_irecv(moves):
             move.wait()
-        found = pattern.count_wrong(theirs, data.copied(source, step))
-        if found:
-            wrong[str(source)] = found
+        count = pattern.count_wrong(theirs, data.copied(source, step))
+        if count:
+            wrong[str(source)] = count
     return wrong

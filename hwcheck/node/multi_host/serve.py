@@ -28,18 +28,18 @@ def serve(
 
     ``close_fds`` are the launcher's own, which no rank may keep.
     """
-    with RankGroup() as keeper, socket.socket() as listener, Log() as log:
+    with RankGroup() as store_process, socket.socket() as listener, Log() as log:
         listener.bind((setup["address"], 0))
         listener.listen(socket.SOMAXCONN)
         port = listener.getsockname()[1]
-        keeper.fork(0, lambda say: store.keep(listener, say), os.environ, log.fd, close_fds)
+        store_process.fork(0, lambda say: store.keep(listener, say), os.environ, log.fd, close_fds)
         listener.close()
-        said = keeper.ranks[0].read()
-        if not said or said[0]["kind"] != "open":
+        messages = store_process.ranks[0].read()
+        if not messages or messages[0]["kind"] != "open":
             send({"reason": "the store does not open: %s" % log.tail()[-300:]})
             return
         send({"port": port})
-        close_fds = [*close_fds, keeper.ranks[0].pipe_fd]
+        close_fds = [*close_fds, store_process.ranks[0].pipe_fd]
         for order in orders:
             send(run_order(Order.from_dict(order), setup, close_fds))
 
@@ -92,12 +92,12 @@ def _leg(order: Order, setup: Mapping[str, Any]) -> LegPlan:
     """Return the environment: ``site`` adds what the login sets; NCCL reads its files itself."""
     interface = setup["interface"]
     # "=" makes NCCL take this name only, not every one that begins with it (NCCL user guide).
-    own = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
+    env = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
     for name, value, origin in setup["settings"] if order.leg == SITE else ():
-        own.pop(name, "")
+        env.pop(name, "")
         if origin.startswith(LOGIN):
-            own[name] = value
-    return LegPlan(order.leg, {**own, **order.env})
+            env[name] = value
+    return LegPlan(order.leg, {**env, **order.env})
 
 
 def _transport(log: Log) -> Dict[str, Any]:

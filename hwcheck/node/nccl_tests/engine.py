@@ -118,9 +118,9 @@ class Program:
         return flags + (["-J", report] if self._writes_json else [])
 
     def _record(self, leg: Leg, plan: LegPlan, ended: Ended, table: Table) -> Leg:
-        found = outcome(self._collective, self._spec, ended, table)
+        result = outcome(self._collective, self._spec, ended, table)
         info = nccl_info.read(ended.output)
-        state, reason = found.state, found.reason
+        state, reason = result.state, result.reason
         if state == "done" and self._spec.ranks > 1:
             problem = proof.problem(plan, info)
             state, reason = ("not_engaged", problem) if problem else (state, reason)
@@ -131,8 +131,8 @@ class Program:
             state=state,
             reason=reason,
             library="NCCL " + library if library else "",
-            sizes=found.sizes,
-            notes=(self._measured_by(table), *found.notes, *proof.notes(plan, info)),
+            sizes=result.sizes,
+            notes=(self._measured_by(table), *result.notes, *proof.notes(plan, info)),
             log_tail="" if state == "done" else last_lines(ended.output),
             duration_s=ended.duration_s,
             transport=proof.facts(info),
@@ -244,13 +244,13 @@ def run_legs(
 def _table(output: str, report: str) -> Table:
     """Return the table of the JSON report where it is whole, and otherwise that of the text."""
     tables = text.read(output)
-    told = next((table for table in reversed(tables) if table.rows), None)
-    told = told or (tables[-1] if tables else Table())
+    printed = next((table for table in reversed(tables) if table.rows), None)
+    printed = printed or (tables[-1] if tables else Table())
     if not os.path.exists(report):
-        return told
+        return printed
     with open(report, encoding="utf-8", errors="replace") as stream:
         whole = json_form.read(stream.read(process.MOST_BYTES))
-    if whole is None or len(whole.rows) < len(told.rows):
-        return told
-    whole.tests_version, whole.library = told.tests_version, whole.library or told.library
+    if whole is None or len(whole.rows) < len(printed.rows):
+        return printed
+    whole.tests_version, whole.library = printed.tests_version, whole.library or printed.library
     return whole

@@ -52,11 +52,11 @@ def _program(report: Mapping[str, Any]) -> str:
 def _devices(listed: object) -> Dict[int, Device]:
     devices = {}
     for each in listed[:MOST_RANKS] if isinstance(listed, list) else ():
-        said = _mapping(each)
-        rank, index = _count(said.get("rank")), _count(said.get("device"))
+        device = _mapping(each)
+        rank, index = _count(device.get("rank")), _count(device.get("device"))
         if rank is not None and rank < MOST_RANKS and index is not None:
             host, bus, name = (
-                str(said.get(key, ""))[:80] for key in ("hostname", "device_hex", "device_info")
+                str(device.get(key, ""))[:80] for key in ("hostname", "device_hex", "device_info")
             )
             devices[rank] = Device(rank, host, index, bus, name)
     return devices
@@ -89,18 +89,18 @@ def _row(result: Mapping[str, Any]) -> Optional[Row]:
     return Row(size, count, dtype, redop, root, halves[0], halves[1])
 
 
-def _half(said: object) -> Optional[Half]:
-    if not isinstance(said, dict):
+def _half(half: object) -> Optional[Half]:
+    if not isinstance(half, dict):
         return None
     time_us, algbw, busbw = (
         _number(value)
         for value in (
-            said.get("time", said.get("cpu_time")),
-            said.get("alg_bw"),
-            said.get("bus_bw"),
+            half.get("time", half.get("cpu_time")),
+            half.get("alg_bw"),
+            half.get("bus_bw"),
         )
     )
-    wrong = _number(said.get("nwrong"))
+    wrong = _number(half.get("nwrong"))
     ratio = None
     if algbw and busbw is not None and algbw > EXACT:
         ratio = (max(0.0, busbw - EXACT) / (algbw + EXACT), (busbw + EXACT) / (algbw - EXACT))

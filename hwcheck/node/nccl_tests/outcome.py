@@ -65,13 +65,15 @@ def outcome(collective: str, spec: Spec, ended: Ended, table: Table) -> Outcome:
         )
         notes = (*notes, words % table.bounds_failed)
     if ended.code and not ended.why and not wrong:
-        reason = "%s, %s%s" % (_ending(ended.code), where, _said(table))
+        reason = "%s, %s%s" % (_ending(ended.code), where, _first_failure(table))
         return Outcome("failed", reason, sizes, notes)
     if not sizes and table.rows and not table.timed:
         return Outcome("not_run", TOO_SMALL, (), notes)
     if not sizes:
         how = "a table without a row" if table.columns else "no table"
-        return Outcome("failed", "it ended with code 0 and %s%s" % (how, _said(table)), (), notes)
+        return Outcome(
+            "failed", "it ended with code 0 and %s%s" % (how, _first_failure(table)), (), notes
+        )
     return Outcome("done", "", sizes, notes)
 
 
@@ -95,14 +97,14 @@ def _where(sizes: Tuple[SizeTiming, ...]) -> str:
     return "after %s was finished" % size_text(sizes[-1].size_bytes)
 
 
-def _said(table: Table) -> str:
+def _first_failure(table: Table) -> str:
     return ": " + table.failures[0] if table.failures else ""
 
 
 def _ending(code: int) -> str:
     if code < 0:
-        known = {each.value for each in signal.Signals}
-        name = signal.Signals(-code).name if -code in known else "signal %d" % -code
+        signals = {each.value for each in signal.Signals}
+        name = signal.Signals(-code).name if -code in signals else "signal %d" % -code
         return "it was killed by %s" % name
     return "it ended with code %d (%s)" % (code, CODES.get(code, "not documented"))
 

@@ -108,11 +108,11 @@ def computed_ranks(table: Table, collective: str) -> Optional[Tuple[int, int]]:
 
     None where the factor does not depend on the ranks, or the rows contradict each other.
     """
-    known = [half.ratio for row in table.timed for half in row.halves if half.ratio]
+    ratios = [half.ratio for row in table.timed for half in row.halves if half.ratio]
     passes = PASSES.get(collective, 0)
-    if not known or not passes:
+    if not ratios or not passes:
         return None
-    low, high = max(each[0] for each in known), min(each[1] for each in known)
+    low, high = max(each[0] for each in ratios), min(each[1] for each in ratios)
     if low > high + SLACK or high >= passes or low < 0:
         return None
     # passes x (n-1)/n = ratio, so n = passes / (passes - ratio).

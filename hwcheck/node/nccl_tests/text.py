@@ -59,22 +59,22 @@ def read(text: str) -> List[Table]:
         line = line[:LINE_CHARACTERS]
         if not line.strip():
             continue
-        found = _STREAM.match(line)
-        key = (found.group(1) or found.group(2)) if found else ""
+        match = _STREAM.match(line)
+        key = (match.group(1) or match.group(2)) if match else ""
         if key not in streams and len(streams) < MOST_TABLES:
             streams[key] = _Stream(key, tables)
         if key in streams:
-            streams[key].feed(line[found.end() :] if found else line)
+            streams[key].feed(line[match.end() :] if match else line)
     for stream in streams.values():
-        _merge_copies(stream.own, tables)
-    told = [table for table in tables if table.columns or table.announced or table.rows]
-    return told or [table for table in tables if table.failures][:1]
+        _merge_copies(stream.stream_tables, tables)
+    shown = [table for table in tables if table.columns or table.announced or table.rows]
+    return shown or [table for table in tables if table.failures][:1]
 
 
 def row_size(line: str) -> int:
     """Return the message size in bytes of a line that is a row, or 0."""
-    found = _ROW.search(line[:LINE_CHARACTERS])
-    return int(found.group(1)) if found else 0
+    match = _ROW.search(line[:LINE_CHARACTERS])
+    return int(match.group(1)) if match else 0
 
 
 class _Stream:
@@ -83,18 +83,18 @@ class _Stream:
     def __init__(self, key: str, tables: List[Table]) -> None:
         self._key = key
         self._tables = tables
-        self.own: List[Table] = []
+        self.stream_tables: List[Table] = []
         self._begin()
 
     def _begin(self) -> Table:
-        last = self.own[-1] if self.own else None
+        last = self.stream_tables[-1] if self.stream_tables else None
         if last and not (last.columns or last.announced or last.rows or last.devices):
             return last
         self.now = Table(stream=self._key)
         if last:
             self.now.library, self.now.tests_version = last.library, last.tests_version
         if len(self._tables) < MOST_TABLES:
-            self.own.append(self.now)
+            self.stream_tables.append(self.now)
             self._tables.append(self.now)
         return self.now
 
@@ -108,8 +108,8 @@ class _Stream:
         else:
             self._message(line)
 
-    def _row(self, found: re.Match[str]) -> None:
-        size, count, dtype, rest = found.groups()
+    def _row(self, match: re.Match[str]) -> None:
+        size, count, dtype, rest = match.groups()
         fields = rest.split()
         row = _row(int(size), int(count), dtype, fields, self.now.columns or _usual(fields))
         if row is None:
@@ -132,10 +132,10 @@ class _Stream:
             self._message(line)
 
     def _device(self, line: str) -> bool:
-        found = _RANK.search(line)
-        if not found:
+        match = _RANK.search(line)
+        if not match:
             return False
-        rank, host, index, bus, name = found.groups()
+        rank, host, index, bus, name = match.groups()
         table = self._begin() if self.now.columns or self.now.rows else self.now
         if int(rank) < MOST_RANKS:
             table.devices[int(rank)] = Device(int(rank), host, int(index), bus, name.strip())
@@ -224,24 +224,24 @@ def _number(field: str) -> Optional[float]:
 
 def _rounding(field: str) -> float:
     """Return half of the last digit of a number as it was printed."""
-    found = _NUMBER.match(field)
-    decimals, exponent = found.groups() if found else (None, None)
+    match = _NUMBER.match(field)
+    decimals, exponent = match.groups() if match else (None, None)
     return 0.5 * 10.0 ** (int(exponent or 0) - len(decimals or ""))
 
 
 def _integer(pattern: re.Pattern[str], text: str) -> Optional[int]:
-    found = pattern.search(text)
-    return int(found.group(1)) if found else None
+    match = pattern.search(text)
+    return int(match.group(1)) if match else None
 
 
-def _merge_copies(own: List[Table], tables: List[Table]) -> None:
+def _merge_copies(stream_tables: List[Table], tables: List[Table]) -> None:
     """Make one of the tables that several processes printed into one stream at once.
 
     Their headers come one after the other without a row between them, and then every size comes
     as often as there were headers.
     """
     empty: List[Table] = []
-    for table in own:
+    for table in stream_tables:
         if not table.columns:
             continue
         if not table.rows:

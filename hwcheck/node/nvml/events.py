@@ -73,8 +73,8 @@ class EventWatch:
 
     def events(self) -> List[GpuEvent]:
         """Return what happened since the last call, in NVML's order."""
-        found: List[GpuEvent] = []
-        while self._kinds and len(found) < EVENT_LIMIT:
+        events: List[GpuEvent] = []
+        while self._kinds and len(events) < EVENT_LIMIT:
             try:
                 data = self._nvml.ask(("nvmlEventSetWait_v2",), self._set, 0)
             except TimedOut:
@@ -83,8 +83,8 @@ class EventWatch:
                 self._problems.append("NVML events: %s" % error)
                 break
             kind = self._kinds.get(int(data.eventType), "event_%d" % data.eventType)
-            found.append(GpuEvent(self._address(data.device), kind, int(data.eventData)))
-        return found
+            events.append(GpuEvent(self._address(data.device), kind, int(data.eventData)))
+        return events
 
     def _listen_to(self, gpu: Source) -> None:
         supported = int(gpu.read("events", "nvmlDeviceGetSupportedEventTypes"))

@@ -175,14 +175,14 @@ class NvmlGpu(MemoryReader, TopologyReader):
 
     def application_clocks(self) -> Optional[Clocks]:
         """See ``check.Gpu``."""
-        found: List[int] = []
+        clocks: List[int] = []
         for name in ("nvmlDeviceGetApplicationsClock", "nvmlDeviceGetDefaultApplicationsClock"):
             for kind in ("NVML_CLOCK_GRAPHICS", "NVML_CLOCK_MEM"):
                 clock = self.optional("application clocks", name, self._nvml.constant(kind))
                 if not clock:
                     return None
-                found.append(int(clock))
-        return Clocks(*found)
+                clocks.append(int(clock))
+        return Clocks(*clocks)
 
     def utilization_percent(self) -> int:
         """See ``check.Gpu``."""
@@ -198,20 +198,20 @@ class NvmlGpu(MemoryReader, TopologyReader):
 
     def compute_processes(self) -> List[int]:
         """See ``check.Gpu``. This process is left out."""
-        own = os.getpid()
-        found = self.read("compute processes", COMPUTE)
-        return [int(process.pid) for process in found if process.pid != own]
+        this_pid = os.getpid()
+        processes = self.read("compute processes", COMPUTE)
+        return [int(process.pid) for process in processes if process.pid != this_pid]
 
     def processes(self) -> List[GpuProcess]:
         """See ``check.Gpu``. A process with both kinds of context is listed as compute."""
-        found: Dict[int, GpuProcess] = {}
+        by_pid: Dict[int, GpuProcess] = {}
         for kind, names in (("compute", COMPUTE), ("graphics", GRAPHICS)):
             for process in self.unless_mig("%s processes" % kind, names) or ():
                 pid, memory = int(process.pid), process.usedGpuMemory
-                if pid != os.getpid() and pid not in found:
+                if pid != os.getpid() and pid not in by_pid:
                     used = None if memory is None else int(memory)
-                    found[pid] = GpuProcess(pid, kind, self._process_name(pid), used)
-        return list(found.values())
+                    by_pid[pid] = GpuProcess(pid, kind, self._process_name(pid), used)
+        return list(by_pid.values())
 
     def facts(self) -> GpuFacts:
         """Return what identifies the GPU, as far as it says it."""

@@ -99,22 +99,22 @@ class LinkReader(NvmlReader):
     def nvlink_errors(self) -> List[NvLinkErrors]:
         """See ``check.Gpu``. Which fields the first active link has speaks for all."""
         links = [link.link for link in self.nvlinks() if link.active]
-        known = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
-        fields = [field for field in known.values() if field is not None]
+        by_name = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
+        fields = [field for field in by_name.values() if field is not None]
         values = self.fields("NVLink errors", [(f, link) for link in links[:1] for f in fields])
         fields = [f for f in fields for link in links[:1] if (f, link) in values]
         values.update(
             self.fields("NVLink errors", [(f, link) for link in links[1:] for f in fields])
         )
-        found = []
+        errors = []
         for link in links:
             counters = {
                 name: values[field, link]
-                for name, field in known.items()
+                for name, field in by_name.items()
                 if field is not None and (field, link) in values
             }
-            found.append(NvLinkErrors(link, counters or self._old_counters(link)))
-        return [errors for errors in found if errors.counters]
+            errors.append(NvLinkErrors(link, counters or self._old_counters(link)))
+        return [each for each in errors if each.counters]
 
     def fabric(self) -> Optional[Fabric]:
         """See ``check.Gpu``."""
@@ -169,11 +169,11 @@ class LinkReader(NvmlReader):
         return states
 
     def _nvlink_speeds(self, links: List[int]) -> Dict[int, float]:
-        own = self._constant("NVML_FI_DEV_NVLINK_GET_SPEED")
+        speed_field = self._constant("NVML_FI_DEV_NVLINK_GET_SPEED")
         speeds: Dict[int, float] = {}
-        if own is not None:
-            values = self.fields("NVLink speed", [(own, link) for link in links])
-            speeds = {link: values.get((own, link), 0) / 1000.0 for link in links}
+        if speed_field is not None:
+            values = self.fields("NVLink speed", [(speed_field, link) for link in links])
+            speeds = {link: values.get((speed_field, link), 0) / 1000.0 for link in links}
         speeds = {link: speed for link, speed in speeds.items() if speed}
         if speeds or not links:
             return speeds
@@ -182,15 +182,15 @@ class LinkReader(NvmlReader):
         return dict.fromkeys(links, mbps / 1000.0) if mbps else {}
 
     def _old_counters(self, link: int) -> Dict[str, int]:
-        found: Dict[str, int] = {}
+        counters: Dict[str, int] = {}
         for name, constant in ERROR_COUNTERS:
             counter = self._nvml.constant(constant)
             count = self.optional(
                 "NVLink %d errors" % link, "nvmlDeviceGetNvLinkErrorCounter", link, counter
             )
             if count is not None:
-                found[name] = found.get(name, 0) + int(count)
-        return found
+                counters[name] = counters.get(name, 0) + int(count)
+        return counters
 
     def _constant(self, name: str) -> Optional[int]:
         try:

@@ -75,7 +75,7 @@ class NvmlReader:
         self._index = index
         self._handle = handle
         self._problem = problem
-        self._known: Dict[Any, Any] = {}
+        self._remembered: Dict[Any, Any] = {}
         self._lock = threading.RLock()
 
     @property
@@ -105,10 +105,10 @@ class NvmlReader:
         What raised is asked again. Whoever asks meanwhile waits for the one answer.
         """
         with self._lock:
-            if key not in self._known:
-                self._known[key] = read()
-            known: T = self._known[key]
-        return known
+            if key not in self._remembered:
+                self._remembered[key] = read()
+            value: T = self._remembered[key]
+        return value
 
     def read(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
         """Ask NVML about this GPU. Raises CouldNotMeasure, or the kinds of it above."""

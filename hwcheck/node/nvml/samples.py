@@ -61,17 +61,17 @@ class SampleReader(NvmlReader):
             raise type(self._problem)("%s: %s" % (self.subject, self._problem))
         if not self._plan:
             self._plan = self._calls()
-        found = self._field_values()
+        values = self._field_values()
         for calls in self._plan[: depth + 1]:
             for quantity, names, args, convert in calls:
-                if quantity in self._missing or quantity in found:
+                if quantity in self._missing or quantity in values:
                     continue
                 value = self._value(quantity, names, args)
                 if value is not None:
-                    found[quantity] = convert(value)
+                    values[quantity] = convert(value)
         if depth >= OFTEN:
-            found.update(self._fan())
-        return found
+            values.update(self._fan())
+        return values
 
     def _calls(self) -> List[List[Call]]:
         constant = self._nvml.constant
@@ -135,32 +135,32 @@ class SampleReader(NvmlReader):
         """
         if self._fields is None:
             self._fields = self._known_fields()
-        said: Dict[Field, int] = {}
+        raw: Dict[Field, int] = {}
         if self._fields:
             try:
-                said = self.fields("power", list(self._fields.values()))
+                raw = self.fields("power", list(self._fields.values()))
             except GpuLost:
                 raise
             except CouldNotMeasure:
                 return {}  # perhaps the next time
-        found: Dict[str, float] = {}
+        values: Dict[str, float] = {}
         for name, field in self._fields.items():
-            value = said.get(field)
+            value = raw.get(field)
             if value:  # 0 is what a board without the sensor may say
-                found[name] = value / 1000.0 if name.endswith("_w") else value
+                values[name] = value / 1000.0 if name.endswith("_w") else value
         if not self._seen:
-            self._fields = {name: field for name, field in self._fields.items() if name in found}
+            self._fields = {name: field for name, field in self._fields.items() if name in values}
             self._seen = True
-        return found
+        return values
 
     def _known_fields(self) -> Dict[str, int]:
-        known = {}
+        fields = {}
         for name, constant in FIELDS.items():
             try:
-                known[name] = int(self._nvml.constant(constant))
+                fields[name] = int(self._nvml.constant(constant))
             except NotSupported:
                 continue  # an older pynvml
-        return known
+        return fields
 
     def _fan(self) -> Dict[str, float]:
         """Return the intended speed of the fastest fan."""

@@ -60,8 +60,8 @@ class TopologyReader(LinkReader):
         if not active:
             return None
         code = self.optional("NVLink version", "nvmlDeviceGetNvLinkVersion", active[0])
-        known = code is not None and 0 < int(code) < len(NVLINK_VERSIONS)
-        return NVLINK_VERSIONS[int(code)] if known else None
+        has_name = code is not None and 0 < int(code) < len(NVLINK_VERSIONS)
+        return NVLINK_VERSIONS[int(code)] if has_name else None
 
     def cpu_affinity(self) -> Optional[str]:
         """See ``check.Gpu``."""
@@ -98,12 +98,12 @@ class TopologyReader(LinkReader):
         mask = self.optional(quantity, name, words, *args)
         if mask is None:
             return None
-        found = []
+        numbers = []
         for place, word in enumerate(mask):
             bits = int(word)
             if bits:
-                found += [64 * place + bit for bit in range(64) if bits >> bit & 1]
-        return number_list(found) or None
+                numbers += [64 * place + bit for bit in range(64) if bits >> bit & 1]
+        return number_list(numbers) or None
 
 
 def number_list(numbers: Iterable[int]) -> str:

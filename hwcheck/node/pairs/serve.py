@@ -25,11 +25,11 @@ Body = Callable[[Send], None]
 
 def serve(spec: Spec, send: Send, close_fds: List[int], hangs: Hangs) -> None:
     """Copy between all GPUs of ``spec``, in a process of its own, and send the record."""
-    found = watched(spec, _body(spec), send, close_fds)
-    if found.hung:
-        killed = "the process that copies %s" % ", ".join(found.hung)
-        found = PairsRun(found.copies, found.reason, found.hung, hangs.ask(killed))
-    send({"kind": "pairs", "pairs": found.to_dict()})
+    run = watched(spec, _body(spec), send, close_fds)
+    if run.hung:
+        killed = "the process that copies %s" % ", ".join(run.hung)
+        run = PairsRun(run.copies, run.reason, run.hung, hangs.ask(killed))
+    send({"kind": "pairs", "pairs": run.to_dict()})
 
 
 def _body(spec: Spec) -> Body:
@@ -69,7 +69,7 @@ class Tally:
         self.stood_still = False
         self._process = process
         self._progress = progress
-        self._found: Dict[Tuple[int, int], Dict[str, Any]] = {}
+        self._figures: Dict[Tuple[int, int], Dict[str, Any]] = {}
         self._doing: Mapping[str, Any] = {}
         self._done = False
 
@@ -97,7 +97,7 @@ class Tally:
 
     def copies(self) -> Tuple[PairCopy, ...]:
         """Return what is known of each pair."""
-        return tuple(PairCopy(*pair, **known) for pair, known in self._found.items())
+        return tuple(PairCopy(*pair, **figures) for pair, figures in self._figures.items())
 
     def _what(self) -> str:
         return ", ".join(self.hung()) or self._doing.get("what", "the start")
@@ -118,8 +118,8 @@ class Tally:
         pair = (message["pair"][0], message["pair"][1])
         if message["kind"] == "alone":
             names = ("access", "gbps", "wrong")
-            self._found[pair] = {name: message[name] for name in names}
+            self._figures[pair] = {name: message[name] for name in names}
         else:
-            known = self._found[pair]
-            known["together_gbps"] = message["gbps"]
-            known["wrong"] += message["wrong"]
+            figures = self._figures[pair]
+            figures["together_gbps"] = message["gbps"]
+            figures["wrong"] += message["wrong"]

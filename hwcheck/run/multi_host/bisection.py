@@ -62,7 +62,7 @@ class _Search:
 
     def suspects(self) -> list[Suspect]:
         """Return who is accused, after a second look at each."""
-        found: dict[tuple[str, ...], Suspect] = {}
+        by_hosts: dict[tuple[str, ...], Suspect] = {}
         trials = self.trials
         for pair in self._open:  # two hosts that are bad together, with no third at hand then
             fine = [name for name in pair if not self._bad_with_good(name, pair)]
@@ -78,13 +78,13 @@ class _Search:
             accused = trials.confirm(host, [name for name in self._hosts if name != host])
             if not accused:
                 self.unresolved.append(f"{host}: not seen again with known-good partners")
-            found.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
+            by_hosts.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
         for one, other in self._links:
             accused = trials.confirm_link(one, other)
             if not accused:
                 self.unresolved.append(f"{one} with {other}: not seen again, the two alone")
-            found.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
-        return list(found.values())
+            by_hosts.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
+        return list(by_hosts.values())
 
     def _bad_with_good(self, host: str, pair: Hosts) -> bool:
         partners = self.trials.good(pair)

@@ -72,15 +72,15 @@ def of_failure(answers: Answers) -> list[Suspect]:
     When one rank ends, the others lose their connection to it: that is an echo. So is a rank that
     was aborted, where another host has a reason of its own.
     """
-    own = [
+    first = [
         host
         for host, answer in answers.items()
         if answer["state"] == "failed" and not ECHO.search(answer["reason"])
     ]
-    own = [host for host in own if not ABORTED.search(answers[host]["reason"])] or own
-    if 2 * len(own) > len(answers):
+    first = [host for host in first if not ABORTED.search(answers[host]["reason"])] or first
+    if 2 * len(first) > len(answers):
         return []
-    return [Suspect((host,), "failed", (f"{host}: {answers[host]['reason']}",)) for host in own]
+    return [Suspect((host,), "failed", (f"{host}: {answers[host]['reason']}",)) for host in first]
 
 
 def of_wrong(answers: Answers, rank_hosts: Sequence[str]) -> list[Suspect]:
@@ -91,13 +91,13 @@ def of_wrong(answers: Answers, rank_hosts: Sequence[str]) -> list[Suspect]:
     """
     wrong: dict[tuple[str, str], int] = {}
     for host, answer in answers.items():
-        for told in answer["exchanges"]:
-            for source, amount in told["wrong_from"].items():
+        for exchange in answer["exchanges"]:
+            for source, amount in exchange["wrong_from"].items():
                 if int(source) < len(rank_hosts):
                     way = (rank_hosts[int(source)], host)
                     wrong[way] = wrong.get(way, 0) + amount
     hosts = list(dict.fromkeys(rank_hosts))
-    found = []
+    suspects = []
     while wrong:
         partners = {host: {h for way in wrong if host in way for h in way} for host in hosts}
         worst = max(hosts, key=lambda host: (((host, host) in wrong), len(partners[host])))
@@ -105,12 +105,12 @@ def of_wrong(answers: Answers, rank_hosts: Sequence[str]) -> list[Suspect]:
         if (worst, worst) not in wrong and (others < 2 or 2 * others <= len(hosts) - 1):
             break
         ways = {way: wrong.pop(way) for way in list(wrong) if worst in way}
-        found.append(Suspect((worst,), "wrong", _lines(ways)))
+        suspects.append(Suspect((worst,), "wrong", _lines(ways)))
     while wrong:
         pair = next(iter(wrong))
         ways = {way: wrong.pop(way) for way in list(wrong) if set(way) == set(pair)}
-        found.append(Suspect(pair, "wrong", _lines(ways)))
-    return found
+        suspects.append(Suspect(pair, "wrong", _lines(ways)))
+    return suspects
 
 
 def _lines(ways: Mapping[tuple[str, str], int]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class Keeper:
         by_hosts = {frozenset(one.hosts): one for one in self.record.suspects}
         for one in suspects:
             before = by_hosts.get(frozenset(one.hosts))
-            hints = [text for text, about in self._hints.items() if about >= set(one.hosts)]
+            hints = [text for text, hosts in self._hints.items() if hosts >= set(one.hosts)]
             lines = (*(before.evidence if before else ()), *hints[:MOST_HINTS], *one.evidence)
             merged = replace(before or one, evidence=tuple(dict.fromkeys(lines)))
             by_hosts[frozenset(one.hosts)] = merged

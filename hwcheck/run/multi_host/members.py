@@ -109,14 +109,14 @@ class Members:
 
         Raises GroupStoppedError when the run is stopped meanwhile.
         """
-        asked = []
+        sent = []
         for group in groups:
             self._number += 1
             given = orders.orders(self._number, group, self.ready, sizes, sizing, device)
             futures = {name: self._members[name].ask(order) for name, order in given.items()}
-            asked.append((given, futures))
+            sent.append((given, futures))
         runs = []
-        for given, futures in asked:
+        for given, futures in sent:
             answers, lost = {}, {}
             for name, future in futures.items():
                 try:

@@ -143,16 +143,16 @@ def orders(
 def merged(
     why: str,
     round_: int,
-    asked: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Mapping[str, Any]],
     answers: blame.Answers,
     lost: Mapping[str, str],
 ) -> GroupRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
-    rank_hosts = [host for host, order in asked.items() for _ in order["devices"]]
+    rank_hosts = [host for host, order in given.items() for _ in order["devices"]]
     states = [answer["state"] for answer in answers.values()]
     kinds = {host: "hang" if SILENT.search(text) else "failed" for host, text in lost.items()}
     blamed = [Suspect((host,), kinds[host], (f"{host}: {lost[host]}",), True) for host in lost]
-    first = next(iter(asked.values()))
+    first = next(iter(given.values()))
     factor = busbw_factor(first["collective"], len(rank_hosts))
     state, sizes = "done", tuple(_sizes(answers, factor))
     if "hang" in [*states, *kinds.values()]:
@@ -171,7 +171,7 @@ def merged(
     return GroupRun(
         why=why,
         round=round_,
-        hosts=tuple(asked),
+        hosts=tuple(given),
         collective=first["collective"],
         ranks=len(rank_hosts),
         state=state,

@@ -41,8 +41,8 @@ class Reference:
 
     def of(self, hosts: Iterable[str]) -> float:
         """Return what these hosts should reach together."""
-        known = (self._gbps.get(self._kinds.get(name, ""), 0.0) for name in hosts)
-        return min((gbps for gbps in known if gbps), default=self.best_gbps)
+        figures = (self._gbps.get(self._kinds.get(name, ""), 0.0) for name in hosts)
+        return min((gbps for gbps in figures if gbps), default=self.best_gbps)
 
     def share(self, hosts: Iterable[str]) -> float:
         """Return that as a share of the best."""

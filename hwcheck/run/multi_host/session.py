@@ -38,7 +38,7 @@ class Session:
         folder: Path,
         say: Callable[[str], None],
         sizing: Sizing | None = None,
-        asked: Asked | None = None,
+        options: Asked | None = None,
     ) -> None:
         self._members = members
         self._say = say
@@ -49,10 +49,10 @@ class Session:
                 members.absent[name] = "it has no GPU, and others have"
             elif ready.address.startswith("127.") and len(members.ready) > 1:
                 members.absent[name] = LOOPBACK
-        asked = asked or Asked()
-        usual = asked.sizing(sizing or (NCCL if self._gpus else GLOO))
-        leg = leg_of(asked, members.ready)
-        self._sizings = [replace(usual, collective=each, leg=leg) for each in asked.collectives]
+        options = options or Asked()
+        usual = options.sizing(sizing or (NCCL if self._gpus else GLOO))
+        leg = leg_of(options, members.ready)
+        self._sizings = [replace(usual, collective=each, leg=leg) for each in options.collectives]
         self._sizing = self._sizings[0]
         self._begin()
         hosts = (*members.ready, *(name for name in members.absent if name not in members.ready))
@@ -95,13 +95,13 @@ class Session:
             present = set(self._members.present)
             runs = self._runs("pairs", number, [pair for pair in pairs if present >= set(pair)])
             outcomes |= _pair_outcomes(runs)
-        found = standouts(outcomes, self._kinds())
-        self._learn(found.reference, found.good)
+        outliers = standouts(outcomes, self._kinds())
+        self._learn(outliers.reference, outliers.good)
         trials = self._trials()
-        for host in found.hosts:
-            others = [name for name in found.hosts if name != host]
+        for host in outliers.hosts:
+            others = [name for name in outliers.hosts if name != host]
             self._second_look(host, lambda host=host, others=others: trials.confirm(host, others))  # type: ignore[misc]
-        for pair in found.links:
+        for pair in outliers.links:
             name = " with ".join(pair)
             self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
 
@@ -115,7 +115,7 @@ class Session:
 
     def _trials(self) -> Trials:
         reference = self._reference
-        return Trials(self._again, reference.best_gbps, self._good, reference.share)
+        return Trials(self._repeat, reference.best_gbps, self._good, reference.share)
 
     def _second_look(self, name: str, look: Callable[[], list[Suspect]]) -> bool:
         """Accuse whom a second look finds; return whether that is somebody."""
@@ -138,28 +138,28 @@ class Session:
         hosts = self._members.present
         if len(hosts) < 2:
             return
-        known = self._kept.accused
+        accused_before = self._kept.accused
         (run,) = self._runs("all", 0, [hosts], self._sizing.whole_sizes)
         if run.outcome.kind_against(self._reference.of(hosts)) == "ok" or _proven(run):
             return
-        if self._confirmed(run, known):
+        if self._confirmed(run, accused_before):
             return
-        self._split([name for name in self._members.present if name not in known], run)
+        self._split([name for name in self._members.present if name not in accused_before], run)
 
-    def _confirmed(self, run: GroupRun, known: set[str]) -> bool:
+    def _confirmed(self, run: GroupRun, accused_before: set[str]) -> bool:
         """Pair whom the run points at with known-good hosts; return whether one was accused."""
         hinted = [one.hosts[0] for one in run.blamed if len(one.hosts) == 1]
-        hinted = [name for name in hinted if name not in known]
+        hinted = [name for name in hinted if name not in accused_before]
         if len(hinted) > MOST_HINTED:
             return False
         trials, accused = self._trials(), False
         for host in hinted:
             try:
-                found = trials.confirm(host, hinted)
+                suspects = trials.confirm(host, hinted)
             except HostGoneError:  # which the run that lost it has accused
                 return True
-            self._kept.accuse(found)
-            accused = accused or bool(found)
+            self._kept.accuse(suspects)
+            accused = accused or bool(suspects)
         return accused
 
     def _first_round(self) -> None:
@@ -210,7 +210,7 @@ class Session:
         prefix = "" if device is None else f"rail {device}: "
         share = self._reference.share if device is None else lambda _: 1.0
         try:
-            found = bisect(
+            culprits = bisect(
                 hosts,
                 lambda group: self._measured("split", group, device),
                 best_gbps or self._reference.best_gbps,
@@ -219,21 +219,21 @@ class Session:
         except HostGoneError as gone:
             self._kept.unresolved(f"{prefix}{gone} while the group was split")
             return
-        for one in found.suspects:
+        for one in culprits.suspects:
             evidence = tuple(prefix + text for text in one.evidence)
             self._kept.accuse([replace(one, evidence=evidence)])
-        for text in found.unresolved:
+        for text in culprits.unresolved:
             self._kept.unresolved(prefix + text)
-        if not found.suspects and not found.unresolved and set(hosts) == set(run.hosts):
+        if not culprits.suspects and not culprits.unresolved and set(hosts) == set(run.hosts):
             self._once(prefix, run)
 
     def _once(self, prefix: str, run: GroupRun) -> None:
         kind = "slow" if run.outcome.kind == "ok" else run.outcome.kind
         why = f" ({run.reason[:REASON_CHARACTERS]})" if run.reason else ""
-        said = f"{prefix}{len(run.hosts)} hosts together: {kind} once{why}, and fine when run again"
-        (self._kept.note if kind == "slow" else self._kept.unresolved)(said)
+        text = f"{prefix}{len(run.hosts)} hosts together: {kind} once{why}, and fine when run again"
+        (self._kept.note if kind == "slow" else self._kept.unresolved)(text)
 
-    def _again(self, hosts: Hosts) -> Outcome:
+    def _repeat(self, hosts: Hosts) -> Outcome:
         return self._measured("again", hosts, None)
 
     def _measured(self, why: str, hosts: Hosts, device: int | None) -> Outcome:

@@ -12,12 +12,12 @@ LEGS = (SITE, DEFAULT)
 TEXT = 4000
 
 
-def leg_of(asked: Asked, ready: Mapping[str, Ready]) -> str:
+def leg_of(options: Asked, ready: Mapping[str, Ready]) -> str:
     """Return the leg: what is asked, or ``site`` where a host has a setting.
 
     A fabric that needs settings to work at all is not measured without them.
     """
-    return asked.leg or (SITE if any(each.settings for each in ready.values()) else DEFAULT)
+    return options.leg or (SITE if any(each.settings for each in ready.values()) else DEFAULT)
 
 
 def in_force(leg: str, ready: Mapping[str, Ready]) -> dict[str, str]:

@@ -114,16 +114,16 @@ class Trials:
         self._fresh(pair)
         return self.bad(pair)
 
-    def _evidence(self, about: Sequence[str], partners: Sequence[str]) -> tuple[str, ...]:
+    def _evidence(self, searched: Sequence[str], partners: Sequence[str]) -> tuple[str, ...]:
         """Return the pairs of these hosts, and the best that others reach without them."""
         lines, best = [], 0.0
         for hosts, outcome in self.outcomes.values():
-            if len(hosts) == 2 and set(hosts) & set(about):
+            if len(hosts) == 2 and set(hosts) & set(searched):
                 lines.append(f"{hosts[0]} with {hosts[1]}: {outcome.text()}")
-            elif not set(hosts) & set(about):
+            elif not set(hosts) & set(searched):
                 best = max(best, outcome.busbw_gbps)
         best = best or self._reference_gbps
         if best:
-            others = "without " + " and ".join(about) if partners else "elsewhere"
+            others = "without " + " and ".join(searched) if partners else "elsewhere"
             lines.append(f"{others}: up to {best:.3g} GB/s")
         return tuple(lines)

@@ -105,10 +105,10 @@ def test_ranks_that_break_are_ended_and_the_next_turn_has_others(
 def test_what_was_printed_in_a_turn_is_known_from_what_was_printed_before(start: Any) -> None:
     run = start(0)
     first, second = take(run), take(run, number=2)
-    assert "leg says nothing" in first.own
-    assert "rank 0 is at turn 1" in first.own
-    assert "rank 0 is at turn 2" in second.own
-    assert "turn 1" not in second.own
+    assert "leg says nothing" in first.turn_log
+    assert "rank 0 is at turn 1" in first.turn_log
+    assert "rank 0 is at turn 2" in second.turn_log
+    assert "turn 1" not in second.turn_log
     assert "rank 0 is at turn 1" in second.log
 
 

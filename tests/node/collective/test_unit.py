@@ -80,10 +80,10 @@ RING = NVLS.replace("NVLS", "RING")
 def test_a_collective_is_proven_by_what_nccl_said_in_its_own_turn() -> None:
     found = unit()
     own = SHM.replace("SHM/direct/direct", "P2P/IPC") + RING
-    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + own, own=own))
+    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + own, turn_log=own))
     assert (found.state, found.leg(()).reason) == ("not_engaged", "NCCL used P2P")
     found = unit()
-    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + RING, own=RING))  # connected before
+    found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + RING, turn_log=RING))  # connected before
     leg = found.leg(())
     assert (leg.state, leg.transport["SHM"]) == ("done", 1)
     assert leg.transport["algorithms"] == "AllGather RING/SIMPLE"
@@ -91,7 +91,7 @@ def test_a_collective_is_proven_by_what_nccl_said_in_its_own_turn() -> None:
 
 def test_nvls_without_p2p_is_a_figure_with_a_note() -> None:
     found = unit()
-    found.add(taken(timed(100.0), log=TOLD + NVLS, own=TOLD + NVLS))
+    found.add(taken(timed(100.0), log=TOLD + NVLS, turn_log=TOLD + NVLS))
     assert found.leg(()).state == "done"
     assert "left NVLS on" in found.leg(()).notes[-1]
 

@@ -12,7 +12,7 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load import sampler
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.run import EXERCISE, Load, Times, orders, times, words
-from hwcheck.node.load.sampler import Sampler, Told
+from hwcheck.node.load.sampler import Latest, Sampler
 from hwcheck.node.load.spec import Target
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.nvml.reader import GpuLost
@@ -301,7 +301,7 @@ def test_the_burn_is_told_every_gpu_and_the_cpus_near_it() -> None:
 
 def test_words_without_a_sensor() -> None:
     assert words(1.2, EXERCISE, {}) == "load: 1 of 3 s"
-    quiet = Told(0.0)
+    quiet = Latest(0.0)
     assert words(1.2, QUICK, {"gpu0": quiet}) == "load: 1 of 20 s"
     quiet.values["power_w"] = 640.0
     assert words(1.2, QUICK, {"gpu0": quiet}) == "load: 1 of 20 s, 640 W"

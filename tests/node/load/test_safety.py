@@ -13,12 +13,12 @@ from hwcheck.node.load.safety import (
     START_SILENCE_LIMIT_S,
     Guard,
 )
-from hwcheck.node.load.sampler import Told
+from hwcheck.node.load.sampler import Latest
 from tests.node.fake_gpu import FakeGpu
 
 
-def told(at_s: float = 0.0, problem: str = "", lost: bool = False, **values: float) -> Told:
-    made = Told(at_s)
+def told(at_s: float = 0.0, problem: str = "", lost: bool = False, **values: float) -> Latest:
+    made = Latest(at_s)
     made.values, made.problem, made.lost = dict(values), problem, lost
     return made
 

@@ -80,7 +80,7 @@ def test_a_row_has_what_every_gpu_said(gpus: list[Gpu]) -> None:
     columns = sampler.series(1000.0).columns
     assert columns["gpu0"] == {"temperature_c": (40, 40)}
     assert columns["gpu2"] == {"temperature_c": (42, 50), "power_w": (None, 300.0)}
-    assert sampler.told()["gpu2"].values == {"temperature_c": 50, "power_w": 300.0}
+    assert sampler.latest()["gpu2"].values == {"temperature_c": 50, "power_w": 300.0}
 
 
 def test_costly_questions_are_rare_and_take_turns(gpus: list[Gpu]) -> None:
@@ -105,7 +105,7 @@ def test_a_gpu_that_hangs_costs_only_itself(
     gpus[1].free.clear()
     sampler.tick()
     monkeypatch.setattr(module, "ANSWER_S", 20.0)
-    before = sampler.told()["gpu1"].at_s
+    before = sampler.latest()["gpu1"].at_s
     asked = len(gpus[1].depths)
     for line in sampler._lines[1:]:
         line.begin(lambda source: EACH)
@@ -117,14 +117,14 @@ def test_a_gpu_that_hangs_costs_only_itself(
     for other in ("gpu0", "gpu2", "gpu3"):
         assert columns[other]["temperature_c"][-3:] == (40 + int(other[3:]),) * 3
     assert columns["gpu1"]["temperature_c"][1:] == (None,) * 4
-    assert sampler.told()["gpu1"].at_s == before
+    assert sampler.latest()["gpu1"].at_s == before
     assert len(gpus[1].depths) == asked, "it is not asked again while its answer is awaited"
     monkeypatch.setattr(module, "ANSWER_S", 20.0)
     gpus[1].free.set()
     sampler.tick()
     sampler.tick()
     assert sampler.series(0).columns["gpu1"]["temperature_c"][-1] == 41
-    assert sampler.told()["gpu1"].at_s > before
+    assert sampler.latest()["gpu1"].at_s > before
 
 
 def test_two_gpus_that_hang(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_two_gpus_that_hang(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) ->
     sampler = Sampler(gpus)
     gpus[0].free.clear()
     gpus[2].free.clear()
-    told = sampler.told()
+    told = sampler.latest()
     ticks = 0
     while not (told["gpu1"].values and told["gpu3"].values):
         sampler.tick()
@@ -150,7 +150,7 @@ def test_a_lost_gpu_is_told_and_the_others_go_on(gpus: list[Gpu]) -> None:
     gpus[0].says = CouldNotMeasure("gpu0: temperature: Unknown Error")
     clock.now_s += 7
     sampler.tick()
-    told = sampler.told()
+    told = sampler.latest()
     assert (told["gpu3"].lost, told["gpu3"].problem) == (True, "gpu3: temperature: GPU is lost")
     assert (told["gpu0"].lost, told["gpu0"].at_s) == (False, 1000.0)
     assert told["gpu1"].at_s == 1007.0
@@ -174,7 +174,7 @@ def test_without_gpus_there_is_nothing_to_sample() -> None:
     sampler = Sampler(())
     sampler.start()
     sampler.stop()
-    assert (sampler.series(0).time_s, dict(sampler.told())) == ((), {})
+    assert (sampler.series(0).time_s, dict(sampler.latest())) == ((), {})
 
 
 WATCH = """

@@ -64,11 +64,11 @@ def test_a_gpu_that_the_load_did_not_reach() -> None:
 
 
 def test_why_there_is_no_figure() -> None:
-    assert loaded(1).told(3.5, "copy") == 3.5
+    assert loaded(1).figure(3.5, "copy") == 3.5
     with pytest.raises(CouldNotMeasure, match="gpu0: no copy: it was not measured"):
-        loaded(1).told(None, "copy")
+        loaded(1).figure(None, "copy")
     with pytest.raises(CouldNotMeasure, match="gpu0: no copy: too hot"):
-        loaded(1, stopped="too hot").told(None, "copy")
+        loaded(1, stopped="too hot").figure(None, "copy")
 
 
 def test_an_exercise_is_no_load() -> None:

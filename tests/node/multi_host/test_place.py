@@ -7,7 +7,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import Setting
-from hwcheck.node.multi_host.place import about, own_place
+from hwcheck.node.multi_host.place import description_of, own_address
 
 
 def node(states: list[str], settings: list[Setting]) -> Any:
@@ -20,19 +20,19 @@ def node(states: list[str], settings: list[Setting]) -> Any:
 def test_what_a_host_is_like() -> None:
     hca = Setting("NCCL_IB_HCA", "mlx5_0", "/etc/nccl.conf")
     debug = Setting("NCCL_DEBUG", "INFO", "/etc/nccl.conf")
-    assert about(node(["ACTIVE", "DOWN", "ACTIVE"], [debug, hca]), 2) == {
+    assert description_of(node(["ACTIVE", "DOWN", "ACTIVE"], [debug, hca]), 2) == {
         "model": "NVIDIA H100 80GB HBM3",
         "rdma_ports": 3,
         "rdma_active": 2,
         "settings": [hca],
     }
-    assert about(node([], []), 0)["model"] == ""
+    assert description_of(node([], []), 0)["model"] == ""
 
 
 def test_by_name_and_by_route() -> None:
-    assert own_place("lo", "") == ("lo", "127.0.0.1")
-    assert own_place("", "127.0.0.9") == ("lo", "127.0.0.1")
-    assert own_place("", "localhost") == ("lo", "127.0.0.1")
+    assert own_address("lo", "") == ("lo", "127.0.0.1")
+    assert own_address("", "127.0.0.9") == ("lo", "127.0.0.1")
+    assert own_address("", "localhost") == ("lo", "127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_by_name_and_by_route() -> None:
 )
 def test_what_leads_nowhere(interface: str, toward: str, reason: str) -> None:
     with pytest.raises(CouldNotMeasure, match=reason):
-        own_place(interface, toward)
+        own_address(interface, toward)

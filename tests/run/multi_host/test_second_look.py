@@ -23,7 +23,7 @@ def session(
 ) -> tuple[GroupRecord, AnsweringMembers]:
     ready = ready or {name: Ready("10.0.0.1", 5, "eth0", 1) for name in names(6)}
     members = AnsweringMembers(ready, say)
-    record = Session(members, scopes, folder, lambda text: None, asked=asked).run()  # type: ignore[arg-type]
+    record = Session(members, scopes, folder, lambda text: None, options=asked).run()  # type: ignore[arg-type]
     assert read_group(folder) == record
     return record, members
 

@@ -104,7 +104,7 @@ class Visit:
         talk.send(header + data + request, seconds, PUSH)
 
     def _request_fields(self) -> dict[str, Any]:
-        """Return the request as it is sent; ``group.member`` sends more."""
+        """Return the request as it is sent; a run over several hosts sends more."""
         return to_dict(self._request)
 
     def _gather(self, talk: Conversation) -> None:

@@ -1,4 +1,4 @@
-"""Where the ranks of every group that this host is the first of meet: one process, one store."""
+"""Where the ranks of every order that this host is the first of meet: one process, one store."""
 
 from __future__ import annotations
 

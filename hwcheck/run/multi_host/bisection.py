@@ -1,4 +1,4 @@
-"""Split a group that is slow, wrong or hangs until the host or the link is named.
+"""Split a set of hosts that is slow, wrong or hangs until the host or the link is named.
 
 Pure: whoever calls it says how a set of hosts is measured. One bad host among n takes at most
 2 log2(n) + 6 runs. A bad link shows only where both its hosts are, and takes up to 4 log2(n) + 2.
@@ -29,10 +29,10 @@ def bisect(
     reference_gbps: float = 0.0,
     share: Share = lambda _: 1.0,
 ) -> Finding:
-    """Name what makes this group slow, wrong or hang; nothing when it is fine.
+    """Name what makes these hosts slow, wrong or hang; nothing when they are fine.
 
     ``reference_gbps`` is the busbw that these hosts are known to reach; without it, the best of
-    the runs made here stands for it, and a fault in either half of the group can hide the other.
+    the runs made here stands for it, and a fault in either half of them can hide the other.
     ``share`` is as for ``Trials``.
     """
     search = _Search(Trials(measure, reference_gbps, (), share))
@@ -49,7 +49,7 @@ class _Search:
         self._open: list[Hosts] = []
 
     def look(self, hosts: list[str], *, compare: bool) -> None:
-        """Search a group; with ``compare`` parts of it show what it could reach."""
+        """Search hosts; with ``compare`` parts of them show what they could reach."""
         self.trials.run(hosts)
         if compare and len(hosts) > 3:
             for half in _halves(hosts):
@@ -90,16 +90,16 @@ class _Search:
         partners = self.trials.good(pair)
         return bool(partners) and self.trials.bad((host, partners[0]))
 
-    def _find(self, group: list[str], pad: list[str]) -> None:
-        """Search a group that is bad together with ``pad``, one known-good host or none."""
-        if len(group) == 1:
-            self._hosts += group
+    def _find(self, hosts: list[str], pad: list[str]) -> None:
+        """Search hosts that are bad together with ``pad``, one known-good host or none."""
+        if len(hosts) == 1:
+            self._hosts += hosts
             return
-        pad = pad or self.trials.good(group)[:1]
-        if not pad and len(group) < 4:
-            self._find_among_few(group)
+        pad = pad or self.trials.good(hosts)[:1]
+        if not pad and len(hosts) < 4:
+            self._find_among_few(hosts)
             return
-        left, right = _halves(group)
+        left, right = _halves(hosts)
         for half in (left, right):
             self.trials.run([*half, *pad])
         bad = [half for half in (left, right) if self.trials.bad([*half, *pad])]
@@ -112,12 +112,12 @@ class _Search:
             for half in bad:
                 self._find(half, pad)
 
-    def _find_among_few(self, group: list[str]) -> None:
+    def _find_among_few(self, hosts: list[str]) -> None:
         """Search two or three hosts that are bad together and of whom none is known to be good."""
-        if len(group) == 2:
-            self._open.append(tuple(group))
+        if len(hosts) == 2:
+            self._open.append(tuple(hosts))
             return
-        pairs = [(group[0], group[1]), (group[0], group[2]), (group[1], group[2])]
+        pairs = [(hosts[0], hosts[1]), (hosts[0], hosts[2]), (hosts[1], hosts[2])]
         for pair in pairs:
             self.trials.run(pair)
         bad = [pair for pair in pairs if self.trials.bad(pair)]
@@ -128,7 +128,7 @@ class _Search:
         elif bad:
             self._open += bad
         else:
-            self._together(group)
+            self._together(hosts)
 
     def _find_between(self, left: list[str], right: list[str], pad: list[str]) -> None:
         """Search two sets each of which is fine: it takes hosts of both."""

@@ -1,4 +1,4 @@
-"""The record of a group while it grows, in the run folder from the first run on."""
+"""The record of the runs over several hosts while it grows, in the run folder from the first."""
 
 from __future__ import annotations
 

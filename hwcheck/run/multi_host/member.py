@@ -1,4 +1,4 @@
-"""One host in a group: a visit that stays, takes orders and gives answers."""
+"""One host of a run over several: a visit that stays, takes orders and gives answers."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class MemberLostError(Exception):
 class Member(Visit):
     """A session with one host, in a thread of its own.
 
-    The host is held, and torch imported once, from ``ready`` to ``leave``. ``session`` is what
-    ``node.group.member.Member`` is told.
+    The host is held, and torch imported once, from ``ready`` to ``leave``. ``session`` has the
+    ``interface`` that leads to the other hosts, or an empty text, and ``toward``, the address of
+    one of them.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Member(Visit):
         self._thread.start()
 
     def ask(self, order: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """Send an order; the future gets the answer, or MemberLostError, within its deadline."""
+        """Send an order; its future gets the answer or MemberLostError, in time."""
         future: Future[dict[str, Any]] = Future()
         with self._lock:
             if self._lost:

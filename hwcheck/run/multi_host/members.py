@@ -1,4 +1,4 @@
-"""All hosts of a group: opened together, asked at once, closed whatever happens."""
+"""All hosts of a run over several: opened together, asked at once, closed whatever happens."""
 
 from __future__ import annotations
 
@@ -100,19 +100,19 @@ class Members:
         self,
         why: str,
         round_: int,
-        groups: Sequence[Sequence[str]],
+        host_sets: Sequence[Sequence[str]],
         sizes: Sequence[int],
         sizing: Sizing,
         device: int | None = None,
     ) -> list[GroupRun]:
-        """Run these groups at the same time, which share no host, and return what came of each.
+        """Run these sets of hosts, which share none, at once; return what came of each.
 
         Raises GroupStoppedError when the run is stopped meanwhile.
         """
         sent = []
-        for group in groups:
+        for hosts in host_sets:
             self._number += 1
-            given = orders.orders(self._number, group, self.ready, sizes, sizing, device)
+            given = orders.orders(self._number, hosts, self.ready, sizes, sizing, device)
             futures = {name: self._members[name].ask(order) for name, order in given.items()}
             sent.append((given, futures))
         runs = []

@@ -24,7 +24,7 @@ class Sizing:
     """What is measured and how long it may take.
 
     ``floor_gbps`` is a bandwidth in 1e9 B/s below which a run counts as hanging, ``start_s`` what
-    the start of a group may take. With ``keep_log`` the hosts' logs keep all that the ranks print.
+    their start together may take. With ``keep_log`` the hosts' logs keep all that the ranks print.
     """
 
     pair_sizes: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Run the scopes over the members of a group, find who is to blame, keep ``group.json``."""
+"""Run the scopes over the hosts, find who is to blame, keep ``group.json``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HostGoneError(Exception):
 
 
 class Session:
-    """One group; ``run`` it once. ``say`` is told what goes on, in a line."""
+    """``run`` it once. ``say`` is called with what goes on, in a line."""
 
     def __init__(
         self,
@@ -212,12 +212,12 @@ class Session:
         try:
             culprits = bisect(
                 hosts,
-                lambda group: self._measured("split", group, device),
+                lambda some: self._measured("split", some, device),
                 best_gbps or self._reference.best_gbps,
                 share,
             )
         except HostGoneError as gone:
-            self._kept.unresolved(f"{prefix}{gone} while the group was split")
+            self._kept.unresolved(f"{prefix}{gone} while the hosts were split")
             return
         for one in culprits.suspects:
             evidence = tuple(prefix + text for text in one.evidence)
@@ -247,17 +247,17 @@ class Session:
         self,
         why: str,
         round_: int,
-        groups: Sequence[Sequence[str]],
+        host_sets: Sequence[Sequence[str]],
         sizes: Sequence[int] = (),
         device: int | None = None,
     ) -> list[GroupRun]:
-        if not groups:
+        if not host_sets:
             return []
         sizes = sizes or self._sizing.pair_sizes
         scope = why.partition(" ")[0]
         sizing = replace(self._sizing, keep_log=scope not in self._logged)
         self._logged.add(scope)
-        runs = self._members.run(why, round_, groups, sizes, sizing, device)
+        runs = self._members.run(why, round_, host_sets, sizes, sizing, device)
         for run in runs:
             self._say(f"{why}: {', '.join(run.hosts[:4])}: {run.outcome.text()}")
         self._kept.add(runs, self._members.absent)

@@ -1,4 +1,4 @@
-"""Under which NCCL environment a group runs: as its nodes are set, or with nothing set. Pure."""
+"""Under which NCCL environment hosts run together: as they are set, or with nothing set. Pure."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.inventory.inventory import Host
 from hwcheck.provision.state.session import Answer, Session
 from tests.interpreters import interpreter
+from tests.lab.waiting import wait_until
 
 HERE = Host("here", "here", connection="local", python=sys.executable)
 
@@ -51,6 +53,10 @@ def test_other_pythons_of_a_node(version: str) -> None:
     found.close()
 
 
+def _is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}/fd").exists() or _is_zombie(pid)
+
+
 def test_a_command_that_does_not_end_is_killed_and_the_next_runs(
     session: Session, tmp_path: Path
 ) -> None:
@@ -58,7 +64,7 @@ def test_a_command_that_does_not_end_is_killed_and_the_next_runs(
     with pytest.raises(VisitError, match="no end within its time: sleep"):
         session.run(f"sleep 60 & echo $$ $! > {pids}; wait", 0.5)
     for pid in map(int, pids.read_text().split()):
-        assert not Path(f"/proc/{pid}/fd").exists() or _is_zombie(pid)
+        wait_until(partial(_is_gone, pid), 10)
     assert session.run("echo on").out == b"on\n"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
-from hwcheck.advise import rules as shipped
+from hwcheck.advise import rules
 from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
 from hwcheck.advise.rule import HostFindings, Rule, Sign
 from hwcheck.fold import fold
@@ -50,11 +50,20 @@ def rules_of(modules: Iterable[ModuleType]) -> Rules:
     return dict(sorted(by_cause.items()))
 
 
-@cache
+SITE: dict[str, Rule] = {}
+"""The rules of the site in use, by cause (``hwcheck.site``)."""
+
+
 def load() -> Rules:
+    """Return every rule by its cause, with those of the site."""
+    return {**shipped(), **SITE}
+
+
+@cache
+def shipped() -> Rules:
     """Return the rules in the folder ``rules``."""
-    names = (module.name for module in pkgutil.iter_modules(shipped.__path__))
-    return rules_of(importlib.import_module(f"{shipped.__name__}.{name}") for name in names)
+    names = (module.name for module in pkgutil.iter_modules(rules.__path__))
+    return rules_of(importlib.import_module(f"{rules.__name__}.{name}") for name in names)
 
 
 @dataclass(frozen=True)

@@ -42,12 +42,13 @@ class Payload:
 
 
 @cache
-def build() -> Payload:
+def build(added: tuple[tuple[str, bytes], ...] = ()) -> Payload:
     """Return the payload made of the installed package and the installed nvidia-ml-py.
 
-    Raises UsageError when nvidia-ml-py is not installed.
+    ``added`` are the files of a site's checks, each with its name in the payload. Raises UsageError
+    when nvidia-ml-py is not installed.
     """
-    return Payload.of(zip_files(dict(_files())))
+    return Payload.of(zip_files({**dict(_files()), **dict(added)}))
 
 
 def zip_files(files: Mapping[str, bytes]) -> bytes:

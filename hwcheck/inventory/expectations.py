@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwcheck.inventory.limits import LIMITS
 from hwcheck.inventory.variables import Variables
 
 TEXT_CHARACTERS = 500
@@ -190,7 +191,7 @@ NEEDS = dict.fromkeys(
 )
 """Expectations that mean nothing without another."""
 
-VARIABLES: Mapping[str, Variable] = {**SETTINGS, **EXPECTATIONS}
+VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS)
 """Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import HostSettings, expectations, refuse_unknown, settings
+from hwcheck.inventory.limits import limits
 from hwcheck.inventory.listing import list_hosts
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
+from hwcheck.site_limits import SiteLimits
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
 NAME_CHARACTERS = 200
@@ -49,7 +51,8 @@ class Host:
     leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_args, ansible_ssh_common_args
     and ansible_ssh_extra_args in this order, split as a shell would; ``settings`` are how the node
     is measured; ``expect`` is what its measurements are held against, by the name of the
-    ``hwcheck_`` variable without its prefix; ``variables`` are all variables as they were written.
+    ``hwcheck_`` variable without its prefix; ``limits`` are those of ``hwcheck_limits``;
+    ``variables`` are all variables as they were written.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Host:
     password: str | None = field(default=None, repr=False)
     settings: HostSettings = field(default_factory=HostSettings)
     expect: Mapping[str, Any] = field(default_factory=dict)
+    limits: SiteLimits = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -145,6 +149,7 @@ def _host(variables: Variables) -> Host:
         password=variables.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
         settings=settings(variables),
         expect=expectations(variables),
+        limits=limits(variables),
         variables=variables.raw,
     )
 

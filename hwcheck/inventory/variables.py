@@ -120,6 +120,10 @@ class Variables:
             raise self.error(name, f"{text!r} is not true or false")
         return text in TRUE
 
+    def value(self, name: str, value: Any) -> str:
+        """Return one value that stands inside a variable of this name, as text."""
+        return self._render(name, value, _JINJA)
+
     def _render(self, name: str, value: Any, jinja: jinja2.Environment) -> str:
         wrapped = _wrap(value)
         if isinstance(wrapped, (Mapping, list)):

@@ -17,13 +17,16 @@ SHOWN = 6
 class Gap:
     """Checks that some hosts gave no samples of, with one reason.
 
-    Without ``applies`` the hosts have no such hardware: that is no lack.
+    Without ``applies`` the hosts have no such hardware: that is no lack. Without ``judged``
+    ``checks`` are metrics (``check.metric``) that were measured and that the site wants ignored,
+    and ``reason`` is its source: no lack either.
     """
 
     checks: tuple[str, ...]
     hosts: tuple[str, ...]
     reason: str
     applies: bool
+    judged: bool = True
 
     def __str__(self) -> str:
         """Return it in words: ``gpu_count, xid on node[01-02]: reason``."""
@@ -33,20 +36,27 @@ class Gap:
 
 
 def gaps(judgement: Judgement) -> tuple[Gap, ...]:
-    """Return what was not measured, equal reasons folded: first what applies, most hosts first."""
-    by_reason: dict[tuple[bool, str], dict[str, list[str]]] = {}
+    """Return what was not measured or not judged, equal reasons folded.
+
+    First comes what applies, then what most hosts lack.
+    """
+    by_reason: dict[tuple[bool, bool, str], dict[str, list[str]]] = {}
     for host in judgement.hosts:
         open_checks = dict(host.unmeasured)
         for check, reason in host.skipped:
-            checks_by_host = by_reason.setdefault((check in open_checks, line(reason)), {})
+            checks_by_host = by_reason.setdefault((check in open_checks, True, line(reason)), {})
             checks_by_host.setdefault(host.host, []).append(check)
+        for metric, source in host.not_judged:
+            metrics_by_host = by_reason.setdefault((False, False, line(source)), {})
+            metrics_by_host.setdefault(host.host, []).append(metric)
     folded = []
-    for (applies, reason), by_host in by_reason.items():
+    for (applies, judged, reason), by_host in by_reason.items():
         by_checks: dict[tuple[str, ...], list[str]] = {}
         for name, checks in by_host.items():
             by_checks.setdefault(tuple(checks), []).append(name)
         folded += [
-            Gap(checks, tuple(hosts), reason, applies) for checks, hosts in by_checks.items()
+            Gap(checks, tuple(hosts), reason, applies, judged)
+            for checks, hosts in by_checks.items()
         ]
     return tuple(sorted(folded, key=lambda gap: (not gap.applies, -len(gap.hosts))))
 

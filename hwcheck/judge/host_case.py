@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from hwcheck.node.check import Check
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample
 from hwcheck.results.multi_host import GroupRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
+from hwcheck.site_limits import SiteLimits
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class NodeFacts:
     ``expect`` are the inventory's expectations, without the ``hwcheck_`` prefix; ``models`` the
     GPUs that the node names, model by subject (``gpu3``), ``boards`` the same with the PCI ids that
     tell boards of one model apart, ``devices`` and ``subsystems`` the PCI ids alone, as the GPU
-    says them. Without ``whole`` the visit ended before the node named any. With ``mig`` a GPU is
-    split.
+    says them, ``limits`` what the site set. Without ``whole`` the visit ended before the node named
+    any. With ``mig`` a GPU is split.
     """
 
     expect: Mapping[str, Any] = field(default_factory=dict)
@@ -31,6 +33,7 @@ class NodeFacts:
     devices: Mapping[str, str] = field(default_factory=dict)
     mig: bool = False
     subsystems: Mapping[str, str] = field(default_factory=dict)
+    limits: SiteLimits = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -48,7 +51,9 @@ class NodeFacts:
         return tuple(sorted(set(self.models.values())))
 
 
-def node_facts(expect: Mapping[str, Any], record: HostRecord) -> NodeFacts:
+def node_facts(
+    expect: Mapping[str, Any], record: HostRecord, limits: SiteLimits = MappingProxyType({})
+) -> NodeFacts:
     """Return what the inventory and the facts of a report say."""
     models, boards, devices, subsystems = {}, {}, {}, {}
     for gpu in gpus_of(record):
@@ -59,7 +64,8 @@ def node_facts(expect: Mapping[str, Any], record: HostRecord) -> NodeFacts:
             subsystems[subject] = gpu.pci_subsystem_id
             boards[subject] = " ".join((models[subject], devices[subject], subsystems[subject]))
     mig = any(gpu.mig is True for gpu in gpus_of(record))
-    return NodeFacts(expect, models, boards, record.state == "reported", devices, mig, subsystems)
+    whole = record.state == "reported"
+    return NodeFacts(expect, models, boards, whole, devices, mig, subsystems, limits)
 
 
 def gpus_of(record: HostRecord) -> Sequence[GpuFacts]:

@@ -31,6 +31,7 @@ from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import GroupRecord
 from hwcheck.results.run_folder import Run
+from hwcheck.site_limits import ignored
 
 Judge = Callable[[HostCase], Iterable[Finding]]
 """Yields what it finds of one host."""
@@ -46,7 +47,7 @@ def judge(run: Run, multi_host: GroupRecord | None = None) -> Judgement:
     """
     registry = {name: _with_legs_asked_for(check, run) for name, check in checks.load().items()}
     facts = _shared(
-        node_facts(plan.expect, record)
+        node_facts(plan.expect, record, plan.limits)
         for plan, record in zip(run.meta.hosts, run.records, strict=True)
     )
     fleet = fleet_of(run.records, facts, registry)
@@ -65,7 +66,12 @@ def judge(run: Run, multi_host: GroupRecord | None = None) -> Judgement:
     by_host = {host.name: of_host for host, of_host in zip(hosts, findings, strict=True)}
     for finding in judge_peers(hosts, findings):
         by_host[finding.host].append(finding)
-    verdicts = [_verdict(host, of_host) for host, of_host in zip(hosts, findings, strict=True)]
+    not_judged = [_ignored(host) for host in hosts]
+    findings = [
+        [finding for finding in of_host if f"{finding.check}.{finding.metric}" not in left_out]
+        for of_host, left_out in zip(findings, not_judged, strict=True)
+    ]
+    verdicts = list(map(_verdict, hosts, findings, not_judged))
     outcome = worst(verdict.outcome for verdict in verdicts)
     everything = tuple(finding for of_host in findings for finding in of_host)
     return Judgement(outcome, exit_codes.BY_OUTCOME[outcome], tuple(verdicts), everything)
@@ -118,7 +124,22 @@ def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:
     return [finding for of_check in by_check.values() for finding in of_check]
 
 
-def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
+def _ignored(host: HostCase) -> dict[str, str]:
+    """Return what the site wants ignored of the checks that apply, with its source.
+
+    That something could not be measured is a finding of no metric, and stays.
+    """
+    states = {name: answer.state for name, answer in host.answers.items()}
+    return {
+        key: source
+        for key, source in ignored(host.facts.limits).items()
+        if (check := key.partition(".")[0]) in host.checks and states.get(check) != "not_applicable"
+    }
+
+
+def _verdict(
+    host: HostCase, findings: Sequence[Finding], not_judged: Mapping[str, str]
+) -> HostVerdict:
     """Return a host's worst outcome and what was covered; runs over hosts count as one check."""
     answers = host.answers
     states = {name: answers[name].state if name in answers else "lost" for name in host.checks}
@@ -133,6 +154,8 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
     gap = ""
     if measured < len(apply) and of_checks in ("pass", "warn"):
         gap = f"{len(apply) - measured} checks gave no answer"
+    elif not_judged and not findings:
+        gap = "hwcheck_limits leaves nothing to judge"
     outcome = worst([*(finding.outcome for finding in findings), "inconclusive" if gap else "pass"])
     multi_host = host.multi_host
     return HostVerdict(
@@ -145,6 +168,7 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
         not_applicable=len(states) - len(apply),
         skipped=skipped,
         unmeasured=tuple(each for each in skipped if each[0] in apply),
+        not_judged=tuple(not_judged.items()),
     )
 
 

@@ -25,6 +25,7 @@ from hwcheck.node.limits import (
     Operand,
 )
 from hwcheck.node.wire import CheckResult, Sample, Value
+from hwcheck.site_limits import applied
 
 ALONE = Fleet()
 """No other host to compare with."""
@@ -73,6 +74,10 @@ def judge_answer(
     it lacks what such an answer holds: a node that says nothing has not passed.
     """
     findings: list[Finding] = []
+    try:
+        check = applied(check, facts.limits)
+    except ValueError as error:
+        findings.append(unmeasured(host, check.id, f"hwcheck_limits of {check.id}: {error}"))
     if check.legs:
         derived = tuple(sample for leg in answer.legs for sample in leg_samples(leg))
         if set(derived) != set(answer.samples):

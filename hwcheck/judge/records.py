@@ -56,7 +56,8 @@ class HostVerdict:
     ``asked`` counts the applicable checks that were asked for, ``measured`` those that gave
     samples; the runs over several hosts count as one. ``skipped`` maps the checks without samples
     to the reason (not applicable, busy, could not measure, lost), ``unmeasured`` those of them that
-    apply. ``reason`` says in one line why the outcome is not ``pass``.
+    apply. ``not_judged`` maps metrics (``check.metric``) that the site wants ignored to its source.
+    ``reason`` says in one line why the outcome is not ``pass``.
     """
 
     host: str
@@ -68,6 +69,7 @@ class HostVerdict:
     not_applicable: int
     skipped: tuple[tuple[str, str], ...] = ()
     unmeasured: tuple[tuple[str, str], ...] = ()
+    not_judged: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from hwcheck.fold import fold
 from hwcheck.node.check import Check, Metric
+from hwcheck.site_limits import SiteLimits, in_force
 
 
-def catalogue(checks: Iterable[Check]) -> Group:
-    """Return every check: what it measures, what that is held against, and by whose word."""
-    return Group(*(part for check in checks for part in _check(check)))
+def catalogue(
+    checks: Iterable[Check],
+    hosts: Sequence[tuple[str, SiteLimits]] = (),
+    of_site: Collection[str] = (),
+) -> Group:
+    """Return every check: what it measures, what that is held against, and by whose word.
+
+    ``hosts`` are names with the limits that their site set, ``of_site`` the ids of its own checks.
+    """
+    return Group(*(part for check in checks for part in _check(check, hosts, of_site)))
 
 
-def _check(check: Check) -> Iterator[Text | Padding]:
+def _check(
+    check: Check, hosts: Sequence[tuple[str, SiteLimits]], of_site: Collection[str]
+) -> Iterator[Text | Padding]:
     kind = "loads the node" if check.load else "after the load" if check.after_load else "idle"
-    yield Text.assemble((check.id, "bold"), f"  ({kind}{', GPU' if check.gpu else ''})")
+    whose = ", of this site" if check.id in of_site else ""
+    yield Text.assemble((check.id, "bold"), f"  ({kind}{', GPU' if check.gpu else ''}{whose})")
     yield Padding(check.doc.partition("\n\n")[0].replace("\n", " "), (0, 0, 0, 2))
+    site_limits = list(in_force(hosts, check))
     for metric in check.metrics:
         yield from _metric(metric)
+        for name, text, source, names in site_limits:
+            if name == metric.name:
+                text = f"on {fold(names)}: {text}; source: {source} (inventory)"
+                yield Padding(Text(text, style="bold"), (0, 0, 0, 6))
     yield Text()
 
 

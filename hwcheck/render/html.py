@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from markupsafe import Markup
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.node import checks
 from hwcheck.node.wire import Leg, SizeTiming
@@ -18,7 +18,8 @@ from hwcheck.render.report import render
 from hwcheck.render.svg import Plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
 from hwcheck.results.run_folder import Run
-from hwcheck.text import block
+from hwcheck.site_limits import in_force
+from hwcheck.text import block, line
 
 DETAILED_HOSTS = 64
 """In a larger run, hosts that passed get one line, and a leg shows its largest size only."""
@@ -69,11 +70,8 @@ class HostDetails:
     opened: bool
 
 
-def html(assessment: Assessment, site_templates: Path | None = None) -> str:
-    """Return the page as text, the same for the same assessment.
-
-    A template of the folder ``site_templates`` wins over ours of the same name.
-    """
+def html(assessment: Assessment) -> str:
+    """Return the page as text, the same for the same assessment."""
     run = assessment.run
     hosts = list(host_views(assessment))
     brief = len(hosts) > DETAILED_HOSTS
@@ -85,7 +83,6 @@ def html(assessment: Assessment, site_templates: Path | None = None) -> str:
         "html",
         assessment,
         hosts,
-        site_templates,
         plots=[_figure(plot) for plot in leg_plots(run)],
         loads=[_figure(plot) for plot in load_plots(assessment)],
         rows=rows,
@@ -104,10 +101,16 @@ def _figure(plot: Plot) -> tuple[str, Markup]:
 
 def _limits(run: Run) -> Iterator[LimitView]:
     registry = checks.load()
+    of_site = [(host.name, host.limits) for host in run.meta.hosts if host.limits]
     for name in run.meta.checks:
-        for metric in registry[name].metrics if name in registry else ():
+        if name not in registry:
+            continue
+        for metric in registry[name].metrics:
             for limit in metric.limits:
                 yield LimitView(name, metric.name, limit.text(), limit.source, limit.confidence)
+        for metric_name, text, source, hosts in in_force(of_site, registry[name]):
+            on = f"{text} (on {fold(hosts)})"
+            yield LimitView(name, metric_name, on, line(source), "inventory")
 
 
 def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]:

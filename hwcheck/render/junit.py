@@ -13,7 +13,12 @@ from hwcheck.text import block, line
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-TAGS = {"fail": "failure", "inconclusive": "error", "not applicable": "skipped"}
+TAGS = {
+    "fail": "failure",
+    "inconclusive": "error",
+    "not applicable": "skipped",
+    "not judged": "skipped",
+}
 """What could not be measured is an ``error``, so that no CI system counts it as passed."""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hwcheck.advise.assessment import Assessment
 from hwcheck.render.report import render
 from hwcheck.render.view import QUIET, HostView, host_views
@@ -15,8 +13,8 @@ HOSTS_WITH_LOGS = 10
 LOG_CHARACTERS = 1500
 
 
-def markdown(assessment: Assessment, site_templates: Path | None = None) -> str:
-    """Return the report as Markdown; a template of ``site_templates`` wins over ours."""
+def markdown(assessment: Assessment) -> str:
+    """Return the report as Markdown."""
     hosts = list(host_views(assessment))
     folded = len(hosts) > MOST_HOSTS
     rows = [host for host in hosts if host.verdict.outcome != "pass"] if folded else hosts
@@ -24,7 +22,6 @@ def markdown(assessment: Assessment, site_templates: Path | None = None) -> str:
         "md",
         assessment,
         hosts,
-        site_templates,
         folded=folded,
         passed=[host.name for host in hosts if host.verdict.outcome == "pass"],
         rows=rows,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -33,6 +32,7 @@ CLASSES = {
     "pass": "pass",
     "not applicable": "quiet",
     "recorded": "quiet",
+    "not judged": "quiet",
 }
 SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
 
@@ -43,7 +43,6 @@ def render(
     kind: str,
     assessment: Assessment,
     hosts: Sequence[HostView],
-    site_templates: Path | None = None,
     **layout: Any,
 ) -> str:
     """Render ``report.html.j2`` or ``report.md.j2``; ``kind`` is ``html`` or ``md``.
@@ -52,7 +51,7 @@ def render(
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     multi_host = assessment.multi_host
-    template = environment(kind, site_templates).get_template(f"report.{kind}.j2")
+    template = environment(kind).get_template(f"report.{kind}.j2")
     return template.render(
         run=run,
         judgement=judgement,
@@ -71,17 +70,26 @@ def render(
     )
 
 
-@cache
-def environment(kind: str, site_templates: Path | None = None) -> jinja2.Environment:
-    """Return Jinja's environment for ``html`` or ``md``: the one place where one is made.
+SITE: dict[str, tuple[str, str]] = {}
+"""The templates of the site in use (``hwcheck.site``), by name: the text, and its file."""
 
-    A template in the folder ``site_templates`` takes the place of ours with the same name.
-    """
-    loader: jinja2.BaseLoader = jinja2.PackageLoader("hwcheck.render")
-    if site_templates is not None:
-        loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(site_templates), loader])
+
+def environment(kind: str) -> jinja2.Environment:
+    """Return Jinja's environment for ``html`` or ``md``: a site's templates come before ours."""
+    return _environment(kind, tuple(SITE.items()))
+
+
+@cache
+def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> jinja2.Environment:
+    """Return the environment, which is made here and nowhere else."""
+    texts = dict(site)
+
+    def of_site(name: str) -> tuple[str, str | None, None] | None:
+        return (*texts[name], None) if name in texts else None
+
+    ours = jinja2.PackageLoader("hwcheck.render")
     made = jinja2.Environment(
-        loader=loader,
+        loader=jinja2.ChoiceLoader([jinja2.FunctionLoader(of_site), ours]),
         autoescape=kind == "html",  # noqa: S701 (Markdown is escaped by finalize)
         finalize=_markdown_text if kind == "md" else None,
         undefined=jinja2.StrictUndefined,

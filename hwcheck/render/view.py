@@ -29,13 +29,15 @@ LEG_WORDS = {
 
 EXERCISE_MARK = " (exercise: gloo on the CPU)"
 
-QUIET = ("pass", "recorded")
-"""Outcomes of a check and of a row that are no complaint."""
-
 MERGE_FROM = 3
 """So many different passing values of one metric are shown as their range."""
 
 MOST_SUBJECTS = 4
+
+NOT_JUDGED = "not judged"
+"""What the site wants ignored: it was measured, and that is no pass."""
+QUIET = ("pass", "recorded", NOT_JUDGED)
+"""Outcomes of a check that are no complaint."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,11 @@ class Row:
 
 @dataclass(frozen=True)
 class CheckView:
-    """One check on one host. ``outcome`` may also be ``not applicable`` or ``recorded``.
+    """One check on one host.
 
-    ``reason`` joins all reasons; ``why`` those of the findings that gave the outcome.
+    ``outcome`` may also be ``not applicable``, ``recorded`` or ``not judged``. ``not_judged`` are
+    metrics that the site wants ignored, with its source. ``reason`` joins all reasons; ``why``
+    those of the findings that gave the outcome.
     """
 
     check: str
@@ -70,11 +74,15 @@ class CheckView:
     samples: Sequence[Sample] = field(default=(), repr=False)
     legs: tuple[Leg, ...] = ()
     duration_s: float = 0.0
+    not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """What was judged, worst first, then what was only recorded. Made when it is shown."""
-        return (*_finding_rows(self.findings), *_unjudged_rows(self.samples, self.findings))
+        return (
+            *_finding_rows(self.findings),
+            *_unjudged_rows(self.samples, self.findings, self.not_judged),
+        )
 
     @property
     def exercise(self) -> bool:
@@ -105,8 +113,12 @@ class HostView:
         for finding in self.findings:
             by_check[finding.check].append(finding)
         answers = {result.check: result for result in _results(self.record)}
+        not_judged: Mapping[str, dict[str, str]] = defaultdict(dict)
+        for key, source in self.verdict.not_judged:
+            check, _, metric = key.partition(".")
+            not_judged[check][metric] = line(source)
         return tuple(
-            _check_view(name, answers.get(name), by_check[name], self.record)
+            _check_view(name, answers.get(name), by_check[name], self.record, not_judged[name])
             for name in self.check_names
         )
 
@@ -183,7 +195,11 @@ def _results(record: HostRecord) -> Sequence[CheckResult]:
 
 
 def _check_view(
-    name: str, result: CheckResult | None, findings: Sequence[Finding], record: HostRecord
+    name: str,
+    result: CheckResult | None,
+    findings: Sequence[Finding],
+    record: HostRecord,
+    not_judged: Mapping[str, str],
 ) -> CheckView:
     if result is None:
         reason = record.reason or "no answer"
@@ -192,11 +208,15 @@ def _check_view(
         return CheckView(name, "not applicable", line(result.reason), line(result.reason))
     if findings:
         outcome = worst(finding.outcome for finding in findings)
+    elif result.state == "done":
+        outcome = NOT_JUDGED if not_judged else "recorded"
     else:
-        outcome = "recorded" if result.state == "done" else "inconclusive"
+        outcome = "inconclusive"
     decisive = [finding.reason for finding in findings if finding.outcome == outcome]
     if outcome == "inconclusive":
         decisive.append(result.reason)
+    if outcome == NOT_JUDGED:
+        decisive += not_judged.values()
     return CheckView(
         check=name,
         outcome=outcome,
@@ -206,6 +226,7 @@ def _check_view(
         samples=() if result.legs else result.samples,  # legs have a table of their own
         legs=result.legs,
         duration_s=result.duration_s,
+        not_judged=not_judged,
     )
 
 
@@ -229,7 +250,9 @@ def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:
                 yield Row(line(metric, 80), subjects, value, outcome, line(limit), line(origin))
 
 
-def _unjudged_rows(samples: Iterable[Sample], findings: Iterable[Finding]) -> Iterator[Row]:
+def _unjudged_rows(
+    samples: Iterable[Sample], findings: Iterable[Finding], not_judged: Mapping[str, str]
+) -> Iterator[Row]:
     judged = {(finding.metric, finding.subject) for finding in findings}
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
@@ -237,7 +260,9 @@ def _unjudged_rows(samples: Iterable[Sample], findings: Iterable[Finding]) -> It
             groups.setdefault((sample.metric, sample.unit), []).append(sample)
     for (metric, unit), members in groups.items():
         for value, subjects in _merge(members, unit, ranges=True):
-            yield Row(line(metric, 80), subjects, value, "recorded")
+            left_out = f"{NOT_JUDGED}: {not_judged[metric]}" if metric in not_judged else ""
+            outcome = NOT_JUDGED if left_out else "recorded"
+            yield Row(line(metric, 80), subjects, value, outcome, left_out)
 
 
 def _merge(

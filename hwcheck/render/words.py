@@ -19,6 +19,7 @@ OUTCOME_WORDS = {
     "pass": "passed",
     "not applicable": "not applicable",
     "recorded": "recorded, no limit",
+    "not judged": "not judged",
 }
 EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
 
@@ -61,6 +62,8 @@ def verdict(judgement: Judgement) -> str:
     if judgement.outcome == "warn":
         return f"No check failed; {amounts['warn']} {of_hosts} gave warnings."
     where = "on this host" if total == 1 else f"on all {total} hosts"
+    if any(host.not_judged for host in judgement.hosts):
+        return f"Everything that is judged passed {where}; hwcheck_limits leaves something out."
     return f"Every check that applies passed {where}."
 
 
@@ -71,11 +74,15 @@ def coverage(judgement: Judgement) -> str:
     text += f" ({share:g} %)" if share is not None else ""
     absent = sum(host.not_applicable for host in judgement.hosts)
     text += f"; {absent} not applicable" if absent else ""
+    left_out = sum(len(host.not_judged) for host in judgement.hosts)
+    text += f"; {count(left_out, 'metric')} not judged" if left_out else ""
     return f"{text}; {judgement.shortfall}" if judgement.shortfall else text
 
 
 def why_not(gap: Gap) -> str:
-    """Say why something was not measured."""
+    """Say why something was not measured, or not judged."""
+    if not gap.judged:
+        return f"not judged: {gap.reason}"
     return gap.reason if gap.applies else f"not applicable: {gap.reason}"
 
 

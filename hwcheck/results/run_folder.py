@@ -26,6 +26,7 @@ from hwcheck.results import series
 from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import Observed
+from hwcheck.site_limits import SiteLimits
 
 FORMAT = 1
 
@@ -46,16 +47,24 @@ CUT_OFF = "under way when the run itself ended (killed, or this machine went dow
 
 @dataclass(frozen=True)
 class HostPlan:
-    """One host of the plan: its name, the address it is reached at, and what is expected of it."""
+    """One host of the plan: its name, the address it is reached at, and what is expected of it.
+
+    ``limits`` are those that the site set for it (``hwcheck.site_limits``).
+    """
 
     name: str
     address: str
     expect: Mapping[str, Any] = field(default_factory=dict)
+    limits: SiteLimits = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunMeta:
-    """What was asked. Times are UTC, ISO 8601; ``finished`` is empty while the run goes on."""
+    """What was asked. Times are UTC, ISO 8601; ``finished`` is empty while the run goes on.
+
+    ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
+    SHA-256; they lie in ``site/`` of the run folder.
+    """
 
     id: str
     started: str
@@ -66,6 +75,7 @@ class RunMeta:
     limit: str = ""
     payload_sha256: str = ""
     timing: Timing = field(default_factory=Timing)
+    site: Mapping[str, str] = field(default_factory=dict)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__

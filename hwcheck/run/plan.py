@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
@@ -65,12 +66,14 @@ def make_plan(
     timing: Timing | None = None,
     engine: str = ENGINES[0],
     payload_sha256: str = "",
+    site: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a run of these checks on every host of the cluster.
 
     ``timing`` is how collectives are timed, ``duration_s`` how long the load of the profile
-    ``burn_in`` lasts, and ``load_dtype`` what it multiplies. Raises UsageError where these do not
-    go with the profile or with ``timeout_s``, or a host has not what ``engine`` needs.
+    ``burn_in`` lasts, ``load_dtype`` what it multiplies, and ``site`` the files of the site's
+    folder with their hashes. Raises UsageError where these do not go with the profile or with
+    ``timeout_s``, or a host has not what ``engine`` needs.
     """
     budget = PROFILES[profile]
     if duration_s is not None:
@@ -81,7 +84,9 @@ def make_plan(
             "give --duration less"
         )
     timing = timing or Timing()
-    hosts = tuple(HostPlan(host.name, host.address, host.expect) for host in cluster.hosts)
+    hosts = tuple(
+        HostPlan(host.name, host.address, host.expect, host.limits) for host in cluster.hosts
+    )
     meta = RunMeta(
         id="",
         started="",
@@ -92,6 +97,7 @@ def make_plan(
         limit=limit,
         timing=timing,
         payload_sha256=payload_sha256,
+        site=site,
     )
     requests = {
         host.name: Request(

@@ -26,10 +26,11 @@ from hwcheck.tasks.output import emit, say, unprinted
 from hwcheck.tasks.provision import provision
 from hwcheck.tasks.report import report
 from hwcheck.tasks.rollout import rollout
+from hwcheck.tasks.site import site
 from hwcheck.tasks.state import state
 from hwcheck.tasks.validate import validate
 
-namespace = Collection(validate, report, checks, explain, state, provision, rollout)
+namespace = Collection(validate, report, checks, explain, state, provision, rollout, site)
 
 LIST_FORMATS = ("flat", "nested", "json")
 PROMPTS = {

@@ -20,6 +20,7 @@ from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_group
 from hwcheck.results.run_folder import read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.site_option import refuse_without_site
 
 
 @contextmanager
@@ -45,7 +46,9 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     With ``required_percent`` a run of which less was measured, on any host, does not pass. Raises
     UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
-    assessment = assess(read_run(path), read_group(path), required_percent)
+    run = read_run(path)
+    refuse_without_site(path, run.meta)
+    assessment = assess(run, read_group(path), required_percent)
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
     assessment = replace(assessment, series=series)

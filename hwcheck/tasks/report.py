@@ -9,6 +9,7 @@ from invoke import Context
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import COVERAGE_HELP, percent
 from hwcheck.tasks.outcome import show
+from hwcheck.tasks.site_option import with_site
 
 
 @command(
@@ -18,13 +19,16 @@ from hwcheck.tasks.outcome import show
         "run": "the run folder",
         "json": "print a machine-readable summary on stdout",
         **COVERAGE_HELP,
+        "site": "folder of a site's checks, models, rules and templates, whose code is run",
     },
 )
+@with_site
 def report(
     ctx: Context,  # noqa: ARG001
     run: str,
     json: bool = False,
     require_coverage: str | None = None,
+    site: str = "",  # noqa: ARG001 - with_site takes it
 ) -> None:
     """Judge and render a saved run again, with no host."""
     required = percent(require_coverage)

@@ -16,6 +16,7 @@ from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import emit, say
+from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_limits, with_site
 from hwcheck.tasks.stages import apply, assert_after
 from hwcheck.tasks.validate import validate
 
@@ -35,9 +36,11 @@ FORMAT = 1
         "canary": "the host that goes first (default: the first of the inventory)",
         "only": "comma-separated checks that validate each batch (default: all, quick)",
         "skip": "comma-separated checks to leave out of that",
+        **SITE_HELP,
     },
     iterable=["extra_vars"],
 )
+@with_site
 def rollout(
     ctx: Context,
     hosts: str,
@@ -55,6 +58,7 @@ def rollout(
     ask_become_pass: bool = False,
     out: str = "runs",
     accept_new_host_keys: bool = False,
+    site: str = "",
     verbose: bool = False,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
@@ -68,6 +72,7 @@ def rollout(
         extra_vars=tuple(extra_vars or ()),
         accept_new_host_keys=accept_new_host_keys,
     )
+    refuse_unknown_limits(request.cluster)
     plan = batches(request.hosts, size, canary)
     folder = new_folder(Path(out))
     options = {
@@ -75,6 +80,7 @@ def rollout(
         "skip": skip,
         "forks": forks,
         "accept_new_host_keys": accept_new_host_keys,
+        "site": site,
         "verbose": verbose,
     }
     outcomes = _run(plan, _Stages(ctx, request, hosts, folder, options), folder)

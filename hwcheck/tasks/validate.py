@@ -36,6 +36,14 @@ from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
 from hwcheck.tasks.second_visit import make_second_visits
+from hwcheck.tasks.site_option import (
+    SITE_HELP,
+    payload_files,
+    refuse_unknown_limits,
+    save_site,
+    site_hashes,
+    with_site,
+)
 
 
 @command(
@@ -73,10 +81,12 @@ from hwcheck.tasks.second_visit import make_second_visits
         "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
         "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
         **COVERAGE_HELP,
+        **SITE_HELP,
         "json": "print a machine-readable summary on stdout",
         "verbose": "say what every host is doing",
     },
 )
+@with_site
 def validate(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = DEFAULT_INVENTORY,
@@ -103,6 +113,7 @@ def validate(
     prove: bool = False,
     accept_new_host_keys: bool = False,
     require_coverage: str | None = None,
+    site: str = "",  # noqa: ARG001 - with_site takes it
     json: bool = False,
     verbose: bool = False,
 ) -> None:
@@ -130,7 +141,8 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     asked = asked_of_hosts(chosen, timed, {**which, **sizes})
-    cluster, built = read_cluster(hosts, limit), payload.build()
+    cluster, built = read_cluster(hosts, limit), payload.build(payload_files())
+    refuse_unknown_limits(cluster)
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),
@@ -143,6 +155,7 @@ def validate(
         timing=timed,
         engine=engine,
         payload_sha256=built.sha256,
+        site=site_hashes(),
     )
     stop = threading.Event()
     deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
@@ -150,6 +163,7 @@ def validate(
     connector.prepare(plan.hosts)
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(Path(out), plan.meta)
+        save_site(folder.path)
         if NODE in chosen:
             with Progress(len(plan.hosts), verbose=verbose) as progress:
                 where = (plan.hosts, plan.requests, built, folder, connector)

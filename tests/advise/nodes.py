@@ -9,13 +9,12 @@ from typing import Any
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import Causes
 from hwcheck.judge.judge import judge
-from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Leg, Sample
+from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
+from hwcheck.site.cases import answer_of
 from tests import factories
 from tests.judge.nodes import H100, pcie, topology
 
-REGISTRY = checks.load()
 GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
@@ -36,7 +35,7 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     samples = {**case.get("samples", {})}
     for check, metrics in _of_ports(case.get("ports", {})).items():
         samples[check] = {**samples.get(check, {}), **metrics}
-    answers = [_result(check, metrics) for check, metrics in samples.items()]
+    answers = [answer_of(check, metrics) for check, metrics in samples.items()]
     answers += [
         CheckResult(check, "could_not_measure", reason)
         for check, reason in case.get("unmeasured", {}).items()
@@ -95,16 +94,6 @@ def _of_ports(ports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
     near = {f"{g}-{d}": way for d, says in full.items() for g, way in says["near"].items()}
     return {"infiniband_ports": ports_check, **({"topology": {"nic_path": near}} if near else {})}
-
-
-def _result(check: str, metrics: Mapping[str, Any]) -> CheckResult:
-    samples = []
-    for metric, values in metrics.items():
-        declared = REGISTRY[check].metric(metric)
-        assert declared is not None, f"{check} has no metric {metric}"
-        by_subject = values if isinstance(values, dict) else {"node": values}
-        samples += [Sample(metric, v, declared.unit, subject) for subject, v in by_subject.items()]
-    return CheckResult(check, "done", samples=tuple(samples))
 
 
 def _leg(keys: Mapping[str, Any], gpus: int) -> Leg:

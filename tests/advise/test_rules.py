@@ -15,7 +15,7 @@ from hwcheck.advise.causes import diagnose, load, rules_of
 from hwcheck.advise.records import CONFIDENCES
 from hwcheck.advise.rule import Rule
 from hwcheck.judge.judge import judge
-from hwcheck.shipped import find
+from hwcheck.site.cases import rule_lacks
 from tests.advise.nodes import KEYS, diagnosed, run_of
 
 FOLDER = Path(__file__).with_name("cases")
@@ -76,30 +76,14 @@ def test_no_rule_has_its_cases_twice(path: Path) -> None:
     assert sorted(causes) == sorted(CASES[path.stem])
 
 
-def lacks(rule: Rule) -> list[str]:
-    """Return what a rule lacks of what an operator needs."""
-    texts = {
-        "title": rule.title,
-        "effect": rule.effect,
-        "fix": rule.fix,
-        "confirm": rule.confirm,
-        "source": rule.source,
-    }
-    lacking = [name for name, text in texts.items() if len(text) < 12 or text != text.strip()]
-    lacking += [name for name, text in texts.items() if text.endswith(".")]
-    if rule.role and find(f"roles/{rule.role}") is None:
-        lacking.append("role")
-    return lacking
-
-
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.cause)
 def test_it_says_what_an_operator_needs(rule: Rule) -> None:
-    assert lacks(rule) == []
+    assert rule_lacks(rule) == []
 
 
 def test_a_rule_without_a_source_would_be_found() -> None:
     bad = Rule("c", lambda host: None, "A title.", "what it does", "what to do", "", "s", "no_role")
-    assert lacks(bad) == ["title", "fix", "confirm", "source", "title", "role"]
+    assert rule_lacks(bad) == ["title", "fix", "confirm", "source", "title", "role"]
 
 
 def test_titles_tell_causes_apart() -> None:

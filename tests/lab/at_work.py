@@ -29,11 +29,11 @@ from hwcheck.node import checks
 from hwcheck.node.main import run_check
 from hwcheck.node.wire import CheckResult, Leg, Report
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.site.fake_node import FakeNode
 from tests import factories
 from tests.lab.scenario import overlay
 from tests.lab.tree_writer import ScenarioError, section
 from tests.node.checks import test_load_scenarios as simulated
-from tests.node.fakes import FakeNode
 
 FILE = Path(__file__).with_name("at_work.yml")
 CASES = Path(__file__).parents[1] / "cases"

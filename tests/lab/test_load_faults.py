@@ -20,10 +20,10 @@ pytest.importorskip("torch")
 from hwcheck.connect import payload
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Report
+from hwcheck.site.fake_load import fake_load
 from tests.lab import loads
 from tests.lab.load_runs import CHECKS, LOAD_S, Loaded, largest_gap_s, run, told
 from tests.lab.loads import LoadedNode
-from tests.node.fake_load import fake_load
 
 SIGNS = {"pass": ".", "warn": "W", "fail": "F", "inconclusive": "?", "": "-"}
 LEGEND = ". pass   W warn   F fail   ? inconclusive   - does not apply"

@@ -11,7 +11,7 @@ from hwcheck.node.load.sampler import Source
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.nvml.reader import NotSupported
 from hwcheck.node.wire import Request
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 

@@ -10,7 +10,7 @@ from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
 from hwcheck.node.host.reader import HostReader
 from hwcheck.node.live import LiveNode
 from hwcheck.node.nvml.nvml import NvmlGpu
-from tests.node.fakes import FakeGpu, FakeHost, FakeNode
+from hwcheck.site.fake_node import FakeGpu, FakeHost, FakeNode
 
 REMEDY = Remedy("cause", "fix")
 WIDTH = Metric("width", "lanes", "lanes in use")

@@ -19,7 +19,7 @@ from hwcheck.node.gpus import (
     where_supported,
 )
 from hwcheck.node.wire import Sample
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 LOST = {"error": "GPU is lost"}
 

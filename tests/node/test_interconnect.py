@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.interconnect import Interconnect, link_gbps, nvlink_gbps, nvlinks
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 CASES = Path(__file__).parents[1] / "cases" / "topology"
 

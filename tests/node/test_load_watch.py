@@ -13,8 +13,8 @@ from hwcheck.node.host.facts import KernelLog, KernelMessage
 from hwcheck.node.load_watch import LoadWatch, newer
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.wire import CheckResult, Value
+from hwcheck.site.fake_node import FakeHost
 from tests.lab import nvml
-from tests.node.fakes import FakeHost
 from tests.node.payloads import run_payload
 from tests.node.roots import Root
 

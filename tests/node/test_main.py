@@ -16,7 +16,7 @@ from hwcheck.node.main import Wire, run_check
 from hwcheck.node.wire import Deframer, Leg, Sample, to_dict
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 from tests.node.payloads import run_payload
 
 IDLE = ("gpu_count", "driver", "power_cap", "temperature_idle", "pcie_link", "persistence_mode")

@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.pcie import Place, need_peers, newest, pci_path, place_of, widest
-from tests.node.fakes import FakeHost, FakeNode
+from hwcheck.site.fake_node import FakeHost, FakeNode
 
 SWITCH = ("0000:16:00.0", "0000:15:01.0")
 """Upstream port of a switch, and the root port above it."""

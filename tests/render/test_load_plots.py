@@ -31,8 +31,8 @@ from hwcheck.render.load_plots import (
 from hwcheck.render.svg import Plot
 from hwcheck.results.run_folder import Run
 from hwcheck.results.series import Observed
+from hwcheck.site.fake_load import fake_collectives, fake_load
 from tests.factories import HOSTILE, gpu_host, hosts, judgement
-from tests.node.fake_load import fake_collectives, fake_load
 from tests.render.example import judged
 
 POWER = {"line": [[-3, 90], [0, 90], [1, 690], [20, 690], [21, 95], [30, 95]]}

@@ -7,10 +7,10 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.node.load.columnar import pack
 from hwcheck.results.run_folder import RunFolder
+from hwcheck.site.fake_load import fake_load
 from hwcheck.tasks.outcome import show
 from tests import factories
 from tests.factories import gpu_host
-from tests.node.fake_load import fake_load
 
 
 def test_the_report_has_the_picture_of_a_load_that_was_kept(

@@ -59,9 +59,26 @@ def model_of(name: str, device_id: str = "", subsystem_id: str = "") -> Model | 
     return fitting[0] if len(fitting) == 1 else None
 
 
-@cache
+SITE: tuple[Model, ...] = ()
+"""The models of the site in use (``hwcheck.site``)."""
+
+
+def set_site(added: tuple[Model, ...]) -> None:
+    """Have these models beside ours from now on, and none that were set before."""
+    global SITE
+    SITE = added
+    for remembered in (model_of, _by_name, _by_pci_id):
+        remembered.cache_clear()
+
+
 def models() -> tuple[Model, ...]:
-    """Return every model, by the names of their files."""
+    """Return every model, by the names of their files; those of the site come last."""
+    return (*shipped(), *SITE)
+
+
+@cache
+def shipped() -> tuple[Model, ...]:
+    """Return our models, by the names of their files."""
     folder = resources.files("hwcheck.judge.models")
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yml"))
     return tuple(

@@ -7,6 +7,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from hwcheck.node.check import Check
 
+SITE: Dict[str, Check] = {}
+"""The checks of the site in use, by id (``hwcheck.site``); on a node they lie among ours."""
+
 
 def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     """Return the checks of these names, or every check, by its id.
@@ -15,8 +18,8 @@ def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     before them. Of these the collectives come first, and those that look back on all of it are the
     last. Raises ImportError for a name that no check has.
     """
-    wanted = _listing() if names is None else names
-    registered = [getattr(importlib.import_module(__name__ + "." + name), name) for name in wanted]
+    wanted = [*listing(), *SITE] if names is None else names
+    registered = [SITE[name] if name in SITE else _imported(name) for name in wanted]
     registered.sort(key=_order)
     return {check.id: check for check in registered}
 
@@ -25,7 +28,13 @@ def _order(check: Check) -> Tuple[bool, bool, bool, str]:
     return check.after_load, check.load, check.load and not check.legs, check.id
 
 
-def _listing() -> List[str]:
+def _imported(name: str) -> Check:
+    made: Check = getattr(importlib.import_module(__name__ + "." + name), name)
+    return made
+
+
+def listing() -> List[str]:
+    """Return the names of the checks in this folder."""
     import pkgutil  # here: a node is told the names, and every import costs it milliseconds
 
     return [module.name for module in pkgutil.iter_modules(__path__)]

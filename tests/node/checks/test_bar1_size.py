@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.checks.test_cases import REGISTRY, prove
+from hwcheck.site.cases import check_case_problem
+from tests.node.checks.test_cases import REGISTRY
 
 ADDRESSES = ["0000:25:00.0", "0000:27:00.0", "0000:4f:00.0", "0000:52:00.0"]
 
@@ -25,6 +26,7 @@ def gpu(to_switch: bool | None, remotes: list[int]) -> dict[str, Any]:
 def case(gpus: list[dict[str, Any]], state: str, outcome: str) -> dict[str, Any]:
     subjects = [f"bar1_total_bytes gpu{n}" for n in range(len(gpus))] if outcome else []
     return {
+        "doc": "GPUs joined by a bridge.",
         "node": {"pci_gpus": ADDRESSES[: len(gpus)], "gpus": gpus},
         "expect_inventory": {},
         "result": {"state": state},
@@ -34,7 +36,7 @@ def case(gpus: list[dict[str, Any]], state: str, outcome: str) -> dict[str, Any]
 
 def test_bridged_pairs_reach_the_other_pairs_through_the_window() -> None:
     pairs = [gpu(False, [peer] * 4) for peer in (1, 0, 3, 2)]
-    prove(REGISTRY["bar1_size"], case(pairs, "done", "warn"))
+    assert check_case_problem(REGISTRY["bar1_size"], case(pairs, "done", "warn")) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,4 +50,4 @@ def test_bridged_pairs_reach_the_other_pairs_through_the_window() -> None:
     ids=["one pair", "a mesh of four", "switches", "far ends unknown"],
 )
 def test_who_reaches_all_others_needs_no_window(gpus: list[dict[str, Any]]) -> None:
-    prove(REGISTRY["bar1_size"], case(gpus, "not_applicable", ""))
+    assert check_case_problem(REGISTRY["bar1_size"], case(gpus, "not_applicable", "")) == ""

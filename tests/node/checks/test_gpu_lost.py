@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.checks.test_cases import REGISTRY, prove
+from hwcheck.site.cases import check_case_problem
+from tests.node.checks.test_cases import REGISTRY
 
 CHECK = REGISTRY["gpu_lost"]
 
@@ -14,6 +15,7 @@ CHECK = REGISTRY["gpu_lost"]
 def case(gpu: dict[str, Any], outcomes: dict[str, str]) -> dict[str, Any]:
     bus = {"pci_gpus": ["0000:18:00.0"], "pci_answers": {"0000:18:00.0": {"error": "hidden"}}}
     return {
+        "doc": "A GPU that answers or is lost.",
         "node": {**bus, "gpus": [{"loss": "", **gpu}]},
         "expect_inventory": {},
         "result": {"state": "done"},
@@ -26,15 +28,14 @@ def case(gpu: dict[str, Any], outcomes: dict[str, str]) -> dict[str, Any]:
     [(0, "pass"), (1, "fail"), (2, "fail"), (3, "fail"), (4, "fail"), (5, "fail"), (99, "fail")],
 )
 def test_a_gpu_that_answers_and_takes_no_work_fails(action: int, outcome: str) -> None:
-    prove(
-        CHECK, case({"recovery_action": action}, {"gpu_answer": "pass", "recovery_action": outcome})
-    )
+    expected = {"gpu_answer": "pass", "recovery_action": outcome}
+    assert check_case_problem(CHECK, case({"recovery_action": action}, expected)) == ""
 
 
 def test_a_driver_that_does_not_tell_is_no_fault() -> None:
-    prove(CHECK, case({}, {"gpu_answer": "pass"}))
+    assert check_case_problem(CHECK, case({}, {"gpu_answer": "pass"})) == ""
 
 
 def test_a_lost_gpu_is_not_asked() -> None:
     said = {"loss": "GPU is lost", "recovery_action": {"error": "GPU is lost"}}
-    prove(CHECK, case(said, {"gpu_answer": "fail"}))
+    assert check_case_problem(CHECK, case(said, {"gpu_answer": "fail"})) == ""

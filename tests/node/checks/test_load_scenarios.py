@@ -18,8 +18,8 @@ from hwcheck.judge.limits import judge_answer
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
 from hwcheck.node.wire import CheckResult
-from tests.node.checks.test_cases import models
-from tests.node.fakes import FakeNode
+from hwcheck.site.cases import gpu_models
+from hwcheck.site.fake_node import FakeNode
 
 GPUS = 8
 NAME = "NVIDIA H100 80GB HBM3"
@@ -113,7 +113,7 @@ def answers(spoil: Spoil, seed: int = 0) -> tuple[dict[str, Any], list[CheckResu
 def found(spoil: Spoil, seed: int = 0) -> set[str]:
     """Return which checks complain of which GPU: ``cool_down gpu3``."""
     says, results = answers(spoil, seed)
-    known = NodeFacts({}, models(says))
+    known = NodeFacts({}, gpu_models(says))
     return {
         f"{result.check} {finding.subject}"
         for result in results

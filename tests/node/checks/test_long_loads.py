@@ -13,8 +13,8 @@ from hwcheck.node import checks
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
 from hwcheck.node.load.rows import ROW_LIMIT, Rows
 from hwcheck.node.main import run_check
-from tests.node.checks.test_cases import outcomes
-from tests.node.fakes import FakeNode
+from hwcheck.site.cases import outcomes
+from hwcheck.site.fake_node import FakeNode
 
 REGISTRY = checks.load()
 LOAD_S, COOL_S = 3600, 60

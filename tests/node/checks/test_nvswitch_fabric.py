@@ -8,8 +8,9 @@ import pytest
 
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node.main import run_check
-from tests.node.checks.test_cases import REGISTRY, outcomes
-from tests.node.fakes import FakeNode
+from hwcheck.site.cases import outcomes
+from hwcheck.site.fake_node import FakeNode
+from tests.node.checks.test_cases import REGISTRY
 
 BUS = {"pci_gpus": ["0000:18:00.0"], "nvswitches": ["0000:c4:00.0"]}
 CHECK = REGISTRY["nvswitch_fabric"]

@@ -8,8 +8,9 @@ import pytest
 
 from hwcheck.judge.host_case import NodeFacts
 from hwcheck.node.main import run_check
-from tests.node.checks.test_cases import REGISTRY, outcomes
-from tests.node.fakes import FakeNode
+from hwcheck.site.cases import outcomes
+from hwcheck.site.fake_node import FakeNode
+from tests.node.checks.test_cases import REGISTRY
 
 PORTS, GIDS = REGISTRY["infiniband_ports"], REGISTRY["roce_gids"]
 IPV4 = "0000:0000:0000:0000:0000:ffff:0a00:0001"

@@ -12,8 +12,9 @@ from hwcheck.judge.limits import judge_answer
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
 from hwcheck.node.wire import CheckResult
-from tests.node.checks.test_cases import FILES, REGISTRY, models, read
-from tests.node.fakes import FakeNode
+from hwcheck.site.cases import gpu_models
+from hwcheck.site.fake_node import FakeNode
+from tests.node.checks.test_cases import FILES, REGISTRY, read
 
 NOT_EVERYWHERE = {
     "infiniband_ports": {"linked_state", "port_rate_gbps"},  # of a port with a link
@@ -39,7 +40,7 @@ def done(name: str) -> tuple[Answer, ...]:
         node = FakeNode(case["node"], case["expect_inventory"])
         result = run_check(check, node)
         if result.state == "done":
-            answers.append((result, NodeFacts(case["expect_inventory"], models(case["node"]))))
+            answers.append((result, NodeFacts(case["expect_inventory"], gpu_models(case["node"]))))
     return tuple(answers)
 
 

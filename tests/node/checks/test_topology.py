@@ -15,7 +15,7 @@ import pytest
 from hwcheck.judge.topology import Topology, topology_matrix, topology_of
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 CASES = Path(__file__).parents[2] / "cases" / "topology"
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "topology"

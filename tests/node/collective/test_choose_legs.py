@@ -7,7 +7,7 @@ import pytest
 from hwcheck.node.collective.choose_legs import choose
 from hwcheck.node.collective.spec import LEGS
 from hwcheck.node.wire import LEGS as NAMES
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 ADDRESSES = [f"0000:{0x18 + i:02x}:00.0" for i in range(4)]
 NO_SETTINGS: dict[str, Any] = {"nccl_settings": []}

@@ -17,7 +17,7 @@ from hwcheck.node.load.spec import Target
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.wire import Request
-from tests.node.fake_gpu import FakeGpu
+from hwcheck.site.fake_gpu import FakeGpu
 
 QUICK = Times(3.0, 20.0, 10.0)
 WORK = (GpuWork("gpu0", "bf16", 8192, 1000), GpuWork("gpu1", "bf16", 8192, 1000))

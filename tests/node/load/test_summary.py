@@ -19,7 +19,7 @@ from hwcheck.node.load.summary import (
     with_peers,
 )
 from hwcheck.node.wire import Sample
-from tests.node.fakes import FakeNode
+from hwcheck.site.fake_node import FakeNode
 
 ALIKE = {"name": "A", "board_id": "1"}
 

@@ -1,4 +1,6 @@
-"""The host half of a case's node. Keys of ``node`` and what an absent one means:
+"""The host half of a case's node.
+
+Keys of ``node`` and what an absent one means:
 
 - a method of ``check.Host`` that takes nothing is a key of its name, with the default in
   ``DEFAULTS``; records are objects, lists of records are lists of objects;
@@ -202,7 +204,7 @@ class FakeHost:
     def system_nccl(self) -> list[str]:
         return list(self._say("system_nccl"))
 
-    def torch_stack(self, python: str) -> TorchStack | None:
+    def torch_stack(self, python: str) -> TorchStack | None:  # noqa: ARG002
         says = self._say("torch_stack")
         return None if says is None else TorchStack(**says)
 

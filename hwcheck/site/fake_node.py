@@ -1,11 +1,11 @@
 """A node made from the JSON of a case: what its bus, its kernel, NVML and NCCL would say.
 
-``node`` holds the keys of the host that ``tests/node/fake_host.py`` lists, ``nvml_status``,
+``node`` holds the keys of the host that ``hwcheck/site/fake_host.py`` lists, ``nvml_status``,
 ``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs`` (the record
 ``hwcheck/node/pairs/records.py``), ``load``
-(``tests/node/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
+(``hwcheck/site/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
 absent: none ran) and ``reported_under_load`` (absent: nothing loaded the GPUs). Each of ``gpus``
-overrides the quantities in ``gpu``; ``tests/node/fake_gpu.py`` says how they are written.
+overrides the quantities in ``gpu``; ``hwcheck/site/fake_gpu.py`` says how they are written.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
 from hwcheck.node.wire import Leg, Request
-from tests.node.fake_gpu import FakeGpu
-from tests.node.fake_host import HOST_KEYS
-from tests.node.fake_host import FakeHost as FakeHost
-from tests.node.fake_load import fake_collectives, fake_load
+from hwcheck.site.fake_gpu import FakeGpu
+from hwcheck.site.fake_host import HOST_KEYS
+from hwcheck.site.fake_host import FakeHost as FakeHost
+from hwcheck.site.fake_load import fake_collectives, fake_load
 
 NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
 OF_LOADS = {
@@ -47,7 +47,7 @@ class FakeNode:
     ) -> None:
         assert set(says) <= NODE_KEYS, f"unknown in a case's node: {sorted(set(says) - NODE_KEYS)}"
         self._says = says
-        self.request = Request(token="0", checks=(), expect=dict(expect or {}), **request)
+        self.request = Request("0", checks=(), expect=dict(expect or {}), **request)
         self.host = FakeHost(says)
 
     def gpus(self) -> list[FakeGpu]:

@@ -28,7 +28,12 @@ def fake_load(says: Mapping[str, Any]) -> LoadRun:
     gpus = _gpus(says)
     works = (GpuWork(subject, **{**WORK, **own["work"]}) for subject, own in gpus.items())
     series = _series(says, {"from": -2, "to": 30, "every": 0.5}, gpus)
-    rest = {"backend": "cuda", "library": "torch 2.8.0", "load_end_s": 20.0, "cool_end_s": 30.0}
+    rest: dict[str, Any] = {
+        "backend": "cuda",
+        "library": "torch 2.8.0",
+        "load_end_s": 20.0,
+        "cool_end_s": 30.0,
+    }
     rest |= {key: says[key] for key in KEYS & set(says)}
     return LoadRun(work=tuple(works), series=series, **rest)
 

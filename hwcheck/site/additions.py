@@ -1,0 +1,259 @@
+"""What a site adds, loaded and refused where it does not fit; and its use beside what hwcheck has.
+
+A check, a rule or a template of a site stands in the registry of its kind while ``in_use`` lasts:
+what plans, judges, diagnoses and renders asks there, as for ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+
+import jinja2
+import yaml
+
+from hwcheck.advise import causes
+from hwcheck.advise.rule import Rule
+from hwcheck.errors import UsageError
+from hwcheck.inventory.expectations import VARIABLES
+from hwcheck.judge import models
+from hwcheck.judge.models.lint import problems
+from hwcheck.judge.models.records import Model
+from hwcheck.judge.readings import RANGES
+from hwcheck.node import checks
+from hwcheck.node.check import Check
+from hwcheck.node.limits import CONFIDENCES, FromInventory
+from hwcheck.render import report
+from hwcheck.site.folder import Site
+
+PAYLOAD_PACKAGE = "hwcheck.node"
+OLDEST_PYTHON = (3, 8)
+"""Of a node."""
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What a site adds: checks by id, models, rules by cause, templates by name."""
+
+    site: Site
+    checks: Mapping[str, Check]
+    models: tuple[Model, ...]
+    rules: Mapping[str, Rule]
+    templates: Mapping[str, str]
+
+    @property
+    def payload_files(self) -> dict[str, bytes]:
+        """The checks as they lie in the payload, among ours."""
+        return {
+            f"hwcheck/node/checks/{name}": data for name, data in self.site.of("checks").items()
+        }
+
+
+def load(site: Site) -> Additions:
+    """Load what a site adds. Raises UsageError that names the file and what is wrong with it.
+
+    A check or a rule of ours is never replaced, nor a model; a template is.
+    """
+    return Additions(site, _checks(site), _models(site), _rules(site), _templates(site))
+
+
+@contextmanager
+def in_use(additions: Additions) -> Iterator[None]:
+    """Have a site's additions in the registries of checks, models, rules and templates.
+
+    Raises UsageError where a file of the site fails in use; what was measured stays in its run.
+    """
+    before = dict(checks.SITE), dict(causes.SITE), models.SITE, dict(report.SITE)
+    folder = additions.site.path / "templates"
+    templates = {name: (text, str(folder / name)) for name, text in additions.templates.items()}
+    _register(additions.checks, additions.rules, additions.models, templates)
+    try:
+        yield
+    except Exception as error:
+        place = _place(error, additions.site)
+        if isinstance(error, UsageError) or not place:
+            raise
+        raise UsageError(f"{place}: {type(error).__name__}: {_one_line(error)}") from None
+    finally:
+        _register(before[0], before[1], before[2], before[3])
+
+
+def _register(
+    of_checks: Mapping[str, Check],
+    of_rules: Mapping[str, Rule],
+    of_models: tuple[Model, ...],
+    templates: Mapping[str, tuple[str, str]],
+) -> None:
+    checks.SITE = dict(of_checks)
+    causes.SITE = dict(of_rules)
+    models.set_site(of_models)
+    report.SITE = dict(templates)
+
+
+def _place(error: BaseException, site: Site) -> str:
+    """Return the file and line of the site's in which something failed last, or an empty text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    of_site = [frame for frame in frames if Path(frame.filename).is_relative_to(site.path)]
+    if of_site:
+        return f"{of_site[-1].filename}:{of_site[-1].lineno}"
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.filename or error.name}:{error.lineno}"
+    return ""
+
+
+def _checks(site: Site) -> dict[str, Check]:
+    ours, found = set(checks.listing()), {}
+    for name, data in site.of("checks").items():
+        path, stem = site.path / "checks" / name, name.removesuffix(".py")
+        tree = _parsed(path, data, OLDEST_PYTHON)
+        _refuse_imports(path, tree)
+        if stem in ours:
+            raise UsageError(f"{path}: hwcheck has a check of this name; choose another")
+        made = getattr(_module(f"{checks.__name__}.{stem}", path, tree), stem, None)
+        if not isinstance(made, Check) or made.id != stem:
+            raise UsageError(f"{path}: no check named {stem}: decorate a function of that name")
+        problem = _check_problem(made)
+        if problem:
+            raise UsageError(f"{path}: {problem}")
+        found[stem] = made
+    return found
+
+
+def _check_problem(made: Check) -> str:
+    """Return what the judge could not deal with, or an empty text."""
+    if made.legs:
+        return "legs are of hwcheck's collectives; a site's check has none"
+    if not made.metrics:
+        return "it has no metric"
+    for metric in made.metrics:
+        if metric.unit and metric.unit not in RANGES:
+            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(RANGES)}"
+        for limit in metric.limits:
+            if limit.confidence not in CONFIDENCES:
+                return f"{metric.name}: confidence is one of {', '.join(CONFIDENCES)}"
+            operand = limit.operand
+            if isinstance(operand, FromInventory) and str(operand) not in VARIABLES:
+                return f"{metric.name}: {operand} is no variable of the inventory"
+    return ""
+
+
+def _rules(site: Site) -> dict[str, Rule]:
+    ours, found = causes.shipped(), dict[str, Rule]()
+    for name, data in site.of("rules").items():
+        path = site.path / "rules" / name
+        tree = _parsed(path, data)
+        module = _module(f"{causes.__package__}.rules.{name.removesuffix('.py')}", path, tree)
+        made = {each.cause: each for each in vars(module).values() if isinstance(each, Rule)}
+        if not made:
+            raise UsageError(f"{path}: no rule in it: decorate a function with rule(...)")
+        for cause in made:
+            if cause in ours or cause in found:
+                whose = "hwcheck" if cause in ours else "the site"
+                raise UsageError(f"{path}: {whose} has a rule named {cause}; choose another")
+        found |= made
+    return found
+
+
+def _models(site: Site) -> tuple[Model, ...]:
+    ours = {model.id for model in models.shipped()}
+    made = []
+    for name, data in site.of("models").items():
+        path, stem = site.path / "models" / name, name.removesuffix(".yml")
+        if stem in ours:
+            raise UsageError(
+                f"{path}: hwcheck has this model, and a site's does not replace it; set limits of "
+                "yours as hwcheck_limits"
+            )
+        try:
+            made.append((path, models.read(stem, data.decode("utf-8"))))
+        except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError) as error:
+            raise UsageError(f"{path}: not a model: {_one_line(error)}") from None
+    everything = (*models.shipped(), *(model for _, model in made))
+    for path, model in made:
+        try:
+            wrong = problems(model, everything)
+        except (TypeError, AttributeError) as error:
+            wrong = [f"a value is of another kind than it should be: {error}"]
+        if wrong:
+            raise UsageError(f"{path}: {_one_line(wrong[0])}")
+    return tuple(model for _, model in made)
+
+
+def _templates(site: Site) -> dict[str, str]:
+    folder = resources.files("hwcheck.render").joinpath("templates")
+    known = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
+    found = {}
+    for name, data in site.of("templates").items():
+        path = site.path / "templates" / name
+        if name not in known:
+            raise UsageError(f"{path}: no template of hwcheck; there are {', '.join(known)}")
+        try:
+            found[name] = data.decode("utf-8")
+            jinja2.Environment(autoescape=True).parse(found[name])
+        except UnicodeDecodeError:
+            raise UsageError(f"{path}: not UTF-8") from None
+        except jinja2.TemplateSyntaxError as error:
+            raise UsageError(f"{path}:{error.lineno}: not a template: {error.message}") from None
+    return found
+
+
+def _parsed(path: Path, data: bytes, version: tuple[int, int] | None = None) -> ast.Module:
+    """Return the syntax of a Python file, which has to be that of a version."""
+    try:
+        return ast.parse(data, str(path), feature_version=version)
+    except SyntaxError as error:
+        kind = f"Python {version[0]}.{version[1]}, which a node may have" if version else "Python"
+        raise UsageError(f"{path}:{error.lineno}: not {kind}: {error.msg}") from None
+    except ValueError as error:  # a null byte
+        raise UsageError(f"{path}: not Python: {error}") from None
+
+
+def _refuse_imports(path: Path, tree: ast.Module) -> None:
+    """Refuse what a node may not have: a check is the standard library and ``hwcheck.node``."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.ImportFrom):
+            names = ["." if statement.level else statement.module or ""]
+        elif isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        else:
+            continue
+        for name in names:
+            ours = name == PAYLOAD_PACKAGE or name.startswith(f"{PAYLOAD_PACKAGE}.")
+            if not ours and name.partition(".")[0] not in sys.stdlib_module_names:
+                raise UsageError(
+                    f"{path}:{statement.lineno}: imports {name}: a node has the standard library "
+                    f"and {PAYLOAD_PACKAGE}, no more"
+                )
+
+
+def _module(name: str, path: Path, tree: ast.Module) -> ModuleType:
+    """Run a site's file, as the module that it will be. Raises UsageError where it fails."""
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    try:
+        exec(compile(tree, str(path), "exec"), vars(module))  # noqa: S102 - what was verified, and nothing else
+    except (Exception, SystemExit) as error:
+        lines = [
+            f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)
+        ]
+        place = f"{path}:{lines[-1]}" if lines else str(path)
+        raise UsageError(f"{place}: {type(error).__name__}: {_one_line(error)}") from None
+    finally:
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
+    return module
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())[:300]

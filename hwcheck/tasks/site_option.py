@@ -1,0 +1,134 @@
+"""``--site``: the folder with what a site adds, named or beside the inventory that is named.
+
+The files of a site are run. So nothing is taken from beside the default inventory, which is found
+relative to the folder where the command happens to be run, and nothing from a run folder that
+``report`` is given, which may have come from anywhere: both want ``--site``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hwcheck.errors import UsageError
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.node import checks
+from hwcheck.results.files import writing_to
+from hwcheck.results.run_folder import RunMeta
+from hwcheck.site import folder
+from hwcheck.site.additions import Additions, in_use, load
+from hwcheck.site_limits import problem
+from hwcheck.tasks.flags import DEFAULT_INVENTORY
+from hwcheck.tasks.output import say
+from hwcheck.text import count
+
+SITE_HELP = {
+    "site": "folder of this site's checks, models, rules and templates, whose code is run "
+    "(default: hwcheck/ beside the inventory that --hosts names)"
+}
+SAVED = "site"
+"""The folder in a run folder."""
+
+_current: Additions | None = None
+
+
+def with_site(body: Callable[..., None]) -> Callable[..., None]:
+    """Have a command run with what the site adds: it has the flag ``--site``, maybe ``--hosts``."""
+    signature = inspect.signature(body)
+
+    @functools.wraps(body)
+    def with_additions(*args: Any, **kwargs: Any) -> None:
+        global _current
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        site = site_of(given.arguments["site"], given.arguments.get("hosts") or "")
+        if site is None:
+            body(*args, **kwargs)
+            return
+        additions, before = load(site), _current
+        say(f"hwcheck: {site.path}: {amounts(additions)}")
+        _current = additions
+        try:
+            with in_use(additions):
+                body(*args, **kwargs)
+        finally:
+            _current = before
+
+    return with_additions
+
+
+def site_of(site: str, hosts: str) -> folder.Site | None:
+    """Return the site's folder that is named, or lies beside the inventory that is named.
+
+    Raises UsageError as ``folder.read`` does.
+    """
+    if site:
+        return folder.read(Path(site))
+    path = folder.beside(hosts)
+    if path is None:
+        return None
+    if hosts == DEFAULT_INVENTORY:
+        say(f"hwcheck: {path} is not used: add --site {path} to run what it holds")
+        return None
+    return folder.read(path)
+
+
+def additions_in_use() -> Additions | None:
+    """Return what the site of this command adds; None where there is none."""
+    return _current
+
+
+def payload_files() -> tuple[tuple[str, bytes], ...]:
+    """Return the site's checks as they are pushed."""
+    return tuple(_current.payload_files.items()) if _current else ()
+
+
+def site_hashes() -> dict[str, str]:
+    """Return the files of the site, each with its SHA-256."""
+    return _current.site.hashes if _current else {}
+
+
+def save_site(run: Path) -> None:
+    """Keep the files of the site in a run folder. Raises DiskError."""
+    if _current is not None:
+        with writing_to(run):
+            folder.save(_current.site, run / SAVED)
+
+
+def refuse_without_site(run: Path, meta: RunMeta) -> None:
+    """Refuse to judge a run without the site's files that it was measured with.
+
+    With others it is judged, and said. Raises UsageError.
+    """
+    if meta.site and _current is None:
+        raise UsageError(
+            f"{run}: it was measured with a site's checks, models, rules or templates; "
+            f"add --site {run / SAVED} to run what it keeps of them, where you trust it"
+        )
+    if _current is not None and _current.site.hashes != meta.site:
+        say(f"hwcheck: {run} was measured with other files than {_current.site.path} holds")
+
+
+def refuse_unknown_limits(cluster: Cluster) -> None:
+    """Refuse a limit of the inventory that no check could be held to. Raises UsageError."""
+    registry: dict[str, Any] = {}
+    for host in cluster.hosts:
+        registry = registry or (checks.load() if host.limits else {})
+        for key, said in host.limits.items():
+            wrong = problem(key, said, registry)
+            if wrong:
+                raise UsageError(f"{cluster.source}: {host.name}: hwcheck_limits: {wrong}")
+
+
+def amounts(additions: Additions) -> str:
+    """Say how many checks, models, rules and templates a site adds."""
+    amounts = {
+        "check": len(additions.checks),
+        "model": len(additions.models),
+        "rule": len(additions.rules),
+        "template": len(additions.templates),
+    }
+    return ", ".join(count(amount, what) for what, amount in amounts.items() if amount) or "nothing"

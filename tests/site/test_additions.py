@@ -1,0 +1,111 @@
+"""What a site adds: what is refused, and that it stands in the registries only while in use."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hwcheck.advise import causes
+from hwcheck.connect import payload
+from hwcheck.errors import UsageError
+from hwcheck.judge.models import model_of, models
+from hwcheck.node import checks
+from hwcheck.render import report
+from hwcheck.site.additions import Additions, in_use, load
+from hwcheck.site.folder import read
+from tests.site.page import example, write
+
+CHECK = "hwcheck/checks/checkpoint_room.py"
+MODEL = "hwcheck/models/rtx_a5000.yml"
+RULE = "hwcheck/rules/storage.py"
+A5000 = ("NVIDIA RTX A5000", "0x223110DE")
+
+
+def loaded(folder: Path, changes: dict[str, str] | None = None) -> Additions:
+    return load(read(write(folder, changes)))
+
+
+def test_additions_are_used_and_then_gone(tmp_path: Path) -> None:
+    additions = loaded(tmp_path)
+    before = list(checks.load()), list(causes.load()), models()
+    assert model_of(*A5000) is None
+    with in_use(additions):
+        assert checks.load()["checkpoint_room"].metrics[0].unit == "GiB"
+        assert set(checks.load()) == {*before[0], "checkpoint_room"}
+        assert set(causes.load()) == {*before[1], "checkpoints_left"}
+        assert model_of(*A5000) is not None
+        assert list(report.SITE) == ["coverage.html.j2"]
+    assert (list(checks.load()), list(causes.load()), models()) == before
+    assert model_of(*A5000) is None
+    assert report.SITE == {}
+
+
+def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
+    additions = loaded(tmp_path)
+    built = payload.build(tuple(additions.payload_files.items()))
+    archive = zipfile.ZipFile(io.BytesIO(built.data))
+    assert archive.read("hwcheck/node/checks/checkpoint_room.py").decode() == example()[CHECK]
+    assert built.sha256 != payload.build().sha256
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({CHECK: "match 1:\n    case 1: pass\n"}, r"checkpoint_room\.py:2: not Python 3\.8"),
+        ({CHECK: "import yaml\n"}, r"checkpoint_room\.py:1: imports yaml"),
+        ({CHECK: "import pynvml\n"}, "imports pynvml"),
+        ({CHECK: "from hwcheck.judge import judge\n"}, "imports hwcheck.judge"),
+        ({CHECK: "from . import driver\n"}, r"imports \."),
+        ({CHECK: "x = 1\n\n1 / 0\n"}, r"checkpoint_room\.py:3: ZeroDivisionError"),
+        ({CHECK: "raise SystemExit(0)\n"}, "SystemExit"),
+        ({CHECK: "def checkpoint_room(node): yield\n"}, "no check named checkpoint_room"),
+        ({CHECK: "x = 'a\x00'\n"}, "not Python"),
+        ({"hwcheck/checks/power_cap.py": ""}, "hwcheck has a check of this name"),
+        ({CHECK: example()[CHECK].replace('"GiB"', '"TiB"')}, "no such unit: TiB"),
+        ({CHECK: example()[CHECK].replace('"derived"', '"sure"')}, "confidence is one of"),
+        ({CHECK: example()[CHECK].replace("gpu=False", 'legs=["default"]')}, "legs are of"),
+        ({RULE: "x = 1\n"}, "no rule in it"),
+        (
+            {RULE: example()[RULE].replace("def checkpoints_left", "def disk_full")},
+            "hwcheck has a rule named disk_full",
+        ),
+        ({"hwcheck/rules/twice.py": example()[RULE]}, "the site has a rule named checkpoints_left"),
+        ({"hwcheck/models/h200_sxm.yml": example()[MODEL]}, "hwcheck has this model"),
+        ({MODEL: "names: [x]\n"}, r"rtx_a5000\.yml: not a model"),
+        ({MODEL: example()[MODEL].replace("2231", "2335")}, "2335 is h200_sxm's"),
+        ({MODEL: example()[MODEL].replace("768", "7680")}, "memory_gbps: value: 7680"),
+        ({"hwcheck/templates/other.html.j2": ""}, r"no template of hwcheck; there are .*report"),
+        ({"hwcheck/templates/coverage.html.j2": "{% if %}"}, r"coverage\.html\.j2:1: not a templ"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, change: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refusal:
+        loaded(tmp_path, change)
+    assert "\n" not in str(refusal.value)
+    assert str(tmp_path) in str(refusal.value)
+
+
+def test_a_limit_of_an_undeclared_variable_is_refused(tmp_path: Path) -> None:
+    text = example()[CHECK].replace("import AtLeast", "import AtLeast, FromInventory")
+    text = text.replace("warn=2,", 'warn=2, of=FromInventory("room_gib"),')
+    with pytest.raises(UsageError, match="hwcheck_room_gib is no variable of the inventory"):
+        loaded(tmp_path, {CHECK: text})
+
+
+def test_what_fails_in_use_names_the_site_s_file_and_line(tmp_path: Path) -> None:
+    text = example()[RULE].replace(
+        '    return sign("certain"', '    raise KeyError("gone")\n    return sign("certain"'
+    )
+    additions = loaded(tmp_path, {RULE: text})
+    with (
+        pytest.raises(UsageError, match=r"rules/storage\.py:\d+: KeyError: 'gone'"),
+        in_use(additions),
+    ):
+        additions.rules["checkpoints_left"].look(None)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError), in_use(additions):
+        _ = 1 / 0
+    with pytest.raises(UsageError, match=r"^mine$"), in_use(additions):
+        raise UsageError("mine")

@@ -29,7 +29,7 @@ def checks(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str = "",
     limit: str | None = None,
-    site: str = "",  # noqa: ARG001 - with_site takes it
+    site: str | None = None,  # noqa: ARG001 - with_site takes it
 ) -> None:
     """List every check with its metrics, limits and their sources."""
     limits = []

@@ -28,7 +28,7 @@ def report(
     run: str,
     json: bool = False,
     require_coverage: str | None = None,
-    site: str = "",  # noqa: ARG001 - with_site takes it
+    site: str | None = None,  # noqa: ARG001 - with_site takes it
 ) -> None:
     """Judge and render a saved run again, with no host."""
     required = percent(require_coverage)

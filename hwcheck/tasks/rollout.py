@@ -58,7 +58,7 @@ def rollout(
     ask_become_pass: bool = False,
     out: str = "runs",
     accept_new_host_keys: bool = False,
-    site: str = "",
+    site: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""

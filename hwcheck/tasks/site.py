@@ -27,7 +27,7 @@ ACTIONS = ("test",)
 def site(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     action: str,
-    site: str = "",
+    site: str | None = None,
     hosts: str = "",
 ) -> None:
     """Run the cases of a site's checks and rules, and render its templates; no host is visited."""

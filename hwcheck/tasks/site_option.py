@@ -60,12 +60,14 @@ def with_site(body: Callable[..., None]) -> Callable[..., None]:
     return with_additions
 
 
-def site_of(site: str, hosts: str) -> folder.Site | None:
+def site_of(site: str | None, hosts: str) -> folder.Site | None:
     """Return the site's folder that is named, or lies beside the inventory that is named.
 
     Raises UsageError as ``folder.read`` does.
     """
-    if site:
+    if site is not None:
+        if not site.strip():
+            raise UsageError("--site is empty; name the site's folder, or leave --site out")
         return folder.read(Path(site))
     path = folder.beside(hosts)
     if path is None:

@@ -113,7 +113,7 @@ def validate(
     prove: bool = False,
     accept_new_host_keys: bool = False,
     require_coverage: str | None = None,
-    site: str = "",  # noqa: ARG001 - with_site takes it
+    site: str | None = None,  # noqa: ARG001 - with_site takes it
     json: bool = False,
     verbose: bool = False,
 ) -> None:

@@ -56,6 +56,25 @@ def test_the_cases_pass_and_a_wrong_one_does_not(site: Path) -> None:
     assert "room.json: outcomes: they are" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["checks", "--site", ""], "--site is empty"),
+        (["checks", "--site", "nowhere"], "--site nowhere: no such folder"),
+        (["checks", "--site", "."], "not a site's folder: it holds none of checks, models"),
+        (["site", "test"], "name the site's folder with --site"),
+        (["site", "tset", "--site", "hwcheck"], "site tset: it is one of test"),
+    ],
+)
+def test_a_folder_that_is_none_ends_with_2_and_one_line(
+    site: Path, arguments: list[str], message: str
+) -> None:
+    done = hwcheck(site, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_list_of_checks_has_the_site_s(site: Path) -> None:
     done = hwcheck(site, "checks", "--hosts", "cluster.yml")
     text = " ".join(done.stdout.split())

@@ -147,7 +147,9 @@ def test_the_core_flag_for_hosts(
     assert "validate --hosts INVENTORY" in said
 
 
-@pytest.mark.parametrize("argv", [["-H", "a,b", "report", "runs/x"], ["-H", "a,b", "checks"]])
+@pytest.mark.parametrize(
+    "argv", [["-H", "a,b", "report", "runs/x"], ["-H", "a,b", "explain", "a.log"]]
+)
 def test_the_core_flag_for_hosts_before_a_task_that_has_none(
     capfd: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:

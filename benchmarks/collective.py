@@ -31,7 +31,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import LEGS, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, CollectiveSpec
 from hwcheck.tasks.flags import size
 
 ROOT = Path(__file__).parent.parent
@@ -91,12 +91,12 @@ def main() -> int:
     ours, theirs, of_bare = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "equivalent.py"
-        counts = {"turns": Spec.turns, "warmups": WARMUPS, "all": WARMUPS + ITERATIONS}
+        counts = {"turns": CollectiveSpec.turns, "warmups": WARMUPS, "all": WARMUPS + ITERATIONS}
         script.write_text(SCRIPT % counts)
         for number in range(1, args.rounds + 1):
             wall, busbw = timed(lambda: hwcheck(most, args.ranks))
             wall_torchrun, _ = timed(
-                lambda: [torchrun(script, most, args.ranks, "whole") for _ in LEGS]
+                lambda: [torchrun(script, most, args.ranks, "whole") for _ in EVERY_NODE_LEGS]
             )
             bare = torchrun(script, most, args.ranks, "bare")
             ours.append(wall)
@@ -122,7 +122,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 def hwcheck(most: int, ranks: int) -> float:
     """Time three legs as the payload does; return the best leg's busbw at the largest size."""
-    spec = Spec(
+    spec = CollectiveSpec(
         ("all_reduce",),
         ranks,
         0,
@@ -133,7 +133,7 @@ def hwcheck(most: int, ranks: int) -> float:
         iterations=ITERATIONS,
     )
     legs = list(launch.drive(spec, sys.executable, str(ROOT), lambda _: None))
-    assert [leg.state for leg in legs] == ["done"] * len(LEGS), legs
+    assert [leg.state for leg in legs] == ["done"] * len(EVERY_NODE_LEGS), legs
     assert all(leg.sizes[-1].size_bytes == most for leg in legs)
     return median(leg.sizes[-1].busbw_gbps for leg in legs)
 

@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.results.multi_host import Suspect
-from hwcheck.run.multi_host.members import Members
-from hwcheck.run.multi_host.session import Session
+from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.multi_host.scope_runner import ScopeRunner
 from tests.lab.groups import FIFTH, QUICK, RATE, opened, python_with_torch
 from tests.lab.lab import Lab
 
@@ -73,9 +73,9 @@ def one_run(lab: Lab, number: int, culprit: str) -> bool:
     return right
 
 
-def run(members: Members, scope: str, folder: Path) -> Sequence[Suspect]:
+def run(members: Participants, scope: str, folder: Path) -> Sequence[Suspect]:
     """Return whom one scope suspects, on its own."""
-    return Session(members, (scope,), folder, lambda _: None, QUICK).run().suspects
+    return ScopeRunner(members, (scope,), folder, lambda _: None, QUICK).run().suspects
 
 
 def say(suspects: Sequence[Suspect]) -> str:

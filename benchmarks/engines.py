@@ -93,7 +93,7 @@ def visit_with_hwcheck(target: Target, built: Payload, pushed: bool) -> int:  # 
     from hwcheck.connect.deadlines import Deadlines
     from hwcheck.inventory.inventory import Host
     from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta
-    from hwcheck.run.fan_out import Event, fan_out
+    from hwcheck.run.fan_out import VisitEvent, fan_out
 
     arguments = ("-o", f"UserKnownHostsFile={target.folder / 'known_hosts'}")
     key = str(target.folder / "key")
@@ -107,7 +107,7 @@ def visit_with_hwcheck(target: Target, built: Payload, pushed: bool) -> int:  # 
     folder = RunFolder.create(target.folder / "runs", RunMeta("", "", CHECKS, plan))
     good = []
 
-    def note(event: Event) -> None:
+    def note(event: VisitEvent) -> None:
         if event.state == "reported":
             good.append(event.host)
         elif event.state:

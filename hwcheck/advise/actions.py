@@ -16,7 +16,7 @@ from hwcheck.fold import fold
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.text import line, number, quantity
 
@@ -49,7 +49,7 @@ UNMEASURED = (
 """Words of a reason, what they point at, and how to make the check measurable."""
 
 
-def advise(run: Run, judgement: Judgement, multi_host: GroupRecord | None = None) -> Advice:
+def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = None) -> Advice:
     """Return everything that a run tells its operator to do.
 
     ``multi_host`` is what was run over several hosts, None where nothing was.

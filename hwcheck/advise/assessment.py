@@ -10,7 +10,7 @@ from hwcheck.advise.records import Advice
 from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.results.series import Observed
 
@@ -26,12 +26,12 @@ class Assessment:
     run: Run
     judgement: Judgement
     advice: Advice
-    multi_host: GroupRecord | None = None
+    multi_host: MultiHostRecord | None = None
     series: Mapping[str, Observed] = field(default_factory=dict)
 
 
 def assess(
-    run: Run, multi_host: GroupRecord | None = None, required_percent: float | None = None
+    run: Run, multi_host: MultiHostRecord | None = None, required_percent: float | None = None
 ) -> Assessment:
     """Judge a run and say what to do about it.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.results.multi_host import GroupRecord, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, Suspect
 from hwcheck.text import line
 
 REMEDIES = {
@@ -33,7 +33,7 @@ REMEDIES = {
 """Likely cause and what to do, by the kind of suspect."""
 
 
-def group_actions(record: GroupRecord) -> tuple[Action, ...]:
+def group_actions(record: MultiHostRecord) -> tuple[Action, ...]:
     """Return what to do about the suspects, one action for each kind and shape, and the rest."""
     by_kind: dict[tuple[str, int], list[Suspect]] = {}
     for suspect in record.suspects:
@@ -67,7 +67,7 @@ def _lines(suspects: Iterable[Suspect]) -> Iterator[str]:
             yield line(text) if named else about + line(text)
 
 
-def _unmeasured(record: GroupRecord) -> Iterator[Action]:
+def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
     if record.absent:
         yield _open(
             "hosts that took no part in the runs over several hosts",

@@ -22,7 +22,7 @@ from hwcheck.judge.legs import (
     legs_of,
     wrong_elements,
 )
-from hwcheck.node.collective.spec import PAIRS, SYSTEM_CONF, SYSTEM_CONF_NOTE, Spec
+from hwcheck.node.collective.spec import PAIRS, SYSTEM_CONF, SYSTEM_CONF_NOTE, CollectiveSpec
 from hwcheck.node.wire import Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number
@@ -199,7 +199,7 @@ def _goes_as_far(clean: Leg, broken: Leg) -> bool:
     if wrong:
         return reached >= min(wrong)
     finished = broken.sizes[-1].size_bytes if broken.sizes else 0
-    return reached > finished or reached >= Spec.max_bytes
+    return reached > finished or reached >= CollectiveSpec.max_bytes
 
 
 def _off_helps(kind: str, detail: str, nvlinks: int | None) -> tuple[str, str]:

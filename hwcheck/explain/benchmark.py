@@ -9,7 +9,7 @@ from hwcheck.explain import benchmark_notes as notes
 from hwcheck.explain.broken_off import why_no_proof
 from hwcheck.explain.identity import collective_of, ranks_of
 from hwcheck.explain.records import BenchmarkRun
-from hwcheck.node.nccl_tests.records import Half, Row, Table
+from hwcheck.node.nccl_tests.records import Half, Table, TableRow
 
 TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}
 """What nccl-tests took for right before 2.13.0, by type (src/common.cu, DeltaMaxValue)."""
@@ -107,7 +107,7 @@ def _peak(table: Table) -> tuple[int | None, float | None]:
     return size, max(rates, default=None)
 
 
-def _halves(table: Table) -> Iterator[tuple[Row, Half]]:
+def _halves(table: Table) -> Iterator[tuple[TableRow, Half]]:
     for row in table.rows:
         for half in row.halves:
             yield row, half

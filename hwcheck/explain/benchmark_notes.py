@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hwcheck.explain.records import BenchmarkRun
-from hwcheck.node.nccl_tests.records import Row, Table, computed_ranks, listed_ranks
+from hwcheck.node.nccl_tests.records import Table, TableRow, computed_ranks, listed_ranks
 from hwcheck.text import binary_size, count, line, number
 
 LARGE_BYTES = 64 * 1024 * 1024
@@ -111,7 +111,7 @@ def _figure_notes(run: BenchmarkRun) -> Iterator[str]:
     yield from _outliers(rows)
 
 
-def _outliers(rows: list[Row]) -> Iterator[str]:
+def _outliers(rows: list[TableRow]) -> Iterator[str]:
     """Name large sizes whose halves differ: a spread, which must not be averaged away."""
     outliers = 0
     for row in rows:
@@ -125,7 +125,7 @@ def _outliers(rows: list[Row]) -> Iterator[str]:
             yield f"spread: {which} only {low} GB/s at {binary_size(row.size_bytes)}, beside {high}"
 
 
-def _best(row: Row) -> float:
+def _best(row: TableRow) -> float:
     return max((half.busbw_gbps or 0.0 for half in row.halves), default=0.0)
 
 

@@ -28,7 +28,7 @@ _EXPORT = re.compile(r"^[^\w]*(export|unset)\s+(NCCL_.{1,2000})")
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandLine:
     """One command that started a program of nccl-tests.
 
     ``env`` are the NCCL variables that it sets, ``passed`` those that it hands on without saying
@@ -41,14 +41,14 @@ class Command:
     nodes: str = ""
 
 
-def commands_of(text: str) -> tuple[Command, ...]:
+def commands_of(text: str) -> tuple[CommandLine, ...]:
     """Return the commands of a log in their order; of a JSON report the one that it is of."""
     if text.lstrip()[:1] == "{":
         return tuple(_of_report(text))
     return tuple(_of_lines(text))
 
 
-def _of_lines(text: str) -> Iterator[Command]:
+def _of_lines(text: str) -> Iterator[CommandLine]:
     shell: dict[str, str] = {}
     commands = 0
     for each in _lines(text):
@@ -97,10 +97,10 @@ def _settings(words: str) -> dict[str, str]:
     return {name: value.strip("'\"`;")[:200] for name, value in pairs}
 
 
-def _command(before: str, after: str, shell: Mapping[str, str]) -> Command:
+def _command(before: str, after: str, shell: Mapping[str, str]) -> CommandLine:
     env = {**shell, **_settings(before)}
     largest = _LARGEST.search(after)
-    return Command(
+    return CommandLine(
         dict(list(env.items())[:MOST]),
         tuple(_PASSED.findall(before)[:MOST]),
         int(largest.group(1)) * SIZES[largest.group(2).upper()] if largest else None,
@@ -119,7 +119,7 @@ def _nodes(before: str) -> str:
     return ""
 
 
-def _of_report(text: str) -> Iterator[Command]:
+def _of_report(text: str) -> Iterator[CommandLine]:
     """Yield what a JSON report (``-J``) says; of its environment the NCCL variables alone."""
     try:
         report = json.loads(text)
@@ -130,4 +130,4 @@ def _of_report(text: str) -> Iterator[Command]:
         return
     words = (each for each in listed[:100000] if isinstance(each, str))
     pairs = [pair for word in words if word.startswith("NCCL_") for pair in _SET.findall(word)]
-    yield Command(dict(pairs[:MOST]))
+    yield CommandLine(dict(pairs[:MOST]))

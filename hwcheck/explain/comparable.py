@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
-from hwcheck.node.nccl_tests.records import Device
+from hwcheck.node.nccl_tests.records import RankDevice
 from hwcheck.text import count, line
 
 Logs = Sequence[Benchmarks]
@@ -68,7 +68,7 @@ def _named(facts: Sequence[str]) -> str:
     return ", ".join(line(each, 60) for each in facts[:MOST_NAMED]) + more
 
 
-def _devices(logs: Logs) -> Iterator[Device]:
+def _devices(logs: Logs) -> Iterator[RankDevice]:
     return (device for log in logs for run in log.runs for device in run.table.devices.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hwcheck.explain.command_line import Command
+from hwcheck.explain.command_line import CommandLine
 from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.collective.proof import ALSO_SAID_AS
@@ -18,7 +18,7 @@ MOST_NAMED = 12
 WITHOUT_P2P = {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "LOC"}
 
 
-def notes(info: NcclInfo, commands: Sequence[Command]) -> Iterator[str]:
+def notes(info: NcclInfo, commands: Sequence[CommandLine]) -> Iterator[str]:
     """Yield what the commands set, and what of it turns the way between GPUs off."""
     for command in dict.fromkeys(_words(command.env) for command in commands):
         if command:
@@ -35,7 +35,7 @@ def notes(info: NcclInfo, commands: Sequence[Command]) -> Iterator[str]:
             return
 
 
-def _environments(commands: Sequence[Command]) -> Iterator[Mapping[str, str]]:
+def _environments(commands: Sequence[CommandLine]) -> Iterator[Mapping[str, str]]:
     return (command.env for command in commands)
 
 
@@ -48,7 +48,7 @@ def _words(env: Mapping[str, str]) -> str:
     return ", ".join(named[:MOST_NAMED])
 
 
-def of_leg(name: str, info: NcclInfo, command: Command | None) -> dict[str, str]:
+def of_leg(name: str, info: NcclInfo, command: CommandLine | None) -> dict[str, str]:
     """Return the variables of a run that is given as the leg ``name``.
 
     Those of the leg's plan are taken to be set where neither a command nor NCCL tells what is.

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from hwcheck.explain import acs, broken_off, environment, matrix, nccl_log, network_notes, smi
 from hwcheck.explain.benchmark import runs_of
-from hwcheck.explain.command_line import Command, commands_of
+from hwcheck.explain.command_line import CommandLine, commands_of
 from hwcheck.explain.records import Benchmarks, Entry, Unknown
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from hwcheck.node.collective import nccl_info
 from hwcheck.node.nccl_tests import json_form, text
 from hwcheck.node.nccl_tests.records import Table
@@ -18,7 +18,7 @@ from hwcheck.node.nccl_tests.records import Table
 _LATE_SETTING = re.compile(r"_perf\b[^\n|;&]{0,500}? (NCCL_[A-Z0-9_]{1,60}=\S{0,60})")
 
 
-def explain(source: Source) -> list[Entry]:
+def explain(source: LogFile) -> list[Entry]:
     """Return what a file says: one entry for each kind of thing in it, or one of kind unknown."""
     if source.problem:
         return [Unknown(source.name, (source.problem,))]
@@ -29,7 +29,7 @@ def explain(source: Source) -> list[Entry]:
     return [replace(entry, notes=(*entry.notes, *source.notes)) for entry in entries]
 
 
-def _entries(source: Source) -> Iterator[Entry]:
+def _entries(source: LogFile) -> Iterator[Entry]:
     yield from matrix.read(source.name, source.text)
     tables = _tables(source.text)
     if tables:
@@ -62,7 +62,7 @@ def _tables(content: str) -> list[Table]:
     return [each for each in tables if each.columns or each.announced or each.rows or each.program]
 
 
-def _announced(content: str, commands: Sequence[Command]) -> int | None:
+def _announced(content: str, commands: Sequence[CommandLine]) -> int | None:
     """Return the largest size that was asked for and that fits, where a command tells it."""
     max_bytes = commands[0].max_bytes if len(commands) == 1 else None
     fits = broken_off.reduced_bytes(content)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from hwcheck.explain.command_line import Command
+from hwcheck.explain.command_line import CommandLine
 from hwcheck.explain.environment import of_leg
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
 from hwcheck.judge.legs import planned_env
@@ -52,7 +52,7 @@ def legs_of(name: str, logs: Sequence[Benchmarks], reference: Sequence[Leg] = ()
     yield from (_merged(legs) for legs in by_collective.values())
 
 
-def _command(log: Benchmarks, place: int) -> Command | None:
+def _command(log: Benchmarks, place: int) -> CommandLine | None:
     """Return the command that started a run of a log; None where it shows none.
 
     Where they are not as many as the runs, all have to count: one that sets more tells of it.

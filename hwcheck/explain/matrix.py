@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice
 
 from hwcheck.explain.matrix_notes import p2p_notes, topology_notes
-from hwcheck.explain.records import Matrix
+from hwcheck.explain.records import TopologyMatrix
 from hwcheck.judge.topology import MOST_DEVICES
 from hwcheck.text import count, line
 
@@ -42,7 +42,7 @@ class _Block:
     odd: int = 0
 
 
-def read(file: str, text: str) -> list[Matrix]:
+def read(file: str, text: str) -> list[TopologyMatrix]:
     """Return the matrices of a text, in their order; none where there is none."""
     blocks = (block for block in _blocks(text) if block.rows)
     return [_matrix(file, block) for block in islice(blocks, MOST_MATRICES)]
@@ -105,7 +105,7 @@ def _take(block: _Block, words: Sequence[str], raw: str) -> None:
         block.rows[name] = cells
 
 
-def _matrix(file: str, block: _Block) -> Matrix:
+def _matrix(file: str, block: _Block) -> TopologyMatrix:
     statuses = [cell for cells in block.rows.values() for cell in cells if cell != "X"]
     kind = TOPOLOGY if not statuses or any(map(_ONLY_PATH.match, statuses)) else P2P
     allowed = _PATH if kind == TOPOLOGY else _STATUS
@@ -120,20 +120,20 @@ def _matrix(file: str, block: _Block) -> Matrix:
     }
     gpus = tuple(name for name in block.devices if _GPU.match(name))
     nics = tuple(names[name] for name in block.devices if not _GPU.match(name))
-    matrix = Matrix(file, kind, gpus, nics, cells, None)
+    matrix = TopologyMatrix(file, kind, gpus, nics, cells, None)
     shown = {pair for pair in combinations(gpus, 2) if matrix.way(*pair)}
     missing = len(gpus) * (len(gpus) - 1) // 2 - len(shown)
     nvlink = _nvlink(matrix, block.pcie_only) if kind == TOPOLOGY else None
     notes = [*_form_notes(matrix, block, missing)]
-    matrix = Matrix(file, kind, gpus, nics, cells, nvlink, (), not missing)
+    matrix = TopologyMatrix(file, kind, gpus, nics, cells, nvlink, (), not missing)
     if kind == TOPOLOGY:
         notes += topology_notes(matrix, pcie_only=block.pcie_only)
     else:
         notes += p2p_notes(matrix)
-    return Matrix(file, kind, gpus, nics, cells, nvlink, tuple(notes), not missing)
+    return TopologyMatrix(file, kind, gpus, nics, cells, nvlink, tuple(notes), not missing)
 
 
-def _nvlink(matrix: Matrix, pcie_only: bool) -> str | None:
+def _nvlink(matrix: TopologyMatrix, pcie_only: bool) -> str | None:
     """Say how many of the pairs that are shown have NVLink; None where nothing shows it."""
     shown = [way for pair in combinations(matrix.gpus, 2) if (way := matrix.way(*pair))]
     linked = [way.startswith("NV") for way in shown]
@@ -142,7 +142,7 @@ def _nvlink(matrix: Matrix, pcie_only: bool) -> str | None:
     return "all" if all(linked) else "some" if any(linked) else "none"
 
 
-def _form_notes(matrix: Matrix, block: _Block, missing: int) -> Iterator[str]:
+def _form_notes(matrix: TopologyMatrix, block: _Block, missing: int) -> Iterator[str]:
     absent = [name for name in block.devices if name not in block.rows and _GPU.match(name)]
     cut = [name for name, cells in block.rows.items() if len(cells) < len(block.devices)]
     if absent or cut:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from hwcheck.explain.records import Matrix
+from hwcheck.explain.records import TopologyMatrix
 from hwcheck.text import count
 
 NEAR_NIC = ("PIX", "PXB")
@@ -27,7 +27,7 @@ STATUS = {
 """nvidia-smi's legend in our words."""
 
 
-def topology_notes(matrix: Matrix, *, pcie_only: bool = False) -> Iterator[str]:
+def topology_notes(matrix: TopologyMatrix, *, pcie_only: bool = False) -> Iterator[str]:
     """Yield what the ways between the GPUs and to the NICs mean."""
     if pcie_only:
         yield "topo -mp leaves NVLink out: this says nothing about NVLink"
@@ -51,7 +51,7 @@ def _all_linked(kinds: Counter[str], pairs: str) -> Iterator[str]:
         yield f"{pairs} has {links}: a full mesh, as of an NVSwitch"
 
 
-def _some_linked(matrix: Matrix) -> Iterator[str]:
+def _some_linked(matrix: TopologyMatrix) -> Iterator[str]:
     unlinked = [
         pair for pair in combinations(matrix.gpus, 2) if not matrix.way(*pair).startswith("NV")
     ]
@@ -65,7 +65,7 @@ def _some_linked(matrix: Matrix) -> Iterator[str]:
         )
 
 
-def _relay(matrix: Matrix, one: str, other: str) -> bool:
+def _relay(matrix: TopologyMatrix, one: str, other: str) -> bool:
     return any(
         matrix.way(one, third).startswith("NV") and matrix.way(third, other).startswith("NV")
         for third in matrix.gpus
@@ -86,7 +86,7 @@ def _by_pcie(kinds: Counter[str], pcie_only: bool) -> Iterator[str]:
         yield "of such pairs P2P that hangs or corrupts data is reported: verify the data"
 
 
-def _nic_notes(matrix: Matrix) -> Iterator[str]:
+def _nic_notes(matrix: TopologyMatrix) -> Iterator[str]:
     near = {gpu: _nearest(matrix, gpu) for gpu in matrix.gpus if gpu in matrix.cells}
     far = [gpu for gpu, nics in near.items() if not nics]
     if near and len(far) == len(near):
@@ -115,11 +115,11 @@ def _nic_notes(matrix: Matrix) -> Iterator[str]:
         yield "NICs behind one switch, or ports of one NIC: " + ", ".join(siblings[:8])
 
 
-def _is_apart(matrix: Matrix, nic: str, gpus: Sequence[str]) -> bool:
+def _is_apart(matrix: TopologyMatrix, nic: str, gpus: Sequence[str]) -> bool:
     return all(matrix.way(gpu, nic) == "SYS" for gpu in gpus)
 
 
-def _nearest(matrix: Matrix, gpu: str) -> list[str]:
+def _nearest(matrix: TopologyMatrix, gpu: str) -> list[str]:
     for kind in NEAR_NIC:
         nics = [nic for nic in matrix.nics if matrix.way(gpu, nic) == kind]
         if nics:
@@ -127,7 +127,7 @@ def _nearest(matrix: Matrix, gpu: str) -> list[str]:
     return []
 
 
-def p2p_notes(matrix: Matrix) -> Iterator[str]:
+def p2p_notes(matrix: TopologyMatrix) -> Iterator[str]:
     """Yield what the driver grants and refuses."""
     refused: dict[str, list[str]] = {}
     for row, cells in matrix.cells.items():

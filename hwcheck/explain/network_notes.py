@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hwcheck.explain.command_line import Command
+from hwcheck.explain.command_line import CommandLine
 from hwcheck.explain.records import BenchmarkRun
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.text import binary_size, number
@@ -30,7 +30,7 @@ _DATA_CENTER = re.compile(
 
 
 def notes(
-    runs: Sequence[BenchmarkRun], info: NcclInfo, commands: Sequence[Command]
+    runs: Sequence[BenchmarkRun], info: NcclInfo, commands: Sequence[CommandLine]
 ) -> Iterator[str]:
     """Yield what to make of the busbw between hosts; nothing of a run on one host."""
     for run in runs:
@@ -70,7 +70,7 @@ def _rate_of(busbw_gbps: float) -> int:
     return next(fits, 0)
 
 
-def _named_ports(run: BenchmarkRun, commands: Sequence[Command]) -> Iterator[str]:
+def _named_ports(run: BenchmarkRun, commands: Sequence[CommandLine]) -> Iterator[str]:
     """Say where one port would carry what a run gave that was told to use several."""
     named = commands[0].env.get("NCCL_IB_HCA", "") if len(commands) == 1 else ""
     ports = [port for port in named.lstrip("=").split(",") if port]

@@ -13,7 +13,7 @@ from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import NcclAdvice, Setting
 from hwcheck.explain import comparable
 from hwcheck.explain.legs import USUAL_ITERATIONS, legs_of
-from hwcheck.explain.records import Benchmarks, Entry, Matrix
+from hwcheck.explain.records import Benchmarks, Entry, TopologyMatrix
 from hwcheck.node.wire import CheckResult, Leg, Report
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.text import line
@@ -53,7 +53,7 @@ def recommend(
     for name, entries in legs.items():
         all_legs += legs_of(name, _logs(entries), first)
     matrix = next((each for each in topology if _shows_links(each)), None)
-    matrix = matrix if isinstance(matrix, Matrix) else None
+    matrix = matrix if isinstance(matrix, TopologyMatrix) else None
     sizes = {leg.ranks for leg in all_legs if leg.ranks}
     reasons = [*_input_notes(default, legs)]
     of_one_node = {"default": _logs(default)} | {
@@ -109,7 +109,7 @@ def _has_rows(logs: Sequence[Benchmarks]) -> bool:
 
 
 def _shows_links(entry: Entry) -> bool:
-    return isinstance(entry, Matrix) and entry.nvlink is not None
+    return isinstance(entry, TopologyMatrix) and entry.nvlink is not None
 
 
 def _advice_lines(advice: NcclAdvice) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _gpus(ranks: int, links: Sequence[int] | None) -> Iterator[dict[str, Any]]:
         yield gpu if links is None else {**gpu, "nvlink_links": links[index]}
 
 
-def _links(ranks: int, matrix: Matrix) -> list[int] | None:
+def _links(ranks: int, matrix: TopologyMatrix) -> list[int] | None:
     """Return the NVLinks of each rank's GPU; None where the matrix does not tell them.
 
     Of a part of the GPUs, or of several nodes, only all or none can be told.

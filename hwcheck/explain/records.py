@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hwcheck.explain.command_line import Command
+from hwcheck.explain.command_line import CommandLine
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.nccl_tests.records import Table
 
@@ -48,7 +48,7 @@ class Benchmarks:
     info: NcclInfo
     notes: tuple[str, ...] = ()
     kind: str = "nccl-tests"
-    commands: tuple[Command, ...] = ()
+    commands: tuple[CommandLine, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON types."""
@@ -57,7 +57,7 @@ class Benchmarks:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class TopologyMatrix:
     """A matrix of ``nvidia-smi topo``: ``kind`` is topology (``-m``) or p2p-status (``-p2p``).
 
     ``cells`` are those that the file shows, by row and column, without the diagonal. ``nvlink``
@@ -140,7 +140,7 @@ class Unknown:
         return {"file": self.file, "kind": self.kind, "notes": list(self.notes)}
 
 
-Entry = Benchmarks | Matrix | NcclLog | Unknown
+Entry = Benchmarks | TopologyMatrix | NcclLog | Unknown
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-
 
 
 @dataclass(frozen=True)
-class Source:
+class LogFile:
     """A file: its name as it was given, its text, and what was done to read it.
 
     ``problem`` says why there is no text.
@@ -34,7 +34,7 @@ class Source:
     problem: str = ""
 
 
-def files(path: Path) -> Iterator[Source]:
+def files(path: Path) -> Iterator[LogFile]:
     """Yield the file, or those of the folder and its folders by name, hidden ones left out.
 
     Raises UsageError where there is none.
@@ -52,7 +52,7 @@ def files(path: Path) -> Iterator[Source]:
     yield from (source(entry, must=False) for entry in files[:MOST_FILES])
     if len(files) > MOST_FILES:
         problem = f"more files left out: at most {MOST_FILES} are read at once"
-        yield Source(str(path), problem=problem)
+        yield LogFile(str(path), problem=problem)
 
 
 def _below(path: Path) -> Iterator[Path]:
@@ -64,7 +64,7 @@ def _below(path: Path) -> Iterator[Path]:
                 yield entry
 
 
-def source(path: Path, *, must: bool = True) -> Source:
+def source(path: Path, *, must: bool = True) -> LogFile:
     """Read one file. Raises UsageError where it cannot be read and ``must`` be."""
     try:
         if not path.is_file() and path.exists():
@@ -77,15 +77,15 @@ def source(path: Path, *, must: bool = True) -> Source:
             raise UsageError(
                 f"{path}: {error.strerror}; name a log, or a folder with logs"
             ) from None
-        return Source(str(path), problem=f"it cannot be read: {error.strerror}")
+        return LogFile(str(path), problem=f"it cannot be read: {error.strerror}")
     return _as_text(str(path), data, size)
 
 
-def _as_text(name: str, data: bytes, size: int) -> Source:
+def _as_text(name: str, data: bytes, size: int) -> LogFile:
     if not data:
         # nvidia-smi nvlink --status prints nothing on GPUs without NVLink.
         links = "; of nvidia-smi nvlink that is the answer of GPUs without NVLink"
-        return Source(name, problem="it is empty" + (links if "nvlink" in Path(name).name else ""))
+        return LogFile(name, problem="it is empty" + (links if "nvlink" in Path(name).name else ""))
     notes = []
     if size > len(data):
         notes.append(f"only its first {binary_size(len(data))} of {binary_size(size)} are read")
@@ -93,10 +93,10 @@ def _as_text(name: str, data: bytes, size: int) -> Source:
     head = data[:LOOK_BYTES]
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if encoding != "utf-16" and controls > BINARY_SHARE * len(head):
-        return Source(name, problem="it is binary, not a log")
+        return LogFile(name, problem="it is binary, not a log")
     text = data.decode(encoding, "replace")
     nuls = text.count("\0")
     if nuls:
         notes.append(f"{count(nuls, 'NUL character')} left out")
         text = text.replace("\0", "")
-    return Source(name, text, tuple(notes))
+    return LogFile(name, text, tuple(notes))

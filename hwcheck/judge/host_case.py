@@ -10,7 +10,7 @@ from typing import Any
 
 from hwcheck.node.check import Check
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
 from hwcheck.site_limits import SiteLimits
 
@@ -97,7 +97,7 @@ class HostCase:
     checks: Mapping[str, Check | None]
     answers: Mapping[str, CheckResult]
     second_visit: HostRecord | None = None
-    multi_host: GroupRecord | None = None
+    multi_host: MultiHostRecord | None = None
     same_machine: str = ""
 
     @property

@@ -29,7 +29,7 @@ from hwcheck.judge.second_visit import judge_second_visit
 from hwcheck.judge.visit import judge_visit
 from hwcheck.node import checks
 from hwcheck.node.check import Check
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.site_limits import ignored
 
@@ -40,7 +40,7 @@ REASONS = 3
 """So many of a host's reasons are named in its verdict."""
 
 
-def judge(run: Run, multi_host: GroupRecord | None = None) -> Judgement:
+def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now.
 
     ``multi_host`` is what was run over several hosts, None where nothing was.
@@ -93,7 +93,7 @@ def _host_cases(
     run: Run,
     facts: Sequence[NodeFacts],
     registry: Mapping[str, Check],
-    multi_host: GroupRecord | None,
+    multi_host: MultiHostRecord | None,
 ) -> Iterator[HostCase]:
     machines = same_machine(run)
     asked_for = {name: registry.get(name) for name in run.meta.checks}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hwcheck.node.collective.busbw import PASSES, busbw_factor
-from hwcheck.node.collective.spec import LEGS, MIB, SITE, SOME_LEGS
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, SITE, SOME_NODE_LEGS
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line
@@ -145,7 +145,9 @@ def planned_env(name: str) -> Mapping[str, str] | None:
     """
     if name == SITE:
         return {}
-    return next((plan.env for plan in (*LEGS, *SOME_LEGS) if plan.name == name), None)
+    return next(
+        (plan.env for plan in (*EVERY_NODE_LEGS, *SOME_NODE_LEGS) if plan.name == name), None
+    )
 
 
 def leg_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:

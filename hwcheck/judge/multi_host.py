@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
-from hwcheck.results.multi_host import GroupRecord, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, Suspect
 
 CUT_SHORT = "the runs over several hosts were cut short"
 
@@ -17,7 +17,7 @@ def judge_multi_host(host: HostCase) -> Iterator[Finding]:
         yield from findings_about(host.name, host.multi_host)
 
 
-def findings_about(host: str, record: GroupRecord) -> Iterator[Finding]:
+def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     """Yield findings about one of the record's hosts: a suspect fails, one not measured is open."""
     suspects = [suspect for suspect in record.suspects if host in suspect.hosts]
     for suspect in suspects:
@@ -32,7 +32,7 @@ def findings_about(host: str, record: GroupRecord) -> Iterator[Finding]:
             yield unmeasured(host, MULTI_HOST, reason)
 
 
-def took_part(host: str, record: GroupRecord) -> bool:
+def took_part(host: str, record: MultiHostRecord) -> bool:
     """Whether a host was in any of the runs."""
     return any(host in run.hosts for run in record.runs)
 
@@ -45,7 +45,7 @@ def in_words(suspect: Suspect) -> str:
     return f"{about}{suspect.kind}: {shown}"
 
 
-def _open_ends(record: GroupRecord) -> Iterator[str]:
+def _open_ends(record: MultiHostRecord) -> Iterator[str]:
     """Yield what leaves every host of the runs unproven."""
     yield from record.unresolved
     if not record.finished:

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
 
-from hwcheck.node.host.protocol import Host as Host
+from hwcheck.node.host.protocol import NodeHost as NodeHost
 from hwcheck.node.limits import AbovePeers, Limit
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.protocol import Gpu as Gpu
@@ -122,7 +122,7 @@ class Node(Protocol):
         """What the controller asked."""
 
     @property
-    def host(self) -> Host:
+    def host(self) -> NodeHost:
         """The host reader."""
 
     def gpus(self) -> Sequence[Gpu]:

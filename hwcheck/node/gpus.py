@@ -141,7 +141,7 @@ class Survey(Generic[A]):
             raise NotApplicable(missing)
 
 
-class OfKind(NamedTuple):
+class AnswerOfKind(NamedTuple):
     """What one board answers; boards of one ``kind`` (model and PCI ids) should answer alike."""
 
     subject: str
@@ -149,12 +149,12 @@ class OfKind(NamedTuple):
     answer: str
 
 
-def of_kind(gpu: Gpu, answer: str) -> OfKind:
+def of_kind(gpu: Gpu, answer: str) -> AnswerOfKind:
     """Return an answer with the kind of board that gave it. Raises CouldNotMeasure."""
-    return OfKind(gpu.subject, "%s %s" % (gpu.name(), gpu.board_id()), answer)
+    return AnswerOfKind(gpu.subject, "%s %s" % (gpu.name(), gpu.board_id()), answer)
 
 
-def among_equals(metric: str, answers: List[OfKind]) -> Iterator[Sample]:
+def among_equals(metric: str, answers: List[AnswerOfKind]) -> Iterator[Sample]:
     """Yield each answer as ``metric`` and, as ``<metric>_of_most``, that of most of its kind."""
     for one in answers:
         alike = [other.answer for other in answers if other.kind == one.kind]

@@ -42,14 +42,14 @@ def link_gbps(reported_gbps: Optional[float], version: Optional[str]) -> Optiona
     return reported_gbps
 
 
-class Link(NamedTuple):
+class ActiveLink(NamedTuple):
     """One active NVLink: PCI address of its far end (empty behind a switch), speed each way."""
 
     remote: str
     gbps: Optional[float]
 
 
-class Member(NamedTuple):
+class LinkedGpu(NamedTuple):
     """One GPU that answered: the ``number`` by which NVML counts it, its model, whether MIG is on.
 
     ``links`` are the active NVLinks; all of them lead to switches, or none.
@@ -60,7 +60,7 @@ class Member(NamedTuple):
     address: str
     model: str
     mig: bool
-    links: Tuple[Link, ...]
+    links: Tuple[ActiveLink, ...]
     to_switch: bool
 
     @property
@@ -78,29 +78,29 @@ class Interconnect:
 
     def __init__(self, node: Node) -> None:
         self._host = node.host
-        self.members: List[Member] = []
+        self.members: List[LinkedGpu] = []
         self.reasons: List[str] = []
         gpus = node.gpus()
         if not gpus:
             raise CouldNotMeasure("NVML sees no GPU")
 
-        def of(number: int) -> Union[Member, CouldNotMeasure]:
+        def of(number: int) -> Union[LinkedGpu, CouldNotMeasure]:
             try:
                 return _member(number, gpus[number])
             except CouldNotMeasure as error:
                 return error
 
         for answer in side_by_side(of, range(len(gpus))):
-            if isinstance(answer, Member):
+            if isinstance(answer, LinkedGpu):
                 self.members.append(answer)
             else:
                 self.reasons.append(str(answer))
 
-    def pairs(self) -> Iterator[Tuple[Member, Member]]:
+    def pairs(self) -> Iterator[Tuple[LinkedGpu, LinkedGpu]]:
         """Yield every two GPUs once."""
         return itertools.combinations(self.members, 2)
 
-    def place(self, member: Member) -> Place:
+    def place(self, member: LinkedGpu) -> Place:
         """Return where sysfs shows a GPU. Raises CouldNotMeasure where it does not."""
         if member.address not in self._host.pci_gpus():
             raise CouldNotMeasure(
@@ -108,7 +108,7 @@ class Interconnect:
             )
         return place_of(self._host, member.address)
 
-    def path(self, one: Member, other: Member) -> str:
+    def path(self, one: LinkedGpu, other: LinkedGpu) -> str:
         """Return NV#, PIX, PXB, PHB, NODE or SYS. Raises CouldNotMeasure.
 
         The way over PCIe is NVML's, and the kernel's where NVML has none.
@@ -120,7 +120,7 @@ class Interconnect:
         return by_nvml or pci_path(self.place(one), self.place(other))
 
 
-def nvlinks(one: Member, other: Member) -> int:
+def nvlinks(one: LinkedGpu, other: LinkedGpu) -> int:
     """Return how many NVLinks join two GPUs; a link counts when both ends have it up.
 
     Behind switches everybody reaches everybody with all links.
@@ -130,7 +130,7 @@ def nvlinks(one: Member, other: Member) -> int:
     return min(len(links_to(one, other)), len(links_to(other, one)))
 
 
-def nvlink_gbps(one: Member, other: Member) -> Optional[float]:
+def nvlink_gbps(one: LinkedGpu, other: LinkedGpu) -> Optional[float]:
     """Return what the NVLinks between two GPUs carry each way in 1e9 bytes/s, all together."""
     switched = one.to_switch and other.to_switch
     ways = (one.links, other.links) if switched else (links_to(one, other), links_to(other, one))
@@ -143,25 +143,25 @@ def nvlink_gbps(one: Member, other: Member) -> Optional[float]:
     return min(sums)
 
 
-def links_to(one: Member, other: Member) -> Tuple[Link, ...]:
+def links_to(one: LinkedGpu, other: LinkedGpu) -> Tuple[ActiveLink, ...]:
     """Return the links of one GPU that lead straight to another."""
     return tuple(link for link in one.links if link.remote == other.address)
 
 
-def _member(number: int, gpu: Gpu) -> Member:
+def _member(number: int, gpu: Gpu) -> LinkedGpu:
     active = [link for link in gpu.nvlinks() if link.active]
     to_switch = bool(active) and _to_switch(gpu)
     remotes = gpu.nvlink_remotes() if active and not to_switch else [""] * len(active)
     silent = any(link.speed_gbps is None for link in active)
     version = gpu.nvlink_version() if silent else None
-    return Member(
+    return LinkedGpu(
         gpu,
         number,
         gpu.pci_address(),
         gpu.name(),
         mig_is_on(gpu),
         tuple(
-            Link(remotes[place], link_gbps(link.speed_gbps, version))
+            ActiveLink(remotes[place], link_gbps(link.speed_gbps, version))
             for place, link in enumerate(active)
         ),
         to_switch,

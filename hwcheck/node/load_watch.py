@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Sequence
 
 from hwcheck.node import xids
-from hwcheck.node.check import CouldNotMeasure, Host
+from hwcheck.node.check import CouldNotMeasure, NodeHost
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.quantities import Reported
@@ -14,7 +14,7 @@ from hwcheck.node.quantities import Reported
 class LoadWatch:
     """Takes note of where the kernel log stands, and listens from now on."""
 
-    def __init__(self, host: Host, events: EventWatch) -> None:
+    def __init__(self, host: NodeHost, events: EventWatch) -> None:
         self._host = host
         self._events = events
         self._before: Sequence[KernelMessage] = ()

@@ -14,7 +14,7 @@ from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
-    from hwcheck.node.multi_host.member import Member
+    from hwcheck.node.multi_host.order_server import OrderServer
 
 
 class Wire:
@@ -67,10 +67,10 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     return 0
 
 
-def _member(session: Mapping[str, Any]) -> Member:
-    from hwcheck.node.multi_host.member import Member  # here: most visits are no session
+def _member(session: Mapping[str, Any]) -> OrderServer:
+    from hwcheck.node.multi_host.order_server import OrderServer  # here: most visits are no session
 
-    return Member(session)
+    return OrderServer(session)
 
 
 def _send_series(wire: Wire, run: Recorded) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Host, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, Gpu, NodeHost, NotApplicable
 
 
 class Place(NamedTuple):
@@ -20,7 +20,7 @@ class Place(NamedTuple):
         return (self.bridges or (self.address,))[-1].rpartition(":")[0]
 
 
-def place_of(host: Host, pci_address: str) -> Place:
+def place_of(host: NodeHost, pci_address: str) -> Place:
     """Return where sysfs shows a device."""
     bridges = tuple(host.bridges_above(pci_address))
     return Place(pci_address, bridges, host.numa_node(pci_address))
@@ -48,7 +48,7 @@ def pci_path(one: Place, other: Place) -> str:
 ANY = 1 << 16
 
 
-def widest(gpu: Gpu, host: Host, now: int = ANY) -> int:
+def widest(gpu: Gpu, host: NodeHost, now: int = ANY) -> int:
     """Return the lanes that the GPU and its slot have.
 
     Raises CouldNotMeasure, also where fewer are in use ``now`` and that is no evidence of a fault.
@@ -56,14 +56,14 @@ def widest(gpu: Gpu, host: Host, now: int = ANY) -> int:
     return _both(gpu, host, "lanes", now, gpu.pcie_link_width_max(), host.pcie_port_width_max)
 
 
-def newest(gpu: Gpu, host: Host, now: int = ANY) -> int:
+def newest(gpu: Gpu, host: NodeHost, now: int = ANY) -> int:
     """Return the PCIe generation that the GPU and its slot reach; raises as ``widest`` does."""
     reached = gpu.pcie_link_generation_max()
     return _both(gpu, host, "generation", now, reached, host.pcie_port_generation_max)
 
 
 def _both(
-    gpu: Gpu, host: Host, what: str, now: int, by_nvml: int, port_max: Callable[[str], int]
+    gpu: Gpu, host: NodeHost, what: str, now: int, by_nvml: int, port_max: Callable[[str], int]
 ) -> int:
     reached, why = by_nvml, ""
     try:
@@ -90,7 +90,7 @@ def _is_coherent(gpu: Gpu) -> bool:
 X86 = ("GenuineIntel", "AuthenticAMD")
 
 
-def need_peers(host: Host) -> None:
+def need_peers(host: NodeHost) -> None:
     """Raise NotApplicable where no PCIe traffic between devices can go astray.
 
     A virtual machine needs access control and translation for its isolation, and cannot change

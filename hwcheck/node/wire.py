@@ -36,7 +36,7 @@ LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
 """What can be timed; each is a check of that name. P2P is decided by the first two at least."""
-LEGS = ("default", "p2p_off", "net", "nvlink_only", "p2p_sys", "site")
+LEG_NAMES = ("default", "p2p_off", "net", "nvlink_only", "p2p_sys", "site")
 DTYPES = ("float", "bfloat16")
 """By nccl-tests' names: fp32 and bf16."""
 

@@ -183,7 +183,7 @@ SXID = re.compile(
 
 
 @dataclass(frozen=True)
-class Event:
+class XidEvent:
     """One Xid (of ``kind`` xid) or SXid (sxid) of a device, and what it asks for."""
 
     kind: str
@@ -198,33 +198,33 @@ class Event:
         return "pci %s %s %d" % (self.pci_address, self.kind, self.code)
 
 
-def parse(text: str) -> Optional[Event]:
+def parse(text: str) -> Optional[XidEvent]:
     """Return the event of a kernel message, or None where it is none."""
     match = XID.match(text)
     if match:
         code = int(match.group(2))
         meaning, action = _xid_meaning(code, match.group(3))
-        return Event("xid", code, match.group(1).lower() + ".0", meaning, action)
+        return XidEvent("xid", code, match.group(1).lower() + ".0", meaning, action)
     match = SXID.match(text)
     if match:
         code = int(match.group(2))
         meaning, severity = _sxid_meaning(code, match.group(3))
         action = SXID_ACTIONS[severity]
-        return Event("sxid", code, match.group(1).lower(), meaning, action)
+        return XidEvent("sxid", code, match.group(1).lower(), meaning, action)
     return None
 
 
-def by_code(code: int, pci_address: str) -> Event:
+def by_code(code: int, pci_address: str) -> XidEvent:
     """Return the event of a GPU of which nothing but the Xid's number is known."""
-    return Event("xid", code, pci_address, *_xid_meaning(code, ""))
+    return XidEvent("xid", code, pci_address, *_xid_meaning(code, ""))
 
 
-def outstanding(events: Iterable[Event]) -> Tuple[List[Event], int]:
+def outstanding(events: Iterable[XidEvent]) -> Tuple[List[XidEvent], int]:
     """Leave out what a later repair settled; return the rest and how many were left out.
 
     A GPU whose recovery action went back to none (Xid 154) has been reset.
     """
-    left: List[Event] = []
+    left: List[XidEvent] = []
     settled = 0
     for event in events:
         if (event.kind, event.code, event.action) == ("xid", RECOVERY, NOTHING):

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hwcheck.explain.recommendation import Recommendation
-from hwcheck.explain.records import BenchmarkRun, Benchmarks, Entry, Matrix
+from hwcheck.explain.records import BenchmarkRun, Benchmarks, Entry, TopologyMatrix
 from hwcheck.render.wrap import Wrapped
 from hwcheck.text import binary_size, line, number
 
@@ -46,7 +46,7 @@ def _entry(entry: Entry) -> Iterator[RenderableType]:
     if isinstance(entry, Benchmarks):
         for run in entry.runs:
             yield from _run(run)
-    elif isinstance(entry, Matrix) and len(entry.gpus) + len(entry.nics) <= MOST_COLUMNS:
+    elif isinstance(entry, TopologyMatrix) and len(entry.gpus) + len(entry.nics) <= MOST_COLUMNS:
         yield from _table(entry)
     yield from _notes(entry.notes, 2)
 
@@ -69,7 +69,7 @@ def _figure(run: BenchmarkRun) -> str:
     return f", busbw {number(run.peak_busbw_gbps)} GB/s at {binary_size(run.peak_bytes)}{wrong}"
 
 
-def _table(matrix: Matrix) -> Iterator[Text]:
+def _table(matrix: TopologyMatrix) -> Iterator[Text]:
     """Yield the lines of the matrix; none is broken or cut, however narrow the terminal."""
     columns = (*matrix.gpus, *matrix.nics)
     rows = [["", *columns]]

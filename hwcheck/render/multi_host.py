@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwcheck.fold import fold
 from hwcheck.render.topology import aligned
 from hwcheck.render.words import EXERCISE
-from hwcheck.results.multi_host import GroupRecord, GroupRun, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, Suspect
 from hwcheck.results.transport import in_words
 from hwcheck.text import binary_size, count, line, number
 
@@ -45,7 +45,7 @@ class MultiHostView:
     remarks: tuple[str, ...]
 
 
-def multi_host_view(record: GroupRecord) -> MultiHostView:
+def multi_host_view(record: MultiHostRecord) -> MultiHostView:
     """Return the view of a record; deterministic."""
     pairs = [run for run in record.runs if run.why == "pairs"]
     timed = {
@@ -83,7 +83,7 @@ def multi_host_line(view: MultiHostView) -> str:
     return f"{view.scopes} over {view.hosts}: " + "; ".join([*parts, *view.remarks])
 
 
-def _run_view(run: GroupRun) -> RunView:
+def _run_view(run: MultiHostRun) -> RunView:
     outcome = run.outcome
     figure = outcome.kind
     if outcome.kind == "ok":
@@ -95,13 +95,13 @@ def _run_view(run: GroupRun) -> RunView:
     return RunView(why, fold(run.hosts), f"{figure}{reason}", outcome.kind != "ok")
 
 
-def _matrices(names: list[str], timed: dict[str, list[GroupRun]]) -> Iterator[str]:
+def _matrices(names: list[str], timed: dict[str, list[MultiHostRun]]) -> Iterator[str]:
     for collective, pairs in timed.items():
         title = [f"{collective}:"] if len(timed) > 1 else []
         yield "\n".join([*title, *aligned(_matrix(names, pairs))])
 
 
-def _matrix(names: list[str], pairs: list[GroupRun]) -> list[list[str]]:
+def _matrix(names: list[str], pairs: list[MultiHostRun]) -> list[list[str]]:
     cells = {frozenset(run.hosts): _cell(run) for run in pairs}
     rows = [["", *names]]
     for one in names:
@@ -110,7 +110,7 @@ def _matrix(names: list[str], pairs: list[GroupRun]) -> list[list[str]]:
     return rows
 
 
-def _cell(run: GroupRun) -> str:
+def _cell(run: MultiHostRun) -> str:
     outcome = run.outcome
     return number(float(f"{outcome.busbw_gbps:.3g}")) if outcome.kind == "ok" else outcome.kind
 
@@ -120,7 +120,7 @@ def _suspect(suspect: Suspect) -> tuple[str, str, tuple[str, ...]]:
     return name, suspect.kind, tuple(line(text) for text in suspect.evidence)
 
 
-def _remarks(record: GroupRecord) -> Iterator[str]:
+def _remarks(record: MultiHostRecord) -> Iterator[str]:
     if not record.finished:
         yield "The runs over several hosts were cut short; what follows is what was measured."
     for host, reason in record.absent.items():
@@ -133,7 +133,7 @@ def _remarks(record: GroupRecord) -> Iterator[str]:
     yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
 
 
-def _settings_and_ways(record: GroupRecord) -> Iterator[str]:
+def _settings_and_ways(record: MultiHostRecord) -> Iterator[str]:
     """Say which NCCL settings were in force, and which way the data took."""
     if record.backend != "nccl":
         return

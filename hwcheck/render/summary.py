@@ -11,7 +11,7 @@ from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES
 from hwcheck.render import words
 from hwcheck.render.gates import GateView, gate_views
-from hwcheck.results.multi_host import GroupRecord
+from hwcheck.results.multi_host import MultiHostRecord
 
 FORMAT = 1
 
@@ -110,7 +110,7 @@ def _gate(gate: GateView) -> dict[str, str]:
     }
 
 
-def _multi_host(record: GroupRecord) -> dict[str, Any]:
+def _multi_host(record: MultiHostRecord) -> dict[str, Any]:
     return {
         "scopes": list(record.scopes),
         "hosts": list(record.hosts),

@@ -25,7 +25,7 @@ spread is a few percent; a link that lost half of its lanes, or one of two rails
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MultiHostOutcome:
     """``kind`` is ok, hang, wrong or failed; bandwidths are busbw of the largest size, 1e9 B/s.
 
     ``busbw_gbps`` is the median's, ``best_gbps`` that of the fastest iteration. Slow is no outcome
@@ -69,7 +69,7 @@ def worst_kind(kinds: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Size:
+class MultiHostTiming:
     """One message size over all hosts of a run: times in us, bandwidths in 1e9 B/s.
 
     Each iteration's time is that of the slowest rank; ``best_gbps`` is the fastest iteration's
@@ -98,7 +98,7 @@ class Transport:
 
 
 @dataclass(frozen=True)
-class GroupRun:
+class MultiHostRun:
     """One collective over some hosts. ``state`` is done, hang or failed.
 
     ``why`` is what the run is for: a scope, or ``split`` and ``again`` of a search. Those of one
@@ -114,7 +114,7 @@ class GroupRun:
     state: str
     reason: str = ""
     library: str = ""
-    sizes: tuple[Size, ...] = ()
+    sizes: tuple[MultiHostTiming, ...] = ()
     blamed: tuple[Suspect, ...] = ()
     left_over: tuple[str, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
@@ -123,19 +123,19 @@ class GroupRun:
     transport: tuple[Transport, ...] = ()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> MultiHostOutcome:
         """What the search for a culprit goes by: the largest size."""
         if self.state != "done":
-            return Outcome(self.state)
+            return MultiHostOutcome(self.state)
         if any(size.wrong for size in self.sizes):
-            return Outcome("wrong")
+            return MultiHostOutcome("wrong")
         if not self.sizes:
-            return Outcome("failed")
-        return Outcome("ok", self.sizes[-1].busbw_gbps, self.sizes[-1].best_gbps)
+            return MultiHostOutcome("failed")
+        return MultiHostOutcome("ok", self.sizes[-1].busbw_gbps, self.sizes[-1].best_gbps)
 
 
 @dataclass(frozen=True)
-class GroupRecord:
+class MultiHostRecord:
     """Everything that was run over several hosts.
 
     ``absent`` are hosts that took no part, or not to the end, each with the reason;
@@ -148,7 +148,7 @@ class GroupRecord:
     scopes: tuple[str, ...]
     hosts: tuple[str, ...]
     backend: str = ""
-    runs: tuple[GroupRun, ...] = ()
+    runs: tuple[MultiHostRun, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class GroupRecord:
     format: int = FORMAT
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> GroupRecord:
+    def from_dict(cls, data: Mapping[str, Any]) -> MultiHostRecord:
         """Rebuild from the (schema-checked) content of ``group.json``."""
         rest = dict(data)
         rest["runs"] = tuple(_run(run) for run in rest["runs"])
@@ -170,13 +170,13 @@ class GroupRecord:
         return cls(**rest)
 
 
-def write_group(folder: Path, record: GroupRecord) -> None:
+def write_multi_host(folder: Path, record: MultiHostRecord) -> None:
     """Write ``group.json`` into a run folder. Raises DiskError."""
     with writing_to(folder):
         replace_text(folder / FILE, to_json(record) + "\n")
 
 
-def read_group(folder: Path) -> GroupRecord | None:
+def read_multi_host(folder: Path) -> MultiHostRecord | None:
     """Read ``group.json``; None where the run was over single hosts only. Raises UsageError."""
     file = folder / FILE
     if not file.exists():
@@ -188,18 +188,18 @@ def read_group(folder: Path) -> GroupRecord | None:
     problem = schema_problem(data, "group")
     if problem:
         raise UsageError(f"damaged run folder: {file}: {problem}")
-    return GroupRecord.from_dict(data)
+    return MultiHostRecord.from_dict(data)
 
 
-def _run(data: Mapping[str, Any]) -> GroupRun:
+def _run(data: Mapping[str, Any]) -> MultiHostRun:
     rest = dict(data)
-    rest["sizes"] = tuple(Size(**size) for size in rest["sizes"])
+    rest["sizes"] = tuple(MultiHostTiming(**size) for size in rest["sizes"])
     rest["blamed"] = _suspects(rest["blamed"])
     rest["hosts"], rest["left_over"] = tuple(rest["hosts"]), tuple(rest["left_over"])
     rest["transport"] = tuple(
         Transport(tuple(each["hosts"]), each["facts"]) for each in rest["transport"]
     )
-    return GroupRun(**rest)
+    return MultiHostRun(**rest)
 
 
 def _suspects(data: Any) -> tuple[Suspect, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hwcheck.fold import fold
-from hwcheck.results.multi_host import GroupRun, Transport
+from hwcheck.results.multi_host import MultiHostRun, Transport
 
 SOCKET = "NET/Socket"
 ABOUT = ("gdrdma", "nvls", "channels", "algorithms", "network", "settings", "version")
@@ -27,13 +27,13 @@ def alike(facts: Mapping[str, Mapping[str, Any]]) -> tuple[Transport, ...]:
     return tuple(Transport(tuple(hosts), of_group) for of_group, hosts in groups)
 
 
-def over_sockets(run: GroupRun) -> tuple[str, ...]:
+def over_sockets(run: MultiHostRun) -> tuple[str, ...]:
     """Return the hosts that sent to others over TCP sockets."""
     return tuple(host for each in run.transport if SOCKET in each.facts for host in each.hosts)
 
 
 def socket_warnings(
-    run: GroupRun, rdma_active: Mapping[str, int]
+    run: MultiHostRun, rdma_active: Mapping[str, int]
 ) -> tuple[dict[str, str], list[str]]:
     """Return a warning for each host on sockets that has RDMA, and what a reader must know.
 

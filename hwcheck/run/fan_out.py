@@ -28,7 +28,7 @@ visit costs only its last, and one that took longer than this is on disk when it
 
 
 @dataclass(frozen=True)
-class Event:
+class VisitEvent:
     """For a live display. ``kind`` is started, progress or finished.
 
     ``text`` is what the host works on, or the reason of its ``state`` when it has finished.
@@ -48,7 +48,7 @@ def fan_out(
     connector: Connector,
     *,
     forks: int,
-    progress: Callable[[Event], None],
+    progress: Callable[[VisitEvent], None],
 ) -> None:
     """Visit every host, ``forks`` at a time, and write each record as it arrives.
 
@@ -67,7 +67,7 @@ class _FanOut:
         payload: Payload,
         folder: RunFolder,
         connector: Connector,
-        progress: Callable[[Event], None],
+        progress: Callable[[VisitEvent], None],
     ) -> None:
         self._requests = requests
         self._payload = payload
@@ -164,7 +164,7 @@ class _FanOut:
             # Written soon: if hwcheck is killed, this host is known to have been under way.
             self._last[host.name] = HostAnswer(host.name, "lost", UNDER_WAY, "", utc_now())
             self._unwritten.add(host.name)
-            self._progress(Event(host.name, "started"))
+            self._progress(VisitEvent(host.name, "started"))
         try:
             record = Visit(
                 host,
@@ -194,7 +194,7 @@ class _FanOut:
         def say(text: str) -> None:
             with self._lock:
                 if name in self._running:
-                    self._progress(Event(name, "progress", text))
+                    self._progress(VisitEvent(name, "progress", text))
 
         def keep(series: dict[str, Any]) -> None:
             with self._lock:
@@ -206,4 +206,4 @@ class _FanOut:
     def _finish(self, record: HostAnswer) -> None:
         self._folder.write_host(record)
         text = f"{record.phase}: {record.reason}" if record.phase else record.reason
-        self._progress(Event(record.host, "finished", text, record.state))
+        self._progress(VisitEvent(record.host, "finished", text, record.state))

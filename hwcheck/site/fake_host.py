@@ -29,8 +29,8 @@ from hwcheck.node.host.facts import (
     HugePages,
     KernelLog,
     KernelMessage,
+    NcclSetting,
     RdmaPort,
-    Setting,
     TorchStack,
 )
 
@@ -198,8 +198,8 @@ class FakeHost:
         wanted = (m for m in messages if any(word in m.text for word in words))
         return KernelLog(tuple(wanted), log["complete"], log.get("reach_s", self.uptime_s()))
 
-    def nccl_settings(self) -> list[Setting]:
-        return [Setting(**setting) for setting in self._say("nccl_settings")]
+    def nccl_settings(self) -> list[NcclSetting]:
+        return [NcclSetting(**setting) for setting in self._say("nccl_settings")]
 
     def system_nccl(self) -> list[str]:
         return list(self._say("system_nccl"))

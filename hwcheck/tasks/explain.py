@@ -13,13 +13,13 @@ from hwcheck.explain.explain import explain as read
 from hwcheck.explain.recommendation import recommend
 from hwcheck.explain.records import Entry
 from hwcheck.explain.sources import files, source
-from hwcheck.node.wire import LEGS
+from hwcheck.node.wire import LEG_NAMES
 from hwcheck.render.explained import explained
 from hwcheck.tasks.command import command
 from hwcheck.tasks.flags import split
 from hwcheck.tasks.output import emit, rendered
 
-OTHER_LEGS = tuple(name for name in LEGS if name != "default")
+OTHER_LEGS = tuple(name for name in LEG_NAMES if name != "default")
 
 
 @command(

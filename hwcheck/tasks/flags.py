@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
 from hwcheck.inventory.inventory import Cluster
-from hwcheck.node.wire import COLLECTIVES, DTYPES, LEGS, Timing
+from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
 from hwcheck.provision.request import Become
 from hwcheck.tasks.output import say
 from hwcheck.text import binary_size
@@ -166,7 +166,7 @@ def timing(
     if datatype:
         one_of("--datatype", datatype, DTYPES)
     return Timing(
-        legs=tuple(split("--legs", legs, LEGS, "leg", "time all that can differ")),
+        legs=tuple(split("--legs", legs, LEG_NAMES, "leg", "time all that can differ")),
         min_bytes=least,
         max_bytes=most,
         step_factor=_number("--stepfactor", stepfactor, default.step_factor, 2, MOST_FACTOR),

@@ -17,7 +17,7 @@ from hwcheck.render.load_plots import drawn_hosts
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
-from hwcheck.results.multi_host import read_group
+from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.site_option import refuse_without_site
@@ -48,7 +48,7 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     """
     run = read_run(path)
     refuse_without_site(path, run.meta)
-    assessment = assess(run, read_group(path), required_percent)
+    assessment = assess(run, read_multi_host(path), required_percent)
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
     assessment = replace(assessment, series=series)

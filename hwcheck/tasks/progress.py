@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from hwcheck.provision.events import PlayEvent
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from hwcheck.tasks.output import mute
 from hwcheck.text import line
 
@@ -97,7 +97,7 @@ class Progress(LiveLine):
         self._done = 0
         self._failing = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: VisitEvent) -> None:
         """Take one event, from any thread."""
         with self._lock:
             started, _ = self._running.get(event.host, (time.monotonic(), ""))
@@ -121,7 +121,7 @@ class Progress(LiveLine):
         return Text("; ".join([text, *shown]), overflow="ellipsis", no_wrap=True)
 
 
-def _event_text(event: Event, took_s: float) -> str:
+def _event_text(event: VisitEvent, took_s: float) -> str:
     if event.kind != "finished":
         return event.text or event.kind
     return f"{event.state} after {took_s:.1f} s" + (f": {event.text}" if event.text else "")

@@ -10,10 +10,10 @@ from hwcheck.errors import UsageError
 from hwcheck.node.wire import COLLECTIVES, Timing
 from hwcheck.results.multi_host import SCOPES
 from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.multi_host.members import Members
-from hwcheck.run.multi_host.orders import Asked
-from hwcheck.run.multi_host.session import Session
-from hwcheck.run.multi_host.settings import LEGS
+from hwcheck.run.multi_host.orders import MultiHostOptions
+from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.multi_host.scope_runner import ScopeRunner
+from hwcheck.run.multi_host.settings import MULTI_HOST_LEGS
 from hwcheck.run.plan import Plan
 from hwcheck.tasks.flags import ALL, split
 from hwcheck.tasks.output import say
@@ -37,27 +37,29 @@ def asked_of_hosts(
     chosen: Sequence[str],
     timed: Timing,
     given: Mapping[str, str | None],
-) -> Asked:
+) -> MultiHostOptions:
     """Return what the flags ask of runs over hosts; ``given`` are their texts by name.
 
     Raises UsageError for what has no effect on them.
     """
     if not set(chosen) - {NODE}:
-        return Asked()
+        return MultiHostOptions()
     if given["engine"] == "nccl-tests":
         raise UsageError("--engine nccl-tests: it times single nodes; leave --scope at node")
     if NODE not in chosen:
         for name in ("only", "skip"):
             if given[name] is not None:
                 raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
-    legs = [leg for leg in timed.legs if leg in LEGS]
+    legs = [leg for leg in timed.legs if leg in MULTI_HOST_LEGS]
     if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
-        raise UsageError(f"--legs {given['legs']}: a run over hosts takes one of {', '.join(LEGS)}")
+        raise UsageError(
+            f"--legs {given['legs']}: a run over hosts takes one of {', '.join(MULTI_HOST_LEGS)}"
+        )
     if given["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
     every = (*COLLECTIVES, ALL)
     names = split("--collectives", given["collectives"], every, "collective", "time all_reduce")
-    return Asked(
+    return MultiHostOptions(
         collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
         sizes=sizes(timed) if any(given[name] for name in SIZE_FLAGS) else (),
         iterations=timed.iterations if given["iters"] else None,
@@ -75,9 +77,9 @@ def sizes(timed: Timing) -> tuple[int, ...]:
     return tuple(ladder)
 
 
-def run_group(
+def run_multi_host(
     chosen: Sequence[str],
-    asked: Asked,
+    asked: MultiHostOptions,
     plan: Plan,
     payload: Payload,
     folder: RunFolder,
@@ -99,9 +101,9 @@ def run_group(
             say(text)
 
     say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
-    members = Members(plan.hosts, plan.requests, payload, connector, folder.append_log)
+    members = Participants(plan.hosts, plan.requests, payload, connector, folder.append_log)
     with members:
-        Session(members, over_hosts, folder.path, tell, options=asked).run()
+        ScopeRunner(members, over_hosts, folder.path, tell, options=asked).run()
     if NODE not in chosen:
         for answer in members.answers().values():
             folder.write_host(answer)

@@ -34,7 +34,7 @@ from hwcheck.tasks.flags import (
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import NODE, asked_of_hosts, run_group, scopes
+from hwcheck.tasks.scope import NODE, asked_of_hosts, run_multi_host, scopes
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import (
     SITE_HELP,
@@ -169,7 +169,7 @@ def validate(
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
             make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)
-        run_group(chosen, asked, plan, built, folder, connector.lasting(), verbose=verbose)
+        run_multi_host(chosen, asked, plan, built, folder, connector.lasting(), verbose=verbose)
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)

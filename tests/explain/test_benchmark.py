@@ -7,7 +7,7 @@ import pytest
 from hwcheck.explain.benchmark import runs_of
 from hwcheck.explain.explain import explain
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from hwcheck.node.nccl_tests.text import read
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row, started
@@ -20,7 +20,7 @@ def one(*lines: str) -> BenchmarkRun:
 
 def whole(*lines: str) -> BenchmarkRun:
     """The one run of a log as ``explain`` reads it."""
-    (entry,) = explain(Source("f", "\n".join(lines)))
+    (entry,) = explain(LogFile("f", "\n".join(lines)))
     assert isinstance(entry, Benchmarks)
     return entry.runs[0]
 

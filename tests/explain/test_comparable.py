@@ -7,12 +7,12 @@ import pytest
 from hwcheck.explain.comparable import problems, trusted
 from hwcheck.explain.explain import explain
 from hwcheck.explain.records import Benchmarks
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row
 
 
 def log(*devices: str, before: str = "") -> list[Benchmarks]:
-    (entry,) = explain(Source("f", "\n".join([before, *devices, header(), row(MIB), FOOTER])))
+    (entry,) = explain(LogFile("f", "\n".join([before, *devices, header(), row(MIB), FOOTER])))
     assert isinstance(entry, Benchmarks)
     return [entry]
 

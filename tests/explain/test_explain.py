@@ -9,7 +9,7 @@ import pytest
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.records import Benchmarks
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from tests.explain.matrices import blanks, gpus, square, tabs
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import MIB, header, row
@@ -20,7 +20,7 @@ MATRIX = tabs(square(gpus(4), ["NV4"]))
 
 
 def kinds(text: str) -> list[str]:
-    return [entry.kind for entry in explain(Source("f", text))]
+    return [entry.kind for entry in explain(LogFile("f", text))]
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_a_json_report_of_nccl_tests() -> None:
         "config": {},
         "results": [{**row, "out_of_place": half, "in_place": half}],
     }
-    (entry,) = explain(Source("r.json", json.dumps(report)))
+    (entry,) = explain(LogFile("r.json", json.dumps(report)))
     assert isinstance(entry, Benchmarks)
     assert (entry.runs[0].collective, entry.runs[0].ranks) == ("all_reduce", 4)
     assert entry.runs[0].peak_busbw_gbps == 39.3216
 
 
 def test_what_nccl_said_between_the_rows_is_told_with_them() -> None:
-    (entry,) = explain(Source("f", INFO * 3 + logs.log()))
+    (entry,) = explain(LogFile("f", INFO * 3 + logs.log()))
     assert "data went by SHM x3" in entry.notes[0]
 
 
 def test_a_setting_behind_the_program_is_no_setting() -> None:
-    (entry,) = explain(Source("f", "$ ./all_reduce_perf -b 8 NCCL_P2P_DISABLE=1\n" + logs.log()))
+    (entry,) = explain(LogFile("f", "$ ./all_reduce_perf -b 8 NCCL_P2P_DISABLE=1\n" + logs.log()))
     assert any("NCCL_P2P_DISABLE=1 stands after the program" in note for note in entry.notes)
-    (entry,) = explain(Source("f", "$ NCCL_P2P_DISABLE=1 ./all_reduce_perf -b 8\n" + logs.log()))
+    (entry,) = explain(LogFile("f", "$ NCCL_P2P_DISABLE=1 ./all_reduce_perf -b 8\n" + logs.log()))
     assert not any("stands after" in note for note in entry.notes)
     assert "its command sets NCCL_P2P_DISABLE=1" in entry.notes
 
@@ -72,7 +72,7 @@ def test_a_setting_behind_the_program_is_no_setting() -> None:
 def test_a_size_that_a_command_asks_for_is_missed() -> None:
     def reason(largest: str, *before: str) -> str:
         text = "\n".join([*before, f"$ ./all_reduce_perf -e {largest}", header(), row(MIB)])
-        (entry,) = explain(Source("f", text))
+        (entry,) = explain(LogFile("f", text))
         assert isinstance(entry, Benchmarks)
         return entry.runs[0].no_proof
 
@@ -82,9 +82,9 @@ def test_a_size_that_a_command_asks_for_is_missed() -> None:
 
 
 def test_what_was_done_to_read_it_is_said() -> None:
-    (entry,) = explain(Source("f", MATRIX, ("4 NUL characters left out",)))
+    (entry,) = explain(LogFile("f", MATRIX, ("4 NUL characters left out",)))
     assert entry.notes[-1] == "4 NUL characters left out"
-    (entry,) = explain(Source("f", problem="it is empty"))
+    (entry,) = explain(LogFile("f", problem="it is empty"))
     assert (entry.kind, entry.notes) == ("unknown", ("it is empty",))
 
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_gives_entries_and_no_error(seed: int) -> None:
     for _ in range(400):
         place = chance.randrange(len(text))
         text[place] = chance.choice(["", "\0", "\n", "9" * 40, "N/A", "\x1b[1m", "#", "|", " "])
-    entries = explain(Source("f", "".join(text)))
+    entries = explain(LogFile("f", "".join(text)))
     assert entries, "a file that is understood by nobody is an entry too"
     for entry in entries:
         said = json.loads(json.dumps(entry.to_dict(), allow_nan=False))
@@ -118,4 +118,4 @@ def test_a_damaged_file_gives_entries_and_no_error(seed: int) -> None:
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    assert_in_proportion(lambda part: explain(Source("f", part)), text)
+    assert_in_proportion(lambda part: explain(LogFile("f", part)), text)

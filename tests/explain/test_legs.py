@@ -7,7 +7,7 @@ import pytest
 from hwcheck.explain.explain import explain
 from hwcheck.explain.legs import UNCHECKED, legs_of
 from hwcheck.explain.records import Benchmarks
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from hwcheck.judge.legs import leg_problem, planned_env
 from hwcheck.node.wire import Leg
 from tests.node.nccl_tests import logs
@@ -18,7 +18,7 @@ OFF = "node7:1:2 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n"
 
 
 def log(*lines: str) -> Benchmarks:
-    (entry,) = explain(Source("f", "\n".join(lines)))
+    (entry,) = explain(LogFile("f", "\n".join(lines)))
     assert isinstance(entry, Benchmarks)
     return entry
 

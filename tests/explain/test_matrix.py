@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.explain.matrix import read
-from hwcheck.explain.records import Matrix
+from hwcheck.explain.records import TopologyMatrix
 from tests.explain.matrices import LEGEND, blanks, gpus, markdown, square, tabs
 from tests.proportion import assert_in_proportion
 
@@ -13,7 +13,7 @@ FOUR = square(gpus(4), ["NV4", "PIX", "SYS", "SYS", "NODE", "NV4"])
 WITH_NICS = square([*gpus(2), "NIC0", "NIC1"], ["NV2", "PIX", "SYS", "SYS", "PXB", "SYS"])
 
 
-def one(text: str) -> Matrix:
+def one(text: str) -> TopologyMatrix:
     (matrix,) = read("topo.txt", text)
     return matrix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.explain.explain import explain
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from tests.node.nccl_tests.logs import FOOTER, MIB, device, header, row
 
 TWO = [device(0, "a", 0), device(1, "b", 0)]
@@ -16,7 +16,7 @@ def notes(devices: list[str], busbw: float, gpu: str, *before: str, size: int = 
     factor = 2 * (len(devices) - 1) / len(devices)
     rows = [row(MIB, busbw=busbw / 2, factor=factor), row(size, busbw=busbw, factor=factor)]
     named = [each.replace("GPU X", gpu) for each in devices]
-    (entry,) = explain(Source("f", "\n".join([*before, *named, header(), *rows, FOOTER])))
+    (entry,) = explain(LogFile("f", "\n".join([*before, *named, header(), *rows, FOOTER])))
     return "\n".join(entry.notes)
 
 

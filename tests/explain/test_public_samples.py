@@ -12,7 +12,7 @@ import pytest
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.recommendation import recommend
-from hwcheck.explain.records import Benchmarks, Entry, Matrix, NcclLog
+from hwcheck.explain.records import Benchmarks, Entry, NcclLog, TopologyMatrix
 from hwcheck.explain.sources import files, source
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -207,7 +207,7 @@ def test_a_log_of_two_nodes_is_no_leg_of_one(name: str) -> None:
 def test_a_matrix(name: str) -> None:
     gpus, nvlink, nics, (one, other, way) = MATRICES[name]
     matrix = entries("topology", name)[0]
-    assert isinstance(matrix, Matrix)
+    assert isinstance(matrix, TopologyMatrix)
     assert (len(matrix.gpus), matrix.nvlink, len(matrix.nics)) == (gpus, nvlink, nics)
     assert matrix.way(one, other) == way
 
@@ -216,7 +216,7 @@ def test_a_matrix(name: str) -> None:
 def test_a_matrix_of_p2p_status(name: str) -> None:
     gpus, status = STATUSES[name]
     matrix = entries("topology", name)[-1]
-    assert isinstance(matrix, Matrix)
+    assert isinstance(matrix, TopologyMatrix)
     assert (matrix.kind, len(matrix.gpus)) == ("p2p-status", gpus)
     assert {cell for cells in matrix.cells.values() for cell in cells.values()} == {status}
 
@@ -228,7 +228,7 @@ def test_what_a_matrix_means(name: str) -> None:
 
 def test_the_order_of_nics_is_that_of_the_columns() -> None:
     matrix = entries("topology", "topo_012")[0]
-    assert isinstance(matrix, Matrix)
+    assert isinstance(matrix, TopologyMatrix)
     assert matrix.nics == ("mlx5_0", "mlx5_2", "mlx5_1", "mlx5_3")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hwcheck.explain.explain import explain
 from hwcheck.explain.recommendation import Recommendation, recommend
 from hwcheck.explain.records import Entry
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from tests.explain.matrices import gpus, square, tabs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
 
@@ -42,7 +42,7 @@ OFF = (TAKEN, SHM)
 
 
 def read(text: str) -> list[Entry]:
-    return explain(Source("f", text)) if text else []
+    return explain(LogFile("f", text)) if text else []
 
 
 def advise(default: str, topology: str, **legs: str) -> Recommendation:

@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.smi import notes
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from tests.proportion import assert_in_proportion
 
 
@@ -167,7 +167,7 @@ def test_nvlink_error_counters() -> None:
 
 
 def test_it_is_of_no_kind_that_has_a_name() -> None:
-    (entry,) = explain(Source("f", text_form(gpu())))
+    (entry,) = explain(LogFile("f", text_form(gpu())))
     assert entry.to_dict()["kind"] == "unknown"
     assert entry.notes[0].startswith("nvidia-smi -q: 1x NVIDIA L99")
 
@@ -186,4 +186,4 @@ def test_it_is_of_no_kind_that_has_a_name() -> None:
     ],
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    assert_in_proportion(lambda part: explain(Source("f", part)), text)
+    assert_in_proportion(lambda part: explain(LogFile("f", part)), text)

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import MIB, LegPlan, Spec
+from hwcheck.node.collective.spec import MIB, CollectiveSpec, LegPlan
 
 ROOT = str(Path(launch.__file__).parents[3])
 
 
-def two_ranks(*legs: LegPlan, **changes: Any) -> Spec:
+def two_ranks(*legs: LegPlan, **changes: Any) -> CollectiveSpec:
     """Over sockets: each all_reduce takes milliseconds at any size."""
     orders = {"budget_s": 90.0, "grace_s": 60.0, "collectives": ("all_reduce",), **changes}
-    return Spec(
+    return CollectiveSpec(
         ranks=2,
         gpus=1,
         one_gpu=True,

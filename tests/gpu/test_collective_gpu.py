@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg, Request
 from tests.gpu.ranks import ROOT, two_ranks
 from tests.node.collective import faulty
@@ -20,16 +20,16 @@ pytestmark = [
 ]
 
 
-def drive(spec: Spec) -> dict[str, Leg]:
+def drive(spec: CollectiveSpec) -> dict[str, Leg]:
     legs = launch.drive(spec, sys.executable, ROOT, lambda text: None)
     return {leg.leg if len(spec.legs) > 1 else leg.collective: leg for leg in legs}
 
 
 def test_one_rank() -> None:
     request = Request("t", ("all_reduce",), budget_s=45.0)
-    found = list(launch.run_legs(request, ROOT, 1, 0, lambda text: None, LEGS))
+    found = list(launch.run_legs(request, ROOT, 1, 0, lambda text: None, EVERY_NODE_LEGS))
     assert [(leg.leg, leg.state, leg.reason) for leg in found] == [
-        (plan.name, "done", "") for plan in LEGS
+        (plan.name, "done", "") for plan in EVERY_NODE_LEGS
     ]
     for leg in found:
         assert (leg.backend, leg.ranks, leg.exercise) == ("nccl", 1, False)
@@ -40,7 +40,7 @@ def test_one_rank() -> None:
 
 
 def test_two_ranks_on_one_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    leg = drive(two_ranks(LEGS[2]))["all_reduce"]
+    leg = drive(two_ranks(EVERY_NODE_LEGS[2]))["all_reduce"]
     assert (leg.state, leg.reason) == ("done", "")
     assert [size.size_bytes for size in leg.sizes] == [MIB, 2 * MIB, 4 * MIB]
     for size in leg.sizes:
@@ -56,7 +56,7 @@ def test_two_ranks_on_one_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_collective_is_verified_on_the_gpu(dtype: str) -> None:
-    found = drive(two_ranks(LEGS[2], collectives=COLLECTIVES, dtype=dtype, turns=2))
+    found = drive(two_ranks(EVERY_NODE_LEGS[2], collectives=COLLECTIVES, dtype=dtype, turns=2))
     assert list(found) == list(COLLECTIVES)
     for leg in found.values():
         assert (leg.state, leg.reason) == ("done", "")

@@ -8,7 +8,7 @@ import pytest
 from hwcheck.judge.evidence import contradictions, credible, gaps, miscounted
 from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
-from hwcheck.node.collective.spec import LEGS
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS
 from hwcheck.node.limits import AtMost, Equal, FromInventory
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostRecord
@@ -177,7 +177,7 @@ def test_the_device_of_each_gpu_is_known() -> None:
 def leg(name: str, ranks: int) -> Leg:
     timed = SizeTiming(1 << 30, 20, 9.5, 9.9, 0.02, 1 << 30, 1.0, 0)
     busbw = replace(timed, algbw_gbps=(1 << 30) / 9.5 / 1e3, busbw_gbps=0.0)
-    env = dict(next(plan.env for plan in LEGS if plan.name == name))
+    env = dict(next(plan.env for plan in EVERY_NODE_LEGS if plan.name == name))
     return Leg("demo", name, "nccl", ranks, "done", "", False, "NCCL 2.28.9", env, (busbw,))
 
 

@@ -18,7 +18,7 @@ from hwcheck.judge.legs import (
     wrong_elements,
 )
 from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.spec import LEGS, SOME_LEGS
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SOME_NODE_LEGS
 from hwcheck.node.collective.timing import summarize
 from hwcheck.node.wire import Leg, SizeTiming
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
@@ -153,7 +153,7 @@ def test_recorded_legs_have_no_problem() -> None:
 @pytest.mark.parametrize(
     "honest",
     [
-        *(leg(plan.name) for plan in (*LEGS, *SOME_LEGS)),
+        *(leg(plan.name) for plan in (*EVERY_NODE_LEGS, *SOME_NODE_LEGS)),
         leg("site", env={"NCCL_ALGO": "Ring", "NCCL_P2P_LEVEL": "LOC"}),
         leg(sizes=_both()),
         leg(state="not_engaged"),

@@ -10,13 +10,13 @@ from hwcheck.advise.assessment import assess
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Judgement
 from hwcheck.node.wire import CheckResult, Sample
-from hwcheck.results.multi_host import GroupRecord, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, Suspect
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.factories import gpu_facts
 from tests.results.test_multi_host import RUN
 
-HEALTHY = GroupRecord(("pairs",), ("a", "b"), "gloo", (RUN,), finished=True)
+HEALTHY = MultiHostRecord(("pairs",), ("a", "b"), "gloo", (RUN,), finished=True)
 CHECK = "persistence_mode"
 
 

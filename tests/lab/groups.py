@@ -13,10 +13,10 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
-from hwcheck.results.multi_host import GroupRecord
-from hwcheck.run.multi_host.members import Members
+from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.run.multi_host.orders import GLOO, Sizing
-from hwcheck.run.multi_host.session import Session
+from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.multi_host.scope_runner import ScopeRunner
 
 RATE, FIFTH = "200mbit", "40mbit"
 QUICK = replace(GLOO, start_s=10.0, floor_gbps=0.001)
@@ -30,7 +30,7 @@ def python_with_torch(hosts: Sequence[Host]) -> list[Host]:
 
 def opened(
     hosts: Sequence[Host], folder: Path, torch_python: Mapping[str, str] | None = None
-) -> Members:
+) -> Participants:
     """Return a group of these hosts, to be entered; their logs go to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     connector = Connector(replace(Deadlines(), silence_s=SILENCE_S), threading.Event())
@@ -44,10 +44,10 @@ def opened(
         with (folder / f"{name}.log").open("a") as stream:
             stream.write(text)
 
-    return Members(hosts, requests, payload.build(), connector, log)
+    return Participants(hosts, requests, payload.build(), connector, log)
 
 
-def run_group(
+def run_multi_host(
     hosts: Sequence[Host],
     folder: Path,
     scopes: Sequence[str],
@@ -55,9 +55,9 @@ def run_group(
     sizing: Sizing = QUICK,
     torch_python: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda text: None,
-    entered: Callable[[Members], None] = lambda members: None,
-) -> GroupRecord:
+    entered: Callable[[Participants], None] = lambda members: None,
+) -> MultiHostRecord:
     """Run the scopes; ``entered`` is called when every host is ready or lost."""
     with opened(hosts, folder, torch_python) as members:
         entered(members)
-        return Session(members, scopes, folder, say, sizing).run()
+        return ScopeRunner(members, scopes, folder, say, sizing).run()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.connect.payload import LOADER
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from tests.lab.lab import Lab, Node, wait_until
 from tests.lab.visits import visit_all
 
@@ -54,7 +54,7 @@ def test_stop_leaves_nothing_and_keeps_a_record(lab: Lab, tmp_path: Path) -> Non
     stop = threading.Event()
     seen: list[list[int]] = []
 
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.kind == "progress":
             seen.append(ours(lab.nodes["n1"]))
             stop.set()
@@ -81,7 +81,7 @@ def test_kill_9_of_the_controller_leaves_nothing(lab: Lab, tmp_path: Path) -> No
 def test_a_cut_link_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     node = lab.nodes["n1"]
 
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.kind == "progress":
             assert ours(node)
             node.cut()

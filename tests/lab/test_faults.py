@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from tests.lab.lab import Lab, Node, listens, wait_until
 from tests.lab.visits import QUICK, visit_all
 
@@ -56,7 +56,7 @@ def struck(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         except Exception as error:
             errors.append(error)
 
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.text == "second" and event.host in FAULTS:
             threads.append(threading.Thread(target=strike, args=(event.host,)))
             threads[-1].start()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from tests.lab import stand_in
 from tests.lab.lab import Lab, listens, make_key, wait_until
 from tests.lab.visits import log_of, visit_all
@@ -52,7 +52,7 @@ def run(
         else:
             hosts["old"] = replace(hosts["old"], python=str(old))
 
-        def progress(event: Event) -> None:
+        def progress(event: VisitEvent) -> None:
             if event.host == "dies" and event.text == "second":
                 threading.Thread(target=nodes["dies"].kill_visitors).start()
 

@@ -13,7 +13,7 @@ from hwcheck.connect.payload import Payload
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
-from hwcheck.run.fan_out import Event, fan_out
+from hwcheck.run.fan_out import VisitEvent, fan_out
 from tests.lab import stand_in
 
 QUICK = Deadlines(
@@ -29,7 +29,7 @@ def visit_all(
     checks: tuple[str, ...] = ("first", "second"),
     payload: Payload | None = None,
     deadlines: Deadlines = QUICK,
-    progress: Callable[[Event], None] = lambda event: None,
+    progress: Callable[[VisitEvent], None] = lambda event: None,
     stop: threading.Event | None = None,
     lifeline_s: float = 30.0,
     forks: int = 32,

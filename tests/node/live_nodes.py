@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hwcheck.node.live import LiveNode
-from hwcheck.node.load.sampler import Source
+from hwcheck.node.load.sampler import SampleSource
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.nvml.reader import NotSupported
 from hwcheck.node.wire import Request
@@ -25,7 +25,7 @@ class FakeNvml:
         node = FakeNode(says)
         self.status, self.gpus = node.nvml_status, node.gpus
 
-    def sampled(self) -> list[Source]:
+    def sampled(self) -> list[SampleSource]:
         return []
 
     def watch_events(self) -> EventWatch:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.host.reader import HostReader
 from hwcheck.node.live import LiveNode
 from hwcheck.node.nvml.nvml import NvmlGpu
@@ -63,8 +63,8 @@ def _differences(protocol: type, kind: type) -> list[str]:
     [
         (Gpu, NvmlGpu),
         (Gpu, FakeGpu),
-        (Host, HostReader),
-        (Host, FakeHost),
+        (NodeHost, HostReader),
+        (NodeHost, FakeHost),
         (Node, LiveNode),
         (Node, FakeNode),
     ],
@@ -78,5 +78,5 @@ def test_a_class_that_offers_less_or_other_is_noticed() -> None:
         def pci_gpus(self, folder: str) -> list[str]:
             return [folder]
 
-    assert "pci_gpus" in _differences(Host, Less)
-    assert "driver_version" in _differences(Host, Less)
+    assert "pci_gpus" in _differences(NodeHost, Less)
+    assert "driver_version" in _differences(NodeHost, Less)

@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.gpus import (
-    OfKind,
+    AnswerOfKind,
     Survey,
     among_equals,
     majority,
@@ -107,7 +107,7 @@ def test_boards_are_held_against_their_own_kind() -> None:
     boards = [("T4", "1"), ("L4", "9"), ("T4", "2"), ("T4", "2")]
     gpus = node(*({"name": name, "board_id": "0x1"} for name, _ in boards)).gpus()
     answers = [of_kind(gpu, boards[place][1]) for place, gpu in enumerate(gpus)]
-    assert answers[1] == OfKind("gpu1", "L4 0x1", "9")
+    assert answers[1] == AnswerOfKind("gpu1", "L4 0x1", "9")
     samples = list(among_equals("vbios", answers))
     assert [sample.value for sample in samples if sample.metric == "vbios"] == ["1", "9", "2", "2"]
     most = [sample.value for sample in samples if sample.metric == "vbios_of_most"]

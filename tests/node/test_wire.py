@@ -9,7 +9,7 @@ import pytest
 from hwcheck.node import wire
 from hwcheck.node.collective import spec
 from hwcheck.node.wire import (
-    LEGS,
+    LEG_NAMES,
     CheckResult,
     Deframer,
     GpuFacts,
@@ -69,7 +69,10 @@ def test_wrong_elements_of_both_halves_count() -> None:
 
 
 def test_the_names_of_legs_are_those_of_their_plans() -> None:
-    assert (*(plan.name for plan in (*spec.LEGS, *spec.SOME_LEGS)), spec.SITE) == LEGS
+    assert (
+        *(plan.name for plan in (*spec.EVERY_NODE_LEGS, *spec.SOME_NODE_LEGS)),
+        spec.SITE,
+    ) == LEG_NAMES
 
 
 def test_a_request_with_an_unknown_key_is_refused() -> None:

@@ -6,7 +6,7 @@ from hwcheck.node import xids
 from hwcheck.node.checks.xid import METRICS
 
 
-def event(code: int, rest: str = "", address: str = "0000:18:00") -> xids.Event:
+def event(code: int, rest: str = "", address: str = "0000:18:00") -> xids.XidEvent:
     parsed = xids.parse(f"NVRM: Xid (PCI:{address}): {code}{rest}")
     assert parsed is not None
     return parsed
@@ -95,7 +95,7 @@ def test_a_reset_settles_what_came_before_on_that_gpu() -> None:
     assert xids.outstanding([]) == ([], 0)
 
 
-def sxid_event(code: int, word: str) -> xids.Event:
+def sxid_event(code: int, word: str) -> xids.XidEvent:
     parsed = xids.parse(f"nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): {code}, {word}, Link 1")
     assert parsed is not None
     return parsed

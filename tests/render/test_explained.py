@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.recommendation import Recommendation
-from hwcheck.explain.sources import Source
+from hwcheck.explain.sources import LogFile
 from hwcheck.render.explained import explained
 from tests.explain.matrices import gpus, square, tabs
 from tests.factories import HOSTILE
@@ -19,7 +19,7 @@ NICS = tabs(square([*gpus(2), "mlx5_0"], ["PIX", "SYS", "SYS"]))
 
 
 def shown(*texts: str, told: Recommendation | None = None, width: int = 100) -> str:
-    entries = [entry for text in texts for entry in explain(Source("log.txt", text))]
+    entries = [entry for text in texts for entry in explain(LogFile("log.txt", text))]
     paper = io.StringIO()
     Console(file=paper, width=width).print(explained(entries, told), crop=False)
     return paper.getvalue()

@@ -11,20 +11,26 @@ from hwcheck.render.markdown import markdown
 from hwcheck.render.multi_host import MATRIX_HOSTS, multi_host_line, multi_host_view
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
-from hwcheck.results.multi_host import GroupRecord, Outcome, Size, Suspect, Transport
+from hwcheck.results.multi_host import (
+    MultiHostOutcome,
+    MultiHostRecord,
+    MultiHostTiming,
+    Suspect,
+    Transport,
+)
 from hwcheck.tasks.output import rendered
 from tests.factories import HOSTILE
-from tests.run.multi_host.fake_members import group_run
+from tests.run.multi_host.fake_participants import multi_host_run
 from tests.run.multi_host.planted import Fleet, names
 
 
-def record(hosts: int = 4, backend: str = "nccl") -> GroupRecord:
+def record(hosts: int = 4, backend: str = "nccl") -> MultiHostRecord:
     listed = names(hosts)
     pairs = Fleet({("n02",): "slow", ("n01", "n03"): "hang"}, noise=0.0).pairs(listed)
-    runs = [group_run("pairs", pair, outcome) for pair, outcome in pairs.items()]
-    runs.append(group_run("all", listed, Outcome("ok", 4.0, 4.0)))
-    runs.append(group_run("rail 0", listed, Outcome("wrong"), reason="n02: x"))
-    return GroupRecord(
+    runs = [multi_host_run("pairs", pair, outcome) for pair, outcome in pairs.items()]
+    runs.append(multi_host_run("all", listed, MultiHostOutcome("ok", 4.0, 4.0)))
+    runs.append(multi_host_run("rail 0", listed, MultiHostOutcome("wrong"), reason="n02: x"))
+    return MultiHostRecord(
         scopes=("pairs", "all"),
         hosts=tuple(listed),
         backend=backend,
@@ -135,7 +141,7 @@ def test_a_large_matrix_is_whole_in_markdown(shown: Assessment) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
-    size = Size(1, 1, 1.0, 0.0, 1.0, 1.0, 1.0, 0)
+    size = MultiHostTiming(1, 1, 1.0, 0.0, 1.0, 1.0, 1.0, 0)
     way = Transport(("n01",), {hostile: 1, "version": hostile, "network": hostile})
     group = replace(
         record(),
@@ -147,7 +153,7 @@ def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
         settings={"n03": hostile},
         runs=(
             replace(
-                group_run("all", ["n01"], Outcome("hang")),
+                multi_host_run("all", ["n01"], MultiHostOutcome("hang")),
                 reason=hostile,
                 sizes=(size,),
                 transport=(way,),

@@ -9,26 +9,30 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.results.multi_host import (
-    GroupRecord,
-    Outcome,
+    MultiHostOutcome,
+    MultiHostRecord,
     Suspect,
     Transport,
-    read_group,
-    write_group,
+    read_multi_host,
+    write_multi_host,
 )
 from hwcheck.results.schema_check import schema_problem
-from tests.run.multi_host.fake_members import group_run
+from tests.run.multi_host.fake_participants import multi_host_run
 from tests.run.multi_host.test_orders import answer
 
 WAY = Transport(("a", "b"), {"NET/IB": 4, "gdrdma": True, "version": "2.27.5"})
-RUN = group_run("pairs", ("a", "b"), Outcome("ok", 2.0, 2.5), library="gloo", transport=(WAY,))
-RECORD = GroupRecord(
+RUN = multi_host_run(
+    "pairs", ("a", "b"), MultiHostOutcome("ok", 2.0, 2.5), library="gloo", transport=(WAY,)
+)
+RECORD = MultiHostRecord(
     scopes=("pairs", "all"),
     hosts=("a", "b", "c"),
     backend="gloo",
     runs=(
         RUN,
-        group_run("all", ("a", "b"), Outcome("hang"), logs={"a": "stack"}, left_over=("x",)),
+        multi_host_run(
+            "all", ("a", "b"), MultiHostOutcome("hang"), logs={"a": "stack"}, left_over=("x",)
+        ),
     ),
     suspects=(Suspect(("a", "b"), "wrong", ("seen",)),),
     absent={"c": "busy"},
@@ -42,9 +46,9 @@ RECORD = GroupRecord(
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    assert read_group(tmp_path) is None
-    write_group(tmp_path, RECORD)
-    assert read_group(tmp_path) == RECORD
+    assert read_multi_host(tmp_path) is None
+    write_multi_host(tmp_path, RECORD)
+    assert read_multi_host(tmp_path) == RECORD
     assert {path.name for path in tmp_path.iterdir()} == {"group.json"}
 
 
@@ -59,14 +63,14 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "group.json").write_text(text)
     with pytest.raises(UsageError, match=problem) as refusal:
-        read_group(tmp_path)
+        read_multi_host(tmp_path)
     assert "group.json" in str(refusal.value)
 
 
 def test_outcomes() -> None:
-    assert RUN.outcome == Outcome("ok", 2.0, 2.5)
-    assert group_run("all", "ab", Outcome("wrong")).outcome.kind == "wrong"
-    assert group_run("all", "ab", Outcome("hang")).outcome.kind == "hang"
+    assert RUN.outcome == MultiHostOutcome("ok", 2.0, 2.5)
+    assert multi_host_run("all", "ab", MultiHostOutcome("wrong")).outcome.kind == "wrong"
+    assert multi_host_run("all", "ab", MultiHostOutcome("hang")).outcome.kind == "hang"
     assert replace(RUN, sizes=()).outcome.kind == "failed", "done, and nothing measured"
 
 

@@ -16,7 +16,7 @@ from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, RunFolder, read_series
 from hwcheck.results.series import Observed
 from hwcheck.run import fan_out
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from tests.lab.visits import log_of, visit_all
 from tests.small_disk import fill
 
@@ -35,7 +35,7 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_events_and_records(out: Path) -> None:
-    events: list[Event] = []
+    events: list[VisitEvent] = []
     records = visit_all(HOSTS, out, progress=events.append)
     assert {record.state for record in records.values()} == {"reported"}
     mine = [(event.kind, event.text, event.state) for event in events if event.host == "n1"]
@@ -58,7 +58,7 @@ def test_the_series_of_a_load_lies_in_the_folder(out: Path) -> None:
 
 def test_one_bad_host_spoils_nothing(out: Path) -> None:
     hosts = [replace(HOSTS[0], python="/no/such/python"), *HOSTS[1:]]
-    events: list[Event] = []
+    events: list[VisitEvent] = []
     records = visit_all(hosts, out, progress=events.append)
     assert [records[host.name].state for host in hosts] == ["lost", "reported", "reported"]
     (finished,) = [event for event in events if event.host == "n0" and event.kind == "finished"]
@@ -81,7 +81,7 @@ def test_an_unforeseen_error_costs_one_host(out: Path, monkeypatch: pytest.Monke
 
 
 def test_an_error_of_the_run_itself_is_raised(out: Path) -> None:
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.kind == "finished":
             raise OSError("No space left on device")
 
@@ -92,7 +92,7 @@ def test_an_error_of_the_run_itself_is_raised(out: Path) -> None:
 
 
 def test_a_disk_that_fills_up_stops_the_run(small_disk: Path) -> None:
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.kind == "progress":
             fill(small_disk)
 
@@ -140,7 +140,7 @@ def test_forks_bound_how_many_run_at_once(out: Path, monkeypatch: pytest.MonkeyP
 def test_stop_leaves_the_others_unvisited(out: Path) -> None:
     stop = threading.Event()
 
-    def progress(event: Event) -> None:
+    def progress(event: VisitEvent) -> None:
         if event.kind == "progress":
             stop.set()
 
@@ -164,7 +164,7 @@ def test_stop_does_not_wait_for_a_visit_that_hangs(
 
     monkeypatch.setattr(Visit, "run", stuck)
     monkeypatch.setattr(fan_out, "STOP_S", 0.3)
-    events: list[Event] = []
+    events: list[VisitEvent] = []
     try:
         records = visit_all(HOSTS[:1], out, progress=events.append, stop=stop)
     finally:

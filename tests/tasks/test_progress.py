@@ -6,14 +6,14 @@ import pytest
 from rich.console import Console
 
 from hwcheck.provision.events import PlayEvent
-from hwcheck.run.fan_out import Event
+from hwcheck.run.fan_out import VisitEvent
 from hwcheck.tasks.progress import PlayProgress, Progress
 
 EVENTS = [
-    Event("node01", "started"),
-    Event("node01", "progress", "all_reduce [bold]64 MiB\x1b[31m"),
-    Event("node02", "started"),
-    Event("node02", "finished", "connect: refused", "unreachable"),
+    VisitEvent("node01", "started"),
+    VisitEvent("node01", "progress", "all_reduce [bold]64 MiB\x1b[31m"),
+    VisitEvent("node02", "started"),
+    VisitEvent("node02", "finished", "connect: refused", "unreachable"),
 ]
 
 

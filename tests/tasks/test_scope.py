@@ -12,8 +12,8 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import COLLECTIVES, Timing
-from hwcheck.results.multi_host import GroupRecord, read_group, write_group
-from hwcheck.run.multi_host.orders import Asked
+from hwcheck.results.multi_host import MultiHostRecord, read_multi_host, write_multi_host
+from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.tasks.scope import asked_of_hosts, scopes
 from tests.tasks.test_validate import hwcheck, the_run
 
@@ -51,13 +51,17 @@ NOTHING: dict[str, str | None] = {
 }
 
 
-def asked(chosen: tuple[str, ...] = ("all",), timed: Timing | None = None, **given: str) -> Asked:
+def asked(
+    chosen: tuple[str, ...] = ("all",), timed: Timing | None = None, **given: str
+) -> MultiHostOptions:
     return asked_of_hosts(chosen, timed or Timing(), {**NOTHING, **given})
 
 
 def test_what_is_not_said_is_left_to_the_backend() -> None:
-    assert asked() == Asked()
-    assert asked(("node",), engine="nccl-tests", only="kernel") == Asked(), "no run over hosts"
+    assert asked() == MultiHostOptions()
+    assert asked(("node",), engine="nccl-tests", only="kernel") == MultiHostOptions(), (
+        "no run over hosts"
+    )
 
 
 def test_the_flags_of_nccl_tests_reach_the_runs_over_hosts() -> None:
@@ -71,7 +75,9 @@ def test_the_flags_of_nccl_tests_reach_the_runs_over_hosts() -> None:
         iters="50",
         warmup_iters="3",
     )
-    assert found == Asked(("all_reduce", "alltoall"), (1 << 20, 1 << 22), 50, 3, "bfloat16", "site")
+    assert found == MultiHostOptions(
+        ("all_reduce", "alltoall"), (1 << 20, 1 << 22), 50, 3, "bfloat16", "site"
+    )
     assert asked(collectives="all").collectives == COLLECTIVES
     assert asked(("node", "all"), Timing(("default", "net")), legs="default,net").leg == "default"
 
@@ -133,7 +139,7 @@ def test_one_host_is_not_proven_by_a_scope_over_several(alone: Path) -> None:
     summary = json.loads(done.stdout)
     assert summary["group"]["scopes"] == ["pairs"]
     assert "fewer than two hosts took part" in summary["host_results"][0]["reason"]
-    record = read_group(the_run(folder))
+    record = read_multi_host(the_run(folder))
     assert record is not None
     assert (record.runs, record.finished) == ((), True)
 
@@ -142,14 +148,14 @@ def test_without_a_scope_there_is_no_group(alone: Path) -> None:
     folder = alone.parent
     done = hwcheck(folder, "validate", "--hosts", str(alone), "--only", "kernel", "--json")
     assert "group" not in json.loads(done.stdout)
-    assert read_group(the_run(folder)) is None
+    assert read_multi_host(the_run(folder)) is None
 
 
 def test_a_damaged_group_ends_a_report_with_one_line(alone: Path) -> None:
     folder = alone.parent
     hwcheck(folder, "validate", "--hosts", str(alone), "--only", "kernel")
     run = the_run(folder)
-    write_group(run, GroupRecord(("all",), ("node01",)))
+    write_multi_host(run, MultiHostRecord(("all",), ("node01",)))
     assert hwcheck(folder, "report", str(run)).returncode == 3, "cut short, so not proven"
     (run / "group.json").write_text("{}")
     done = hwcheck(folder, "report", str(run))

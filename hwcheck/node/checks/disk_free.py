@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast
 from hwcheck.node.wire import Sample
@@ -49,7 +49,7 @@ def disk_free(node: Node) -> Iterator[Sample]:
     yield from one_by_one(paths, lambda name: _room(node.host, name, paths[name]))
 
 
-def _room(host: Host, name: str, path: str) -> Iterator[Sample]:
+def _room(host: NodeHost, name: str, path: str) -> Iterator[Sample]:
     disk = host.filesystem(path)
     if not disk.read_only:
         yield Sample("disk_free_gib", round(disk.free_bytes / GIB, 2), "GiB", name)

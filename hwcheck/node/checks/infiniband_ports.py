@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List
 
 from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.gpus import OfKind, among_equals
+from hwcheck.node.gpus import AnswerOfKind, among_equals
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.wire import Sample
@@ -226,10 +226,10 @@ def _alike(port: RdmaPort, other: RdmaPort) -> bool:
     )
 
 
-def _firmware(port: RdmaPort) -> OfKind:
+def _firmware(port: RdmaPort) -> AnswerOfKind:
     subject = "port " + port.name
     # A port whose design is not known is compared with none.
-    return OfKind(subject, port.board or subject, port.firmware or "unknown")
+    return AnswerOfKind(subject, port.board or subject, port.firmware or "unknown")
 
 
 def _symbol_error_rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:

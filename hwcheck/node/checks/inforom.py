@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional, Tuple
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import OfKind, Survey, among_equals, of_kind
+from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromSample, like_most
 from hwcheck.node.wire import Sample
 
@@ -69,7 +69,7 @@ def inforom(node: Node) -> Iterator[Sample]:
     answers.conclude("no GPU of this node tells of its infoROM")
 
 
-def _ask(gpu: Gpu) -> Optional[Tuple[Optional[bool], Optional[OfKind]]]:
+def _ask(gpu: Gpu) -> Optional[Tuple[Optional[bool], Optional[AnswerOfKind]]]:
     valid, image = gpu.inforom_valid(), gpu.inforom_image()
     if valid is None and image is None:
         return None

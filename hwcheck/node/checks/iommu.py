@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Host, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import Equal
 from hwcheck.node.pcie import need_peers
@@ -68,7 +68,7 @@ def iommu(node: Node) -> Iterator[Sample]:
     yield from one_by_one(host.pci_gpus(), lambda address: _domain(host, address))
 
 
-def _domain(host: Host, address: str) -> Iterator[Sample]:
+def _domain(host: NodeHost, address: str) -> Iterator[Sample]:
     domain = host.iommu_domain(address)
     subject = "pci " + address
     yield Sample("iommu_domain", domain or "none", "", subject)

@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import majority
-from hwcheck.node.interconnect import Interconnect, Member, nvlinks
+from hwcheck.node.interconnect import Interconnect, LinkedGpu, nvlinks
 from hwcheck.node.limits import Equal
 from hwcheck.node.quantities import P2PStatus
 from hwcheck.node.threads import side_by_side
@@ -141,10 +141,10 @@ def p2p_status(node: Node) -> Iterator[Sample]:
         raise NotApplicable("no NVLink, and a virtual machine (%s) is given its pairs" % hypervisor)
 
 
-def _ask(interconnect: Interconnect, members: List[Member]) -> Tuple[List[_Pair], List[str]]:
+def _ask(interconnect: Interconnect, members: List[LinkedGpu]) -> Tuple[List[_Pair], List[str]]:
     """Return every ordered pair that answered, and why the others did not."""
 
-    def ask(one: Member) -> List[Union[_Pair, CouldNotMeasure]]:
+    def ask(one: LinkedGpu) -> List[Union[_Pair, CouldNotMeasure]]:
         return [_pair(interconnect, one, other) for other in members if one is not other]
 
     pairs: List[_Pair] = []
@@ -158,7 +158,9 @@ def _ask(interconnect: Interconnect, members: List[Member]) -> Tuple[List[_Pair]
     return pairs, reasons
 
 
-def _pair(interconnect: Interconnect, one: Member, other: Member) -> Union[_Pair, CouldNotMeasure]:
+def _pair(
+    interconnect: Interconnect, one: LinkedGpu, other: LinkedGpu
+) -> Union[_Pair, CouldNotMeasure]:
     first, second = sorted((one, other), key=lambda member: member.number)
     models = sorted((one.model, other.model))
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Host, Metric, Node, Remedy, check
+from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.pcie import newest, widest
@@ -65,7 +65,7 @@ def pcie_link(node: Node) -> Iterator[Sample]:
     yield from per_gpu(node, lambda gpu: _link(gpu, node.host))
 
 
-def _link(gpu: Gpu, host: Host) -> Iterator[Sample]:
+def _link(gpu: Gpu, host: NodeHost) -> Iterator[Sample]:
     width = gpu.pcie_link_width()
     yield Sample("pcie_link_width", width, "lanes", gpu.subject)
     yield Sample("pcie_link_width_max", widest(gpu, host, width), "lanes", gpu.subject)

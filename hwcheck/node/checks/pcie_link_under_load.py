@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Host, Metric, Node, Remedy, check
+from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
 from hwcheck.node.pcie import newest, widest
@@ -67,7 +67,7 @@ def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     yield from per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, node.host))
 
 
-def _of_gpu(loaded: Loaded, host: Host) -> Iterator[Sample]:
+def _of_gpu(loaded: Loaded, host: NodeHost) -> Iterator[Sample]:
     subject = loaded.subject
     generation = int(median(loaded.under_load("pcie_generation")))
     yield Sample("pcie_generation", generation, "", subject)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Set, Tuple
 
-from hwcheck.node.check import Host, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import Metric, Node, NodeHost, NotApplicable, Remedy, check
 from hwcheck.node.gpus import one_by_one
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.wire import Sample
@@ -55,14 +55,14 @@ def pcie_uplinks(node: Node) -> Iterator[Sample]:
     yield from one_by_one(uplinks, lambda ends: _uplink(host, *ends))
 
 
-def _uplink(host: Host, switch: str, port: str) -> Iterator[Sample]:
+def _uplink(host: NodeHost, switch: str, port: str) -> Iterator[Sample]:
     width, most = host.pcie_widths(switch)
     yield Sample("uplink_width", width, "lanes", "pci " + switch)
     most = min(most, host.pcie_widths(port)[1])
     yield Sample("uplink_width_max", most, "lanes", "pci " + switch)
 
 
-def _uplinks(host: Host) -> Set[Tuple[str, str]]:
+def _uplinks(host: NodeHost) -> Set[Tuple[str, str]]:
     """Return the upstream port of each switch above a GPU, with the port above it.
 
     Above a GPU is the downstream port of a switch, then that switch's upstream port, then the

@@ -7,7 +7,7 @@ from typing import Iterator
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.load.settle import slope
-from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, OfKind, among_peers
+from hwcheck.node.load.summary import LEAST_SAMPLES, FigureOfKind, Loaded, among_peers
 from hwcheck.node.wire import Sample
 
 FIRST_S = 5.0
@@ -69,6 +69,6 @@ def _of_gpu(loaded: Loaded) -> Iterator[Sample]:
     yield Sample("thermal_slope", round(slope(first), 2), "C/s", loaded.subject)
 
 
-def _compare(slope: OfKind, of_peers: float) -> Sample:
+def _compare(slope: FigureOfKind, of_peers: float) -> Sample:
     ratio = max(slope.value, 0.0) / max(of_peers, LEAST_SLOPE)
     return Sample("slope_over_peers", round(ratio, 2), "x", slope.subject)

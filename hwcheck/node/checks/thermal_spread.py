@@ -7,7 +7,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import AbovePeers, AtMost
-from hwcheck.node.load.summary import Loaded, OfKind, among_peers
+from hwcheck.node.load.summary import FigureOfKind, Loaded, among_peers
 from hwcheck.node.wire import Sample
 
 CLOSE_C = 10
@@ -81,7 +81,7 @@ def thermal_spread(node: Node) -> Iterator[Sample]:
         if _is_close(loaded):
             close.add(loaded.subject)
 
-    def compare(gpu_heat: OfKind, middle: float) -> Sample:
+    def compare(gpu_heat: FigureOfKind, middle: float) -> Sample:
         metric = "hot_over_peers_c" if gpu_heat.subject in close else "temperature_over_peers_c"
         return Sample(metric, round(gpu_heat.value - middle, 1), "C", gpu_heat.subject)
 

@@ -6,7 +6,7 @@ import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
-from hwcheck.node.interconnect import Interconnect, Member, links_to, nvlink_gbps, nvlinks
+from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.pcie import Place, pci_path, place_of
 from hwcheck.node.wire import Sample
@@ -111,7 +111,7 @@ def topology(node: Node) -> Iterator[Sample]:
         raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
 
 
-def _gpu(node: Node, interconnect: Interconnect, member: Member) -> Iterator[Sample]:
+def _gpu(node: Node, interconnect: Interconnect, member: LinkedGpu) -> Iterator[Sample]:
     gpu, subject = member.gpu, member.subject
     yield Sample("pci_address", member.address, "", subject)
     gpu_node = gpu.numa_id()
@@ -135,7 +135,9 @@ def _gpu(node: Node, interconnect: Interconnect, member: Member) -> Iterator[Sam
     yield Sample("nvlinks_unanswered", lost, "links", subject)
 
 
-def _nvlinks(subject: str, one: Member, other: Member, expected: Optional[int]) -> Iterator[Sample]:
+def _nvlinks(
+    subject: str, one: LinkedGpu, other: LinkedGpu, expected: Optional[int]
+) -> Iterator[Sample]:
     links = nvlinks(one, other)
     if expected is not None:
         yield Sample("nvlinks", links, "links", subject)
@@ -165,7 +167,7 @@ def _expected(interconnect: Interconnect) -> Dict[Tuple[int, int], int]:
     return {pair: most[kind] for kind, pairs in alike.items() for pair in pairs}
 
 
-def _bridged(one: Member, other: Member) -> bool:
+def _bridged(one: LinkedGpu, other: LinkedGpu) -> bool:
     """Return whether two GPUs are joined, and neither has a link to anything else.
 
     Of a mesh a container may show two GPUs only; their other links tell it from a bridge.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import OfKind, Survey, among_equals, of_kind
+from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals, of_kind
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.wire import Sample
 
@@ -64,6 +64,6 @@ def vbios(node: Node) -> Iterator[Sample]:
     answers.conclude("no GPU of this node tells its VBIOS version")
 
 
-def _version(gpu: Gpu) -> Optional[OfKind]:
+def _version(gpu: Gpu) -> Optional[AnswerOfKind]:
     version = gpu.vbios()
     return None if version is None else of_kind(gpu, version)

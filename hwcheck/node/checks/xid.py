@@ -122,7 +122,7 @@ def xid(node: Node) -> Iterator[Sample]:
             events.append(event)
             ages_s[event.subject] = message.age_s  # the latest
     left, settled = xids.outstanding(events)
-    counts: Dict[str, List[xids.Event]] = {}
+    counts: Dict[str, List[xids.XidEvent]] = {}
     for event in left:
         counts.setdefault(event.subject + " " + event.action, []).append(event)
     texts: Dict[str, List[str]] = {}

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Dict, Sequence, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Node
-from hwcheck.node.collective.spec import LEGS, SITE, SOME_LEGS, LegPlan
-from hwcheck.node.host.facts import Setting
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
+from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.interconnect import Interconnect, nvlinks
 
 LOGGING = "NCCL_DEBUG"
@@ -23,9 +23,9 @@ def choose(node: Node, gpus: int, wanted: Sequence[str]) -> Tuple[LegPlan, ...]:
     """Return the legs of a node with so many GPUs: those ``wanted``, or all that can differ."""
     # Without GPUs the legs are an exercise of themselves; one GPU has no way to choose.
     alone = ONE if gpus == 1 else ""
-    plans = [replace(plan, absent=alone if plan.env else "") for plan in LEGS]
+    plans = [replace(plan, absent=alone if plan.env else "") for plan in EVERY_NODE_LEGS]
     absent = _absent_by_links(node, gpus)
-    plans += [replace(plan, absent=absent[plan.name]) for plan in SOME_LEGS]
+    plans += [replace(plan, absent=absent[plan.name]) for plan in SOME_NODE_LEGS]
     plans.append(_site(node.host.nccl_settings()) if gpus else LegPlan(SITE, {}, ONE))
     if wanted:
         return tuple(plan for plan in plans if plan.name in wanted)
@@ -44,7 +44,7 @@ def _absent_by_links(node: Node, gpus: int) -> Dict[str, str]:
     return {"p2p_sys": by_pcie, "nvlink_only": by_pcie or ("" if any(linked) else NO_LINK)}
 
 
-def _site(settings: Sequence[Setting]) -> LegPlan:
+def _site(settings: Sequence[NcclSetting]) -> LegPlan:
     """Return the leg with what is in force here. What comes from a file NCCL reads by itself."""
     in_force = [each for each in settings if not each.name.startswith(LOGGING)]
     login_env = {each.name: each.value for each in in_force if each.origin.startswith(LOGIN)}

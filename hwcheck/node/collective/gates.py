@@ -9,14 +9,14 @@ from typing import Callable, Iterator, Mapping, Tuple
 
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.hangs import Driver, nobody
-from hwcheck.node.collective.spec import CPU_RANKS, MIB, LegPlan, Spec
+from hwcheck.node.collective.spec import CPU_RANKS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.wire import Leg
 
 WRONG, HANG, TRANSPORT = "prove_wrong", "prove_hang", "prove_transport"
 """What each is broken by: a damaged element, a rank that stops, a path that is switched off."""
 
 BUDGET_S = 10.0
-GRACE_S = Spec.grace_s
+GRACE_S = CollectiveSpec.grace_s
 KILL_S = 10.0
 """A leg that hangs has ended after all three, stacks and kill included."""
 VERIFICATIONS = 2
@@ -35,7 +35,7 @@ def absent(gpus: int) -> Mapping[str, str]:
     return {TRANSPORT: why} if why else {}
 
 
-def orders(gpus: int, memory_available_bytes: int) -> Iterator[Spec]:
+def orders(gpus: int, memory_available_bytes: int) -> Iterator[CollectiveSpec]:
     """Yield what is run: one small size, once. What hangs comes last."""
     broken: Tuple[Tuple[Tuple[str, ...], LegPlan], ...] = (
         (("all_reduce",), NO_WAY),
@@ -43,7 +43,7 @@ def orders(gpus: int, memory_available_bytes: int) -> Iterator[Spec]:
     )
     for collectives, plan in broken:
         if plan.name not in absent(gpus):
-            yield Spec(
+            yield CollectiveSpec(
                 collectives=collectives,
                 ranks=gpus or CPU_RANKS,
                 gpus=gpus,

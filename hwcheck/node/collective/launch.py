@@ -15,7 +15,7 @@ from hwcheck.node import json_lines, torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.log import VISIT_BYTES, Log
-from hwcheck.node.collective.spec import LegPlan, Spec, plan
+from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, spec_of
 from hwcheck.node.json_lines import Message
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.wire import Leg, Request
@@ -51,7 +51,7 @@ def run_legs(
     driver: Driver = nobody,
 ) -> Iterator[LegOrPairs]:
     """Time every collective among the request's checks under every leg; see ``drive``."""
-    spec = plan(request, gpus, memory_available_bytes, legs)
+    spec = spec_of(request, gpus, memory_available_bytes, legs)
     python = request.torch_python or sys.executable
     if not request.nccl_tests_dir:
         yield from drive(spec, python, payload, progress, driver=driver)
@@ -70,7 +70,7 @@ def run_legs(
 
 
 def drive(
-    spec: Spec,
+    spec: CollectiveSpec,
     python: str,
     payload: str,
     progress: Callable[[str], None],
@@ -99,7 +99,7 @@ def drive(
 def _legs(
     process: subprocess.Popen[bytes],
     python: str,
-    spec: Spec,
+    spec: CollectiveSpec,
     progress: Callable[[str], None],
     import_limit_s: float,
     driver: Driver,
@@ -122,7 +122,7 @@ def _legs(
             yield PairsRun.from_dict(message["pairs"])
 
 
-def _start(python: str, payload: str, spec: Spec, log: Log) -> subprocess.Popen[bytes]:
+def _start(python: str, payload: str, spec: CollectiveSpec, log: Log) -> subprocess.Popen[bytes]:
     process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
     _tell(process, spec.to_dict())
     return process

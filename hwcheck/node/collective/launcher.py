@@ -14,7 +14,7 @@ from functools import partial
 
 from hwcheck.node import json_lines, parent_death, torch_process
 from hwcheck.node.collective.hangs import Driver, Hangs
-from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     started = time.monotonic()
     send, out = torch_process.sender()
     payload = json_lines.Reader(0)
-    spec = Spec.from_dict(payload.next() or {})
+    spec = CollectiveSpec.from_dict(payload.next() or {})
     problem = torch_problem(spec)
     if problem:
         send({"kind": "refused", "reason": problem})
@@ -33,7 +33,7 @@ def main() -> None:
     run(spec, send, started, out, partial(_ask_driver, send, payload))
 
 
-def run(spec: Spec, send: Send, started: float, out: int, driver: Driver) -> None:
+def run(spec: CollectiveSpec, send: Send, started: float, out: int, driver: Driver) -> None:
     """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operations, serve
 
@@ -54,12 +54,12 @@ def _ask_driver(send: Send, payload: json_lines.Reader) -> str:
     return str(answer["problem"]) if answer else "the payload is gone"
 
 
-def torch_problem(spec: Spec) -> str:
+def torch_problem(spec: CollectiveSpec) -> str:
     """Import torch; return why it cannot measure here, or an empty text."""
     return torch_process.torch_problem(lambda: _lack(spec))
 
 
-def _lack(spec: Spec) -> str:
+def _lack(spec: CollectiveSpec) -> str:
     from hwcheck.node import torch_runtime
     from hwcheck.node.collective import runtime
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Callable, Iterator, Tuple, Union
 
 from hwcheck.node.check import WITHOUT_MIG, Check, Function, Metric, Node, Remedy, check
-from hwcheck.node.collective.spec import LEGS
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import DRIVER_ANSWERS, Leg, Sample
 
 BUSBW_SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
-NEEDED = [leg.name for leg in LEGS]
+NEEDED = [leg.name for leg in EVERY_NODE_LEGS]
 """The legs that every whole answer has; of one GPU there is the first only."""
 
 METRICS: Tuple[Metric, ...] = (

@@ -16,7 +16,7 @@ from hwcheck.node.collective import stacks
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.ranks import RankGroup, wait_until
-from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
+from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import Timed, Watch
 from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
@@ -50,7 +50,7 @@ class LegRun:
     ``close_fds`` are the launcher's own, which no rank may keep.
     """
 
-    def __init__(self, spec: Spec, plan: LegPlan, close_fds: List[int]) -> None:
+    def __init__(self, spec: CollectiveSpec, plan: LegPlan, close_fds: List[int]) -> None:
         self.plan = plan
         self._spec = spec
         self._close_fds = close_fds

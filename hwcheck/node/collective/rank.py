@@ -11,7 +11,7 @@ from hwcheck.node import json_lines
 from hwcheck.node.collective import operations, runtime
 from hwcheck.node.collective.operations import BOTH, Operation
 from hwcheck.node.collective.pattern import Pattern
-from hwcheck.node.collective.spec import NOISE, Spec, size_text
+from hwcheck.node.collective.spec import NOISE, CollectiveSpec, size_text
 from hwcheck.node.collective.work import Work, chunk_bytes, footprint
 from hwcheck.node.json_lines import Send
 
@@ -52,7 +52,7 @@ class Turn:
         return cls(data["number"], data["collective"], bounds, sizes)
 
 
-def run_rank(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
+def run_rank(spec: CollectiveSpec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
     """Take turn after turn and send what came of each; the launcher puts the ranks together."""
     runtime.log_line_by_line()
     runtime.record_flight(spec, rank)
@@ -80,7 +80,7 @@ def turns_of(fd: int) -> Iterator[Turn]:
 class Ranked:
     """One rank at work on one turn."""
 
-    def __init__(self, spec: Spec, device: Any, rank: int, send: Send) -> None:
+    def __init__(self, spec: CollectiveSpec, device: Any, rank: int, send: Send) -> None:
         self._spec = spec
         self._device = device
         self._rank = rank

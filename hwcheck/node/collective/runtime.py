@@ -10,10 +10,10 @@ from typing import Any, Callable, List
 
 from hwcheck.node import torch_runtime
 from hwcheck.node.collective import flight
-from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.torch_runtime import dist, torch
 
-__all__ = ["Cpu", "Cuda", "device", "dist", "join", "missing_cuda", "one_of", "torch"]
+__all__ = ["GlooDevice", "NcclDevice", "device", "dist", "join", "missing_cuda", "one_of", "torch"]
 
 EVENT_RESOLUTION_US = 0.5  # CUDA Runtime API, cudaEventElapsedTime
 LINE_BUFFERED = 1  # _IOLBF of glibc's stdio.h
@@ -23,10 +23,10 @@ def _mute() -> None:
     """Say nothing after a run."""
 
 
-class Cpu:
+class GlooDevice:
     """gloo on the CPU: exercises the path, says nothing about GPUs."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: CollectiveSpec) -> None:
         self.name = "cpu"
         self.free_bytes = spec.memory_available_bytes // spec.ranks
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // spec.ranks))
@@ -60,10 +60,10 @@ class Cpu:
         return [(stamps[i + 1] - stamps[i]) * 1e6 for i in range(iterations)]
 
 
-class Cuda:
+class NcclDevice:
     """NCCL on one GPU for each rank."""
 
-    def __init__(self, spec: Spec, rank: int) -> None:
+    def __init__(self, spec: CollectiveSpec, rank: int) -> None:
         index = 0 if spec.one_gpu else rank
         self.name = "cuda:%d" % index
         torch.cuda.set_device(index)
@@ -114,7 +114,7 @@ def one_of(*names: str) -> Callable[..., Any]:
     return next(getattr(dist, name) for name in names if hasattr(dist, name))  # type: ignore[no-any-return]
 
 
-def record_flight(spec: Spec, rank: int) -> None:
+def record_flight(spec: CollectiveSpec, rank: int) -> None:
     """Let this rank tell what it enqueued last. Gloo's work ends on the host, as stacks show."""
     if spec.gpus:
         flight.listen(rank, torch_runtime.nccl_record())
@@ -137,12 +137,12 @@ def missing_cuda() -> str:
     return problem
 
 
-def device(spec: Spec, rank: int) -> Any:
-    """Return this rank's ``Cpu`` or ``Cuda``."""
-    return Cuda(spec, rank) if spec.gpus else Cpu(spec)
+def device(spec: CollectiveSpec, rank: int) -> Any:
+    """Return this rank's ``GlooDevice`` or ``NcclDevice``."""
+    return NcclDevice(spec, rank) if spec.gpus else GlooDevice(spec)
 
 
-def join(spec: Spec, rank: int, store_fd: int, timeout_s: float) -> Any:
+def join(spec: CollectiveSpec, rank: int, store_fd: int, timeout_s: float) -> Any:
     """Meet the other ranks and return a store for agreements outside the collective.
 
     ``store_fd`` is an unlinked file that all ranks inherited: nothing is left of it, however the

@@ -16,8 +16,8 @@ from hwcheck.node.collective.spec import (
     NOISE,
     SYSTEM_CONF,
     SYSTEM_CONF_NOTE,
+    CollectiveSpec,
     LegPlan,
-    Spec,
     size_text,
 )
 from hwcheck.node.collective.unit import Unit
@@ -32,7 +32,7 @@ LEAST_SHARE = 0.5  # of the budget is left for the legs, however long torch took
 
 
 def serve(
-    spec: Spec,
+    spec: CollectiveSpec,
     operations: Sequence[Operation],
     send: Send,
     import_s: float,
@@ -61,7 +61,9 @@ def serve(
 class RankedLeg(Unit):
     """A ``schedule.TimedLeg`` that our own ranks time."""
 
-    def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan, ranks: Ranks) -> None:
+    def __init__(
+        self, spec: CollectiveSpec, chosen: Operation, plan: LegPlan, ranks: Ranks
+    ) -> None:
         super().__init__(spec, chosen, plan)
         self._ranks = ranks
         refusal = plan.absent or chosen.refuses(spec.ranks, spec.dtype)
@@ -122,7 +124,7 @@ class Ranks:
             run.end()
 
 
-def notes(spec: Spec) -> Tuple[str, ...]:
+def notes(spec: CollectiveSpec) -> Tuple[str, ...]:
     """Return what a reader must know about every leg."""
     lines = []
     if not spec.gpus:

@@ -70,14 +70,14 @@ PAIRS = "gpu_pairs"
 SITE = "site"
 """The leg that keeps the node's own NCCL environment."""
 
-LEGS = (
+EVERY_NODE_LEGS = (
     LegPlan("default", {}),
     LegPlan("p2p_off", {"NCCL_P2P_DISABLE": "1"}),
     LegPlan("net", {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
 )
 """The legs of every node."""
 
-SOME_LEGS = (
+SOME_NODE_LEGS = (
     LegPlan("nvlink_only", {"NCCL_P2P_LEVEL": "NVL"}),
     LegPlan("p2p_sys", {"NCCL_P2P_LEVEL": "SYS"}),
 )
@@ -85,7 +85,7 @@ SOME_LEGS = (
 
 
 @dataclass(frozen=True)
-class Spec:
+class CollectiveSpec:
     """The launcher's orders.
 
     ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs of all
@@ -100,7 +100,7 @@ class Spec:
     gpus: int
     budget_s: float
     memory_available_bytes: int
-    legs: Tuple[LegPlan, ...] = LEGS
+    legs: Tuple[LegPlan, ...] = EVERY_NODE_LEGS
     min_bytes: int = MIB
     max_bytes: int = 1024 * MIB
     step_factor: int = 2
@@ -129,7 +129,7 @@ class Spec:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, orders: Mapping[str, Any]) -> Spec:
+    def from_dict(cls, orders: Mapping[str, Any]) -> CollectiveSpec:
         """Rebuild from ``to_dict``; raises TypeError when a key is unknown or missing."""
         data = dict(orders)
         data["collectives"] = tuple(data["collectives"])
@@ -137,12 +137,15 @@ class Spec:
         return cls(**data)
 
 
-def plan(
-    request: Request, gpus: int, memory_available_bytes: int, legs: Tuple[LegPlan, ...] = LEGS
-) -> Spec:
+def spec_of(
+    request: Request,
+    gpus: int,
+    memory_available_bytes: int,
+    legs: Tuple[LegPlan, ...] = EVERY_NODE_LEGS,
+) -> CollectiveSpec:
     """Return the orders for one node: one rank for each GPU, or two on the CPU where none is."""
     timing = request.timing
-    return Spec(
+    return CollectiveSpec(
         collectives=tuple(name for name in COLLECTIVES if name in request.checks),
         ranks=gpus or CPU_RANKS,
         gpus=gpus,
@@ -160,7 +163,7 @@ def plan(
 
 
 def rank_environment(
-    spec: Spec, leg: LegPlan, rank: int, outside: Mapping[str, str]
+    spec: CollectiveSpec, leg: LegPlan, rank: int, outside: Mapping[str, str]
 ) -> Dict[str, str]:
     """Return the whole environment of one rank, given the one that it would inherit."""
     env = {name: value for name, value in outside.items() if not name.startswith(FOREIGN_PREFIXES)}

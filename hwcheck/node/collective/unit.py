@@ -10,7 +10,7 @@ from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
-from hwcheck.node.collective.spec import TOO_SMALL, LegPlan, Spec
+from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import Timed
 from hwcheck.node.wire import Leg, SizeTiming, Value
@@ -28,7 +28,7 @@ class Unit:
     hang.
     """
 
-    def __init__(self, spec: Spec, chosen: Operation, plan: LegPlan) -> None:
+    def __init__(self, spec: CollectiveSpec, chosen: Operation, plan: LegPlan) -> None:
         self.chosen = chosen
         self.plan = plan
         self.factor = busbw_factor(chosen.name, spec.ranks)

@@ -14,7 +14,7 @@ class Filesystem(NamedTuple):
     read_only: bool = False
 
 
-class Setting(NamedTuple):
+class NcclSetting(NamedTuple):
     """An environment variable that a job would find, and the file or process it comes from."""
 
     name: str

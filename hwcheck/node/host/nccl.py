@@ -7,7 +7,7 @@ import pwd
 import re
 from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
-from hwcheck.node.host.facts import Setting
+from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.host.tree import Tree
 
 PREFIX = "NCCL_"
@@ -41,24 +41,24 @@ class NcclReader(Tree):
         """See ``check.Host``."""
         return self._home
 
-    def nccl_settings(self) -> List[Setting]:
+    def nccl_settings(self) -> List[NcclSetting]:
         """See ``check.Host``.
 
         The process environment wins, then what a login adds to it (profile.d after
         /etc/environment), then the file that NCCL_CONF_FILE names or else ~/.nccl.conf, then
         /etc/nccl.conf: NCCL sets from a file only what is not set yet.
         """
-        settings: Dict[str, Setting] = {}
+        settings: Dict[str, NcclSetting] = {}
         for origin, pairs in self._login():
             for name, value in pairs:
                 # PAM puts /etc/environment into the process: the file is where it comes from.
                 if settings.get(name, (name, value, PROCESS)) == (name, value, PROCESS):
-                    settings[name] = Setting(name, value, origin)
+                    settings[name] = NcclSetting(name, value, origin)
         named = settings.get("NCCL_CONF_FILE")
         personal = named.value if named and named.value else self._home + "/.nccl.conf"
         for path in (personal, "/etc/nccl.conf"):
             for name, value in _conf(self._read(path) if path.startswith("/") else ""):
-                settings.setdefault(name, Setting(name, value, path))
+                settings.setdefault(name, NcclSetting(name, value, path))
         return [settings[name] for name in sorted(settings)]
 
     def _login(self) -> Iterator[Tuple[str, List[Pair]]]:

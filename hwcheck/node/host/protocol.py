@@ -8,13 +8,13 @@ from hwcheck.node.host.facts import (
     Filesystem,
     HugePages,
     KernelLog,
+    NcclSetting,
     RdmaPort,
-    Setting,
     TorchStack,
 )
 
 
-class Host(Protocol):
+class NodeHost(Protocol):
     """``/proc``, ``/sys`` and the kernel log as a check sees them.
 
     A method raises CouldNotMeasure where it says so and where its file cannot be read.
@@ -126,7 +126,7 @@ class Host(Protocol):
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
         """Kernel messages since boot with one of these words. Raises CouldNotMeasure."""
 
-    def nccl_settings(self) -> List[Setting]:
+    def nccl_settings(self) -> List[NcclSetting]:
         """NCCL_* variables that a job started by this login would find."""
 
     def system_nccl(self) -> List[str]:

@@ -27,7 +27,7 @@ SAY_EVERY_S, SAY_AT_MOST = 2.0, 500
 """A load of hours says where it is less often: all it says shall stay far below what is read."""
 
 
-class Burn(Protocol):
+class RunningBurn(Protocol):
     """The work: ``launch.Burn`` has it."""
 
     @property
@@ -99,7 +99,7 @@ class Load:
     def __init__(
         self,
         gpus: Sequence[Limited],
-        burn: Burn,
+        burn: RunningBurn,
         sampler: Sampler,
         times: Times,
         progress: Callable[[str], None],

@@ -35,7 +35,7 @@ END_LIMIT_S = 1.0
 Answer = Union[Mapping[str, float], CouldNotMeasure]
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """What is needed of a GPU: ``nvml_samples.SampleReader`` has it."""
 
     @property
@@ -62,14 +62,14 @@ class Latest:
 class _Line:
     """GPUs that are read one after the other, in a thread beside the sampler's."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[SampleSource]) -> None:
         self.sources = list(sources)
-        self.at: Optional[Source] = None
+        self.at: Optional[SampleSource] = None
         self.cut = False
         self._answers: List[Tuple[str, Answer]] = []
         self._job: Optional[Job] = None
 
-    def begin(self, depth: Callable[[Source], int]) -> None:
+    def begin(self, depth: Callable[[SampleSource], int]) -> None:
         """Begin a round, unless one is under way."""
         if self._job is None:
             self.cut = False
@@ -92,7 +92,7 @@ class _Line:
             answered.append(self._answers.pop(0))
         return answered
 
-    def _read(self, orders: Sequence[Tuple[Source, int]]) -> None:
+    def _read(self, orders: Sequence[Tuple[SampleSource, int]]) -> None:
         for source, depth in orders:
             self.at = source
             try:
@@ -114,7 +114,7 @@ class Sampler:
     """
 
     def __init__(
-        self, sources: Sequence[Source], now: Callable[[], float] = time.monotonic
+        self, sources: Sequence[SampleSource], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._places = {source.subject: place for place, source in enumerate(sources)}
         self._lines = [_Line(sources)] if sources else []
@@ -169,7 +169,7 @@ class Sampler:
         with self._lock:
             self._rows.append(started, row)
 
-    def _depth(self, source: Source) -> int:
+    def _depth(self, source: SampleSource) -> int:
         place = self._places[source.subject]
         if self._ticks and (self._ticks + 3 * place) % SELDOM_TICKS == 0:
             return SELDOM

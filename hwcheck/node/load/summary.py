@@ -159,7 +159,7 @@ def per_loaded_gpu(node: Node, read: Callable[[Loaded], Iterator[Sample]]) -> It
     yield from per_gpu(node, lambda gpu: read(Loaded(gpu, run, before)))
 
 
-class OfKind(NamedTuple):
+class FigureOfKind(NamedTuple):
     """A figure of one GPU; GPUs of one ``kind`` (model and PCI ids) are alike."""
 
     subject: str
@@ -182,7 +182,9 @@ def kinds(node: Node, of_boards: bool = True) -> Dict[str, str]:
     return by_subject
 
 
-def usual(figure: OfKind, figures: Sequence[OfKind], with_itself: bool = False) -> Optional[float]:
+def usual(
+    figure: FigureOfKind, figures: Sequence[FigureOfKind], with_itself: bool = False
+) -> Optional[float]:
     """Return the median of the other GPUs of its kind, None where there are none.
 
     ``with_itself`` it is that of all of the kind: where two halves of a node differ by their place,
@@ -197,7 +199,7 @@ def with_peers(
     node: Node,
     read: Callable[[Loaded], Iterator[Sample]],
     metric: str,
-    compare: Callable[[OfKind, float], Sample],
+    compare: Callable[[FigureOfKind, float], Sample],
     with_itself: bool = False,
 ) -> Iterator[Sample]:
     """Yield what ``read`` yields for each GPU of the node, then ``metric`` against its peers.
@@ -210,7 +212,7 @@ def with_peers(
         for sample in per_loaded_gpu(node, read):
             yield sample
             if sample.metric == metric:
-                figure = OfKind(sample.subject, kind[sample.subject], float(sample.value))
+                figure = FigureOfKind(sample.subject, kind[sample.subject], float(sample.value))
                 figures.append(figure)
     except CouldNotMeasure as error:
         problem = error
@@ -226,13 +228,13 @@ def among_peers(
     node: Node,
     read: Callable[[Loaded], Iterator[Sample]],
     metric: str,
-    compare: Callable[[OfKind, float], Sample],
+    compare: Callable[[FigureOfKind, float], Sample],
     with_itself: bool = False,
 ) -> Iterator[Sample]:
     """Yield what ``with_peers`` does. Raises NotApplicable where no GPU has a peer."""
     compared = set()
 
-    def counted(figure: OfKind, of_peers: float) -> Sample:
+    def counted(figure: FigureOfKind, of_peers: float) -> Sample:
         compared.add(figure.subject)
         return compare(figure, of_peers)
 
@@ -241,10 +243,10 @@ def among_peers(
         raise NotApplicable("no two GPUs of this node are of one kind")
 
 
-def percent(metric: str) -> Callable[[OfKind, float], Sample]:
+def percent(metric: str) -> Callable[[FigureOfKind, float], Sample]:
     """Return the comparison that says how many % of its peers' figure a GPU has."""
 
-    def compare(figure: OfKind, of_peers: float) -> Sample:
+    def compare(figure: FigureOfKind, of_peers: float) -> Sample:
         share = 100.0 * figure.value / of_peers if of_peers else 100.0
         return Sample(metric, round(share, 1), "%", figure.subject)
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from hwcheck.node.collective import operations, pattern, runtime
 from hwcheck.node.collective.runtime import dist, torch
-from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.collective.work import Work
 from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores
@@ -61,7 +61,7 @@ class Large(pattern.Pattern):
         return super().summand(0, chunk, round_) * (self.ranks + self.ranks // 2)
 
 
-def run_rank(order: Order, spec: Spec, index: int, calls: Calls, send: Send) -> None:
+def run_rank(order: Order, spec: CollectiveSpec, index: int, calls: Calls, send: Send) -> None:
     """Run one rank and send what came of each size; the controller puts the hosts together."""
     rank, world = order.rank0 + index, order.world
     runtime.log_line_by_line()

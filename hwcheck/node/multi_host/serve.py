@@ -12,7 +12,7 @@ from hwcheck.node.collective import nccl_info, proof, stacks
 from hwcheck.node.collective.choose_legs import LOGIN
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess
-from hwcheck.node.collective.spec import SITE, LegPlan, Spec, rank_environment
+from hwcheck.node.collective.spec import SITE, CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import Watch
 from hwcheck.node.json_lines import Message, Send
 from hwcheck.node.multi_host import rank as rank_body
@@ -47,7 +47,7 @@ def serve(
 def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> Dict[str, Any]:
     """Fork the ranks of one order and return the answer."""
     start = time.monotonic()
-    spec = Spec(
+    spec = CollectiveSpec(
         collectives=(order.collective,),
         ranks=len(order.devices),
         gpus=setup["gpus"],
@@ -84,7 +84,7 @@ def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> D
     }
 
 
-def _body(order: Order, spec: Spec, index: int, calls: Calls) -> Callable[[Send], None]:
+def _body(order: Order, spec: CollectiveSpec, index: int, calls: Calls) -> Callable[[Send], None]:
     return lambda send: rank_body.run_rank(order, spec, index, calls, send)
 
 

@@ -19,7 +19,7 @@ from hwcheck.node.collective import nccl_info, proof
 from hwcheck.node.collective.hangs import Driver, Hangs, nobody
 from hwcheck.node.collective.log import last_lines
 from hwcheck.node.collective.schedule import take_turns
-from hwcheck.node.collective.spec import NOISE, LegPlan, Spec, rank_environment, size_text
+from hwcheck.node.collective.spec import NOISE, CollectiveSpec, LegPlan, rank_environment, size_text
 from hwcheck.node.nccl_tests import json_form, process, text
 from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.process import Ended
@@ -34,7 +34,7 @@ FLOOR_BYTES_PER_S = 0.5e9  # no way between two GPUs of a node that works is slo
 Progress = Callable[[str], None]
 
 
-class Program:
+class NcclTestsProgram:
     """One program of nccl-tests on this node; ``lack`` says why it cannot be run."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Program:
         folder: str,
         collective: str,
         payload: str,
-        spec: Spec,
+        spec: CollectiveSpec,
         progress: Progress,
         hangs: Hangs,
     ) -> None:
@@ -147,7 +147,7 @@ class Program:
 class ProgramLeg:
     """A ``schedule.TimedLeg`` that a program of nccl-tests times, one run of it for each turn."""
 
-    def __init__(self, program: Program, plan: LegPlan) -> None:
+    def __init__(self, program: NcclTestsProgram, plan: LegPlan) -> None:
         self.plan = plan
         self.largest = 0
         self.complete = False
@@ -222,7 +222,7 @@ class _Pace:
 
 
 def run_legs(
-    spec: Spec, folder: str, payload: str, progress: Progress, driver: Driver = nobody
+    spec: CollectiveSpec, folder: str, payload: str, progress: Progress, driver: Driver = nobody
 ) -> Iterator[Leg]:
     """Time the collectives of ``spec`` under every leg; they come once all are over.
 
@@ -234,7 +234,7 @@ def run_legs(
     hangs = Hangs(driver)
     collectives = []
     for collective in spec.collectives:
-        program = Program(folder, collective, payload, spec, progress, hangs)
+        program = NcclTestsProgram(folder, collective, payload, spec, progress, hangs)
         collectives.append([ProgramLeg(program, plan) for plan in spec.legs])
     for _ in take_turns(collectives, spec.budget_s, spec.turns, spec.max_bytes, hangs):
         pass

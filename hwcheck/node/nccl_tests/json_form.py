@@ -9,7 +9,7 @@ import json
 import math
 from typing import Any, Dict, Mapping, Optional
 
-from hwcheck.node.nccl_tests.records import Device, Half, Row, Table, version_text
+from hwcheck.node.nccl_tests.records import Half, RankDevice, Table, TableRow, version_text
 from hwcheck.node.nccl_tests.text import MOST_RANKS, MOST_ROWS
 
 COLUMNS = ["redop", "root"] + 2 * ["time", "algbw", "busbw", "#wrong"]
@@ -49,7 +49,7 @@ def _program(report: Mapping[str, Any]) -> str:
     return first.rsplit("/", 1)[-1][:60] if isinstance(first, str) else ""
 
 
-def _devices(listed: object) -> Dict[int, Device]:
+def _devices(listed: object) -> Dict[int, RankDevice]:
     devices = {}
     for each in listed[:MOST_RANKS] if isinstance(listed, list) else ():
         device = _mapping(each)
@@ -58,7 +58,7 @@ def _devices(listed: object) -> Dict[int, Device]:
             host, bus, name = (
                 str(device.get(key, ""))[:80] for key in ("hostname", "device_hex", "device_info")
             )
-            devices[rank] = Device(rank, host, index, bus, name)
+            devices[rank] = RankDevice(rank, host, index, bus, name)
     return devices
 
 
@@ -76,7 +76,7 @@ def _footer(report: Mapping[str, Any], table: Table) -> None:
             table.failures.append(" ".join(error[:800].split())[:200])
 
 
-def _row(result: Mapping[str, Any]) -> Optional[Row]:
+def _row(result: Mapping[str, Any]) -> Optional[TableRow]:
     size, count = _count(result.get("size")), _count(result.get("count"))
     halves = [_half(result.get(key)) for key in ("out_of_place", "in_place")]
     if size is None or count is None or not any(halves):
@@ -86,7 +86,7 @@ def _row(result: Mapping[str, Any]) -> Optional[Row]:
     except ValueError:
         root = -1
     redop, dtype = str(result.get("redop"))[:20], str(result.get("type"))[:20]
-    return Row(size, count, dtype, redop, root, halves[0], halves[1])
+    return TableRow(size, count, dtype, redop, root, halves[0], halves[1])
 
 
 def _half(half: object) -> Optional[Half]:

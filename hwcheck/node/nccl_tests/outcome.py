@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.collective.busbw import busbw_factor
-from hwcheck.node.collective.spec import TOO_SMALL, Spec, size_text
+from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, size_text
 from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
 from hwcheck.node.nccl_tests.records import (
     Half,
-    Row,
     Table,
+    TableRow,
     computed_ranks,
     listed_ranks,
 )
@@ -36,7 +36,7 @@ CODES = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """The leg's state (done, hang, failed), the reason, its sizes and notes."""
 
     state: str
@@ -45,18 +45,20 @@ class Outcome:
     notes: Tuple[str, ...] = ()
 
 
-def outcome(collective: str, spec: Spec, ended: Ended, table: Table) -> Outcome:
+def outcome(collective: str, spec: CollectiveSpec, ended: Ended, table: Table) -> ProgramOutcome:
     """Return what became of a leg. A leg with wrong data is done: its wrong elements say it."""
     sizes, problem = _sizes(collective, spec, table)
     notes = _notes(ended, table, sizes)
     where = _where(sizes)
     if ended.why == "time":
-        return Outcome("hang", "killed after %.0f s, %s" % (ended.duration_s, where), sizes, notes)
+        return ProgramOutcome(
+            "hang", "killed after %.0f s, %s" % (ended.duration_s, where), sizes, notes
+        )
     if ended.why == "output":
         reason = "ended: it wrote more than %d MiB" % (MOST_BYTES >> 20)
-        return Outcome("failed", reason, sizes, notes)
+        return ProgramOutcome("failed", reason, sizes, notes)
     if problem:
-        return Outcome("failed", problem, (), notes)
+        return ProgramOutcome("failed", problem, (), notes)
     wrong = any(size.all_wrong for size in sizes)
     if table.bounds_failed and sizes and not wrong:
         wrong, sizes = True, (*sizes[:-1], replace(sizes[-1], wrong=1))
@@ -66,15 +68,15 @@ def outcome(collective: str, spec: Spec, ended: Ended, table: Table) -> Outcome:
         notes = (*notes, words % table.bounds_failed)
     if ended.code and not ended.why and not wrong:
         reason = "%s, %s%s" % (_ending(ended.code), where, _first_failure(table))
-        return Outcome("failed", reason, sizes, notes)
+        return ProgramOutcome("failed", reason, sizes, notes)
     if not sizes and table.rows and not table.timed:
-        return Outcome("not_run", TOO_SMALL, (), notes)
+        return ProgramOutcome("not_run", TOO_SMALL, (), notes)
     if not sizes:
         how = "a table without a row" if table.columns else "no table"
-        return Outcome(
+        return ProgramOutcome(
             "failed", "it ended with code 0 and %s%s" % (how, _first_failure(table)), (), notes
         )
-    return Outcome("done", "", sizes, notes)
+    return ProgramOutcome("done", "", sizes, notes)
 
 
 def _notes(ended: Ended, table: Table, sizes: Tuple[SizeTiming, ...]) -> Tuple[str, ...]:
@@ -109,7 +111,9 @@ def _ending(code: int) -> str:
     return "it ended with code %d (%s)" % (code, CODES.get(code, "not documented"))
 
 
-def _sizes(collective: str, spec: Spec, table: Table) -> Tuple[Tuple[SizeTiming, ...], str]:
+def _sizes(
+    collective: str, spec: CollectiveSpec, table: Table
+) -> Tuple[Tuple[SizeTiming, ...], str]:
     """Return the sizes and why they are not of this leg, or an empty text."""
     computed, listed = computed_ranks(table, collective), listed_ranks(table)
     if computed and not computed[0] <= spec.ranks <= computed[1]:
@@ -127,7 +131,7 @@ def _sizes(collective: str, spec: Spec, table: Table) -> Tuple[Tuple[SizeTiming,
 
 
 def timing(
-    row: Row, factor: float, iterations: int, unchecked: Optional[int] = None
+    row: TableRow, factor: float, iterations: int, unchecked: Optional[int] = None
 ) -> Optional[SizeTiming]:
     """Return a row out of place, with its in-place half where that was checked.
 

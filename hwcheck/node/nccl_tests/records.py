@@ -26,7 +26,7 @@ class Half:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One message size. ``root`` is None where the table has no such column."""
 
     size_bytes: int
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Device:
+class RankDevice:
     """One line of the device list: a rank and its GPU (``index`` on ``host``, ``bus`` address)."""
 
     rank: int
@@ -71,8 +71,8 @@ class Table:
     max_bytes: Optional[int] = None
     iterations: Optional[int] = None
     validation: Optional[int] = None
-    devices: Dict[int, Device] = field(default_factory=dict)
-    rows: List[Row] = field(default_factory=list)
+    devices: Dict[int, RankDevice] = field(default_factory=dict)
+    rows: List[TableRow] = field(default_factory=list)
     bounds_failed: Optional[int] = None
     average_failed: bool = False
     ended: bool = False
@@ -84,7 +84,7 @@ class Table:
     tests_version: str = ""
 
     @property
-    def timed(self) -> List[Row]:
+    def timed(self) -> List[TableRow]:
         """The rows that moved data."""
         return [row for row in self.rows if row.size_bytes > 0]
 

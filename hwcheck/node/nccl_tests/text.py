@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import Dict, List, Optional
 
-from hwcheck.node.nccl_tests.records import Device, Half, Row, Table, version_text
+from hwcheck.node.nccl_tests.records import Half, RankDevice, Table, TableRow, version_text
 
 LINE_CHARACTERS = 4000
 MOST_ROWS = 20000
@@ -138,7 +138,7 @@ class _Stream:
         rank, host, index, bus, name = match.groups()
         table = self._begin() if self.now.columns or self.now.rows else self.now
         if int(rank) < MOST_RANKS:
-            table.devices[int(rank)] = Device(int(rank), host, int(index), bus, name.strip())
+            table.devices[int(rank)] = RankDevice(int(rank), host, int(index), bus, name.strip())
         return True
 
     def _footer(self, line: str) -> bool:
@@ -172,7 +172,9 @@ class _Stream:
             self.now.failures.append(" ".join(line.split())[:200])
 
 
-def _row(size: int, count: int, dtype: str, fields: List[str], columns: List[str]) -> Optional[Row]:
+def _row(
+    size: int, count: int, dtype: str, fields: List[str], columns: List[str]
+) -> Optional[TableRow]:
     """Return the row, or None where its fields are not those of the columns."""
     if "time" not in columns and "cputime" not in columns:
         return None
@@ -190,7 +192,7 @@ def _row(size: int, count: int, dtype: str, fields: List[str], columns: List[str
         return None
     if halves[0] is None:
         return None
-    return Row(size, count, dtype, lead.get("redop"), root, halves[0], halves[1])
+    return TableRow(size, count, dtype, lead.get("redop"), root, halves[0], halves[1])
 
 
 def _usual(fields: List[str]) -> List[str]:

@@ -26,7 +26,7 @@ MIG belong to any load."""
 EVENT_LIMIT = 10_000
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """What is needed of a GPU: ``nvml_gpu.NvmlGpu`` has it."""
 
     @property
@@ -49,7 +49,7 @@ class EventWatch:
     ``problem`` says which GPUs cannot be listened to and why; it is empty where all can.
     """
 
-    def __init__(self, nvml: Library, gpus: Sequence[Source]) -> None:
+    def __init__(self, nvml: Library, gpus: Sequence[EventSource]) -> None:
         self._nvml = nvml
         self._gpus = gpus
         self._kinds: Dict[int, str] = {}
@@ -86,7 +86,7 @@ class EventWatch:
             events.append(GpuEvent(self._address(data.device), kind, int(data.eventData)))
         return events
 
-    def _listen_to(self, gpu: Source) -> None:
+    def _listen_to(self, gpu: EventSource) -> None:
         supported = int(gpu.read("events", "nvmlDeviceGetSupportedEventTypes"))
         wanted = sum(bit for bit in self._kinds if supported & bit)
         if not wanted:

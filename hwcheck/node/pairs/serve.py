@@ -12,7 +12,7 @@ from hwcheck.node.collective import stacks
 from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
-from hwcheck.node.collective.spec import LegPlan, Spec, rank_environment
+from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 
@@ -23,7 +23,7 @@ EXIT_S = 2.0
 Body = Callable[[Send], None]
 
 
-def serve(spec: Spec, send: Send, close_fds: List[int], hangs: Hangs) -> None:
+def serve(spec: CollectiveSpec, send: Send, close_fds: List[int], hangs: Hangs) -> None:
     """Copy between all GPUs of ``spec``, in a process of its own, and send the record."""
     run = watched(spec, _body(spec), send, close_fds)
     if run.hung:
@@ -32,14 +32,14 @@ def serve(spec: Spec, send: Send, close_fds: List[int], hangs: Hangs) -> None:
     send({"kind": "pairs", "pairs": run.to_dict()})
 
 
-def _body(spec: Spec) -> Body:
+def _body(spec: CollectiveSpec) -> Body:
     from hwcheck.node.pairs import copy
 
     return lambda send: copy.run(spec.gpus, send)
 
 
 def watched(
-    spec: Spec,
+    spec: CollectiveSpec,
     body: Body,
     progress: Send,
     close_fds: List[int],
@@ -50,7 +50,7 @@ def watched(
     env = rank_environment(spec, LegPlan("gpu_pairs", {}), 0, os.environ)
     with Log() as log, RankGroup() as group:
         group.fork(0, body, env, log.fd, close_fds)
-        tally = Tally(group.ranks[0], progress)
+        tally = CopyTally(group.ranks[0], progress)
         reason = tally.until_end(start_s, step_s)
         if tally.stood_still:
             sys.stderr.write(stacks.tail_with_stacks(group, log) + "\n")
@@ -62,7 +62,7 @@ def watched(
     return PairsRun(tally.copies(), reason, tally.hung() if tally.stood_still else ())
 
 
-class Tally:
+class CopyTally:
     """What the process has sent so far."""
 
     def __init__(self, process: RankProcess, progress: Send) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
 
-from hwcheck.provision.state.session import Session
+from hwcheck.provision.state.session import AssertSession
 
 
 class SessionBackend(BaseBackend):  # type: ignore[misc]
@@ -14,7 +14,7 @@ class SessionBackend(BaseBackend):  # type: ignore[misc]
 
     NAME = "hwcheck"
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, session: AssertSession) -> None:
         super().__init__(name)
         self._session = session
 

@@ -18,7 +18,7 @@ APPLIED_BY = {"nvidia_repository": "nvidia_driver"}
 
 
 @dataclass(frozen=True)
-class Case:
+class AssertCase:
     """One assertion: what ``variable`` of ``role`` wants of a host. ``label`` tells its element."""
 
     host: Host
@@ -53,7 +53,7 @@ class Cases:
         }
         self.counts = dict.fromkeys((host.name for host in cluster.hosts), 0)
 
-    def of(self, function: Callable[..., None]) -> list[Case]:
+    def of(self, function: Callable[..., None]) -> list[AssertCase]:
         """Return the cases of a test, host by host. Raises UsageError for one without @asserts."""
         role = function.__module__.rpartition(".")[2].removeprefix(PREFIX)
         if role not in self._roles:
@@ -66,16 +66,16 @@ class Cases:
             self.counts[case.host.name] += 1
         return cases
 
-    def _for(self, host: Host, role: str, about: Asserts) -> Iterator[Case]:
+    def _for(self, host: Host, role: str, about: Asserts) -> Iterator[AssertCase]:
         variables = self._read[host.name, role]
         value = variables[about.variable]
         if not about.when(variables) or _nothing(value):
             return
         if not about.each:
-            yield Case(host, role, about.variable, "", value, variables)
+            yield AssertCase(host, role, about.variable, "", value, variables)
             return
         for label, element in _elements(value):
-            yield Case(host, role, about.variable, label, element, variables)
+            yield AssertCase(host, role, about.variable, label, element, variables)
 
 
 def _nothing(value: Any) -> bool:

@@ -9,12 +9,12 @@ import pytest
 import testinfra.host
 
 from hwcheck.exit_codes import USAGE
-from hwcheck.provision.state.cases import Case
+from hwcheck.provision.state.cases import AssertCase
 from hwcheck.provision.state.engine import Engine
 
 
 @pytest.fixture
-def host(case: Case, pytestconfig: pytest.Config) -> testinfra.host.Host:
+def host(case: AssertCase, pytestconfig: pytest.Config) -> testinfra.host.Host:
     """Return testinfra's host over the one session that all assertions of this host share."""
     engine = pytestconfig.pluginmanager.getplugin(Engine.NAME)
     assert engine is not None
@@ -30,13 +30,13 @@ def _where_the_role_applies(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def wanted(case: Case) -> Any:
+def wanted(case: AssertCase) -> Any:
     """Return the value that the inventory wants."""
     return case.wanted
 
 
 @pytest.fixture
-def role(case: Case) -> Mapping[str, Any]:
+def role(case: AssertCase) -> Mapping[str, Any]:
     """Return all variables of the role for this host."""
     return case.role_vars
 

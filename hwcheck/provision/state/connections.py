@@ -10,7 +10,7 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.state.backend import SessionBackend
-from hwcheck.provision.state.session import Session
+from hwcheck.provision.state.session import AssertSession
 
 GATEWAY_LOGINS = 8
 """Fewer than the 10 from which on sshd refuses some (sshd_config(5), MaxStartups 10:30:100)."""
@@ -27,7 +27,7 @@ class Connections:
             Deadlines(), threading.Event(), accept_new_host_keys=accept_new_host_keys
         )
         self._connector.prepare(cluster.hosts)
-        self._open: dict[str, tuple[Session, testinfra.host.Host]] = {}
+        self._open: dict[str, tuple[AssertSession, testinfra.host.Host]] = {}
         self._errors: dict[str, VisitError] = {}
 
     def host(self, host: Host) -> testinfra.host.Host:
@@ -36,7 +36,7 @@ class Connections:
             raise self._errors[host.name]
         if host.name not in self._open:
             try:
-                session = Session(host, self._connector)
+                session = AssertSession(host, self._connector)
             except VisitError as error:
                 self._errors[host.name] = error
                 raise
@@ -60,7 +60,7 @@ class Connections:
         self._connector.close()
 
 
-def _spoken_to(name: str, session: Session) -> testinfra.host.Host:
+def _spoken_to(name: str, session: AssertSession) -> testinfra.host.Host:
     backend = SessionBackend(name, session)
     host = testinfra.host.Host(backend)
     backend.set_host(host)

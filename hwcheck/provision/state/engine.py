@@ -9,7 +9,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import USAGE
-from hwcheck.provision.state.cases import PREFIX, Case, Cases
+from hwcheck.provision.state.cases import PREFIX, AssertCase, Cases
 from hwcheck.provision.state.connections import Connections
 from hwcheck.provision.state.explain import explain
 from hwcheck.provision.state.request import StateRequest
@@ -48,7 +48,7 @@ class Engine:
         self._cases = Cases(request.cluster, request.roles)
         self._started = utc_now()
         self._assertions: dict[str, Assertion] = {}
-        self._items: dict[str, Case] = {}
+        self._items: dict[str, AssertCase] = {}
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make one test of every case of an assertion."""
@@ -156,17 +156,19 @@ def _is_ours(module: str) -> bool:
     return module.startswith(OURS)
 
 
-def _case(item: pytest.Item) -> Case | None:
+def _case(item: pytest.Item) -> AssertCase | None:
     """Return what an item asserts; None for one that is not ours."""
     values = getattr(item, "callspec", None)
     case = values.params.get("case") if values is not None else None
-    return case if isinstance(case, Case) else None
+    return case if isinstance(case, AssertCase) else None
 
 
 def _stands_in(item: pytest.Item) -> bool:
     return _is_ours(getattr(getattr(item, "module", None), "__name__", "")) and _case(item) is None
 
 
-def _assertion(case: Case, nodeid: str, outcome: str, reason: str, duration_s: float) -> Assertion:
+def _assertion(
+    case: AssertCase, nodeid: str, outcome: str, reason: str, duration_s: float
+) -> Assertion:
     test = nodeid.rpartition("::")[2].partition("[")[0]
     return Assertion(case.role, case.variable, case.label, test, outcome, reason, duration_s)

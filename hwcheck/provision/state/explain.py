@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.provision.state.cases import APPLIED_BY, Case
+from hwcheck.provision.state.cases import APPLIED_BY, AssertCase
 from hwcheck.provision.state.verdict import FAIL, INCONCLUSIVE, NOT_APPLICABLE, PASS
 from hwcheck.text import line
 
 
 def explain(
-    report: pytest.TestReport, call: pytest.CallInfo[None], case: Case, mend: str
+    report: pytest.TestReport, call: pytest.CallInfo[None], case: AssertCase, mend: str
 ) -> list[tuple[str, object]]:
     """Complete pytest's report of one phase of a case; return properties of the test.
 

@@ -36,7 +36,7 @@ class Answer:
     err: bytes
 
 
-class Session:
+class AssertSession:
     """A Python of the host that runs commands, over one SSH connection; root where it becomes so.
 
     Opening it raises VisitError. After the first error every ``run`` raises that error again.

@@ -15,7 +15,7 @@ from hwcheck.run.multi_host.trials import Hosts, Measure, Share, Trials
 
 
 @dataclass(frozen=True)
-class Finding:
+class Culprits:
     """What a search came to: suspects, and in lines what could not be pinned on anybody."""
 
     suspects: tuple[Suspect, ...]
@@ -28,19 +28,19 @@ def bisect(
     measure: Measure,
     reference_gbps: float = 0.0,
     share: Share = lambda _: 1.0,
-) -> Finding:
+) -> Culprits:
     """Name what makes these hosts slow, wrong or hang; nothing when they are fine.
 
     ``reference_gbps`` is the busbw that these hosts are known to reach; without it, the best of
     the runs made here stands for it, and a fault in either half of them can hide the other.
     ``share`` is as for ``Trials``.
     """
-    search = _Search(Trials(measure, reference_gbps, (), share))
+    search = _Bisection(Trials(measure, reference_gbps, (), share))
     search.look(list(hosts), compare=not reference_gbps)
-    return Finding(tuple(search.suspects()), tuple(search.unresolved), search.trials.runs)
+    return Culprits(tuple(search.suspects()), tuple(search.unresolved), search.trials.runs)
 
 
-class _Search:
+class _Bisection:
     def __init__(self, trials: Trials) -> None:
         self.trials = trials
         self.unresolved: list[str] = []

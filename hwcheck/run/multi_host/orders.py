@@ -9,7 +9,7 @@ from typing import Any
 
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.timing import quantile
-from hwcheck.results.multi_host import GroupRun, Size, Suspect
+from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host import blame
 
@@ -52,7 +52,7 @@ GLOO = Sizing((MIB,), (MIB,), floor_gbps=0.004, start_s=30.0)
 
 
 @dataclass(frozen=True)
-class Asked:
+class MultiHostOptions:
     """What the operator asks of runs over hosts; what is empty or None is left to the backend.
 
     ``sizes`` are bytes, as nccl-tests prints them; pairs take the largest. ``leg`` is ``site``,
@@ -81,7 +81,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Ready:
-    """A member as it said that it is: where its store is, its GPUs and their model, its NICs.
+    """A participant as it said that it is: where its store is, its GPUs and their model, its NICs.
 
     ``settings`` are the NCCL variables in force there: name, value, origin.
     """
@@ -146,7 +146,7 @@ def merged(
     given: Mapping[str, Mapping[str, Any]],
     answers: blame.Answers,
     lost: Mapping[str, str],
-) -> GroupRun:
+) -> MultiHostRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
     rank_hosts = [host for host, order in given.items() for _ in order["devices"]]
     states = [answer["state"] for answer in answers.values()]
@@ -168,7 +168,7 @@ def merged(
     reasons += [
         f"{host}: {answer['reason']}" for host, answer in answers.items() if answer["reason"]
     ]
-    return GroupRun(
+    return MultiHostRun(
         why=why,
         round=round_,
         hosts=tuple(given),
@@ -187,7 +187,7 @@ def merged(
     )
 
 
-def _sizes(answers: blame.Answers, factor: float) -> list[Size]:
+def _sizes(answers: blame.Answers, factor: float) -> list[MultiHostTiming]:
     """Return the figures of each size that every host measured with as many iterations."""
     by_size: dict[int, list[Mapping[str, Any]]] = {}
     for answer in answers.values():
@@ -202,7 +202,7 @@ def _sizes(answers: blame.Answers, factor: float) -> list[Size]:
         median = quantile(times, 0.5)
         algbw, best = (size_bytes / time_us / 1e3 for time_us in (median, min(times)))
         made.append(
-            Size(
+            MultiHostTiming(
                 size_bytes=size_bytes,
                 iterations=len(times),
                 time_us=median,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from hwcheck.fold import fold
-from hwcheck.results.multi_host import SLOW_SHARE, Outcome
+from hwcheck.results.multi_host import SLOW_SHARE, MultiHostOutcome
 
-Pairs = Mapping[tuple[str, str], Outcome]
+Pairs = Mapping[tuple[str, str], MultiHostOutcome]
 ENOUGH = 3
 """Of two hosts that differ from the others, and are slow, one may be a healthy one's victim."""
 

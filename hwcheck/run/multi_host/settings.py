@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hwcheck.node.collective.spec import SITE, SYSTEM_CONF
-from hwcheck.run.multi_host.orders import Asked, Ready
+from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
 
 DEFAULT = "default"
-LEGS = (SITE, DEFAULT)
+MULTI_HOST_LEGS = (SITE, DEFAULT)
 TEXT = 4000
 
 
-def leg_of(options: Asked, ready: Mapping[str, Ready]) -> str:
+def leg_of(options: MultiHostOptions, ready: Mapping[str, Ready]) -> str:
     """Return the leg: what is asked, or ``site`` where a host has a setting.
 
     A fabric that needs settings to work at all is not measured without them.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from hwcheck.results.multi_host import Outcome, Suspect, worst_kind
+from hwcheck.results.multi_host import MultiHostOutcome, Suspect, worst_kind
 
 Hosts = tuple[str, ...]
-Measure = Callable[[Hosts], Outcome]
+Measure = Callable[[Hosts], MultiHostOutcome]
 Share = Callable[[Hosts], float]
 
 PARTNERS = 2
@@ -30,7 +30,7 @@ class Trials:
         good: Iterable[str] = (),
         share: Share = lambda _: 1.0,
     ) -> None:
-        self.outcomes: dict[frozenset[str], tuple[Hosts, Outcome]] = {}
+        self.outcomes: dict[frozenset[str], tuple[Hosts, MultiHostOutcome]] = {}
         self.runs = 0
         self._measure = measure
         self._reference_gbps = reference_gbps
@@ -43,7 +43,7 @@ class Trials:
         seen = (o.busbw_gbps / self._share(hosts) for hosts, o in self.outcomes.values())
         return self._reference_gbps or max(seen, default=0.0)
 
-    def run(self, hosts: Iterable[str]) -> Outcome:
+    def run(self, hosts: Iterable[str]) -> MultiHostOutcome:
         """Return what these hosts come to together, at least two; they run once only."""
         names = tuple(hosts)
         key = frozenset(names)
@@ -60,7 +60,7 @@ class Trials:
         names = tuple(hosts)
         return self._kind(names, self.run(names))
 
-    def _kind(self, hosts: Hosts, outcome: Outcome) -> str:
+    def _kind(self, hosts: Hosts, outcome: MultiHostOutcome) -> str:
         return outcome.kind_against(self.reference_gbps * self._share(hosts))
 
     def bad(self, hosts: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 import hwcheck
 from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import MIB, LegPlan, Spec
+from hwcheck.node.collective.spec import MIB, CollectiveSpec, LegPlan
 from hwcheck.node.wire import Leg
 from tests.node.collective import faulty
 
@@ -58,10 +58,10 @@ def environment(process: Path) -> list[bytes]:
 
 
 @pytest.fixture(scope="session")
-def small() -> Callable[..., Spec]:
+def small() -> Callable[..., CollectiveSpec]:
     """Orders that take about a second: 1 to 4 MiB on two gloo ranks."""
 
-    def make(*legs: LegPlan, **changes: object) -> Spec:
+    def make(*legs: LegPlan, **changes: object) -> CollectiveSpec:
         orders: dict[str, object] = {
             "collectives": ("all_reduce",),
             "ranks": 2,
@@ -74,16 +74,16 @@ def small() -> Callable[..., Spec]:
         }
         if legs:
             orders["legs"] = legs
-        return Spec(**orders)  # type: ignore[arg-type]
+        return CollectiveSpec(**orders)  # type: ignore[arg-type]
 
     return make
 
 
 @pytest.fixture(scope="session")
-def run_faulty() -> Callable[[Spec], list[Leg]]:
+def run_faulty() -> Callable[[CollectiveSpec], list[Leg]]:
     """Run orders with the launcher whose collective misbehaves where FAULT says so."""
 
-    def run(spec: Spec) -> list[Leg]:
+    def run(spec: CollectiveSpec) -> list[Leg]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(launch, "BOOT", faulty.boot())
             return list(launch.drive(spec, sys.executable, PAYLOAD, lambda text: None))

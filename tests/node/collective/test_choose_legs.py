@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hwcheck.node.collective.choose_legs import choose
-from hwcheck.node.collective.spec import LEGS
-from hwcheck.node.wire import LEGS as NAMES
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS
+from hwcheck.node.wire import LEG_NAMES as NAMES
 from hwcheck.site.fake_node import FakeNode
 
 ADDRESSES = [f"0000:{0x18 + i:02x}:00.0" for i in range(4)]
@@ -48,7 +48,7 @@ def names(gpus: list[dict[str, Any]], wanted: tuple[str, ...] = (), **says: Any)
     ],
 )
 def test_legs_that_can_differ_by_their_links(gpus: list[dict[str, Any]], more: list[str]) -> None:
-    assert names(gpus) == [*(plan.name for plan in LEGS), *more]
+    assert names(gpus) == [*(plan.name for plan in EVERY_NODE_LEGS), *more]
 
 
 def test_one_gpu_has_the_default_and_what_its_node_sets() -> None:
@@ -92,4 +92,4 @@ def test_only_what_is_asked_for() -> None:
 
 def test_links_that_cannot_be_read_leave_the_usual_legs() -> None:
     broken = [{**gpu(i, []), "nvlinks": {"error": "Unknown Error"}} for i in range(2)]
-    assert names(broken)[:3] == [plan.name for plan in LEGS]
+    assert names(broken)[:3] == [plan.name for plan in EVERY_NODE_LEGS]

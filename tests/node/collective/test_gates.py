@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.node.collective import gates, launch, nccl_info, proof
 from hwcheck.node.collective.gates import HANG, NO_WAY, TRANSPORT, WRONG, verdict
-from hwcheck.node.collective.spec import LEGS, MIB, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.wire import Leg
 from tests.factories import leg, wrong
 
@@ -101,8 +101,8 @@ def test_what_is_run_on_so_many_gpus(gpus: int, run: list[tuple[str, ...]]) -> N
 
 
 def test_the_names_are_those_of_no_leg_that_is_judged() -> None:
-    assert not {WRONG, HANG, TRANSPORT} & {plan.name for plan in LEGS}
-    assert Spec.grace_s == gates.GRACE_S
+    assert not {WRONG, HANG, TRANSPORT} & {plan.name for plan in EVERY_NODE_LEGS}
+    assert CollectiveSpec.grace_s == gates.GRACE_S
 
 
 def test_what_nccl_says_gives_the_transport_away() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
-from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
@@ -24,11 +24,13 @@ from tests.node.collective import faulty
 
 pytest.importorskip("torch")
 
-Small = Callable[..., Spec]
+Small = Callable[..., CollectiveSpec]
 Marked = Callable[[], list[int]]
 
 
-def drive(spec: Spec, payload: str, python: str = sys.executable, **limits: float) -> list[Leg]:
+def drive(
+    spec: CollectiveSpec, payload: str, python: str = sys.executable, **limits: float
+) -> list[Leg]:
     return list(launch.drive(spec, python, payload, lambda text: None, **limits))
 
 
@@ -43,9 +45,9 @@ def gone(marked: Marked, patience_s: float = 10.0) -> bool:
 def test_three_legs_on_the_cpu(payload: str, marked: Marked) -> None:
     told: list[str] = []
     request = Request("t", ("all_reduce",), budget_s=6.0)
-    found = list(launch.run_legs(request, payload, 0, 1024 * MIB, told.append, LEGS))
+    found = list(launch.run_legs(request, payload, 0, 1024 * MIB, told.append, EVERY_NODE_LEGS))
     assert [(leg.leg, leg.state, dict(leg.env)) for leg in found] == [
-        (plan.name, "done", dict(plan.env)) for plan in LEGS
+        (plan.name, "done", dict(plan.env)) for plan in EVERY_NODE_LEGS
     ]
     for leg in found:
         assert (leg.backend, leg.ranks, leg.exercise) == ("gloo", 2, True)
@@ -78,7 +80,7 @@ def test_the_launcher_runs_from_the_zip(tmp_path: Path, payload: str, small: Sma
         "legs = launch.drive(spec, sys.executable, sys.argv[1], lambda text: None)\n"
         "print([leg.state for leg in legs], launch.__file__)\n"
     )
-    orders = json.dumps(small(LEGS[0], max_bytes=MIB).to_dict())
+    orders = json.dumps(small(EVERY_NODE_LEGS[0], max_bytes=MIB).to_dict())
     command = [sys.executable, "-I", "-c", code, str(archive), orders]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.startswith(f"['done'] {archive}"), done.stderr
@@ -94,11 +96,11 @@ def test_what_was_set_outside_does_not_reach_the_legs(
     spying = {"FAULT": "spy", "SPY_NAMES": json.dumps(names)}
     legs = [
         LegPlan(leg.name, {**leg.env, **spying, "SPY_FILE": str(tmp_path / leg.name)})
-        for leg in LEGS
+        for leg in EVERY_NODE_LEGS
     ]
     drive(small(*legs, max_bytes=MIB), payload)
     common = {"NCCL_DEBUG": "INFO", "PATH": os.environ["PATH"]}
-    for leg in LEGS:
+    for leg in EVERY_NODE_LEGS:
         seen = json.loads((tmp_path / leg.name).read_text())
         assert seen == {**common, **leg.env}
 
@@ -162,33 +164,33 @@ def test_beside_nccl_tests_the_copies_are_torchs(
 ) -> None:
     from hwcheck.node.nccl_tests import engine
 
-    orders: list[Spec] = []
+    orders: list[CollectiveSpec] = []
     leg = Leg("all_reduce", "default", "nccl", 2, "done")
     copies = PairsRun((PairCopy(0, 1, True, 20.0),))
 
-    def drive(spec: Spec, *_: object, **__: object) -> Iterator[PairsRun]:
+    def drive(spec: CollectiveSpec, *_: object, **__: object) -> Iterator[PairsRun]:
         orders.append(spec)
         yield copies
 
-    def run_legs(spec: Spec, *_: object) -> Iterator[Leg]:
+    def run_legs(spec: CollectiveSpec, *_: object) -> Iterator[Leg]:
         orders.append(spec)
         yield leg
 
     monkeypatch.setattr(launch, "drive", drive)
     monkeypatch.setattr(engine, "run_legs", run_legs)
     request = Request("t", ("gpu_pairs", "all_reduce"), nccl_tests_dir="/opt/nccl-tests")
-    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, LEGS))
+    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
     assert found == [copies, leg]
     assert [(each.collectives, each.pairs) for each in orders] == [
         ((), True),
         (("all_reduce",), False),
     ]
 
-    def without_torch(spec: Spec, *_: object, **__: object) -> Iterator[PairsRun]:
+    def without_torch(spec: CollectiveSpec, *_: object, **__: object) -> Iterator[PairsRun]:
         raise CouldNotMeasure("no torch")
 
     monkeypatch.setattr(launch, "drive", without_torch)
-    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, LEGS))
+    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
     assert found == [PairsRun(reason="no torch"), leg]
 
 
@@ -280,5 +282,5 @@ def test_an_import_that_hangs_is_given_up(
 
 
 def test_more_ranks_than_data_can_be_verified_for_are_not_run(payload: str, small: Small) -> None:
-    (leg,) = drive(small(LEGS[0], ranks=64), payload)
+    (leg,) = drive(small(EVERY_NODE_LEGS[0], ranks=64), payload)
     assert (leg.state, leg.reason) == ("not_run", "all_reduce verifies up to 63 ranks, not 64")

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from hwcheck.node.collective import launcher
-from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.spec import CollectiveSpec
 
 runtime = pytest.importorskip("hwcheck.node.collective.runtime")
 torch_runtime = pytest.importorskip("hwcheck.node.torch_runtime")
 
 
-def spec(**changes: Any) -> Spec:
+def spec(**changes: Any) -> CollectiveSpec:
     values = {"ranks": 2, "gpus": 0, "budget_s": 1.0, "memory_available_bytes": 1 << 30}
-    return Spec(("all_reduce",), **(values | changes))
+    return CollectiveSpec(("all_reduce",), **(values | changes))
 
 
 def test_torch_without_cuda_is_no_problem_on_the_cpu() -> None:

@@ -16,13 +16,13 @@ pytest.importorskip("torch")
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.rank import Bounds, Turn, turns_of
-from hwcheck.node.collective.spec import LEGS, MIB, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 
-SPEC = Spec(("all_reduce",), 2, 0, 45.0, 1 << 30)
+SPEC = CollectiveSpec(("all_reduce",), 2, 0, 45.0, 1 << 30)
 Send = Callable[[dict[str, Any]], None]
 
 
-def echo(spec: Spec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
+def echo(spec: CollectiveSpec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
     """Say who this is, once, and answer every turn as it asks."""
     send({"kind": "joined", "library": "echo"})
     os.write(1, b"leg says %s\n" % os.environ.get("NCCL_P2P_DISABLE", "nothing").encode())
@@ -49,7 +49,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], LegRun]]:
     runs: list[LegRun] = []
 
     def begin(leg: int) -> LegRun:
-        runs.append(LegRun(SPEC, LEGS[leg], []))
+        runs.append(LegRun(SPEC, EVERY_NODE_LEGS[leg], []))
         return runs[-1]
 
     yield begin

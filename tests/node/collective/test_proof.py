@@ -6,9 +6,9 @@ import pytest
 
 from hwcheck.node.collective.nccl_info import NcclInfo, read
 from hwcheck.node.collective.proof import facts, notes, problem
-from hwcheck.node.collective.spec import LEGS, SITE, SOME_LEGS, LegPlan
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
 
-PLANS = {plan.name: plan for plan in (*LEGS, *SOME_LEGS)} | {
+PLANS = {plan.name: plan for plan in (*EVERY_NODE_LEGS, *SOME_NODE_LEGS)} | {
     SITE: LegPlan(SITE, {"NCCL_P2P_LEVEL": "LOC"})
 }
 

@@ -19,15 +19,21 @@ from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.log import READ_BYTES
 from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import Turn
-from hwcheck.node.collective.spec import LEGS, MIB, SYSTEM_CONF_NOTE, LegPlan, Spec
+from hwcheck.node.collective.spec import (
+    EVERY_NODE_LEGS,
+    MIB,
+    SYSTEM_CONF_NOTE,
+    CollectiveSpec,
+    LegPlan,
+)
 from hwcheck.node.collective.watch import Timed
 from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
 NOT_OURS = f"/dev/shm/nccl-{uuid.uuid4().hex}"
 
-Run = Callable[[Spec], list[Leg]]
-Small = Callable[..., Spec]
+Run = Callable[[CollectiveSpec], list[Leg]]
+Small = Callable[..., CollectiveSpec]
 
 
 def fault(name: str, **env: str) -> LegPlan:
@@ -131,7 +137,7 @@ def test_shared_memory_of_a_killed_leg_is_removed(hung: dict[str, Leg]) -> None:
 
 
 def test_the_budget_bounds_the_run(run_faulty: Run, small: Small) -> None:
-    slow = tuple(LegPlan(plan.name, {"FAULT": "drag"}) for plan in LEGS)
+    slow = tuple(LegPlan(plan.name, {"FAULT": "drag"}) for plan in EVERY_NODE_LEGS)
     orders = small(*slow, budget_s=6.0, max_bytes=1024 * MIB)
     start = time.monotonic()
     found = run_faulty(orders)
@@ -145,7 +151,7 @@ def test_the_budget_bounds_the_run(run_faulty: Run, small: Small) -> None:
 
 def test_memory_bounds_the_sizes(run_faulty: Run, small: Small) -> None:
     # 16 MiB for two ranks, half of it for buffers: 4 MiB each.
-    orders = small(LEGS[0], memory_available_bytes=16 * MIB, max_bytes=64 * MIB)
+    orders = small(EVERY_NODE_LEGS[0], memory_available_bytes=16 * MIB, max_bytes=64 * MIB)
     (leg,) = run_faulty(orders)
     assert leg.sizes[-1].size_bytes == 4 * MIB
     assert leg.notes[-1] == "stopped at 4 MiB: the next size does not fit in free memory"
@@ -162,7 +168,9 @@ def test_later_legs_stop_at_the_first_legs_largest_size(run_faulty: Run, small: 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_collective_for_real(run_faulty: Run, small: Small, dtype: str) -> None:
-    orders = small(LEGS[0], collectives=COLLECTIVES, ranks=3, max_bytes=2 * MIB, dtype=dtype)
+    orders = small(
+        EVERY_NODE_LEGS[0], collectives=COLLECTIVES, ranks=3, max_bytes=2 * MIB, dtype=dtype
+    )
     found = run_faulty(orders)
     assert [(leg.collective, leg.state, leg.dtype) for leg in found] == [
         (name, "done", dtype) for name in COLLECTIVES
@@ -194,7 +202,9 @@ def test_a_leg_that_breaks_starts_anew_for_the_next_collective(
     run_faulty: Run, small: Small
 ) -> None:
     once = LegPlan("once", {"FAULT": "leave", "FAULT_OF": "all_reduce"})
-    found = run_faulty(small(once, LEGS[0], collectives=("all_reduce", "broadcast"), turns=2))
+    found = run_faulty(
+        small(once, EVERY_NODE_LEGS[0], collectives=("all_reduce", "broadcast"), turns=2)
+    )
     states = {(leg.collective, leg.leg): leg.state for leg in found}
     assert states == {
         ("all_reduce", "once"): "failed",
@@ -219,11 +229,11 @@ class Ranks:
         self.there: set[str] = set()
         self.told: list[str] = []
 
-    def of(self, spec: Spec, plan: LegPlan, close_fds: list[int]) -> Ranks.OneLeg:
+    def of(self, spec: CollectiveSpec, plan: LegPlan, close_fds: list[int]) -> Ranks.OneLeg:
         return self.OneLeg(self, spec, plan)
 
     class OneLeg:
-        def __init__(self, ranks: Ranks, spec: Spec, plan: LegPlan) -> None:
+        def __init__(self, ranks: Ranks, spec: CollectiveSpec, plan: LegPlan) -> None:
             self.ranks, self.spec, self.plan = ranks, spec, plan
 
         def take(self, turn: Turn, factor: float, on_size: object) -> Taken:
@@ -253,7 +263,7 @@ def served(
 ) -> list[Leg]:
     monkeypatch.setattr(serve, "LegRun", ranks.of)
     orders = {"max_bytes": 64 * MIB, "turns": 3, **changes}
-    spec = Spec(("all_reduce", "alltoall"), 2, 0, 45.0, 1 << 34, **orders)  # type: ignore[arg-type]
+    spec = CollectiveSpec(("all_reduce", "alltoall"), 2, 0, 45.0, 1 << 34, **orders)  # type: ignore[arg-type]
     said: list[Leg] = []
 
     def send(message: dict[str, Any]) -> None:
@@ -271,7 +281,7 @@ def test_legs_take_turns_and_what_is_compared_is_timed_again(
 ) -> None:
     ranks = Ranks()
     found = served(ranks, monkeypatch)
-    names = [plan.name for plan in LEGS]
+    names = [plan.name for plan in EVERY_NODE_LEGS]
     order = [(name, leg) for name in ("all_reduce", "alltoall") for leg in names]
     assert [turn[:2] for turn in ranks.turns] == order * 3
     again = {(32 * MIB, 64 * MIB) if leg == "default" else (32 * MIB,) for leg in names}
@@ -308,7 +318,7 @@ def test_a_leg_that_hangs_once_takes_no_further_turn(monkeypatch: pytest.MonkeyP
     }
     assert ranks.told == ["all_reduce net: hang", "all_reduce p2p_off: hang"]
     taken = [leg for name, leg, _ in ranks.turns if name == "alltoall"]
-    assert [taken.count(plan.name) for plan in LEGS] == [3, 1, 0]
+    assert [taken.count(plan.name) for plan in EVERY_NODE_LEGS] == [3, 1, 0]
     (untried,) = [leg for leg in found if leg.state == "not_run"]
     assert untried.reason == "leg net hung in all_reduce: not tried again in this visit"
     assert {leg.driver for leg in found if leg.state == "hang"} == {"answers"}
@@ -351,7 +361,7 @@ def test_where_a_gpu_takes_one_process_legs_come_one_after_another(
 
 def test_a_leg_that_cannot_differ_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks()
-    legs = (LEGS[0], LegPlan("nvlink_only", {}, "no pair of GPUs has NVLinks"))
+    legs = (EVERY_NODE_LEGS[0], LegPlan("nvlink_only", {}, "no pair of GPUs has NVLinks"))
     found = {leg.leg: leg for leg in served(ranks, monkeypatch, legs=legs)}
     assert (found["nvlink_only"].state, found["default"].state) == ("not_run", "done")
     assert found["nvlink_only"].reason == "no pair of GPUs has NVLinks"
@@ -374,7 +384,7 @@ def test_a_file_that_sets_something_for_every_leg_is_noted(
     if text is not None:
         conf.write_text(text)
     monkeypatch.setattr(serve, "SYSTEM_CONF", str(conf))
-    spec = Spec(("all_reduce",), 8, 8, 45.0, 1 << 34)
+    spec = CollectiveSpec(("all_reduce",), 8, 8, 45.0, 1 << 34)
     assert (SYSTEM_CONF_NOTE in serve.notes(spec)) == noted
 
 
@@ -382,7 +392,7 @@ def test_a_file_that_cannot_be_read_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "SYSTEM_CONF", str(tmp_path))  # a folder: reading it fails
-    assert SYSTEM_CONF_NOTE in serve.notes(Spec(("all_reduce",), 8, 8, 45.0, 1 << 34))
+    assert SYSTEM_CONF_NOTE in serve.notes(CollectiveSpec(("all_reduce",), 8, 8, 45.0, 1 << 34))
 
 
 def test_a_leg_that_is_slow_at_its_first_size_is_no_hang(run_faulty: Run, small: Small) -> None:
@@ -396,14 +406,16 @@ def test_a_leg_that_is_slow_at_its_first_size_is_no_hang(run_faulty: Run, small:
 
 
 def test_a_smallest_size_that_does_not_fit_is_not_run(run_faulty: Run, small: Small) -> None:
-    (leg,) = run_faulty(small(LEGS[0], memory_available_bytes=3 * MIB))
+    (leg,) = run_faulty(small(EVERY_NODE_LEGS[0], memory_available_bytes=3 * MIB))
     assert (leg.state, leg.sizes) == ("not_run", ())
     assert leg.reason == "the smallest size, 1 MiB, does not fit in free memory"
 
 
 def test_sizes_of_a_few_bytes_are_those_of_nccl_tests(run_faulty: Run, small: Small) -> None:
     names = ("all_reduce", "all_gather", "alltoall")
-    legs = run_faulty(small(LEGS[0], collectives=names, min_bytes=8, max_bytes=64, iterations=3))
+    legs = run_faulty(
+        small(EVERY_NODE_LEGS[0], collectives=names, min_bytes=8, max_bytes=64, iterations=3)
+    )
     assert [(leg.collective, leg.state) for leg in legs] == [(name, "done") for name in names]
     assert [[size.size_bytes for size in leg.sizes] for leg in legs] == [
         [8, 16, 32, 64],
@@ -411,7 +423,9 @@ def test_sizes_of_a_few_bytes_are_those_of_nccl_tests(run_faulty: Run, small: Sm
         [32, 64],
     ]
     assert not any(size.all_wrong for leg in legs for size in leg.sizes)
-    (leg,) = run_faulty(small(LEGS[0], collectives=names[1:2], min_bytes=8, max_bytes=16))
+    (leg,) = run_faulty(
+        small(EVERY_NODE_LEGS[0], collectives=names[1:2], min_bytes=8, max_bytes=16)
+    )
     assert (leg.state, leg.sizes) == ("not_run", ())
 
 

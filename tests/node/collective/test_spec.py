@@ -2,7 +2,15 @@ import json
 
 import pytest
 
-from hwcheck.node.collective.spec import LEGS, MIB, LegPlan, Spec, plan, rank_environment, size_text
+from hwcheck.node.collective.spec import (
+    EVERY_NODE_LEGS,
+    MIB,
+    CollectiveSpec,
+    LegPlan,
+    rank_environment,
+    size_text,
+    spec_of,
+)
 from hwcheck.node.wire import Request
 
 OUTSIDE = {
@@ -17,7 +25,7 @@ OUTSIDE = {
 }
 
 
-def spec(**changes: object) -> Spec:
+def spec(**changes: object) -> CollectiveSpec:
     orders: dict[str, object] = {
         "collectives": ("all_reduce",),
         "ranks": 2,
@@ -26,11 +34,11 @@ def spec(**changes: object) -> Spec:
         "memory_available_bytes": 1,
         **changes,
     }
-    return Spec(**orders)  # type: ignore[arg-type]
+    return CollectiveSpec(**orders)  # type: ignore[arg-type]
 
 
 def leg(name: str) -> LegPlan:
-    return next(plan for plan in LEGS if plan.name == name)
+    return next(spec_of for spec_of in EVERY_NODE_LEGS if spec_of.name == name)
 
 
 def transport(env: dict[str, str]) -> dict[str, str]:
@@ -80,12 +88,12 @@ def test_ranks_on_one_gpu_are_hosts_of_their_own_and_stay_on_loopback() -> None:
 
 def test_the_plan_has_one_rank_for_each_gpu() -> None:
     request = Request("t", ("all_reduce",), budget_s=33.0)
-    orders = plan(request, 8, 10)
+    orders = spec_of(request, 8, 10)
     assert (orders.ranks, orders.backend, orders.budget_s) == (8, "nccl", 33.0)
 
 
 def test_the_plan_has_two_cpu_ranks_where_there_is_no_gpu() -> None:
-    orders = plan(Request("t", ("all_reduce",)), 0, 10)
+    orders = spec_of(Request("t", ("all_reduce",)), 0, 10)
     assert (orders.ranks, orders.backend) == (2, "gloo")
 
 
@@ -102,14 +110,14 @@ def test_the_plan_has_two_cpu_ranks_where_there_is_no_gpu() -> None:
 def test_gpus_copy_where_it_was_asked_for_and_there_are_two(
     checks: tuple[str, ...], gpus: int, pairs: bool
 ) -> None:
-    orders = plan(Request("t", checks), gpus, 10)
+    orders = spec_of(Request("t", checks), gpus, 10)
     assert orders.pairs == pairs
     assert orders.collectives == tuple(name for name in checks if name != "gpu_pairs")
 
 
 def test_orders_survive_the_way_to_the_launcher() -> None:
     orders = spec(one_gpu=True, pairs=True, max_bytes=7, legs=(LegPlan("x", {"A": "b"}),))
-    assert Spec.from_dict(json.loads(json.dumps(orders.to_dict()))) == orders
+    assert CollectiveSpec.from_dict(json.loads(json.dumps(orders.to_dict()))) == orders
 
 
 @pytest.mark.parametrize(

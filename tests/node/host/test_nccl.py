@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node.host.facts import Setting
+from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.host.reader import HostReader
 from tests.node.roots import Root
 
@@ -119,5 +119,5 @@ def test_nothing_but_nccl_leaves_the_node(root: Root) -> None:
 
 def test_the_process_itself_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NCCL_ALGO", "ring")
-    assert HostReader(str(tmp_path)).nccl_settings() == [Setting("NCCL_ALGO", "ring", SHELL)]
+    assert HostReader(str(tmp_path)).nccl_settings() == [NcclSetting("NCCL_ALGO", "ring", SHELL)]
     assert HostReader().home().startswith("/")

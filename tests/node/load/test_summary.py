@@ -9,8 +9,8 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load.summary import (
+    FigureOfKind,
     Loaded,
-    OfKind,
     kinds,
     load_of,
     percent,
@@ -78,7 +78,11 @@ def test_an_exercise_is_no_load() -> None:
 
 
 def test_a_gpu_is_held_against_the_others_and_not_against_itself() -> None:
-    figures = [OfKind("gpu0", "A", 10), OfKind("gpu1", "A", 20), OfKind("gpu2", "B", 90)]
+    figures = [
+        FigureOfKind("gpu0", "A", 10),
+        FigureOfKind("gpu1", "A", 20),
+        FigureOfKind("gpu2", "B", 90),
+    ]
     assert [usual(own, figures) for own in figures] == [20, 10, None]
     assert percent("share")(figures[0], 20) == Sample("share", 50.0, "%", "gpu0")
     assert percent("share")(figures[0], 0) == Sample("share", 100.0, "%", "gpu0")

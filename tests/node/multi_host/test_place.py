@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.host.facts import Setting
+from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.multi_host.place import description_of, own_address
 
 
-def node(states: list[str], settings: list[Setting]) -> Any:
+def node(states: list[str], settings: list[NcclSetting]) -> Any:
     ports = [SimpleNamespace(state=state) for state in states]
     host = SimpleNamespace(rdma_ports=lambda: ports, nccl_settings=lambda: settings)
     gpus = [SimpleNamespace(name=lambda: "NVIDIA H100 80GB HBM3")] * 2
@@ -18,8 +18,8 @@ def node(states: list[str], settings: list[Setting]) -> Any:
 
 
 def test_what_a_host_is_like() -> None:
-    hca = Setting("NCCL_IB_HCA", "mlx5_0", "/etc/nccl.conf")
-    debug = Setting("NCCL_DEBUG", "INFO", "/etc/nccl.conf")
+    hca = NcclSetting("NCCL_IB_HCA", "mlx5_0", "/etc/nccl.conf")
+    debug = NcclSetting("NCCL_DEBUG", "INFO", "/etc/nccl.conf")
     assert description_of(node(["ACTIVE", "DOWN", "ACTIVE"], [debug, hca]), 2) == {
         "model": "NVIDIA H100 80GB HBM3",
         "rdma_ports": 3,

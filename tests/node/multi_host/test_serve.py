@@ -8,8 +8,8 @@ pytest.importorskip("torch")
 
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup
-from hwcheck.node.collective.spec import Spec, rank_environment
-from hwcheck.node.multi_host import member, serve
+from hwcheck.node.collective.spec import CollectiveSpec, rank_environment
+from hwcheck.node.multi_host import order_server, serve
 from hwcheck.node.multi_host.order import Order
 from hwcheck.results.schema_check import schema_problem
 from tests.run.multi_host.test_orders import answer
@@ -21,7 +21,7 @@ OUTSIDE = {"NCCL_ALGO": "Ring", "NCCL_CONF_FILE": "/site/nccl.conf", "PATH": "/b
 def environment(leg: str, settings: list[list[str]]) -> dict[str, str]:
     order = Order(1, "all_reduce", 0, 2, (0,), ("h", 1), (1,), 1.0, leg=leg)
     setup = {"interface": "eth0", "settings": settings}
-    spec = Spec(("all_reduce",), 1, 1, 1.0, 1)
+    spec = CollectiveSpec(("all_reduce",), 1, 1, 1.0, 1)
     env = rank_environment(spec, serve._leg(order, setup), 0, OUTSIDE)
     return {name: value for name, value in env.items() if name.startswith("NCCL_")}
 
@@ -91,10 +91,10 @@ def test_the_whole_log_goes_into_the_hosts_log(
 def test_what_a_launcher_logs_is_passed_on_once_and_within_bounds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member, "MOST_LOG_BYTES", 20)
+    monkeypatch.setattr(order_server, "MOST_LOG_BYTES", 20)
     told = 0
     with Log() as log:
         for text in ("first\n", "", "second\n", "third, of which a part is left\n", "fourth\n"):
             log.write(text)
-            told += member._pass_on(log, told)
+            told += order_server._pass_on(log, told)
     assert capsys.readouterr().err == "first\nsecond\nthird, "

@@ -11,7 +11,7 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
-from hwcheck.node.collective.spec import LEGS, MIB, Spec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.nccl_tests import engine
 from hwcheck.node.wire import CheckResult, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
@@ -35,7 +35,7 @@ def spec(**changes):
         "max_bytes": 64 * MIB,
         "grace_s": 10.0,
     }
-    return Spec(**{**base, **changes})
+    return CollectiveSpec(**{**base, **changes})
 
 
 def run(folder, **changes):
@@ -49,7 +49,7 @@ def calls(folder):
 
 
 def only(folder, **changes):
-    legs, _ = run(folder, legs=LEGS[:1], **changes)
+    legs, _ = run(folder, legs=EVERY_NODE_LEGS[:1], **changes)
     (leg,) = legs
     return leg
 
@@ -110,7 +110,7 @@ def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
     monkeypatch.setenv("NCCL_TESTS_DEVICE", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     run(install(folder))
-    for call, plan in zip(calls(folder), LEGS * 3, strict=True):
+    for call, plan in zip(calls(folder), EVERY_NODE_LEGS * 3, strict=True):
         env = call["env"]
         assert not {"NCCL_P2P_LEVEL", "NCCL_TESTS_DEVICE", "CUDA_VISIBLE_DEVICES"} & env.keys()
         assert env["NCCL_DEBUG"] == "INFO"
@@ -264,15 +264,17 @@ def test_a_program_that_floods_is_ended(folder, monkeypatch):
 
 
 def test_a_leg_that_cannot_differ_here_is_not_run(folder):
-    plan = replace(LEGS[1], absent="there are no two GPUs to tell it by")
-    legs, _ = run(install(folder), legs=(LEGS[0], plan))
+    plan = replace(EVERY_NODE_LEGS[1], absent="there are no two GPUs to tell it by")
+    legs, _ = run(install(folder), legs=(EVERY_NODE_LEGS[0], plan))
     assert [leg.state for leg in legs] == ["done", "not_run"]
     assert legs[1].reason == "there are no two GPUs to tell it by"
 
 
 def test_the_node_hands_its_request_to_the_engine(folder):
     request = Request("t", ("all_reduce",), nccl_tests_dir=str(install(folder)))
-    legs = list(launch.run_legs(request, PAYLOAD, 2, 1 << 34, lambda text: None, LEGS[:1]))
+    legs = list(
+        launch.run_legs(request, PAYLOAD, 2, 1 << 34, lambda text: None, EVERY_NODE_LEGS[:1])
+    )
     assert [(leg.state, leg.ranks) for leg in legs] == [("done", 2)]
     assert "nccl-tests 2.19.6" in legs[0].notes[0]
 

@@ -2,14 +2,16 @@
 
 import pytest
 
-from hwcheck.node.collective.spec import MIB, Spec
+from hwcheck.node.collective.spec import MIB, CollectiveSpec
 from hwcheck.node.nccl_tests.outcome import outcome, timing
 from hwcheck.node.nccl_tests.process import Ended
 from hwcheck.node.nccl_tests.text import read
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import device, header, row
 
-SPEC = Spec(("all_reduce",), ranks=4, gpus=4, budget_s=60.0, memory_available_bytes=1 << 34)
+SPEC = CollectiveSpec(
+    ("all_reduce",), ranks=4, gpus=4, budget_s=60.0, memory_available_bytes=1 << 34
+)
 
 
 def ended(code=0, why="", stuck=False):

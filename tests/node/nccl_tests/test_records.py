@@ -3,8 +3,8 @@ import pytest
 from hwcheck.explain.identity import ranks_of
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.nccl_tests.records import (
-    Row,
     Table,
+    TableRow,
     computed_ranks,
     listed_ranks,
     version_text,
@@ -22,7 +22,7 @@ def test_versions_of_nccl(code, text):
 
 
 def test_rows_that_move_no_data_are_not_timed():
-    rows = [Row(size, size // 4, "float", "sum", -1, None, None) for size in (0, 4)]
+    rows = [TableRow(size, size // 4, "float", "sum", -1, None, None) for size in (0, 4)]
     assert [row.size_bytes for row in Table(rows=rows).timed] == [4]
     assert rows[1].halves == []
 

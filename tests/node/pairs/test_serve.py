@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hwcheck.node.collective.hangs import Hangs
-from hwcheck.node.collective.spec import Spec
+from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs import serve
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 
-SPEC = Spec((), 2, 2, 45.0, 1 << 30, pairs=True)
+SPEC = CollectiveSpec((), 2, 2, 45.0, 1 << 30, pairs=True)
 
 
 def copies(send: Send) -> None:

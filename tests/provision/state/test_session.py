@@ -16,27 +16,27 @@ import pytest
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.inventory.inventory import Host
-from hwcheck.provision.state.session import Answer, Session
+from hwcheck.provision.state.session import Answer, AssertSession
 from tests.interpreters import interpreter
 from tests.lab.waiting import wait_until
 
 HERE = Host("here", "here", connection="local", python=sys.executable)
 
 
-def opened(host: Host) -> Session:
+def opened(host: Host) -> AssertSession:
     connector = Connector(Deadlines(hello_s=5), threading.Event())
     connector.prepare([host])
-    return Session(host, connector)
+    return AssertSession(host, connector)
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session() -> Iterator[AssertSession]:
     found = opened(HERE)
     yield found
     found.close()
 
 
-def test_status_and_both_outputs_come_back_as_they_are(session: Session) -> None:
+def test_status_and_both_outputs_come_back_as_they_are(session: AssertSession) -> None:
     assert session.run("printf 'a\\377\\n'; echo oops >&2; exit 3") == Answer(
         3, b"a\xff\n", b"oops\n"
     )
@@ -58,7 +58,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def test_a_command_that_does_not_end_is_killed_and_the_next_runs(
-    session: Session, tmp_path: Path
+    session: AssertSession, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     with pytest.raises(VisitError, match="no end within its time: sleep"):
@@ -68,13 +68,13 @@ def test_a_command_that_does_not_end_is_killed_and_the_next_runs(
     assert session.run("echo on").out == b"on\n"
 
 
-def test_a_command_that_writes_without_end_is_cut_off(session: Session) -> None:
+def test_a_command_that_writes_without_end_is_cut_off(session: AssertSession) -> None:
     with pytest.raises(VisitError, match="more than 1 MiB"):
         session.run("yes")
     assert session.run("echo on").out == b"on\n"
 
 
-def test_nothing_waits_for_input(session: Session) -> None:
+def test_nothing_waits_for_input(session: AssertSession) -> None:
     assert session.run("cat").out == b""
 
 

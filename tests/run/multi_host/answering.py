@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hwcheck.results.multi_host import GroupRun
+from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.run.multi_host import orders
 from hwcheck.run.multi_host.orders import Ready, Sizing
 from tests.run.multi_host.test_orders import answer
@@ -47,7 +47,7 @@ class AnsweringMembers:
         sizes: Sequence[int],
         sizing: Sizing,
         device: int | None = None,
-    ) -> list[GroupRun]:
+    ) -> list[MultiHostRun]:
         made = []
         for group in groups:
             given = orders.orders(len(self.asked) + 1, group, self.ready, sizes, sizing, device)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from hwcheck.results.multi_host import Outcome, worst_kind
+from hwcheck.results.multi_host import MultiHostOutcome, worst_kind
 
 Fault = Mapping[tuple[str, ...], str]
 """One host or two (a link), and its kind."""
@@ -28,7 +28,7 @@ class Fleet:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
 
-    def measure(self, hosts: tuple[str, ...]) -> Outcome:
+    def measure(self, hosts: tuple[str, ...]) -> MultiHostOutcome:
         assert len(set(hosts)) == len(hosts) >= 2, "a run takes two different hosts"
         self.runs.append(hosts)
         kinds = [kind for part, kind in self.faults.items() if set(part) <= set(hosts)]
@@ -36,10 +36,10 @@ class Fleet:
         share = self.slow if worst == "slow" else 1.0
         busbw = HEALTHY_GBPS * share * (1 - self.noise * self._random.random())
         if worst not in ("ok", "slow"):
-            return Outcome(worst)
-        return Outcome("ok", busbw, busbw * 1.02)
+            return MultiHostOutcome(worst)
+        return MultiHostOutcome("ok", busbw, busbw * 1.02)
 
-    def pairs(self, hosts: Iterable[str]) -> dict[tuple[str, str], Outcome]:
+    def pairs(self, hosts: Iterable[str]) -> dict[tuple[str, str], MultiHostOutcome]:
         return {pair: self.measure(pair) for pair in combinations(hosts, 2)}
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results.multi_host import GroupRecord, Outcome
+from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRecord
 from hwcheck.run.multi_host.reference import Reference
-from hwcheck.run.multi_host.session import Session
-from tests.run.multi_host.fake_members import FakeMembers
+from hwcheck.run.multi_host.scope_runner import ScopeRunner
+from tests.run.multi_host.fake_participants import FakeMembers
 from tests.run.multi_host.planted import names
 
 
@@ -18,17 +18,17 @@ class NicFleet:
     def __init__(self, nics: dict[str, int], slow: dict[str, float] | None = None) -> None:
         self.nics, self.slow = nics, slow or {}
 
-    def measure(self, hosts: tuple[str, ...]) -> Outcome:
+    def measure(self, hosts: tuple[str, ...]) -> MultiHostOutcome:
         gbps = min(48.0 * self.nics[name] * self.slow.get(name, 1.0) for name in hosts)
-        return Outcome("ok", gbps, gbps)
+        return MultiHostOutcome("ok", gbps, gbps)
 
 
-def session(folder: Path, fleet: NicFleet, *scopes: str, told: bool = True) -> GroupRecord:
+def session(folder: Path, fleet: NicFleet, *scopes: str, told: bool = True) -> MultiHostRecord:
     members = FakeMembers(fleet, list(fleet.nics), gpus=dict.fromkeys(fleet.nics, 8))  # type: ignore[arg-type]
     for name, ready in members.ready.items():
         if told:
             members.ready[name] = replace(ready, model="H100", rdma_ports=fleet.nics[name])
-    return Session(members, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
+    return ScopeRunner(members, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
 
 
 MIXED = {**dict.fromkeys(names(4), 8), "odd": 4}
@@ -70,9 +70,9 @@ def test_a_port_that_is_down_leaves_a_host_alike(tmp_path: Path) -> None:
 
 def test_of_one_kind_it_is_the_upper_median_and_of_several_the_best_of_each() -> None:
     pairs = {
-        ("a", "b"): Outcome("ok", 10.0, 10.0),
-        ("a", "c"): Outcome("ok", 4.0, 4.0),
-        ("b", "c"): Outcome("hang"),
+        ("a", "b"): MultiHostOutcome("ok", 10.0, 10.0),
+        ("a", "c"): MultiHostOutcome("ok", 4.0, 4.0),
+        ("b", "c"): MultiHostOutcome("hang"),
     }
     assert Reference(pairs).best_gbps == 10.0
     mixed = Reference(pairs, {"a": "x", "b": "x", "c": "y"})

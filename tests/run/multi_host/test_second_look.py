@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.multi_host import findings_about
-from hwcheck.results.multi_host import GroupRecord, read_group
-from hwcheck.run.multi_host.orders import Asked, Ready
-from hwcheck.run.multi_host.session import MOST_HINTED, Session
+from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
+from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
+from hwcheck.run.multi_host.scope_runner import MOST_HINTED, ScopeRunner
 from tests.run.multi_host.answering import AnsweringMembers, Say, hung, well
 from tests.run.multi_host.planted import names
 from tests.run.multi_host.test_orders import answer
@@ -19,12 +19,12 @@ OOM = "rank 1: OutOfMemoryError: CUDA out of memory"
 
 
 def session(
-    folder: Path, say: Say, *scopes: str, ready: Any = None, asked: Asked | None = None
-) -> tuple[GroupRecord, AnsweringMembers]:
+    folder: Path, say: Say, *scopes: str, ready: Any = None, asked: MultiHostOptions | None = None
+) -> tuple[MultiHostRecord, AnsweringMembers]:
     ready = ready or {name: Ready("10.0.0.1", 5, "eth0", 1) for name in names(6)}
     members = AnsweringMembers(ready, say)
-    record = Session(members, scopes, folder, lambda text: None, options=asked).run()  # type: ignore[arg-type]
-    assert read_group(folder) == record
+    record = ScopeRunner(members, scopes, folder, lambda text: None, options=asked).run()  # type: ignore[arg-type]
+    assert read_multi_host(folder) == record
     return record, members
 
 
@@ -109,7 +109,9 @@ def all_keep(given: dict[str, dict[str, Any]]) -> bool:
 
 
 def test_what_is_asked_goes_to_every_host(tmp_path: Path) -> None:
-    asked = Asked(("all_reduce", "alltoall"), (1 << 20, 1 << 24), 30, 2, "bfloat16", "default")
+    asked = MultiHostOptions(
+        ("all_reduce", "alltoall"), (1 << 20, 1 << 24), 30, 2, "bfloat16", "default"
+    )
     record, members = session(
         tmp_path, lambda host, order, group: well(order), "pairs", "all", asked=asked
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hwcheck.render.multi_host import multi_host_view
-from hwcheck.run.multi_host.orders import Asked, Ready
+from hwcheck.run.multi_host.orders import MultiHostOptions, Ready
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from tests.run.multi_host.answering import well
 from tests.run.multi_host.test_second_look import session
@@ -28,7 +28,7 @@ SET = replace(PLAIN, settings=(HCA, GID))
     ],
 )
 def test_settings_that_a_host_has_are_kept_unless_told(asked: str, ready: Ready, leg: str) -> None:
-    assert leg_of(Asked(leg=asked), {"a": PLAIN, "b": ready}) == leg
+    assert leg_of(MultiHostOptions(leg=asked), {"a": PLAIN, "b": ready}) == leg
 
 
 def test_what_was_in_force() -> None:
@@ -38,9 +38,11 @@ def test_what_was_in_force() -> None:
     assert in_force("default", {"b": SET}) == {"b": "NCCL_IB_GID_INDEX=3 (/etc/nccl.conf)"}
 
 
-@pytest.mark.parametrize(("asked", "leg"), [(None, "site"), (Asked(leg="default"), "default")])
+@pytest.mark.parametrize(
+    ("asked", "leg"), [(None, "site"), (MultiHostOptions(leg="default"), "default")]
+)
 def test_every_order_has_the_leg_and_the_report_says_which(
-    tmp_path: Path, asked: Asked | None, leg: str
+    tmp_path: Path, asked: MultiHostOptions | None, leg: str
 ) -> None:
     def say(host: str, order: Any, group: tuple[str, ...]) -> dict[str, Any]:
         assert order["leg"] == leg

@@ -23,7 +23,7 @@ MOST_LOG_BYTES = 4 * 1024 * 1024
 Send = Callable[..., None]
 
 
-class Member:
+class OrderServer:
     """Serves one session; ``session`` is what the request says of it.
 
     ``interface`` may be empty; ``toward`` is another host's address.
@@ -66,7 +66,7 @@ class Member:
         python = node.request.torch_python or sys.executable
         passed_bytes = 0
         with Log() as log:
-            child = Child(python, payload, log)
+            child = Launcher(python, payload, log)
             try:
                 child.tell(setup)
                 ready = child.hear(torch_process.IMPORT_LIMIT_S + STORE_LIMIT_S)
@@ -111,7 +111,7 @@ def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
     return words
 
 
-class Child:
+class Launcher:
     """The launcher under the interpreter that has torch: JSON lines in, JSON lines out."""
 
     def __init__(self, python: str, payload: str, log: Log) -> None:

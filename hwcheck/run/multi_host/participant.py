@@ -31,11 +31,11 @@ LOOK_S = 0.5
 BEAT_LIMIT_S = 5.0
 
 
-class MemberLostError(Exception):
+class ParticipantLostError(Exception):
     """The host gives no answer any more; the text says why."""
 
 
-class Member(Visit):
+class Participant(Visit):
     """A session with one host, in a thread of its own.
 
     The host is held, and torch imported once, from ``ready`` to ``leave``. ``session`` has the
@@ -66,15 +66,15 @@ class Member(Visit):
         self._thread = threading.Thread(target=self._live, daemon=True)
 
     def enter(self) -> None:
-        """Start; ``ready`` gets the result, or MemberLostError."""
+        """Start; ``ready`` gets the result, or ParticipantLostError."""
         self._thread.start()
 
     def ask(self, order: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """Send an order; its future gets the answer or MemberLostError, in time."""
+        """Send an order; its future gets the answer or ParticipantLostError, in time."""
         future: Future[dict[str, Any]] = Future()
         with self._lock:
             if self._lost:
-                future.set_exception(MemberLostError(self._lost))
+                future.set_exception(ParticipantLostError(self._lost))
             else:
                 self._under_way.append(future)
                 self._orders.put((order, future))
@@ -98,7 +98,7 @@ class Member(Visit):
                 self._lost = reason
                 for future in self._under_way:
                     if not future.done():
-                        future.set_exception(MemberLostError(reason))
+                        future.set_exception(ParticipantLostError(reason))
 
     def _request_fields(self) -> dict[str, Any]:
         return {**super()._request_fields(), "session": dict(self._session)}

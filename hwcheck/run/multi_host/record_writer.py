@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.results.multi_host import GroupRecord, GroupRun, Suspect, write_group
+from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, Suspect, write_multi_host
 
 WRITE_S = 2.0
 MOST_HINTS = 5
 
 
-class Keeper:
+class RecordWriter:
     """Adds to ``record`` and writes it."""
 
-    def __init__(self, folder: Path, record: GroupRecord) -> None:
+    def __init__(self, folder: Path, record: MultiHostRecord) -> None:
         self.record = record
         self._folder = folder
         self._written = 0.0
         self._hints: dict[str, set[str]] = {}
 
-    def add(self, runs: Sequence[GroupRun], absent: Mapping[str, str]) -> None:
+    def add(self, runs: Sequence[MultiHostRun], absent: Mapping[str, str]) -> None:
         """Add runs, and what each shows by itself: proof accuses, the rest is kept for later."""
         for run in runs:
             for one in run.blamed:
@@ -64,7 +64,7 @@ class Keeper:
         """Say what is amiss with hosts."""
         self.record = replace(self.record, warnings={**warnings, **self.record.warnings})
 
-    def finish(self, absent: Mapping[str, str], *, finished: bool) -> GroupRecord:
+    def finish(self, absent: Mapping[str, str], *, finished: bool) -> MultiHostRecord:
         """Close the record and return it."""
         self.record = replace(self.record, absent=dict(absent), finished=finished)
         self.write()
@@ -73,5 +73,5 @@ class Keeper:
     def write(self, *, now: bool = True) -> None:
         """Keep the record; what is written between two runs may be some seconds old."""
         if now or time.monotonic() - self._written > WRITE_S:
-            write_group(self._folder, self.record)
+            write_multi_host(self._folder, self.record)
             self._written = time.monotonic()

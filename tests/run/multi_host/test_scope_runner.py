@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from hwcheck.results.multi_host import KINDS, GroupRecord, GroupRun, read_group
+from hwcheck.results.multi_host import KINDS, MultiHostRecord, MultiHostRun, read_multi_host
 from hwcheck.run.multi_host.orders import GLOO, NCCL
-from hwcheck.run.multi_host.session import LOOPBACK, Session
-from tests.run.multi_host.fake_members import FakeMembers
+from hwcheck.run.multi_host.scope_runner import LOOPBACK, ScopeRunner
+from tests.run.multi_host.fake_participants import FakeMembers
 from tests.run.multi_host.planted import Fleet, names
 
 
 def session(
     folder: Path, faults: dict[tuple[str, ...], str], hosts: int, *scopes: str, **members: Any
-) -> tuple[GroupRecord, FakeMembers]:
+) -> tuple[MultiHostRecord, FakeMembers]:
     fake = FakeMembers(Fleet(faults), names(hosts), **members)
-    record = Session(fake, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
-    assert read_group(folder) == record, "what is kept is what came out"
+    record = ScopeRunner(fake, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
+    assert read_multi_host(folder) == record, "what is kept is what came out"
     return record, fake
 
 
@@ -66,13 +66,13 @@ def test_a_host_that_stands_still_is_accused_at_once(tmp_path: Path) -> None:
 
 def test_a_rank_that_stood_still_once_accuses_its_host_and_no_link(tmp_path: Path) -> None:
     class Once(FakeMembers):
-        def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> GroupRun:
+        def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> MultiHostRun:
             first = "n03" in hosts and sum("n03" in met for _, met, *_ in self.asked) == 1
             self.fleet = Fleet({("n03",): "hang"} if first else {})
             return super()._one(why, round_, hosts)
 
     fake = Once(Fleet({}), names(4), stands_still="n03")
-    record = Session(fake, ("pairs",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    record = ScopeRunner(fake, ("pairs",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
     assert [(one.hosts, one.kind) for one in record.suspects] == [(("n03",), "hang")]
     assert record.unresolved == ()
     assert {why for why, *_ in fake.asked} == {"pairs"}, "no second look is wanted"
@@ -127,7 +127,7 @@ def test_a_host_without_gpus_among_others_takes_no_part(tmp_path: Path) -> None:
 def test_a_host_that_only_itself_can_reach_takes_no_part(tmp_path: Path) -> None:
     fake = FakeMembers(Fleet({}), names(3))
     fake.ready["n02"] = replace(fake.ready["n02"], address="127.0.0.1")
-    record = Session(fake, ("all",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    record = ScopeRunner(fake, ("all",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
     assert record.absent == {"n02": LOOPBACK}
     assert {name for run in record.runs for name in run.hosts} == {"n01", "n03"}
 
@@ -148,7 +148,7 @@ def test_a_slow_rail_names_the_host_whose_gpu_it_is(tmp_path: Path) -> None:
             return super().run(why, round_, groups, sizes, sizing, device)
 
     fake = Rails(fleets[0], names(4), gpus=dict.fromkeys(names(4), 2))
-    record = Session(fake, ("rails",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    record = ScopeRunner(fake, ("rails",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
     (suspect,) = record.suspects
     assert (suspect.hosts, suspect.kind) == (("n04",), "slow")
     assert all(line.startswith("rail 1: ") for line in suspect.evidence)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hwcheck.results.schema_check import schema_problem
-from tests.node.multi_host.members import LocalMember, order
+from tests.node.multi_host.local_server import LocalMember, order
 
 pytest.importorskip("torch")
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hwcheck.node.tournament import rounds
-from hwcheck.results.multi_host import GroupRecord, GroupRun, Outcome, Suspect
+from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRecord, MultiHostRun, Suspect
 from hwcheck.results.transport import socket_warnings
 from hwcheck.run.multi_host.bisection import bisect
-from hwcheck.run.multi_host.keeper import Keeper
-from hwcheck.run.multi_host.members import GroupStoppedError, Members
-from hwcheck.run.multi_host.orders import GLOO, NCCL, Asked, Sizing
+from hwcheck.run.multi_host.orders import GLOO, NCCL, MultiHostOptions, Sizing
 from hwcheck.run.multi_host.pair_matrix import standouts
+from hwcheck.run.multi_host.participants import Participants, RunStoppedError
+from hwcheck.run.multi_host.record_writer import RecordWriter
 from hwcheck.run.multi_host.reference import Reference
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from hwcheck.run.multi_host.trials import Hosts, Trials
@@ -28,59 +28,64 @@ class HostGoneError(Exception):
     """A host that a search needs is gone."""
 
 
-class Session:
+class ScopeRunner:
     """``run`` it once. ``say`` is called with what goes on, in a line."""
 
     def __init__(
         self,
-        members: Members,
+        participants: Participants,
         scopes: Sequence[str],
         folder: Path,
         say: Callable[[str], None],
         sizing: Sizing | None = None,
-        options: Asked | None = None,
+        options: MultiHostOptions | None = None,
     ) -> None:
-        self._members = members
+        self._participants = participants
         self._say = say
-        gpus = {name: ready.gpus for name, ready in members.ready.items()}
+        gpus = {name: ready.gpus for name, ready in participants.ready.items()}
         self._gpus = any(gpus.values())
-        for name, ready in members.ready.items():
+        for name, ready in participants.ready.items():
             if self._gpus and not ready.gpus:
-                members.absent[name] = "it has no GPU, and others have"
-            elif ready.address.startswith("127.") and len(members.ready) > 1:
-                members.absent[name] = LOOPBACK
-        options = options or Asked()
+                participants.absent[name] = "it has no GPU, and others have"
+            elif ready.address.startswith("127.") and len(participants.ready) > 1:
+                participants.absent[name] = LOOPBACK
+        options = options or MultiHostOptions()
         usual = options.sizing(sizing or (NCCL if self._gpus else GLOO))
-        leg = leg_of(options, members.ready)
+        leg = leg_of(options, participants.ready)
         self._sizings = [replace(usual, collective=each, leg=leg) for each in options.collectives]
         self._sizing = self._sizings[0]
         self._begin()
-        hosts = (*members.ready, *(name for name in members.absent if name not in members.ready))
-        record = GroupRecord(
+        hosts = (
+            *participants.ready,
+            *(name for name in participants.absent if name not in participants.ready),
+        )
+        record = MultiHostRecord(
             tuple(scopes),
             hosts,
             "nccl" if self._gpus else "gloo",
-            absent=dict(members.absent),
+            absent=dict(participants.absent),
             leg=leg,
-            settings=in_force(leg, members.ready),
+            settings=in_force(leg, participants.ready),
         )
-        self._kept = Keeper(folder, record)
+        self._writer = RecordWriter(folder, record)
 
-    def run(self) -> GroupRecord:
+    def run(self) -> MultiHostRecord:
         """Run every scope and return the record, which is in the folder too."""
-        self._kept.write()
-        if len(self._members.present) == 2:
-            self._kept.note("two hosts: their bandwidth has nothing to be compared with")
+        self._writer.write()
+        if len(self._participants.present) == 2:
+            self._writer.note("two hosts: their bandwidth has nothing to be compared with")
         try:
             for sizing in self._sizings:
                 self._sizing = sizing
                 self._begin()
-                for scope in self._kept.record.scopes:
-                    if len(self._members.present) > 1:
+                for scope in self._writer.record.scopes:
+                    if len(self._participants.present) > 1:
                         {"pairs": self._pairs, "all": self._all, "rails": self._rails}[scope]()
-        except GroupStoppedError:
-            self._kept.note("the run was stopped")
-        return self._kept.finish(self._members.absent, finished=not self._members.stopped)
+        except RunStoppedError:
+            self._writer.note("the run was stopped")
+        return self._writer.finish(
+            self._participants.absent, finished=not self._participants.stopped
+        )
 
     def _begin(self) -> None:
         """Forget what the pairs of another collective reached."""
@@ -90,9 +95,9 @@ class Session:
 
     def _pairs(self) -> None:
         """Let every pair meet; name the hosts and links that stand out, after a second look."""
-        outcomes: dict[tuple[str, str], Outcome] = {}
-        for number, pairs in enumerate(rounds(self._members.present)):
-            present = set(self._members.present)
+        outcomes: dict[tuple[str, str], MultiHostOutcome] = {}
+        for number, pairs in enumerate(rounds(self._participants.present)):
+            present = set(self._participants.present)
             runs = self._runs("pairs", number, [pair for pair in pairs if present >= set(pair)])
             outcomes |= _pair_outcomes(runs)
         outliers = standouts(outcomes, self._kinds())
@@ -106,12 +111,12 @@ class Session:
             self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
 
     def _kinds(self) -> dict[str, str]:
-        return {name: ready.kind for name, ready in self._members.ready.items()}
+        return {name: ready.kind for name, ready in self._participants.ready.items()}
 
     def _learn(self, reference: Reference, good: Iterable[str]) -> None:
         self._reference, self._good = reference, tuple(good)
         for text in reference.not_compared():
-            self._kept.unresolved(text)
+            self._writer.unresolved(text)
 
     def _trials(self) -> Trials:
         reference = self._reference
@@ -122,11 +127,11 @@ class Session:
         try:
             accused = look()
         except HostGoneError as gone:
-            self._kept.unresolved(f"{name}: stood out at first; {gone} before the second look")
+            self._writer.unresolved(f"{name}: stood out at first; {gone} before the second look")
             return True
-        self._kept.accuse(accused)
+        self._writer.accuse(accused)
         if not accused:
-            self._kept.unresolved(
+            self._writer.unresolved(
                 f"{name}: stood out among the pairs and is fine when it runs alone"
             )
         return bool(accused)
@@ -135,18 +140,20 @@ class Session:
         """Run the whole set; where it is bad, split it until somebody is named."""
         if not self._reference.best_gbps:
             self._first_round()
-        hosts = self._members.present
+        hosts = self._participants.present
         if len(hosts) < 2:
             return
-        accused_before = self._kept.accused
+        accused_before = self._writer.accused
         (run,) = self._runs("all", 0, [hosts], self._sizing.whole_sizes)
         if run.outcome.kind_against(self._reference.of(hosts)) == "ok" or _proven(run):
             return
         if self._confirmed(run, accused_before):
             return
-        self._split([name for name in self._members.present if name not in accused_before], run)
+        self._split(
+            [name for name in self._participants.present if name not in accused_before], run
+        )
 
-    def _confirmed(self, run: GroupRun, accused_before: set[str]) -> bool:
+    def _confirmed(self, run: MultiHostRun, accused_before: set[str]) -> bool:
         """Pair whom the run points at with known-good hosts; return whether one was accused."""
         hinted = [one.hosts[0] for one in run.blamed if len(one.hosts) == 1]
         hinted = [name for name in hinted if name not in accused_before]
@@ -158,13 +165,13 @@ class Session:
                 suspects = trials.confirm(host, hinted)
             except HostGoneError:  # which the run that lost it has accused
                 return True
-            self._kept.accuse(suspects)
+            self._writer.accuse(suspects)
             accused = accused or bool(suspects)
         return accused
 
     def _first_round(self) -> None:
         """Learn what two hosts reach. Of three, one pair at a time runs: all of them tell more."""
-        present = self._members.present
+        present = self._participants.present
         if len(present) == 3:
             self._pairs()
             return
@@ -181,13 +188,13 @@ class Session:
     def _rails(self) -> None:
         """Run the same GPU of every host together, one index after another."""
         if not self._gpus:
-            self._kept.note("rails: there are no GPUs")
+            self._writer.note("rails: there are no GPUs")
             return
-        ready = self._members.ready
-        count = min(ready[name].gpus for name in self._members.present)
-        runs: dict[int, GroupRun] = {}
+        ready = self._participants.ready
+        count = min(ready[name].gpus for name in self._participants.present)
+        runs: dict[int, MultiHostRun] = {}
         for device in range(count):
-            hosts = self._members.present
+            hosts = self._participants.present
             if len(hosts) < 2:
                 return
             sizes = self._sizing.pair_sizes
@@ -195,12 +202,12 @@ class Session:
         best_gbps = max(run.outcome.busbw_gbps for run in runs.values())
         for device, run in runs.items():
             if run.outcome.kind_against(best_gbps) != "ok" and not _proven(run):
-                self._split(self._members.present, run, device, best_gbps)
+                self._split(self._participants.present, run, device, best_gbps)
 
     def _split(
         self,
         hosts: Sequence[str],
-        run: GroupRun,
+        run: MultiHostRun,
         device: int | None = None,
         best_gbps: float = 0.0,
     ) -> None:
@@ -217,30 +224,30 @@ class Session:
                 share,
             )
         except HostGoneError as gone:
-            self._kept.unresolved(f"{prefix}{gone} while the hosts were split")
+            self._writer.unresolved(f"{prefix}{gone} while the hosts were split")
             return
         for one in culprits.suspects:
             evidence = tuple(prefix + text for text in one.evidence)
-            self._kept.accuse([replace(one, evidence=evidence)])
+            self._writer.accuse([replace(one, evidence=evidence)])
         for text in culprits.unresolved:
-            self._kept.unresolved(prefix + text)
+            self._writer.unresolved(prefix + text)
         if not culprits.suspects and not culprits.unresolved and set(hosts) == set(run.hosts):
             self._once(prefix, run)
 
-    def _once(self, prefix: str, run: GroupRun) -> None:
+    def _once(self, prefix: str, run: MultiHostRun) -> None:
         kind = "slow" if run.outcome.kind == "ok" else run.outcome.kind
         why = f" ({run.reason[:REASON_CHARACTERS]})" if run.reason else ""
         text = f"{prefix}{len(run.hosts)} hosts together: {kind} once{why}, and fine when run again"
-        (self._kept.note if kind == "slow" else self._kept.unresolved)(text)
+        (self._writer.note if kind == "slow" else self._writer.unresolved)(text)
 
-    def _repeat(self, hosts: Hosts) -> Outcome:
+    def _repeat(self, hosts: Hosts) -> MultiHostOutcome:
         return self._measured("again", hosts, None)
 
-    def _measured(self, why: str, hosts: Hosts, device: int | None) -> Outcome:
-        gone = set(hosts) - set(self._members.present)
+    def _measured(self, why: str, hosts: Hosts, device: int | None) -> MultiHostOutcome:
+        gone = set(hosts) - set(self._participants.present)
         if gone:
             raise HostGoneError(f"{', '.join(sorted(gone))} went away")
-        (run,) = self._runs(why, len(self._kept.record.runs), [hosts], device=device)
+        (run,) = self._runs(why, len(self._writer.record.runs), [hosts], device=device)
         return run.outcome
 
     def _runs(
@@ -250,30 +257,30 @@ class Session:
         host_sets: Sequence[Sequence[str]],
         sizes: Sequence[int] = (),
         device: int | None = None,
-    ) -> list[GroupRun]:
+    ) -> list[MultiHostRun]:
         if not host_sets:
             return []
         sizes = sizes or self._sizing.pair_sizes
         scope = why.partition(" ")[0]
         sizing = replace(self._sizing, keep_log=scope not in self._logged)
         self._logged.add(scope)
-        runs = self._members.run(why, round_, host_sets, sizes, sizing, device)
+        runs = self._participants.run(why, round_, host_sets, sizes, sizing, device)
         for run in runs:
             self._say(f"{why}: {', '.join(run.hosts[:4])}: {run.outcome.text()}")
-        self._kept.add(runs, self._members.absent)
-        active = {name: ready.rdma_active for name, ready in self._members.ready.items()}
+        self._writer.add(runs, self._participants.absent)
+        active = {name: ready.rdma_active for name, ready in self._participants.ready.items()}
         for run in runs:
             warnings, notes = socket_warnings(run, active)
-            self._kept.warn(warnings)
+            self._writer.warn(warnings)
             for text in notes:
-                self._kept.note(text)
+                self._writer.note(text)
         return runs
 
 
-def _proven(run: GroupRun) -> bool:
+def _proven(run: MultiHostRun) -> bool:
     return any(one.direct for one in run.blamed)
 
 
-def _pair_outcomes(runs: Sequence[GroupRun]) -> dict[tuple[str, str], Outcome]:
+def _pair_outcomes(runs: Sequence[MultiHostRun]) -> dict[tuple[str, str], MultiHostOutcome]:
     """Return what pairs came to, without those of which a run has proven who is to blame."""
     return {(run.hosts[0], run.hosts[1]): run.outcome for run in runs if not _proven(run)}

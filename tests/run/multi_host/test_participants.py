@@ -17,8 +17,8 @@ from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
-from hwcheck.run.multi_host.members import GroupStoppedError, Members
 from hwcheck.run.multi_host.orders import GLOO
+from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from tests.lab import stand_in
 from tests.run.multi_host.test_orders import answer
 
@@ -88,16 +88,16 @@ def scripted(*steps: Any) -> Payload:
     return stand_in.payload(MAIN.format(script=json.dumps(list(steps))))
 
 
-def opened(payload: Payload, stop: threading.Event | None = None) -> Members:
+def opened(payload: Payload, stop: threading.Event | None = None) -> Participants:
     """Return a group of one host that is this machine."""
     host = Host("here", "here", connection="local", python=sys.executable)
     connector = Connector(DEADLINES, stop or threading.Event())
     connector.prepare([host])
     requests = {"here": Request("", ("driver",))}
-    return Members([host], requests, payload, connector, lambda name, text: None)
+    return Participants([host], requests, payload, connector, lambda name, text: None)
 
 
-def ask(members: Members) -> Any:
+def ask(members: Participants) -> Any:
     (run,) = members.run("all", 0, [["here"]], [MIB], GLOO)
     return run
 
@@ -185,9 +185,9 @@ def after(condition: Callable[[], bool], act: Callable[[], None]) -> threading.T
 def test_a_stop_ends_what_is_under_way() -> None:
     stop = threading.Event()
     with opened(scripted(("ready", {"ready": READY}), "order", "freeze"), stop) as members:
-        member = members._members["here"]
+        member = members._participants["here"]
         thread = after(lambda: len(member._under_way) > 1, stop.set)
-        with pytest.raises(GroupStoppedError):
+        with pytest.raises(RunStoppedError):
             ask(members)
         thread.join()
         assert members.stopped

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwcheck.results.multi_host import GroupRun, Outcome, Size, Suspect
-from hwcheck.run.multi_host.members import GroupStoppedError
+from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRun, MultiHostTiming, Suspect
 from hwcheck.run.multi_host.orders import Ready, Sizing
+from hwcheck.run.multi_host.participants import RunStoppedError
 from tests.run.multi_host.planted import Fleet
 
 MIB = 1024 * 1024
 
 
-def group_run(why: str, hosts: Sequence[str], outcome: Outcome, **changes: object) -> GroupRun:
+def multi_host_run(
+    why: str, hosts: Sequence[str], outcome: MultiHostOutcome, **changes: object
+) -> MultiHostRun:
     """Return a run that comes to this outcome."""
     state = "done" if outcome.kind in ("ok", "wrong") else outcome.kind
     figures = (0.02, outcome.busbw_gbps, outcome.busbw_gbps, outcome.best_gbps)
-    size = Size(MIB, 5, 100.0, *figures, wrong=int(outcome.kind == "wrong"))
+    size = MultiHostTiming(MIB, 5, 100.0, *figures, wrong=int(outcome.kind == "wrong"))
     fields = {"round": 0, "collective": "all_reduce", "ranks": len(hosts), **changes}
     sizes = (size,) if state == "done" else ()
-    return GroupRun(why=why, hosts=tuple(hosts), state=state, sizes=sizes, **fields)  # type: ignore[arg-type]
+    return MultiHostRun(why=why, hosts=tuple(hosts), state=state, sizes=sizes, **fields)  # type: ignore[arg-type]
 
 
 class FakeMembers:
@@ -62,7 +64,7 @@ class FakeMembers:
         sizes: Sequence[int],
         sizing: Sizing,
         device: int | None = None,
-    ) -> list[GroupRun]:
+    ) -> list[MultiHostRun]:
         made = []
         for group in groups:
             assert set(group) <= set(self.present), "nobody asks a host that is gone"
@@ -70,18 +72,18 @@ class FakeMembers:
             made.append(self._one(why, round_, tuple(group)))
         if self._stops_at and len(self.asked) >= self._stops_at:
             self.stopped = True
-            raise GroupStoppedError
+            raise RunStoppedError
         return made
 
-    def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> GroupRun:
+    def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> MultiHostRun:
         name, number = self._goes_at
         if name in hosts and len(self.asked) >= number:
             self.absent[name] = "no sign of life"
             blamed = (Suspect((name,), "hang", (f"{name}: no sign of life",), True),)
-            return group_run(why, hosts, Outcome("hang"), round=round_, blamed=blamed)
+            return multi_host_run(why, hosts, MultiHostOutcome("hang"), round=round_, blamed=blamed)
         outcome = self.fleet.measure(hosts)
         blamed = ()
         if outcome.kind == "hang" and self._stands_still in hosts:
             evidence = (f"rank 0 on {self._stands_still} is stopped",)
             blamed = (Suspect((self._stands_still,), "hang", evidence, True),)
-        return group_run(why, hosts, outcome, round=round_, blamed=blamed)
+        return multi_host_run(why, hosts, outcome, round=round_, blamed=blamed)

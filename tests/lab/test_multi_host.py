@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.results.multi_host import read_group
-from hwcheck.run.multi_host.members import Members
+from hwcheck.results.multi_host import read_multi_host
 from hwcheck.run.multi_host.orders import GLOO
-from tests.lab.groups import FIFTH, RATE, python_with_torch, run_group
+from hwcheck.run.multi_host.participants import Participants
+from tests.lab.groups import FIFTH, RATE, python_with_torch, run_multi_host
 from tests.lab.lab import Lab, Node, wait_until
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
@@ -46,7 +46,7 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
         command += ["--datatype", "bfloat16", "--warmup-iters", "0"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         nothing_left(*lab.nodes.values())
-        split = run_group(python_with_torch(lab.hosts()), tmp_path / "split", ("all",))
+        split = run_multi_host(python_with_torch(lab.hosts()), tmp_path / "split", ("all",))
         nothing_left(*lab.nodes.values())
     assert [(each.hosts, each.kind) for each in split.suspects] == [((SLOW,), "slow")]
     assert {each.why for each in split.runs} == {"pairs", "all", "split"}
@@ -57,7 +57,7 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
     assert summary["hosts"]["fail"] == [SLOW]
     assert sorted(summary["hosts"]["pass"]) == sorted({*NAMES} - {SLOW})
     run = tmp_path / summary["run"]
-    record = read_group(run)
+    record = read_multi_host(run)
     assert record is not None
     assert sum(each.why == "pairs" for each in record.runs) == 6
     assert {each.dtype for each in record.runs} == {"bfloat16"}, "what is asked reaches the hosts"
@@ -75,7 +75,7 @@ def test_a_host_that_damages_data_is_named(tmp_path: Path) -> None:
         wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={FAULTS} exec {sys.executable} "$@"\n')
         wrapper.chmod(0o755)
         hosts = python_with_torch(lab.hosts())
-        record = run_group(hosts, tmp_path, ("all",), torch_python={WRONG: str(wrapper)})
+        record = run_multi_host(hosts, tmp_path, ("all",), torch_python={WRONG: str(wrapper)})
         nothing_left(*lab.nodes.values())
     (wrong,) = record.suspects
     assert (wrong.hosts, wrong.kind) == ((WRONG,), "wrong")
@@ -100,12 +100,12 @@ def test_a_frozen_rank_is_a_hang_that_is_named_and_leaves_nothing(tmp_path: Path
     with Lab(NAMES, rates=EVEN) as lab:
         node = lab.nodes[FROZEN]
 
-        def entered(members: Members) -> None:
+        def entered(members: Participants) -> None:
             assert members.present == NAMES
             freeze_next_rank(node)
 
         hosts = python_with_torch(lab.hosts())
-        record = run_group(hosts, tmp_path, ("pairs",), sizing=BRIEF, entered=entered)
+        record = run_multi_host(hosts, tmp_path, ("pairs",), sizing=BRIEF, entered=entered)
         nothing_left(*lab.nodes.values())
     hung = [run for run in record.runs if run.state == "hang"]
     assert len(hung) == 1, "the ranks of the next order are new, and well"
@@ -123,7 +123,7 @@ def test_a_frozen_host_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     with Lab(NAMES, rates=EVEN) as lab:
         node = lab.nodes[FROZEN]
         hosts = python_with_torch(lab.hosts())
-        record = run_group(
+        record = run_multi_host(
             hosts, tmp_path, ("pairs",), sizing=BRIEF, entered=lambda _: node.freeze()
         )
         nothing_left(*(each for name, each in lab.nodes.items() if name != FROZEN))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.multi_host.member import Member, driver_problem
-from tests.node.multi_host.members import LocalMember, order
-from tests.node.multi_host.test_session import children
+from hwcheck.node.multi_host.order_server import OrderServer, driver_problem
+from tests.node.multi_host.local_server import LocalMember, order
+from tests.node.multi_host.test_orders_served import children
 
 
 def test_lines_are_put_together_and_heartbeats_dropped() -> None:
-    member = Member({"interface": "", "toward": ""})
+    member = OrderServer({"interface": "", "toward": ""})
     for data in (b"\n", b'{"a"', b":1}", b'\n\n{"b":2}\n{"c"'):
         member.feed(data)
     assert [member._orders.get_nowait() for _ in range(2)] == [{"a": 1}, {"b": 2}]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.node.collective.spec import ONE_GPU_ENV
-from tests.node.multi_host.members import LocalMember, order
+from tests.node.multi_host.local_server import LocalMember, order
 
 torch = pytest.importorskip("torch")
 

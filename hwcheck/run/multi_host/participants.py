@@ -11,20 +11,20 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
-from hwcheck.results.multi_host import GroupRun
+from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.results.run_folder import HostAnswer
 from hwcheck.run.multi_host import orders
-from hwcheck.run.multi_host.member import Member, MemberLostError
 from hwcheck.run.multi_host.orders import Ready, Sizing
+from hwcheck.run.multi_host.participant import Participant, ParticipantLostError
 
 LEAVE_S = 30.0
 
 
-class GroupStoppedError(Exception):
+class RunStoppedError(Exception):
     """The run was stopped: what the hosts say from then on is about nothing but that."""
 
 
-class Members:
+class Participants:
     """A context manager: the hosts are held from its beginning to its end.
 
     ``log`` gets what a host writes beside its answers. ``ready`` are the hosts that can take part;
@@ -43,8 +43,8 @@ class Members:
         self.absent: dict[str, str] = {}
         self._number = 0
         self._connector = connector
-        self._members = {
-            host.name: Member(
+        self._participants = {
+            host.name: Participant(
                 host,
                 replace(requests[host.name], checks=()),
                 {
@@ -58,13 +58,13 @@ class Members:
             for host in hosts
         }
 
-    def __enter__(self) -> Members:
-        for member in self._members.values():
-            member.enter()
-        for name, member in self._members.items():
+    def __enter__(self) -> Participants:
+        for participant in self._participants.values():
+            participant.enter()
+        for name, participant in self._participants.items():
             try:
-                self.ready[name] = member.ready.result()
-            except MemberLostError as lost:
+                self.ready[name] = participant.ready.result()
+            except ParticipantLostError as lost:
                 self.absent[name] = str(lost)
         return self
 
@@ -74,11 +74,11 @@ class Members:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for member in self._members.values():
-            member.leave()
+        for participant in self._participants.values():
+            participant.leave()
         end = time.monotonic() + LEAVE_S
-        for member in self._members.values():
-            member.join(max(0.0, end - time.monotonic()))
+        for participant in self._participants.values():
+            participant.join(max(0.0, end - time.monotonic()))
         self._connector.close()
 
     @property
@@ -93,7 +93,7 @@ class Members:
 
     def answers(self) -> dict[str, HostAnswer]:
         """Return what became of each visit that is over."""
-        over = {name: member.answer for name, member in self._members.items()}
+        over = {name: participant.answer for name, participant in self._participants.items()}
         return {name: answer for name, answer in over.items() if answer is not None}
 
     def run(
@@ -104,16 +104,16 @@ class Members:
         sizes: Sequence[int],
         sizing: Sizing,
         device: int | None = None,
-    ) -> list[GroupRun]:
+    ) -> list[MultiHostRun]:
         """Run these sets of hosts, which share none, at once; return what came of each.
 
-        Raises GroupStoppedError when the run is stopped meanwhile.
+        Raises RunStoppedError when the run is stopped meanwhile.
         """
         sent = []
         for hosts in host_sets:
             self._number += 1
             given = orders.orders(self._number, hosts, self.ready, sizes, sizing, device)
-            futures = {name: self._members[name].ask(order) for name, order in given.items()}
+            futures = {name: self._participants[name].ask(order) for name, order in given.items()}
             sent.append((given, futures))
         runs = []
         for given, futures in sent:
@@ -121,9 +121,9 @@ class Members:
             for name, future in futures.items():
                 try:
                     answers[name] = future.result()
-                except MemberLostError as error:
+                except ParticipantLostError as error:
                     lost[name] = self.absent[name] = str(error)
             runs.append(orders.merged(why, round_, given, answers, lost))
         if self.stopped:
-            raise GroupStoppedError
+            raise RunStoppedError
         return runs

@@ -17,7 +17,7 @@ def test_lines_are_put_together_and_heartbeats_dropped() -> None:
     for data in (b"\n", b'{"a"', b":1}", b'\n\n{"b":2}\n{"c"'):
         member.feed(data)
     assert [member._orders.get_nowait() for _ in range(2)] == [{"a": 1}, {"b": 2}]
-    assert member._lines.empty(), "a line that has not ended waits"
+    assert member._orders.empty(), "a line that has not ended waits"
 
 
 def test_a_launcher_that_dies_ends_the_session_with_the_reason(tmp_path: Path) -> None:

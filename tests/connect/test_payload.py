@@ -54,7 +54,7 @@ def test_same_bytes_whatever_the_dates_and_modes(
 
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_same_bytes_in_another_process(seed: str) -> None:
-    code = "from hwcheck import payload; print(payload.build().sha256)"
+    code = "from hwcheck.connect import payload; print(payload.build().sha256)"
     env = {**os.environ, "PYTHONHASHSEED": seed}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert done.stdout.decode().strip() == payload.build.__wrapped__().sha256

@@ -169,7 +169,7 @@ def test_the_other_legs_still_run_after_a_hang(folder):
 
 def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder):
     install(folder, default={"hang_at": "start"})
-    orders = spec(collectives=("all_reduce", "alltoall"), budget_s=3.0, grace_s=0.5)
+    orders = spec(collectives=("all_reduce", "alltoall"), budget_s=6.0, grace_s=0.5)
     for problem, states in (
         ("", ["hang", "done", "done", "not_run", "done", "done"]),
         ("gpu1: GPU is lost", ["hang", *["not_run"] * 5]),

@@ -6,9 +6,10 @@ ip link set lo up
 # What `ip netns add` makes is named there.
 mkdir -p /run/netns
 mount -t tmpfs hwcheck-tests /run/netns
-# Gone with the namespace, as all else; and no path of another worker is the same.
-mkdir -p /tmp/hwtest
-mount -t tmpfs -o mode=1777 hwcheck-tests /tmp/hwtest
-export TMPDIR=/tmp/hwtest
+# The folders that pytest keeps stay in sight; all others go with the namespace.
+export PYTEST_DEBUG_TEMPROOT="${PYTEST_DEBUG_TEMPROOT:-${TMPDIR:-/tmp}}" TMPDIR=/tmp/hwtest
+mkdir -p "$TMPDIR"
+mount -t tmpfs -o mode=1777 hwcheck-tests "$TMPDIR"
+export HWCHECK_TESTS_APART=1
 "$@" # not exec: the first process of a PID namespace must wait for orphans
 exit

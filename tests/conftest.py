@@ -22,11 +22,17 @@ FIRST = ("/tests/roles/", "/tests/lab/")
 """What takes longest begins first, so that no worker is left with it at the end."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Give every worker of pytest-xdist namespaces of its own."""
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run in namespaces of our own, or give each worker of pytest-xdist such."""
+    if hasattr(config, "workerinput"):
+        return
     if config.getoption("tx", None):
-        config.option.tx = apart.specifications(len(config.option.tx))
+        config.option.tx = apart.workers(len(config.option.tx))
+        return
+    capture = config.pluginmanager.getplugin("capturemanager")
+    capture.suspend_global_capture(in_=True)
+    apart.begin(config.invocation_params.args)
+    capture.resume_global_capture()
 
 
 @pytest.hookimpl(tryfirst=True)

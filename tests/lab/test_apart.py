@@ -17,18 +17,8 @@ from tests.lab.namespaces import REPOSITORY
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
-BEGIN_S, END_S = 60.0, 10.0
-WORKER = [
-    sys.executable,
-    "-m",
-    "pytest",
-    "-n",
-    "1",
-    "--dist",
-    "loadgroup",
-    "-p",
-    "no:cacheprovider",
-]
+BEGIN_S, END_S = 90.0, 10.0
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/lab/test_cleanup.py"]
 ASK = """
 import os
 from hwcheck.node import load_lock
@@ -51,12 +41,17 @@ def processes(mark: str) -> dict[int, str]:
     return found
 
 
-def test_kill_9_of_pytest_ends_its_simulated_hosts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]])
+def test_kill_9_of_pytest_ends_its_simulated_hosts(workers: list[str], tmp_path: Path) -> None:
     mark = str(uuid.uuid4())
     before = Path("/proc/self/mountinfo").read_text()
-    command = [*WORKER, "--basetemp", str(tmp_path / "inner"), "tests/lab/test_cleanup.py"]
+    environment = {**os.environ, "MARK": mark}
+    environment.pop("HWCHECK_TESTS_APART", None)
     with subprocess.Popen(
-        command, cwd=REPOSITORY, env={**os.environ, "MARK": mark}, stdout=subprocess.DEVNULL
+        [*PYTEST, *workers, "--basetemp", str(tmp_path / "inner")],
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=subprocess.DEVNULL,
     ) as run:
         wait_until(lambda: "sshd" in processes(mark).values(), BEGIN_S)
         run.send_signal(signal.SIGKILL)
@@ -77,6 +72,6 @@ def test_two_workers_have_locks_slots_and_names_of_their_own() -> None:
 
 
 def test_without_namespaces_one_worker_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(apart.specifications(2)) == 2
+    assert len(apart.workers(2)) == 2
     monkeypatch.setattr(apart, "APART", ("false",))
-    assert apart.specifications(2) == ["popen"]
+    assert apart.workers(2) == ["popen"]

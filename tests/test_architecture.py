@@ -1,0 +1,79 @@
+"""``docs/architecture.md`` is true: its rooms, floors, functions, records and files."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+PACKAGE = ROOT / "hwcheck"
+
+
+def section(title: str) -> str:
+    """Return the text below a heading, up to the next one."""
+    match = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
+    assert match, title
+    return match[1]
+
+
+def layers() -> list[list[str]]:
+    """Return the floors that import-linter holds, from the top, without the leaves below a room."""
+    contract = (
+        (ROOT / "pyproject.toml").read_text("utf-8").split("[[tool.importlinter.contracts]]")[1]
+    )
+    listed = re.search(r"^layers = \[(.*?)^\]", contract, re.DOTALL | re.MULTILINE)
+    assert listed
+    return [re.findall(r"hwcheck\.(\w+)", line) for line in listed[1].strip().splitlines()]
+
+
+ROOMS = re.findall(r"^\| `(\w+)/` \|", section("The rooms"), re.MULTILINE)
+
+
+def test_the_rooms_are_the_folders_of_the_package() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert set(ROOMS) == folders
+
+
+def test_the_leaves_are_the_modules_beside_them() -> None:
+    leaves = section("The rooms").partition("Leaves:")[2]
+    modules = {path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__"}
+    assert set(re.findall(r"`(\w+)`", leaves)) == modules
+
+
+def test_no_room_is_listed_above_one_that_it_must_not_stand_on() -> None:
+    floors = {name: floor for floor, names in enumerate(layers()) for name in names}
+    assert [floors[room] for room in ROOMS] == sorted(floors[room] for room in ROOMS)
+    assert set(floors) == {*ROOMS, *(path.stem for path in PACKAGE.glob("[!_]*.py"))}
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(hwcheck(?:\.\w+)+)`", PAGE))))
+def test_what_it_names_can_be_imported(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    try:
+        there = hasattr(importlib.import_module(module), attribute)
+    except ImportError:
+        there = False
+    if not there:
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        set(re.findall(r"`((?:hwcheck|tests|docs|roles)/[\w/.]*)`", PAGE))
+        | {f"docs/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", PAGE)}
+    ),
+)
+def test_the_files_that_it_names_are_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_what_is_not_there_would_be_noticed() -> None:
+    with pytest.raises(ImportError):
+        test_what_it_names_can_be_imported("hwcheck.judge.nothing.at_all")
+    with pytest.raises(AssertionError):
+        test_the_files_that_it_names_are_there("hwcheck/nothing.py")

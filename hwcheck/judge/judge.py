@@ -5,6 +5,7 @@ Read it from the top: each step is handed what the one before it made, and no ju
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -117,10 +118,10 @@ def _host_cases(
 
 def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:
     """Return what all judges find of a host: of its visit, check by check, of runs over hosts."""
-    by_check: dict[str, list[Finding]] = {name: [] for name in ("", *host.checks)}
+    by_check = defaultdict[str, list[Finding]](list, {name: [] for name in ("", *host.checks)})
     for judge_one in judges:
         for finding in judge_one(host):
-            by_check.setdefault(finding.check, []).append(finding)
+            by_check[finding.check].append(finding)
     return [finding for of_check in by_check.values() for finding in of_check]
 
 

@@ -61,8 +61,7 @@ class Limits:
                 like = answer, host.facts, findings
                 if len(self._judged) < REMEMBERED:
                     self._judged[key] = like  # what is kept keeps its id
-            for finding in like[2]:
-                yield Finding._make((host.name, *finding[1:]))
+            yield from [Finding._make((host.name, *finding[1:])) for finding in like[2]]
 
 
 def judge_answer(

@@ -18,8 +18,8 @@ import pytest
 from tests import apart
 from tests.node import two_gpus
 
-FIRST = ("/tests/roles/", "/tests/lab/")
-"""What takes longest begins first, so that no worker is left with it at the end."""
+LONGEST = ("roles", "lab", "node")
+"""These folders begin, so that no worker is left with a long file at the end."""
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
@@ -38,7 +38,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a file stay with one worker, unless its tests name a group; the longest begin."""
-    items.sort(key=lambda item: not any(folder in str(item.path) for folder in FIRST))
+    here = Path(__file__).parent
+    order = {folder: place for place, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(here).parts[0], len(LONGEST)))
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

@@ -103,7 +103,7 @@ CAUSES: Mapping[str, str] = {
 }
 """The cause by scenario and fault."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every node")]
 
 
 def causes(scenario: Scenario) -> tuple[str, ...]:

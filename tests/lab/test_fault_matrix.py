@@ -25,7 +25,7 @@ NOT_APPLICABLE = "-"
 SIGNS = {"pass": ".", "warn": "W", "fail": "F", "inconclusive": "?", NOT_APPLICABLE: NOT_APPLICABLE}
 LEGEND = ". pass   W warn   F fail   ? inconclusive   - not applicable"
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every node")]
 """The first test waits for all nodes: 25 s on two processors that have nothing else to do."""
 
 Row = dict[str, str]

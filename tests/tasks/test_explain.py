@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hwcheck.tasks.command_line import program
 from tests.explain.matrices import gpus, square, tabs
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
@@ -17,10 +20,23 @@ from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def started_program(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [HWCHECK, "explain", *words], cwd=folder, capture_output=True, text=True, check=False
     )
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run it in this process, which has loaded what the program imports."""
+    argv = ["hwcheck", "explain", *words]
+    code, out, err = 0, StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        try:
+            program.run(argv)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
 
 def listed(folder: Path, *words: str) -> list[dict[str, Any]]:
@@ -89,8 +105,10 @@ def test_a_leg_may_be_a_folder_with_a_log_for_each_collective(folder: Path) -> N
 
 
 def test_text_for_people(folder: Path) -> None:
-    done = run(folder, "hang.txt", "--leg", "p2p_off=off.txt", "--topology", "topo.txt")
+    words = ("hang.txt", "--leg", "p2p_off=off.txt", "--topology", "topo.txt")
+    done = started_program(folder, *words)
     assert (done.returncode, done.stderr) == (0, "")
+    assert run(folder, *words).stdout == done.stdout
     assert "all_reduce on 4 ranks: hang" in done.stdout
     assert "NCCL: NCCL_P2P_DISABLE=1" in done.stdout
 
@@ -123,6 +141,11 @@ def test_bad_words_are_one_line(folder: Path, words: tuple[str, ...], said: str)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_program_ends_with_the_same_code(folder: Path) -> None:
+    done, here = (start(folder, "gone.txt") for start in (started_program, run))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", here.stderr)
 
 
 def test_a_log_with_nothing_in_it_is_no_error(folder: Path) -> None:

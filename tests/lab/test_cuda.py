@@ -17,6 +17,8 @@ pytest.importorskip("torch")
 from tests.lab import loads
 from tests.lab.loads import CUDA, LoadedNode
 
+pytestmark = pytest.mark.alone
+
 FLOPS = 2 * 8192.0**3
 pytestmark = pytest.mark.alone
 

@@ -20,7 +20,6 @@ from tests.lab.loads import CUDA, LoadedNode
 pytestmark = pytest.mark.alone
 
 FLOPS = 2 * 8192.0**3
-pytestmark = pytest.mark.alone
 
 ASK = """
 import json, os, time

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +20,7 @@ from hwcheck.node.wire import Deframer, Leg, Sample, to_dict
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack
 from hwcheck.site.fake_node import FakeNode
-from tests.node.payloads import run_payload
+from tests.node.payloads import ROOT, run_payload
 
 IDLE = ("gpu_count", "driver", "power_cap", "temperature_idle", "pcie_link", "persistence_mode")
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -47,6 +50,33 @@ def test_the_idle_checks_run_under_every_python(minor: str, tmp_path: Path) -> N
     assert {name: result.state for name, result in answer.results.items()} == dict.fromkeys(
         IDLE, "not_applicable"
     )
+
+
+HEAVY = (
+    "email",
+    "importlib.metadata",
+    "multiprocessing",
+    "pynvml",
+    "socket",
+    "subprocess",
+    "torch",
+)
+"""What takes milliseconds to import: whoever needs it imports it, and most visits do not."""
+
+
+def test_what_few_visits_need_is_not_imported_at_the_start() -> None:
+    code = "import json, sys, hwcheck.node.main; print(json.dumps(sorted(sys.modules)))"
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.append({str(ROOT)!r}); {code}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = json.loads(done.stdout)
+    assert "hwcheck.node.live" in imported
+    assert not set(HEAVY) & set(imported)
 
 
 def test_frames_come_in_order_and_hold_the_report_twice(tmp_path: Path) -> None:

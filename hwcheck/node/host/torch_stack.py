@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from importlib import metadata
 
 from hwcheck.node.host.tree import contents
 
@@ -35,6 +34,8 @@ def torch_version() -> str:
 
 def nccl_version() -> str:
     """Return the NCCL that torch's wheel asked for, or that of a conda environment; or empty."""
+    from importlib import metadata  # here: it takes email, csv and socket; a visit asks for a name
+
     try:
         wanted = " ".join(metadata.requires("torch") or [])
     except metadata.PackageNotFoundError:
@@ -45,6 +46,8 @@ def nccl_version() -> str:
 
 
 def _installed(distribution: str) -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

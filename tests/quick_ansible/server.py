@@ -40,6 +40,9 @@ def serve(listener: socket.socket) -> None:
             return
         caller, _ = listener.accept()
         key, files, _, _ = socket.recv_fds(caller, KEY_BYTES, 3)
+        if not files:  # it was killed before it could ask
+            caller.close()
+            continue
         calls = loaded.pop(key, None)
         if calls is None:
             if len(loaded) == KEPT:
@@ -53,8 +56,11 @@ def serve(listener: socket.socket) -> None:
                 fork_for_each(others)
                 return
             others.close()
-        loaded[key] = calls
-        socket.send_fds(calls, [b"\0"], [caller.fileno(), *files])
+        try:
+            socket.send_fds(calls, [b"\0"], [caller.fileno(), *files])
+            loaded[key] = calls
+        except BrokenPipeError:  # Ansible cannot be loaded so: the caller does it, and says why
+            calls.close()
         caller.close()
         for file in files:
             os.close(file)
@@ -68,11 +74,12 @@ def fork_for_each(calls: socket.socket) -> None:
         if not fds:
             return
         caller = socket.socket(fileno=fds[0])
-        request = json.loads(caller.makefile("rb").readline())
-        if not loaded:
+        line = caller.makefile("rb").readline()
+        request = json.loads(line) if line.endswith(b"\n") else None  # or it was killed meanwhile
+        if request and not loaded:
             load(request)
             loaded = True
-        if os.fork() == 0:
+        if request and os.fork() == 0:
             calls.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             answer(caller, request, fds[1:])

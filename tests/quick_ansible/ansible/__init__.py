@@ -73,8 +73,11 @@ def _ask(path: str, module: str | None) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(path)
         socket.send_fds(server, [configuration()], [0, 1, 2])
-        server.sendall(json.dumps(request).encode() + b"\n")
-        answer = server.makefile().readline().strip()
+        try:
+            server.sendall(json.dumps(request).encode() + b"\n")
+            answer = server.makefile().readline().strip()
+        except ConnectionError:  # Ansible cannot be loaded as it is configured
+            return
     if not answer:
         return
     code = int(answer)

@@ -54,7 +54,7 @@ class FromFleet:
 
 @dataclass(frozen=True)
 class FromModel:
-    """What a healthy GPU of the subject's model reaches, from ``hwcheck/models``.
+    """What a healthy GPU of the subject's model reaches, from ``hwcheck/judge/models``.
 
     A subject whose model is not there has nothing to be held against: inconclusive, or with
     ``known_only`` the limit does not apply, where another one holds for all.

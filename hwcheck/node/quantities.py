@@ -102,7 +102,7 @@ class GpuProcess(NamedTuple):
 
 
 class GpuEvent(NamedTuple):
-    """What NVML reported by itself: ``kind`` as in ``nvml_events.KINDS``, ``code`` of an Xid.
+    """What NVML reported by itself: ``kind`` as in ``nvml.events.KINDS``, ``code`` of an Xid.
 
     ``pci_address`` is empty where it is no GPU that NVML counts.
     """

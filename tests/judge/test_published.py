@@ -1,8 +1,8 @@
 """The prediction of busbw against what others published, row by row.
 
-The rows are those of ``hwcheck/models``: hardware, number of GPUs, message size, busbw in GB/s,
-each with its source. No row was measured for this project; machines that their owners complain of
-are held against nothing but that they do not pass.
+The rows are those of ``hwcheck/judge/models``: hardware, number of GPUs, message size, busbw in
+GB/s, each with its source. No row was measured for this project; machines that their owners
+complain of are held against nothing but that they do not pass.
 """
 
 from __future__ import annotations

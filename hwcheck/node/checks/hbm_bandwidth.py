@@ -18,8 +18,8 @@ from hwcheck.node.wire import Sample
             "bytes read and written by a copy within the GPU's memory",
             (
                 AtLeast(
-                    "hwcheck/models, each with its source: what a copy within the memory of the "
-                    "model reaches. derived: library, size and ECC move it by some %",
+                    "hwcheck/judge/models, each with its source: what a copy within the memory of "
+                    "the model reaches. derived: library, size and ECC move it by some %",
                     fail=0.8,
                     warn=0.9,
                     of=FromModel("memory_gbps"),

@@ -36,8 +36,8 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                     "one model and PCI subsystem id boot with one limit; another VBIOS has another"
                 ),
                 AtLeast(
-                    "hwcheck/models: the limit that boards of this model have, less 5 %; some are "
-                    "made for less, so this is to be looked at and no fault by itself",
+                    "hwcheck/judge/models: the limit that boards of this model have, less 5 %; "
+                    "some are made for less, so this is to be looked at and no fault by itself",
                     warn=0.95,
                     of=FromModel("power_w", known_only=True),
                     confidence="derived",

@@ -12,8 +12,8 @@ from hwcheck.node.wire import Sample
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
 
 OF_MODEL = (
-    "hwcheck/models, each with its source: what a healthy GPU of the model sustains in a long "
-    "large product. derived: GPUs of one node differ by 5 % and more (ml-engineering, Not all "
+    "hwcheck/judge/models, each with its source: what a healthy GPU of the model sustains in a "
+    "long large product. derived: GPUs of one node differ by 5 % and more (ml-engineering, Not all "
     "accelerators are created equal), and matrices, library and room temperature add to it"
 )
 

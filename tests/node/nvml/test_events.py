@@ -1,4 +1,4 @@
-"""nvml_events.py over a library that holds events; over a C library in test_load_watch.py."""
+"""node/nvml/events.py over a library that holds events; over a C library in test_load_watch.py."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from socket import AF_UNIX
 import pytest
 
 from tests import apart
-from tests.node import two_gpus
 
 LONGEST = ("roles", "lab", "node")
 """These folders begin, so that no worker is left with a long file at the end."""
@@ -101,6 +100,8 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("gcc") is None:
         assert os.environ.get("CI") != "true", "gcc is missing, and CI must not skip this"
         pytest.skip("gcc is needed to build a stand-in for libnvidia-ml")
+    from tests.node import two_gpus  # here: it needs pynvml, and the GPU tests do not
+
     folder = tmp_path_factory.mktemp("nvml")
     two_gpus.write(folder / "new", older=False)
     two_gpus.write(folder / "old", older=True)

@@ -75,10 +75,10 @@ def cache_folder():
 
 def refuse_others(path):
     # What lies in a folder that others may write to is not what was verified.
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
         raise Refused("cache", "%s is not a directory: remove it" % path)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise Refused("cache", "%s is not ours alone: chown it and chmod 700 it" % path)
 
 
@@ -91,17 +91,17 @@ def tidy(cache):
         return
     for name in names:
         end = name[64:]
-        ours = not end or (end + ".").startswith((".pyz.", ".code.", ".unpack."))
-        if not ours or len(name) < 64 or name[:64].strip("0123456789abcdef"):
+        of_hwcheck = not end or (end + ".").startswith((".pyz.", ".code.", ".unpack."))
+        if not of_hwcheck or len(name) < 64 or name[:64].strip("0123456789abcdef"):
             continue
         path = os.path.join(cache, name)
         try:
-            found = os.lstat(path)
-            if time.time() - found.st_mtime <= KEEP_S:
+            status = os.lstat(path)
+            if time.time() - status.st_mtime <= KEEP_S:
                 continue
-            if stat.S_ISDIR(found.st_mode):
+            if stat.S_ISDIR(status.st_mode):
                 remove_folder(path)
-            elif stat.S_ISREG(found.st_mode):
+            elif stat.S_ISREG(status.st_mode):
                 os.unlink(path)
         except EnvironmentError:
             continue
@@ -152,14 +152,14 @@ def to_disk(folder):
 
 def receive():
     if sys.version_info < (3, 8):
-        found = "%d.%d.%d" % tuple(sys.version_info[:3])
-        raise Refused("python", "needs Python 3.8 or newer, found %s" % found)
+        version = "%d.%d.%d" % tuple(sys.version_info[:3])
+        raise Refused("python", "needs Python 3.8 or newer, found %s" % version)
     cache = cache_folder()
     folder = os.path.join(cache, SHA256)
     cached = os.path.lexists(folder)
     if cached:
         refuse_others(folder)
-    say("hello", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
+    say("started", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
     until = time.monotonic() + WAIT_S
     payload_bytes, request_bytes = read_header(until)
     if payload_bytes:

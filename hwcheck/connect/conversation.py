@@ -131,7 +131,7 @@ class Conversation:
 
 def first_frame(host: Host, talk: Conversation, deadlines: Deadlines) -> dict[str, Any]:
     """Give sudo its password and return the first frame. Raises VisitError, which says why not."""
-    seconds = deadlines.within(deadlines.hello_s)
+    seconds = deadlines.within(deadlines.start_s)
     end = time.monotonic() + seconds
     if host.become and host.become_password is not None:
         talk.tell_secret(host.become_password, seconds, BECOME)
@@ -166,4 +166,4 @@ def _explain_start(host: Host, ended: EndedError, last_line: str) -> NoReturn:
     quote = f"; last line: {shortened(last_line)}" if last_line else ""
     if ended.status == 0:
         raise VisitError(RUN, f"{python} ended without an answer of ours{quote}", "invalid")
-    raise VisitError(PYTHON, f"no hello: {python} {ended}{quote}")
+    raise VisitError(PYTHON, f"no answer: {python} {ended}{quote}")

@@ -13,7 +13,7 @@ from hwcheck.results.phases import NO_VISIT
 class Deadlines:
     """Bounds on each phase, in seconds.
 
-    ``hello_s`` runs from the command to the first frame (shell profile, sudo, interpreter start),
+    ``start_s`` runs from the command to the first frame (shell profile, sudo, interpreter start),
     ``run_s`` from there to the report; without any frame for ``silence_s`` the host is lost (the
     payload says that it lives every 5 s). ``visit_s`` bounds them all together: ``begun`` sets
     ``end`` (time.monotonic) for one visit, and ``within`` holds a phase to it.
@@ -22,7 +22,7 @@ class Deadlines:
     connect_s: float = 10.0
     banner_s: float = 10.0
     authentication_s: float = 20.0
-    hello_s: float = 30.0
+    start_s: float = 30.0
     push_s: float = 60.0
     run_s: float = 300.0
     silence_s: float = 30.0

@@ -52,8 +52,8 @@ class Resolver:
         endpoints = {}
         try:
             answers = pool.map(self._settings, arguments)
-            for (host, given), settings in zip(arguments, answers, strict=True):
-                endpoints[host.name] = self._of_host(host, given, settings)
+            for (host, words), settings in zip(arguments, answers, strict=True):
+                endpoints[host.name] = self._of_host(host, words, settings)
         finally:
             pool.shutdown(cancel_futures=True)
         return endpoints

@@ -67,7 +67,7 @@ def zip_files(files: Mapping[str, bytes]) -> bytes:
 def bootstrap_arguments(payload_sha256: str, token: str) -> list[str]:
     """Return the arguments after the interpreter that make it the node's side of one visit.
 
-    The bootstrap says ``hello``, reads ``hwcheck <token> <payload bytes> <request bytes>``, the
+    The bootstrap says ``started``, reads ``hwcheck <token> <payload bytes> <request bytes>``, the
     payload when it has none, and the request; then it runs the payload.
     """
     return ["-c", LOADER, packed("connect/bootstrap.py"), token, payload_sha256]

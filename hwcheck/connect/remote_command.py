@@ -12,7 +12,7 @@ from hwcheck.inventory.inventory import Host
 PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")
 # What some shell (sh, csh, tcsh, fish, zsh) reads even between single quotes.
 UNQUOTABLE = re.compile(r"['\\!\n\r\0]")
-OURS_ANYWAY = ("--set-home", "--stdin", "--non-interactive")
+ALWAYS_SET = ("--set-home", "--stdin", "--non-interactive")
 USER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?\Z")
 
 
@@ -66,7 +66,7 @@ def _environment(host: Host) -> list[str]:
     for flag in host.become_flags:
         if flag == "--preserve-env" or re.match(r"-[HSnE]*E[HSnE]*\Z", flag):
             keep = ["-E"]
-        elif flag not in OURS_ANYWAY and not re.match(r"-[HSn]+\Z", flag):
+        elif flag not in ALWAYS_SET and not re.match(r"-[HSn]+\Z", flag):
             raise UsageError(
                 f"{host.name}: ansible_become_flags: {flag} is not supported; use -H, -S, -n, -E"
             )

@@ -117,13 +117,13 @@ class Proxy:
 
     def __init__(self, words: Sequence[str]) -> None:
         """Start it without a shell. Raises VisitError when it cannot be started."""
-        self.sock, theirs = socket.socketpair()
+        self.sock, of_command = socket.socketpair()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
                 words,
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                stdin=of_command.fileno(),
+                stdout=of_command.fileno(),
                 stderr=self._stderr.fileno(),
                 start_new_session=True,
             )
@@ -132,7 +132,7 @@ class Proxy:
             self._stderr.close()
             raise VisitError(CONNECT, f"proxy command {words[0]}: {error.strerror}") from None
         finally:
-            theirs.close()
+            of_command.close()
 
     def close(self) -> None:
         """End the command."""

@@ -92,8 +92,8 @@ class Visit:
         """Wait for the bootstrap; return whether the host has the payload."""
         frame = first_frame(self._host, talk, self._deadlines)
         self._refuse_error(frame)
-        if frame.get("kind") != "hello" or not isinstance(frame.get("cached"), bool):
-            raise _invalid("the first frame is not a hello")
+        if frame.get("kind") != "started" or not isinstance(frame.get("cached"), bool):
+            raise _invalid("the first frame is not that of a start")
         return bool(frame["cached"])
 
     def _send_request(self, talk: Conversation, *, has_payload: bool) -> None:

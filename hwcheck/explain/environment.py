@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hwcheck.explain.command_line import CommandLine
 from hwcheck.judge.legs import planned_env
 from hwcheck.node.collective.nccl_info import NcclInfo
-from hwcheck.node.collective.proof import ALSO_SAID_AS
+from hwcheck.node.collective.proof import PRINTED_AS
 from hwcheck.node.collective.spec import NO_CONF, SITE
 from hwcheck.text import line
 
@@ -67,7 +67,7 @@ def of_leg(name: str, info: NcclInfo, command: CommandLine | None) -> dict[str, 
         if not is_complete or key in handed_on or _is_set(key, info.env_set)
     }
     for key in planned:
-        other, meaning = ALSO_SAID_AS.get(key, ("", ""))
+        other, meaning = PRINTED_AS.get(key, ("", ""))
         if other not in planned and variables.get(other) == meaning and info.env_set.get(other):
             variables.pop(other)
     return env | variables
@@ -75,7 +75,7 @@ def of_leg(name: str, info: NcclInfo, command: CommandLine | None) -> dict[str, 
 
 def _is_set(name: str, env_set: Mapping[str, str]) -> bool:
     """Whether NCCL said that it took a variable, under its own name or what it comes to."""
-    other, meaning = ALSO_SAID_AS.get(name, ("", ""))
+    other, meaning = PRINTED_AS.get(name, ("", ""))
     return name in env_set or env_set.get(other) == meaning
 
 

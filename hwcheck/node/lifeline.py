@@ -33,17 +33,17 @@ def start(
 def _watch(
     stdin_fd: int, silence_s: float, say_alive: Callable[[], None], take: Optional[Take]
 ) -> None:
-    heard = time.monotonic()
+    last_byte = time.monotonic()
     while True:
         ready, _, _ = select.select([stdin_fd], [], [], ALIVE_EVERY_S)
         if ready:
             data = os.read(stdin_fd, 4096)
             if not data:
                 _end("the controller closed the connection")
-            heard = time.monotonic()
+            last_byte = time.monotonic()
             if take is not None:
                 take(data)
-        elif time.monotonic() - heard > silence_s:
+        elif time.monotonic() - last_byte > silence_s:
             _end("nothing from the controller for %.0f s" % silence_s)
         try:
             say_alive()

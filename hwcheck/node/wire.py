@@ -313,7 +313,7 @@ def marker(token: str) -> str:
 def frame(token: str, kind: str, **body: Any) -> str:
     """Return one frame, newline included.
 
-    ``kind`` is hello, alive, progress, series, result, report or error. A frame is one line of
+    ``kind`` is started, alive, progress, series, result, report or error. A frame is one line of
     ASCII, so no locale on the way can damage it.
     """
     return marker(token) + json.dumps(dict(body, kind=kind), allow_nan=False) + "\n"

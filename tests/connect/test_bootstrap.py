@@ -73,7 +73,7 @@ def cached(home: Path) -> Path:
 def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
     frames, lines, status = talk(tmp_path, request={"a": 1})
     path = cached(tmp_path)
-    assert frames[0]["kind"] == "hello"
+    assert frames[0]["kind"] == "started"
     assert frames[0]["cached"] is False
     assert lines == [f"request {{'a': 1}} {path} 1"]
     assert status == 7
@@ -312,7 +312,7 @@ def test_a_module_in_the_home_folder_is_not_imported(tmp_path: Path) -> None:
         env={"HOME": str(tmp_path)},
     )
     assert b"caught" not in done.stderr
-    assert b"hello" in done.stdout
+    assert b"started" in done.stdout
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.6"])

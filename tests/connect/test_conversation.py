@@ -155,7 +155,7 @@ def ended(host: Host, status: int | None, last_line: str) -> VisitError:
         (BECOMES, 127, "sh: 1: doas-like: not found", "become: doas-like: not found"),
         (BECOMES, 126, "Permission denied", "become: doas-like: cannot be executed"),
         (BECOMES, 1, "sudo: /opt/python: command not found", "become: sudo: /opt/python: command"),
-        (BECOMES, 1, "Traceback", "python: no hello: /opt/python ended with exit status 1; last"),
+        (BECOMES, 1, "Traceback", "python: no answer: /opt/python ended with exit status 1; last"),
     ],
 )
 def test_which_command_was_not_there(host: Host, status: int, last_line: str, reason: str) -> None:

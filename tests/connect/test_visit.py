@@ -306,18 +306,18 @@ class _Setting(list[str]):
         ("/no/such/python3", "lost", "python", "/no/such/python3: not found"),
         ("/etc/passwd", "lost", "python", "/etc/passwd: Permission denied"),
         ("true", "invalid", "run", "true ended without an answer of ours"),
-        ("false", "lost", "python", "no hello: false ended with exit status 1"),
-        ("sleep 600 #", "lost", "python", "no hello: sleep 600 # ended"),
+        ("false", "lost", "python", "no answer: false ended with exit status 1"),
+        ("sleep 600 #", "lost", "python", "no answer: sleep 600 # ended"),
     ],
 )
 def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) -> None:
-    record = visit(host=replace(HERE, python=python), hello_s=0.5)
+    record = visit(host=replace(HERE, python=python), start_s=0.5)
     assert (record.state, record.phase) == (state, phase)
     assert record.reason.startswith(reason)
 
 
 def test_a_sudo_that_is_not_there_is_no_missing_python() -> None:
-    record = visit(host=replace(HERE, become=True, become_exe="/no/such/sudo"), hello_s=0.5)
+    record = visit(host=replace(HERE, become=True, become_exe="/no/such/sudo"), start_s=0.5)
     said = ("lost", "become", "/no/such/sudo: not found")
     assert (record.state, record.phase, record.reason) == said
 
@@ -326,7 +326,7 @@ def test_nothing_within_the_deadline(tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\necho working on it >&2\nexec sleep 600\n")
     slow.chmod(0o755)
-    record = visit(host=replace(HERE, python=str(slow)), hello_s=0.5)
+    record = visit(host=replace(HERE, python=str(slow)), start_s=0.5)
     expected = f"nothing from {slow} within 0.5 s; last line: working on it"
     assert (record.state, record.phase, record.reason) == ("lost", "python", expected)
 
@@ -357,7 +357,7 @@ def test_become(
     monkeypatch.setenv("WANTS", wanted)
     heard = Heard()
     host = replace(HERE, become=True, become_password=given)
-    record = visit(host=host, hello_s=2 if given == "wrong" else 10, heard=heard)
+    record = visit(host=host, start_s=2 if given == "wrong" else 10, heard=heard)
     assert (record.state, record.reason) == (state, reason)
     assert record.phase == ("" if state == "reported" else "become")
     assert "s3cret" not in heard.log

@@ -17,7 +17,7 @@ from hwcheck.run.fan_out import VisitEvent, fan_out
 from tests.lab import stand_in
 
 QUICK = Deadlines(
-    connect_s=2, banner_s=2, authentication_s=5, hello_s=10, push_s=10, run_s=25, silence_s=12
+    connect_s=2, banner_s=2, authentication_s=5, start_s=10, push_s=10, run_s=25, silence_s=12
 )
 
 

@@ -124,24 +124,24 @@ def faults_under_load(node: Node) -> Iterator[Sample]:
     reported = node.reported_under_load()
     if reported is None:
         raise NotApplicable("nothing loaded the GPUs in this visit")
-    heard = []
+    listened_to = []
     if not reported.log_problem:
-        heard.append("kernel log")
+        listened_to.append("kernel log")
     if not reported.events_problem:
-        heard.append("NVML events")
+        listened_to.append("NVML events")
     counts, meanings = _faults(reported)
     for (metric, subject), count in counts.items():
         yield Sample(metric, count, "events", subject)
         if subject in meanings:
             yield Sample("meaning", "; ".join(meanings.pop(subject)), "", subject)
-    if heard:
-        seen = {metric for metric, _ in counts}
+    if listened_to:
+        counted = {metric for metric, _ in counts}
         for metric in JUDGED:
-            if metric not in seen:
+            if metric not in counted:
                 yield Sample(metric, 0, "events")
-        yield Sample("heard_from", ", ".join(heard))
+        yield Sample("heard_from", ", ".join(listened_to))
     yield from per_gpu(node, _answer)
-    if not heard:
+    if not listened_to:
         raise CouldNotMeasure("%s; %s" % (reported.log_problem, reported.events_problem))
 
 

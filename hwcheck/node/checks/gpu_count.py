@@ -52,9 +52,9 @@ def gpu_count(node: Node) -> Iterator[Sample]:
     are counted. In a container the bus shows GPUs that belong to others: there only NVML's
     count is taken, and it means something only against the inventory's ``hwcheck_gpus``.
     """
-    seen = _seen(node)
+    in_nvml = _nvml_addresses(node)
     if node.host.in_container():
-        yield Sample("container_gpus", len(seen), "GPUs")
+        yield Sample("container_gpus", len(in_nvml), "GPUs")
         if "gpus" not in node.request.expect:
             raise CouldNotMeasure(
                 "in a container the PCI bus shows GPUs of others; set hwcheck_gpus in the inventory"
@@ -62,12 +62,12 @@ def gpu_count(node: Node) -> Iterator[Sample]:
         return
     on_bus = node.host.pci_gpus()
     yield Sample("pci_gpus", len(on_bus), "GPUs")
-    yield Sample("nvml_gpus", len(seen), "GPUs")
+    yield Sample("nvml_gpus", len(in_nvml), "GPUs")
     for address in on_bus:
-        yield Sample("seen_by_nvml", address in seen, subject="pci " + address)
+        yield Sample("seen_by_nvml", address in in_nvml, subject="pci " + address)
 
 
-def _seen(node: Node) -> List[str]:
+def _nvml_addresses(node: Node) -> List[str]:
     addresses: List[str] = []
     try:
         gpus = node.gpus()

@@ -129,19 +129,19 @@ def xid(node: Node) -> Iterator[Sample]:
     for same in counts.values():
         text = "%s: %s" % (same[0].meaning, same[0].action)
         texts.setdefault(same[0].subject, []).append(text)
-    seen = set()
+    counted = set()
     for same in counts.values():
         metric = METRICS[same[0].action]
         if metric == "reset_events" and ages_s[same[0].subject] > RECENT_HOURS * HOUR_S:
             metric = OLD
-        seen.add(metric)
+        counted.add(metric)
         yield Sample(metric, len(same), "events", same[0].subject)
         if same[0].subject in texts:
             # One code may ask for several things, such as Xid 154 for one after the other.
             yield Sample("meaning", "; ".join(texts.pop(same[0].subject)), "", same[0].subject)
     enough = log.complete or log.reach_s >= RECENT_HOURS * HOUR_S
     for metric in (*JUDGED, OLD) if enough else ():
-        if metric not in seen:
+        if metric not in counted:
             yield Sample(metric, 0, "events")
     yield Sample("settled_events", settled, "events")
     yield Sample("log_complete", log.complete)

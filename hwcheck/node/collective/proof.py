@@ -16,7 +16,7 @@ WANTED: Mapping[str, List[str]] = {
     "prove_transport": ["P2P", "SHM"],  # its environment allows neither, see gates
 }
 # Older versions tell what NCCL_P2P_DISABLE=1 comes to (NVIDIA/nccl, src/graph/paths.cc).
-ALSO_SAID_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
+PRINTED_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
 # NCCL looks only at the GPUs' paths to the switch (src/transport/nvls.cc, ncclNvlsInit;
 # src/graph/search.cc, ncclTopoSearchTryNvls); without P2P and SHM it sees one GPU, and no NVLS.
 NVLS_NOTE = "NCCL_P2P_DISABLE left NVLS on: this figure is of NVLink, not of shared memory"
@@ -32,8 +32,8 @@ def facts(info: NcclInfo) -> Dict[str, Value]:
         shown["algorithms"] = ", ".join(info.algorithms)[:TEXT]
     if info.network:
         shown["network"] = (" ".join((info.network, *info.interfaces)))[:TEXT]
-    ours = {*COMMON_ENV, *NO_CONF}
-    taken = ["%s=%s" % each for each in info.env_set.items() if each[0] not in ours]
+    every_leg_has = {*COMMON_ENV, *NO_CONF}
+    taken = ["%s=%s" % each for each in info.env_set.items() if each[0] not in every_leg_has]
     if taken:
         shown["settings"] = ", ".join(taken)[:TEXT]
     if info.p2p_refused:
@@ -59,23 +59,23 @@ def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
     """
     for name, value in plan.env.items() if read_env else ():
         taken = info.env_set.get(name)
-        other, meaning = ALSO_SAID_AS.get(name, ("", ""))
-        said_so = info.env_set.get(other) == meaning if taken is None else _same(value, taken)
+        other, meaning = PRINTED_AS.get(name, ("", ""))
+        as_set = info.env_set.get(other) == meaning if taken is None else _same(value, taken)
         # Of a node's own settings NCCL names those that it comes to look up.
-        if not (said_so or (taken is None and plan.name == SITE)):
+        if not (as_set or (taken is None and plan.name == SITE)):
             words = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
             return "%s=%s was set and NCCL %s" % (name, value, words)
-    seen = {kind.partition("/")[0] for kind in info.transports}
+    kinds = {kind.partition("/")[0] for kind in info.transports}
     if by_nvls(info):
-        seen.add("NVLS")
-    if not seen:
+        kinds.add("NVLS")
+    if not kinds:
         return "NCCL names no connection between the ranks"
     for kind in FORBIDDEN.get(plan.name, []):
-        if kind in seen:
+        if kind in kinds:
             return "NCCL used %s" % kind
     wanted = WANTED.get(plan.name, [])
-    if wanted and not seen & set(wanted):
-        return "NCCL used %s, not %s" % (" and ".join(sorted(seen)), wanted[0])
+    if wanted and not kinds & set(wanted):
+        return "NCCL used %s, not %s" % (" and ".join(sorted(kinds)), wanted[0])
     return ""
 
 

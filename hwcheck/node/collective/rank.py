@@ -136,7 +136,7 @@ class Ranked:
         self._send(
             {
                 "kind": "size",
-                "asked_bytes": size_bytes,
+                "requested_bytes": size_bytes,
                 "size_bytes": work.size_bytes,
                 "in_place": in_place,
                 "times_us": times_us,

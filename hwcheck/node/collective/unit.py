@@ -101,7 +101,7 @@ class Unit:
     def repeat_s(self) -> float:
         """Return how long the sizes to time again take."""
         last = [turns[-1] for turns in self._timed.values()]
-        return sum(each.took_s for each in last if each.asked_bytes in self.compared)
+        return sum(each.took_s for each in last if each.requested_bytes in self.compared)
 
     def leg(self, notes: Tuple[str, ...]) -> Leg:
         """Return the record; ``notes`` are those of every leg."""

@@ -21,10 +21,10 @@ EXIT_S = 2.0
 class Timed:
     """One size as the ranks timed it: for each iteration the slowest rank's time (us).
 
-    ``asked_bytes`` is rounded down to whole chunks for ``size_bytes``.
+    ``requested_bytes`` is rounded down to whole chunks for ``size_bytes``.
     """
 
-    asked_bytes: int
+    requested_bytes: int
     size_bytes: int
     in_place: bool
     times_us: List[float]
@@ -58,7 +58,7 @@ class Watch:
         self._factor = busbw_factor
         self._on_size = on_size
         self._parts: Dict[Tuple[int, bool], List[Dict[str, Any]]] = {}
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         for rank in group.ranks:
             rank.done = False
 
@@ -77,9 +77,9 @@ class Watch:
             end = deadline if settled is None else min(deadline, settled)
             speaking = [rank for rank in self._group.ranks if not rank.silent]
             if silence_s and settled is None and now >= limit and speaking and not self._dead():
-                if self._heard > limit:
+                if self._last_message > limit:
                     return "late", self._where()
-                end = deadline = max(limit, self._heard + silence_s())
+                end = deadline = max(limit, self._last_message + silence_s())
             if not speaking or now >= end or self._dead():
                 return self._verdict()
             fds = [rank.pipe_fd for rank in speaking]
@@ -92,7 +92,7 @@ class Watch:
 
     def at(self) -> int:
         """Return the last size that was timed, as asked for (bytes); 0 where none was."""
-        return self.timed[-1].asked_bytes if self.timed else 0
+        return self.timed[-1].requested_bytes if self.timed else 0
 
     def _settle(self) -> Optional[float]:
         """Return until when to listen once the outcome is known; None while it is open."""
@@ -130,7 +130,7 @@ class Watch:
     def _take(self, rank: RankProcess) -> None:
         for message in rank.read():
             kind = message["kind"]
-            self._heard = time.monotonic()
+            self._last_message = time.monotonic()
             if kind == "joined":
                 self.library = message["library"]
             elif kind == "size":
@@ -152,8 +152,10 @@ class Watch:
         times = [part["times_us"] for part in parts]
         wrong = sum(part["wrong"] for part in parts)
         took_s = max(part.get("took_s", 0.0) for part in parts)
-        asked_bytes = message.get("asked_bytes", size_bytes)
-        self.timed.append(Timed(asked_bytes, size_bytes, in_place, slowest(times), wrong, took_s))
+        requested_bytes = message.get("requested_bytes", size_bytes)
+        self.timed.append(
+            Timed(requested_bytes, size_bytes, in_place, slowest(times), wrong, took_s)
+        )
         timing = summarize(size_bytes, times, self._factor, wrong)
         if in_place:
             self.sizes[-1] = replace(self.sizes[-1], in_place=timing)

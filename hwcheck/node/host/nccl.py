@@ -35,7 +35,7 @@ class NcclReader(Tree):
     ) -> None:
         super().__init__(root)
         self._environment = os.environ if environment is None else environment
-        self._home = _own_home() if home is None else home
+        self._home = _home_of_user() if home is None else home
 
     def home(self) -> str:
         """See ``check.Host``."""
@@ -71,7 +71,7 @@ class NcclReader(Tree):
         yield "/etc/environment", _shell(self._read("etc/environment"))
 
 
-def _own_home() -> str:
+def _home_of_user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:

@@ -120,9 +120,9 @@ class PciReader(Tree):
                 % (len(config), pci_address)
             )
         offset = EXTENDED_START
-        seen = set()
-        while EXTENDED_START <= offset <= len(config) - 8 and offset not in seen:
-            seen.add(offset)
+        visited = set()
+        while EXTENDED_START <= offset <= len(config) - 8 and offset not in visited:
+            visited.add(offset)
             (header,) = struct.unpack_from("<I", config, offset)
             if header in (0, 0xFFFFFFFF):
                 break

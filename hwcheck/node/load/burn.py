@@ -37,7 +37,7 @@ def run_worker(spec: BurnSpec, worker: int, shared: Shared, send: Send) -> None:
     end = time.monotonic() + spec.seconds
 
     def over() -> bool:
-        return time.monotonic() >= end or shared.asked_to_end()
+        return time.monotonic() >= end or shared.must_end()
 
     while not over():
         send(window(device, products, over))

@@ -21,7 +21,7 @@ class Shared:
     stop_fd: int
     lock_fd: int
 
-    def asked_to_end(self) -> bool:
+    def must_end(self) -> bool:
         """Whether the word to end has come; it has too when the payload is gone."""
         return ended(self.stop_fd)
 

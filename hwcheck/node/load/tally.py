@@ -23,7 +23,7 @@ class Tally:
         self.done = False
         self.reason = ""
         self.doing = "starting"
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         self._facts: Mapping[str, Any] = {"dtype": "", "size": 0}
         self._windows: List[float] = []
         self._short: List[float] = []
@@ -32,7 +32,7 @@ class Tally:
 
     def take(self, message: Dict[str, Any]) -> None:
         """Add one message."""
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         kind = message["kind"]
         if kind == "step":
             self.doing = message["doing"]
@@ -61,7 +61,7 @@ class Tally:
         """Return for how long nothing came since then (monotonic clock); 0 once it has ended."""
         if self.done or self.reason:
             return 0.0
-        return time.monotonic() - max(self._heard, since)
+        return time.monotonic() - max(self._last_message, since)
 
     def work(self) -> GpuWork:
         """Return the record."""

@@ -15,7 +15,7 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
-from hwcheck.node.multi_host.place import description_of, own_address
+from hwcheck.node.multi_host.place import description_of, local_address
 
 BOOT = torch_process.BOOT % "hwcheck.node.multi_host.launcher"
 STORE_LIMIT_S = 30.0
@@ -54,7 +54,7 @@ class OrderServer:
             send("refused", reason=str(error)[:500])
 
     def _serve(self, node: LiveNode, gpus: int, payload: str, send: Send) -> None:
-        interface, address = own_address(self._interface, self._toward)
+        interface, address = local_address(self._interface, self._toward)
         setup = {
             "gpus": gpus,
             "address": address,
@@ -90,7 +90,7 @@ class OrderServer:
 
 
 def _pass_on(log: Log, passed_bytes: int) -> int:
-    """Write what the log has beyond ``told`` bytes to stderr; return how many bytes that was.
+    """Write what the log has beyond ``passed_bytes`` to stderr; return how many bytes that was.
 
     From there it goes into the host's log. A session that writes too much would be cut off.
     """

@@ -31,7 +31,7 @@ ANY_PORT = 9
 ADVICE = "set hwcheck_interface to the one that leads to the other hosts"
 
 
-def own_address(interface: str, toward: str) -> Tuple[str, str]:
+def local_address(interface: str, toward: str) -> Tuple[str, str]:
     """Return the interface and its IPv4 address: ``interface``, or that of the route to a host.
 
     ``toward`` is a name or an address. Nothing is sent to it. Raises CouldNotMeasure.

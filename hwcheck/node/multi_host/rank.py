@@ -129,16 +129,16 @@ def exchange(device: str, rank: int, world: int) -> Dict[str, int]:
     """
     data = pattern.Pattern(DTYPE, world, device)
     elements = EXCHANGE_BYTES // data.dtype.itemsize
-    mine, theirs = (torch.empty(elements, dtype=data.dtype, device=device) for _ in range(2))
+    sent, received = (torch.empty(elements, dtype=data.dtype, device=device) for _ in range(2))
     wrong = {}
     for step in range(1, world):
         to, source = (rank + step) % world, (rank - step) % world
-        pattern.fill(mine, data.copied(rank, step))
-        theirs.zero_()
-        moves = [dist.P2POp(dist.isend, mine, to), dist.P2POp(dist.irecv, theirs, source)]
+        pattern.fill(sent, data.copied(rank, step))
+        received.zero_()
+        moves = [dist.P2POp(dist.isend, sent, to), dist.P2POp(dist.irecv, received, source)]
         for move in dist.batch_isend_irecv(moves):
             move.wait()
-        count = pattern.count_wrong(theirs, data.copied(source, step))
+        count = pattern.count_wrong(received, data.copied(source, step))
         if count:
             wrong[str(source)] = count
     return wrong

@@ -44,7 +44,7 @@ class SampleReader(NvmlReader):
         self._missing: Set[str] = set()
         self._plan: List[List[Call]] = []
         self._fields: Optional[Dict[str, int]] = None
-        self._seen = False
+        self._fields_answered = False
         self._fans: Optional[int] = None
 
     @classmethod
@@ -134,7 +134,7 @@ class SampleReader(NvmlReader):
         over a second on Ampere and later.
         """
         if self._fields is None:
-            self._fields = self._known_fields()
+            self._fields = self._fields_of_pynvml()
         raw: Dict[Field, int] = {}
         if self._fields:
             try:
@@ -148,12 +148,12 @@ class SampleReader(NvmlReader):
             value = raw.get(field)
             if value:  # 0 is what a board without the sensor may say
                 values[name] = value / 1000.0 if name.endswith("_w") else value
-        if not self._seen:
+        if not self._fields_answered:
             self._fields = {name: field for name, field in self._fields.items() if name in values}
-            self._seen = True
+            self._fields_answered = True
         return values
 
-    def _known_fields(self) -> Dict[str, int]:
+    def _fields_of_pynvml(self) -> Dict[str, int]:
         fields = {}
         for name, constant in FIELDS.items():
             try:

@@ -86,9 +86,9 @@ class Ends:
 
 def run(gpus: int, send: Send) -> None:
     """Copy from each GPU to each, then disjoint pairs of all of them at once."""
-    seen = torch.cuda.device_count()
-    if seen < gpus:
-        raise RuntimeError("torch sees %d of %d GPUs" % (seen, gpus))
+    visible = torch.cuda.device_count()
+    if visible < gpus:
+        raise RuntimeError("torch sees %d of %d GPUs" % (visible, gpus))
     send({"kind": "doing", "what": "start of CUDA on every GPU"})
     ends, alone = Ends(gpus), {}
     every = [(one, other) for one in range(gpus) for other in range(gpus) if one != other]

@@ -91,5 +91,5 @@ def serve():
 
 TOKEN = sys.argv[1]
 OUT = os.dup(1)
-say("hello", python="%d.%d.%d" % sys.version_info[:3])
+say("started", python="%d.%d.%d" % sys.version_info[:3])
 serve()

@@ -26,7 +26,7 @@ from hwcheck.provision.state.workers import Workers
 from hwcheck.results.folders import write_record
 from hwcheck.results.run_folder import utc_now
 
-OURS = f"{__package__}.{PREFIX}"
+ASSERTION_MODULES = f"{__package__}.{PREFIX}"
 
 
 class Engine:
@@ -52,7 +52,7 @@ class Engine:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make one test of every case of an assertion."""
-        if _is_ours(metafunc.module.__name__):
+        if _is_assertion_module(metafunc.module.__name__):
             try:
                 cases = self._cases.of(metafunc.function)
             except UsageError as error:
@@ -68,9 +68,9 @@ class Engine:
         option = session.config.option
         if option.collectonly or (session.testsfailed and not option.continue_on_collection_errors):
             return None
-        ours = [(item, case) for item in session.items if (case := _case(item)) is not None]
+        assertions = [(item, case) for item in session.items if (case := _case(item)) is not None]
         groups: dict[str, list[pytest.Item]] = {}
-        for item, case in ours:
+        for item, case in assertions:
             groups.setdefault(case.host.name, []).append(item)
             self._items[item.nodeid] = case
         if groups:
@@ -152,8 +152,8 @@ def _stop_early(session: pytest.Session) -> None:
         raise session.Interrupted(session.shouldstop)
 
 
-def _is_ours(module: str) -> bool:
-    return module.startswith(OURS)
+def _is_assertion_module(module: str) -> bool:
+    return module.startswith(ASSERTION_MODULES)
 
 
 def _case(item: pytest.Item) -> AssertCase | None:
@@ -164,7 +164,10 @@ def _case(item: pytest.Item) -> AssertCase | None:
 
 
 def _stands_in(item: pytest.Item) -> bool:
-    return _is_ours(getattr(getattr(item, "module", None), "__name__", "")) and _case(item) is None
+    return (
+        _is_assertion_module(getattr(getattr(item, "module", None), "__name__", ""))
+        and _case(item) is None
+    )
 
 
 def _assertion(

@@ -53,9 +53,9 @@ class AssertSession:
         # What the host writes beside its answers is a banner, or what an error quotes anyway.
         self._talk = Conversation(self._link, self._token, _log.debug, connector.supervisor)
         try:
-            hello = first_frame(host, self._talk, deadlines)
-            if hello.get("kind") != "hello":
-                raise VisitError(RUN, "the first frame is not a hello", "invalid")
+            frame = first_frame(host, self._talk, deadlines)
+            if frame.get("kind") != "started":
+                raise VisitError(RUN, "the first frame is not that of a start", "invalid")
         except BaseException:
             self._link.close()
             raise

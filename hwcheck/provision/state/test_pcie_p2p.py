@@ -33,9 +33,9 @@ def applies(host: Any, role: Role) -> None:
 @asserts("pcie_p2p_iommu")
 def test_iommu(host: Any, wanted: str) -> None:
     """The running kernel was started with the parameter."""
-    given = ask(host, "cat /proc/cmdline").split()
+    parameters = ask(host, "cat /proc/cmdline").split()
     accepted = {"iommu=pt"} if wanted == "passthrough" else {"intel_iommu=off", "amd_iommu=off"}
-    assert accepted & set(given), f"the kernel runs without {' or '.join(sorted(accepted))}"
+    assert accepted & set(parameters), f"the kernel runs without {' or '.join(sorted(accepted))}"
 
 
 @asserts("pcie_p2p_kernel_parameters", each=True)
@@ -63,9 +63,9 @@ def control(host: Any, bridge: str) -> int:
     """Return a bridge's access control register; 0 where it has none. Needs root."""
     # Other users see 64 bytes, and od fails.
     text = ask(host, "od -An -v -tx1 -j 256 %s", f"/sys/bus/pci/devices/{bridge}/config")
-    space, at, seen = bytes.fromhex(text), 0, set()
-    while 0 <= at <= len(space) - 8 and at not in seen:
-        seen.add(at)
+    space, at, visited = bytes.fromhex(text), 0, set()
+    while 0 <= at <= len(space) - 8 and at not in visited:
+        visited.add(at)
         header = int.from_bytes(space[at : at + 4], "little")
         if header == GONE:
             raise NotMeasuredError(f"{bridge} does not answer")

@@ -78,13 +78,13 @@ def test_limit(host: Any, wanted: Mapping[str, Any]) -> None:
 def test_dev_shm(host: Any, wanted: str) -> None:
     """The shared memory has its size; a percentage is of the memory."""
     blocks, size = map(int, ask(host, "stat -f -c '%b %S' /dev/shm").split())
-    given = re.fullmatch(r"(\d+)([kmgt%]?)", str(wanted).lower())
-    assert given is not None, f"{wanted} is no size"
-    if given.group(2) == "%":
+    size_text = re.fullmatch(r"(\d+)([kmgt%]?)", str(wanted).lower())
+    assert size_text is not None, f"{wanted} is no size"
+    if size_text.group(2) == "%":
         memory_kib = int(ask(host, "grep -w MemTotal /proc/meminfo").split()[1])
-        bytes_wanted = memory_kib * 1024 * int(given.group(1)) // 100
+        bytes_wanted = memory_kib * 1024 * int(size_text.group(1)) // 100
     else:
-        bytes_wanted = int(given.group(1)) * UNITS[given.group(2)]
+        bytes_wanted = int(size_text.group(1)) * UNITS[size_text.group(2)]
     # The kernel rounds to pages.
     assert abs(blocks * size - bytes_wanted) <= size, (
         f"shared memory has {blocks * size} bytes, not {bytes_wanted} ({wanted})"

@@ -143,16 +143,16 @@ def orders(
 def merged(
     why: str,
     round_: int,
-    given: Mapping[str, Mapping[str, Any]],
+    order_by_host: Mapping[str, Mapping[str, Any]],
     answers: blame.Answers,
     lost: Mapping[str, str],
 ) -> MultiHostRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
-    rank_hosts = [host for host, order in given.items() for _ in order["devices"]]
+    rank_hosts = [host for host, order in order_by_host.items() for _ in order["devices"]]
     states = [answer["state"] for answer in answers.values()]
     kinds = {host: "hang" if SILENT.search(text) else "failed" for host, text in lost.items()}
     blamed = [Suspect((host,), kinds[host], (f"{host}: {lost[host]}",), True) for host in lost]
-    first = next(iter(given.values()))
+    first = next(iter(order_by_host.values()))
     factor = busbw_factor(first["collective"], len(rank_hosts))
     state, sizes = "done", tuple(_sizes(answers, factor))
     if "hang" in [*states, *kinds.values()]:
@@ -171,7 +171,7 @@ def merged(
     return MultiHostRun(
         why=why,
         round=round_,
-        hosts=tuple(given),
+        hosts=tuple(order_by_host),
         collective=first["collective"],
         ranks=len(rank_hosts),
         state=state,

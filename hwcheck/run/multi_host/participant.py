@@ -108,10 +108,10 @@ class Participant(Visit):
         settings = tuple(tuple(each) for each in body["settings"])
         self.ready.set_result(Ready(**{**body, "settings": settings}))
         while True:
-            given = self._next(talk)
-            if given is None:
+            task = self._next(talk)
+            if task is None:
                 break
-            order, future = given
+            order, future = task
             self._tell(talk, order)
             limit_s = order["deadline_s"] + END_LIMIT_S + GRACE_S
             answer = self._hear(talk, "answer", limit_s)
@@ -133,7 +133,7 @@ class Participant(Visit):
         quiet_s = self._deadlines.silence_s
         silent = VisitError(RUN, f"no sign of life for {quiet_s:g} s")
         nothing = VisitError(RUN, "nothing yet")
-        heard = beat = time.monotonic()
+        last_frame = beat = time.monotonic()
         while True:
             try:
                 return self._orders.get(timeout=LOOK_S)
@@ -144,11 +144,11 @@ class Participant(Visit):
                 beat = now
             try:
                 self._frame(talk, now + 0.01, nothing, heartbeat=False)
-                heard = now
+                last_frame = now
             except VisitError as error:
                 if error is not nothing:
                     raise
-            if now - heard > quiet_s:
+            if now - last_frame > quiet_s:
                 raise silent
 
     def _hear(self, talk: Conversation, kind: str, limit_s: float) -> dict[str, Any]:

@@ -112,18 +112,20 @@ class Participants:
         sent = []
         for hosts in host_sets:
             self._number += 1
-            given = orders.orders(self._number, hosts, self.ready, sizes, sizing, device)
-            futures = {name: self._participants[name].ask(order) for name, order in given.items()}
-            sent.append((given, futures))
+            order_by_host = orders.orders(self._number, hosts, self.ready, sizes, sizing, device)
+            futures = {
+                name: self._participants[name].ask(order) for name, order in order_by_host.items()
+            }
+            sent.append((order_by_host, futures))
         runs = []
-        for given, futures in sent:
+        for order_by_host, futures in sent:
             answers, lost = {}, {}
             for name, future in futures.items():
                 try:
                     answers[name] = future.result()
                 except ParticipantLostError as error:
                     lost[name] = self.absent[name] = str(error)
-            runs.append(orders.merged(why, round_, given, answers, lost))
+            runs.append(orders.merged(why, round_, order_by_host, answers, lost))
         if self.stopped:
             raise RunStoppedError
         return runs

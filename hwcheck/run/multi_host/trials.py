@@ -40,8 +40,8 @@ class Trials:
     @property
     def reference_gbps(self) -> float:
         """What runs are held against, in 1e9 B/s."""
-        seen = (o.busbw_gbps / self._share(hosts) for hosts, o in self.outcomes.values())
-        return self._reference_gbps or max(seen, default=0.0)
+        reached = (o.busbw_gbps / self._share(hosts) for hosts, o in self.outcomes.values())
+        return self._reference_gbps or max(reached, default=0.0)
 
     def run(self, hosts: Iterable[str]) -> MultiHostOutcome:
         """Return what these hosts come to together, at least two; they run once only."""

@@ -12,12 +12,12 @@ def test_the_end_of_a_pipe_is_the_word() -> None:
     stop_fd, write_fd = os.pipe()
     go_fd, gate_fd = os.pipe()
     shared = Shared(go_fd, stop_fd, -1)
-    assert not shared.asked_to_end()
+    assert not shared.must_end()
     os.close(gate_fd)
     shared.wait_for_go()  # would hang while the gate is shut
-    assert not shared.asked_to_end()
+    assert not shared.must_end()
     os.close(write_fd)
-    assert shared.asked_to_end()
+    assert shared.must_end()
     os.close(stop_fd)
     os.close(go_fd)
 

@@ -78,10 +78,10 @@ def test_the_loss_of_a_worker_says_what_it_was_doing_and_the_first_reason_stays(
 
 def test_silence_ends_with_the_work() -> None:
     told = tally(PREPARED)
-    told._heard -= 100.0
+    told._last_message -= 100.0
     now = time.monotonic()
     assert told.silent_s(0.0) >= 100.0
     assert told.silent_s(now) < 50.0
     told.take({"kind": "done"})
-    told._heard -= 100.0
+    told._last_message -= 100.0
     assert told.silent_s(0.0) == 0.0

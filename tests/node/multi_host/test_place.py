@@ -7,7 +7,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import NcclSetting
-from hwcheck.node.multi_host.place import description_of, own_address
+from hwcheck.node.multi_host.place import description_of, local_address
 
 
 def node(states: list[str], settings: list[NcclSetting]) -> Any:
@@ -30,9 +30,9 @@ def test_what_a_host_is_like() -> None:
 
 
 def test_by_name_and_by_route() -> None:
-    assert own_address("lo", "") == ("lo", "127.0.0.1")
-    assert own_address("", "127.0.0.9") == ("lo", "127.0.0.1")
-    assert own_address("", "localhost") == ("lo", "127.0.0.1")
+    assert local_address("lo", "") == ("lo", "127.0.0.1")
+    assert local_address("", "127.0.0.9") == ("lo", "127.0.0.1")
+    assert local_address("", "localhost") == ("lo", "127.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_by_name_and_by_route() -> None:
 )
 def test_what_leads_nowhere(interface: str, toward: str, reason: str) -> None:
     with pytest.raises(CouldNotMeasure, match=reason):
-        own_address(interface, toward)
+        local_address(interface, toward)

@@ -24,7 +24,7 @@ HERE = Host("here", "here", connection="local", python=sys.executable)
 
 
 def opened(host: Host) -> AssertSession:
-    connector = Connector(Deadlines(hello_s=5), threading.Event())
+    connector = Connector(Deadlines(start_s=5), threading.Event())
     connector.prepare([host])
     return AssertSession(host, connector)
 

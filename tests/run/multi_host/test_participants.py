@@ -80,7 +80,7 @@ def main(data, payload):
 
 seen = []
 """
-DEADLINES = replace(Deadlines(), silence_s=3.0, hello_s=20.0)
+DEADLINES = replace(Deadlines(), silence_s=3.0, start_s=20.0)
 
 
 def scripted(*steps: Any) -> Payload:

@@ -102,6 +102,13 @@ class NcclTestsProgram:
         sys.stderr.flush()
         return self._record(self.refused(plan, ""), plan, ended, table), ended.why == "told"
 
+    def requested_bytes(self, size_bytes: int) -> int:
+        """Return the size that the program rounded down to whole chunks for this one, in bytes."""
+        requested = self._spec.min_bytes
+        while requested < size_bytes:
+            requested *= self._spec.step_factor
+        return requested
+
     def _options(self, largest: int, report: str) -> List[str]:
         spec = self._spec
         options = {
@@ -174,9 +181,8 @@ class ProgramLeg:
             turn = replace(turn, notes=(*turn.notes, max_bytes_reason))
         self._turns.append(turn)
         self.complete = not stopped
-        # Sizes are rounded down to whole chunks: what it was asked for is what the others are.
         reached = max((size.size_bytes for size in turn.sizes), default=0)
-        self.largest = reached if stopped else max_bytes
+        self.largest = self._program.requested_bytes(reached) if stopped else max_bytes
         return turn.duration_s
 
     def repeat(self) -> None:

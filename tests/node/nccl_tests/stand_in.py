@@ -106,15 +106,16 @@ while size <= last:
         wrong = do.get("wrong", {}).get(str(size), 0)
         unchecked = do.get("unchecked") or (name.startswith("alltoall") and half < 1)
         rows.append((seconds * 1e6, algbw, algbw * factor, None if unchecked else wrong))
-    count = size // 4 // (gpus if wide else 1)
-    text = "%12d  %12d     float  %6s      -1" % (size, count,
+    shown = size // do.get("chunk", 1) * do.get("chunk", 1)
+    count = shown // 4 // (gpus if wide else 1)
+    text = "%12d  %12d     float  %6s      -1" % (shown, count,
         "none" if wide and "reduce" not in name else "sum")
     for t, a, b, w in rows:
         text += "  %7.2f  %6.2f  %6.2f  %6s" % (t, a, b, "N/A" if w is None else w)
     time.sleep(do.get("slow_s", 0))
     out(text)
     half = lambda t, a, b, w: {"time": t, "alg_bw": a, "bus_bw": b, "nwrong": w}
-    results.append({"size": size, "count": count, "type": "float", "redop": "sum", "root": "-1",
+    results.append({"size": shown, "count": count, "type": "float", "redop": "sum", "root": "-1",
                     "out_of_place": half(*rows[0]), "in_place": half(*rows[1]),
                     "actual_iterations": int(options["-n"]), "experiment_name": name})
     if do.get("die_at") == size:

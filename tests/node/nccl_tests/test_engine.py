@@ -194,6 +194,15 @@ def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):
     assert "the largest size of leg default" in legs[1].notes[-1]
 
 
+def test_legs_are_compared_at_a_size_that_was_rounded_down_to_whole_chunks(folder):
+    chunks = {name: {"chunk": 48} for name in ("p2p_off", "net")}
+    legs, _ = run(install(folder, default={"slow_s": 0.4, "chunk": 48}, **chunks), budget_s=3.0)
+    largest = [leg.sizes[-1].size_bytes for leg in legs]
+    assert any("does not fit in the time" in note for note in legs[0].notes)
+    assert largest[0] % 48 == 0
+    assert largest == [largest[0]] * 3
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

@@ -93,7 +93,7 @@ class NcclTestsProgram:
             command = [self._path, *self._options(largest, report)]
             first_bytes = largest * spec.warmups + spec.min_bytes * (spec.iterations + 2)
             limit_s = max(budget_s, 2 * first_bytes / FLOOR_BYTES_PER_S) + spec.grace_s
-            pace = _Pace(name, budget_s, spec.step_factor * NOISE, self._progress)
+            pace = _Pace(name, budget_s, spec.step_factor, largest, self._progress)
             ended = process.run(
                 command, env, self._payload, limit_s, pace.goes_on, lambda: pace.awaited
             )
@@ -202,14 +202,18 @@ class ProgramLeg:
 class _Pace:
     """Ends a leg before a size that does not fit in its time; tells of every row.
 
-    Until ``awaited`` the next row may take twice as long as it should.
+    Until ``awaited`` the next row may take twice as long as it should. ``largest`` is the largest
+    size in bytes: after its row nothing is left to end.
     """
 
-    def __init__(self, name: str, budget_s: float, growth: float, progress: Progress) -> None:
+    def __init__(
+        self, name: str, budget_s: float, step_factor: int, largest: int, progress: Progress
+    ) -> None:
         self._name = name
         self._end = time.monotonic() + budget_s
         self._last: Optional[float] = None
-        self._growth = growth
+        self._growth = step_factor * NOISE
+        self._last_but_one = largest // step_factor
         self.awaited = 0.0
         self._progress = progress
 
@@ -224,7 +228,7 @@ class _Pace:
             return True
         step_s = self._growth * (now - before)
         self.awaited = now + 2 * step_s
-        return now + step_s <= self._end
+        return size > self._last_but_one or now + step_s <= self._end
 
 
 def run_legs(

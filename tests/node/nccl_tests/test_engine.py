@@ -194,6 +194,15 @@ def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):
     assert "the largest size of leg default" in legs[1].notes[-1]
 
 
+def test_after_the_largest_size_no_time_is_needed():
+    row = "%12d  1000  float  sum  -1  10.00  1.00  1.00  0  10.00  1.00  1.00  0"
+    shown: list[str] = []
+    pace = engine._Pace("all_reduce net", 0.0, 2, 4000, shown.append)
+    goes_on = [pace.goes_on(row % size) for size in (992, 1984, 3968)]  # chunks of 31 bytes
+    assert goes_on == [True, False, True]
+    assert len(shown) == 3
+
+
 def test_legs_are_compared_at_a_size_that_was_rounded_down_to_whole_chunks(folder):
     chunks = {name: {"chunk": 48} for name in ("p2p_off", "net")}
     legs, _ = run(install(folder, default={"slow_s": 0.4, "chunk": 48}, **chunks), budget_s=3.0)
@@ -311,7 +320,7 @@ def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder):
 def test_the_next_row_may_take_twice_as_long_as_it_should(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(engine.time, "monotonic", lambda: now[0])
-    pace = engine._Pace("all_reduce default", 10.0, 2.5, lambda text: None)
+    pace = engine._Pace("all_reduce default", 10.0, 2, 4 << 20, lambda text: None)
     row = "     1048576        262144     float     sum      -1    58.36   17.97   26.95       0"
     assert (pace.goes_on(row), pace.awaited) == (True, 0.0)
     now[0] = 101.0

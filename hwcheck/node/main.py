@@ -42,10 +42,10 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     """
     started = time.monotonic()
     request = Request.from_dict({key: data[key] for key in data if key != "session"})
-    member = _member(data["session"]) if "session" in data else None
+    order_server = _order_server(data["session"]) if "session" in data else None
     wire = Wire(os.dup(1), request.token)
     os.dup2(2, 1)
-    take = member.feed if member else None
+    take = order_server.feed if order_server else None
     lifeline.start(0, request.lifeline_s, lambda: wire.send("alive"), take)
     node = LiveNode(
         request,
@@ -53,8 +53,8 @@ def main(data: Mapping[str, Any], payload: str) -> int:
         lambda text: wire.send("progress", text=text),
         lambda run: _send_series(wire, run),
     )
-    if member is not None:
-        member.serve(node, payload, wire.send)
+    if order_server is not None:
+        order_server.serve(node, payload, wire.send)
     registry = checks.load(request.checks)
     results: List[CheckResult] = []
     for name in request.checks:
@@ -67,7 +67,7 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     return 0
 
 
-def _member(session: Mapping[str, Any]) -> OrderServer:
+def _order_server(session: Mapping[str, Any]) -> OrderServer:
     from hwcheck.node.multi_host.order_server import OrderServer  # here: most visits are no session
 
     return OrderServer(session)

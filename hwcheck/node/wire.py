@@ -26,13 +26,10 @@ SERIES_LIMIT_BYTES = 4 * 1024 * 1024
 
 Value = Union[int, float, str, bool]
 
-# What became of one check on one node. Samples are judged in any state: a check that stops half
-# way ("could_not_measure") keeps what it had.
-RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
-# What became of one leg. not_engaged: it did not use what it is to measure: its figures are none.
 DRIVER_ANSWERS = "answers"
 """What a leg says of a driver that answers after the leg was killed."""
 LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")
+"""What became of a leg. not_engaged: it did not use what it is to measure, and has no figure."""
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
 """What can be timed; each is a check of that name. P2P is decided by the first two at least."""
@@ -135,7 +132,11 @@ class Leg:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check measured on one node, or why it could not."""
+    """What one check measured on one node, or why it could not.
+
+    ``state`` is done, not_applicable, could_not_measure or busy. Samples are judged in any: a check
+    that stops half way (could_not_measure) keeps what it had.
+    """
 
     check: str
     state: str

@@ -52,7 +52,7 @@ FLAGS_WITHOUT_EFFECT = {"-C", "-q", "-T", "-A", "-a", "-x", "-v", "-vv", "-vvv"}
 FLAG_OPTIONS = {"-J": "ProxyJump", "-i": "IdentityFile", "-l": "User", "-p": "Port"}
 EXPANDED = {"hostkeyalias", "hostname", "proxyjump", "user"}
 """Options whose value stands for a token (%r): Match exec and ProxyCommand hand it to a shell."""
-SHELL_CHARACTER = re.compile(r"""\A-|[\s'"`;&<>|(){}$*?!#]|\\\Z""")
+SHELL_CHARACTER = re.compile(r"""(?:\A|[,/])-|[\s'"`;&<>|(){}$*?!#]|\\\Z""")
 # A line break would pass for another line of what `ssh -G` prints.
 CONTROL_CHARACTER = re.compile(r"[\0-\x1f\x7f]")
 
@@ -120,7 +120,8 @@ def _problem(name: str, value: str) -> str:
         return "neither yes nor accept-new"
     if name == "userknownhostsfile":
         for file in value.split():
-            if file == "none" or os.path.normpath(file) == "/dev/null":
+            path = os.path.realpath(os.path.expanduser(file.strip("\"'")))
+            if file == "none" or path == os.devnull:
                 return "no host key would be known from one run to the next; name a file"
     if name in EXPANDED and SHELL_CHARACTER.search(value):
         return "the shell of a Match exec or a ProxyCommand could run what is in it"

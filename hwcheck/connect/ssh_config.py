@@ -29,6 +29,8 @@ JUMP = re.compile(
     r"(?:ssh://)?(?:(?P<user>[^@,\s]+)@)?(?P<host>[^\s@:,\[\]]+|\[[0-9A-Fa-f:.%\w]+\])"
     r"(?::(?P<port>\d+))?/?\Z"
 )
+# What a known_hosts file would read as several names, as a pattern, a hash, a mark or a comment.
+NO_NAME = re.compile(r"[\s,*?!|]|\A[@#]")
 TOKEN = re.compile(r"%(.?)", re.DOTALL)
 VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 
@@ -156,6 +158,11 @@ def _settings(address: str, fields: Mapping[str, list[str]]) -> SshSettings:
         if text(keyword):
             raise ValueError(f"{keyword} {text(keyword)}: not supported; {instead}")
     _check_address(text("hostname"))
+    if NO_NAME.search(text("hostkeyalias")):
+        raise ValueError(
+            f"HostKeyAlias {text('hostkeyalias')}: known_hosts would not read it as one name; "
+            "write a single name"
+        )
     account = pwd.getpwuid(os.getuid())
     tokens = {
         "%": "%",

@@ -56,6 +56,9 @@ def test_key_files_are_ours_to_read() -> None:
         (("-o", 'stricthostkeychecking n"o"'), "neither yes nor accept-new"),
         (("-o", "UserKnownHostsFile=/dev/null"), "no host key would be known"),
         (("-o", "UserKnownHostsFile=x /dev//./null"), "no host key would be known"),
+        (("-o", "UserKnownHostsFile=//dev/null"), "no host key would be known"),
+        (("-o", "UserKnownHostsFile='/dev/null' /x"), "no host key would be known"),
+        (("-o", "UserKnownHostsFile=/proc/self/root/dev/null"), "no host key would be known"),
         (("-o", "UserKnownHostsFile=none"), "no host key would be known"),
         (("-o", "GlobalKnownHostsFile=/dev/null"), "not supported"),
         (("-o", "VerifyHostKeyDNS=yes"), "VerifyHostKeyDNS=yes: not supported"),
@@ -121,6 +124,12 @@ def test_nothing_that_a_shell_could_run_is_handed_on(option: str, value: str) ->
         arguments("-o", f"{option}={value}")
     with pytest.raises(UsageError, match=r"^n1: ansible_user: .*: the shell of a Match exec or"):
         arguments(user=value)
+
+
+@pytest.mark.parametrize("value", ["a,-x@b", "ssh://-x@b"])
+def test_no_hop_hands_on_an_option(value: str) -> None:
+    with pytest.raises(UsageError, match=r"^n1: ssh option .*: the shell of a Match exec or"):
+        arguments("-o", f"ProxyJump={value}")
 
 
 def test_a_match_of_the_operators_own_would_run_it(tmp_path: Path) -> None:

@@ -181,6 +181,9 @@ def test_a_token_is_what_it_is_to_ssh(
         ("ProxyCommand nc %h; id\n", "ProxyCommand nc %h; id: it runs without a shell"),
         ("RevokedHostKeys /etc/krl\n", "revokedhostkeys /etc/krl: not supported; write its keys"),
         ("KnownHostsCommand /bin/k %H\n", "knownhostscommand /bin/k %H: not supported; write"),
+        ("HostKeyAlias n1,n2\n", "HostKeyAlias n1,n2: known_hosts would not read it as one name"),
+        ("HostKeyAlias n*\n", r"HostKeyAlias n\*: known_hosts would not"),
+        ('HostKeyAlias "n1 n2"\n', "HostKeyAlias n1 n2: known_hosts would not"),
         ("HostName -oProxyCommand=x\n", "not a host name or an address: '-oproxycommand=x'"),
         ("HostName a;b\n", "not a host name or an address: 'a;b'"),
         (

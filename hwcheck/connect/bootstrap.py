@@ -70,6 +70,13 @@ def cache_folder():
             if not os.path.isdir(folder):  # another visit may have made it
                 raise
     refuse_others(folder)
+    # Whoever may write to ~/.cache could put another folder in this one's place. A group may: with
+    # umask 002 it is this user's. Whoever may write to the home folder is this user, to any shell.
+    parent = os.path.dirname(folder)
+    status = os.stat(parent)
+    open_to_all = status.st_mode & 0o002 and not status.st_mode & stat.S_ISVTX
+    if status.st_uid not in (0, os.geteuid()) or open_to_all:
+        raise Refused("cache", "%s is not ours alone: chown it and chmod o-w it" % parent)
     return folder
 
 
@@ -100,11 +107,20 @@ def tidy(cache):
             if time.time() - status.st_mtime <= KEEP_S:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                remove_folder(path)
+                remove_payload(path)
             elif stat.S_ISREG(status.st_mode):
                 os.unlink(path)
         except EnvironmentError:
             continue
+
+
+def remove_payload(folder):
+    # Under another name first: what is killed now must not leave half of it under the good one.
+    if len(os.path.basename(folder)) == 64:
+        temporary = "%s.unpack.%d.%s" % (folder, os.getpid(), TOKEN)
+        os.rename(folder, temporary)
+        folder = temporary
+    remove_folder(folder)
 
 
 def remove_folder(path):
@@ -159,14 +175,13 @@ def receive():
     cached = os.path.lexists(folder)
     if cached:
         refuse_others(folder)
+        touch(folder)
     say("started", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
     until = time.monotonic() + WAIT_S
     payload_bytes, request_bytes = read_header(until)
     if payload_bytes:
         unpack(read_exactly(payload_bytes, until), folder)
         tidy(cache)
-    else:
-        touch(folder)
     return folder, json.loads(read_exactly(request_bytes, until).decode("utf-8"))
 
 
@@ -176,6 +191,11 @@ def run(folder, request):
     from hwcheck.node.main import main
 
     return main(request, folder)
+
+
+def lacks_a_file(error):
+    # Some sites delete by age what lies in home folders, file by file.
+    return isinstance(error, ImportError) and str(error.name).partition(".")[0] == "hwcheck"
 
 
 TOKEN, SHA256 = sys.argv[1:3]
@@ -198,7 +218,11 @@ else:
         import traceback
 
         traceback.print_exc()
-        say("error", phase="run", reason="the payload crashed: %r" % error)
+        phase, reason = "run", "the payload crashed: %r" % error
+        if lacks_a_file(error):
+            remove_payload(folder)
+            phase, reason = "cache", "%s had lost files and is removed: run again" % folder
+        say("error", phase=phase, reason=reason)
 sys.stdout.flush()
 sys.stderr.flush()
 os._exit(code)  # at once, whatever a thread waits for in a driver

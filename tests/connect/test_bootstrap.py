@@ -201,6 +201,43 @@ def test_an_old_payload_that_cannot_be_removed_spoils_nothing(tmp_path: Path) ->
     assert (stuck.exists(), old.exists()) == (True, False)
 
 
+def test_a_payload_of_which_a_file_is_gone_is_removed_and_comes_anew(tmp_path: Path) -> None:
+    talk(tmp_path)
+    (cached(tmp_path) / "hwcheck/node/main.py").unlink()
+    frames, lines, status = talk(tmp_path, push=b"")
+    assert (frames[1]["kind"], frames[1]["phase"]) == ("error", "cache")
+    assert frames[1]["reason"] == f"{cached(tmp_path)} had lost files and is removed: run again"
+    assert (lines, status) == ([], 1)
+    assert list(cached(tmp_path).parent.iterdir()) == []
+    frames, lines, status = talk(tmp_path)
+    assert (frames[0]["cached"], len(lines), status) == (False, 1, 7)
+
+
+def test_a_payload_that_crashes_stays(tmp_path: Path) -> None:
+    talk(tmp_path)
+    talk(tmp_path, push=b"", request={"crash": True})
+    assert list(cached(tmp_path).parent.iterdir()) == [cached(tmp_path)]
+
+
+def test_an_old_payload_that_is_removed_in_part_keeps_no_good_name(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file that its owner cannot remove")
+    old = cached(tmp_path).parent / ("f" * 64)
+    stuck = old / "hwcheck/stuck.py"
+    stuck.parent.mkdir(parents=True)
+    cached(tmp_path).parent.chmod(0o700)
+    stuck.write_text("")
+    subprocess.run(["mount", "--bind", stuck, stuck], check=True)  # unlink: device or resource busy
+    age(old, 31)
+    try:
+        _, lines, status = talk(tmp_path)
+    finally:
+        (left,) = tmp_path.rglob("stuck.py")
+        subprocess.run(["umount", "-l", left], check=True)
+    assert (len(lines), status) == (1, 7)
+    assert not old.exists()
+
+
 def test_a_payload_that_others_can_write_is_refused(tmp_path: Path) -> None:
     talk(tmp_path)
     cached(tmp_path).chmod(0o770)
@@ -230,13 +267,25 @@ def test_a_link_in_the_cache_is_not_followed(tmp_path: Path, target: str) -> Non
     assert lines == []
 
 
-def test_of_two_that_unpack_at_once_both_run(tmp_path: Path) -> None:
+def test_of_several_that_unpack_at_once_all_run(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"HOME": str(tmp_path)},
+        )
+        for _ in range(6)
+    ]
+    firsts = [process.stdout.readline() for process in processes if process.stdout]
+    assert [b'"cached": false' in first for first in firsts] == [True] * 6, "none has it yet"
+    header = b"hwcheck %s %d 2\n" % (TOKEN.encode(), len(PAYLOAD.data))
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: talk(tmp_path), range(6)))
-    assert [(len(lines), status) for _, lines, status in answers] == [(1, 7)] * 6
+        push = header + PAYLOAD.data + b"{}"
+        answers = list(pool.map(lambda process: process.communicate(push, timeout=30), processes))
+    assert [out.count(b"request {}") for out, _ in answers] == [1] * 6
+    assert [process.returncode for process in processes] == [7] * 6
     assert list(cached(tmp_path).parent.iterdir()) == [cached(tmp_path)]
-    first = [frames[0]["cached"] for frames, _, _ in answers]
-    assert first.count(False) > 1, "the control: they did unpack at once"
 
 
 def test_a_damaged_push_is_refused(tmp_path: Path) -> None:
@@ -252,6 +301,35 @@ def test_a_cache_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> 
     cached(tmp_path).parent.chmod(mode)
     (frame,), lines, _ = talk(tmp_path)
     assert (frame["kind"], frame["phase"]) == ("error", "cache")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+@pytest.mark.parametrize("mode", [0o707, 0o777])
+def test_a_cache_folder_of_all_users_is_refused(tmp_path: Path, mode: int) -> None:
+    talk(tmp_path)
+    (tmp_path / ".cache").chmod(mode)
+    (frame,), lines, _ = talk(tmp_path)
+    assert frame["reason"] == f"{tmp_path / '.cache'} is not ours alone: chown it and chmod o-w it"
+    assert lines == []
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o1777])
+def test_a_cache_folder_in_which_nobody_else_can_put_ours_aside_is_taken(
+    tmp_path: Path, mode: int
+) -> None:
+    talk(tmp_path)
+    (tmp_path / ".cache").chmod(mode)
+    _, lines, status = talk(tmp_path, push=b"")
+    assert (len(lines), status) == (1, 7)
+
+
+def test_a_cache_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    talk(tmp_path)
+    os.chown(tmp_path / ".cache", 12345, -1)
+    (frame,), lines, _ = talk(tmp_path)
     assert "is not ours alone" in frame["reason"]
     assert lines == []
 

@@ -28,11 +28,19 @@ from hwcheck.judge.models.lint import problems
 from hwcheck.judge.models.records import Model
 from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
-from hwcheck.node.check import Check
-from hwcheck.node.limits import CONFIDENCES, FromInventory
+from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.node.limits import (
+    CONFIDENCES,
+    AbovePeers,
+    AtLeast,
+    AtMost,
+    Equal,
+    FromInventory,
+)
 from hwcheck.render import report
 from hwcheck.site.folder import Site
 
+LIMITS = (Equal, AtLeast, AtMost, AbovePeers)
 PAYLOAD_PACKAGE = "hwcheck.node"
 OLDEST_PYTHON = (3, 8)
 """Of a node."""
@@ -121,7 +129,7 @@ def _checks(site: Site) -> dict[str, Check]:
             raise UsageError(f"{path}: no check named {stem}: decorate a function of that name")
         problem = _check_problem(made)
         if problem:
-            raise UsageError(f"{path}: {problem}")
+            raise UsageError(f"{path}: {_one_line(problem)}")
         found[stem] = made
     return found
 
@@ -132,10 +140,18 @@ def _check_problem(made: Check) -> str:
         return "legs are of hwcheck's collectives; a site's check has none"
     if not made.metrics:
         return "it has no metric"
+    if not isinstance(made.remedy, Remedy):
+        return "remedy: it is no Remedy"
     for metric in made.metrics:
+        if not isinstance(metric, Metric):
+            return f"metrics: {metric!r} is no Metric"
+        if not isinstance(metric.limits, tuple):
+            return f"{metric.name}: its limits are no tuple; put a comma behind a single one"
         if metric.unit and metric.unit not in RANGES:
             return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(RANGES)}"
         for limit in metric.limits:
+            if not isinstance(limit, LIMITS):
+                return f"{metric.name}: {limit!r} is no limit"
             if limit.confidence not in CONFIDENCES:
                 return f"{metric.name}: confidence is one of {', '.join(CONFIDENCES)}"
             operand = limit.operand
@@ -240,7 +256,9 @@ def _module(name: str, path: Path, tree: ast.Module) -> ModuleType:
     before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses look themselves up there
     try:
-        exec(compile(tree, str(path), "exec"), vars(module))  # noqa: S102 - what was verified, and nothing else
+        # As a node would compile it: not with the __future__ imports of this file.
+        code = compile(tree, str(path), "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 - what was verified, and nothing else
     except (Exception, SystemExit) as error:
         lines = [
             f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)

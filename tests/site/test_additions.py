@@ -67,6 +67,26 @@ def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
         ({CHECK: example()[CHECK].replace('"GiB"', '"TiB"')}, "no such unit: TiB"),
         ({CHECK: example()[CHECK].replace('"derived"', '"sure"')}, "confidence is one of"),
         ({CHECK: example()[CHECK].replace("gpu=False", 'legs=["default"]')}, "legs are of"),
+        (
+            {CHECK: example()[CHECK].replace("    ),\n            ),", "    )\n            ),")},
+            "room_gib: its limits are no tuple; put a comma behind a single one",
+        ),
+        (
+            {CHECK: example()[CHECK].replace("AtLeast(\n", "str(AtLeast)\n and dict(source=\n")},
+            r"room_gib: \{.*\} is no limit",
+        ),
+        (
+            {CHECK: example()[CHECK].replace("metrics=[", "metrics=['room_gib',")},
+            "metrics: 'room_gib' is no Metric",
+        ),
+        (
+            {CHECK: example()[CHECK].replace("Remedy(\n", "dict(\n")},
+            "remedy: it is no Remedy",
+        ),
+        (
+            {CHECK: "def f(x: 1 / 0): pass\n"},
+            r"checkpoint_room\.py:1: ZeroDivisionError",
+        ),
         ({RULE: "x = 1\n"}, "no rule in it"),
         (
             {RULE: example()[RULE].replace("def checkpoints_left", "def disk_full")},

@@ -40,6 +40,7 @@ from hwcheck.site.fake_node import FakeNode
 from hwcheck.site.folder import CASES
 
 CHECK_KEYS = {"doc", "node", "expect_inventory", "result", "outcomes"}
+RESULT_KEYS = {"state", "reason_contains", "samples"}
 RULE_KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "gpus", "expect", "cpu"),  # what the node is
@@ -139,13 +140,19 @@ def check_case_problem(check: Check, case: Any) -> str:
         return f"node: {type(error).__name__}: {error}"
     answer = f"{result.state}{': ' + result.reason if result.reason else ''}"
     wanted = case["result"]
+    if not isinstance(wanted, dict) or not {"state"} <= set(wanted) <= RESULT_KEYS:
+        return f"result: it has a state and any of {', '.join(sorted(RESULT_KEYS - {'state'}))}"
     problem = schema_problem(to_dict(result), "result")
     if problem:
         return f"what the check yields cannot be recorded: {problem}"
-    if result.state != wanted["state"] or wanted.get("reason_contains", "") not in result.reason:
+    part_of_reason = str(wanted.get("reason_contains", ""))
+    if result.state != wanted["state"] or part_of_reason not in result.reason:
         return f"result: it is {answer}, and the case says {json.dumps(wanted)[:300]}"
     if "samples" in wanted:
-        samples = [Sample(**sample) for sample in wanted["samples"]]
+        try:
+            samples = [Sample(**sample) for sample in wanted["samples"]]
+        except TypeError as error:
+            return f"result: samples: {error}"
         if list(result.samples) != samples:
             return f"samples: they are {[to_dict(sample) for sample in result.samples]}"
     facts = NodeFacts(case["expect_inventory"], gpu_models(case["node"]), mig=has_mig(case["node"]))
@@ -212,6 +219,9 @@ def rule_case_problem(rule: Rule | None, kind: str, case: Any) -> str:
     """
     if not isinstance(case, dict) or not set(case) <= RULE_KEYS or not case.get("doc"):
         return f"a case has doc and any of {', '.join(sorted(RULE_KEYS - {'doc'}))}"
+    explains, observed = case.get("explains", []), case.get("observed", "")
+    if not isinstance(explains, list) or not isinstance(observed, str):
+        return "explains is a list of checks, and observed a text"
     try:
         run = run_of(record_of(HOST, case), expect=case.get("expect", {}))
         causes = diagnose(run, judge(run))
@@ -227,9 +237,9 @@ def rule_case_problem(rule: Rule | None, kind: str, case: Any) -> str:
     (diagnosis,) = (each for each in causes.diagnoses if each.cause == rule.cause)
     if case.get("confidence") not in CONFIDENCES or diagnosis.confidence != case["confidence"]:
         return f"confidence: it is {diagnosis.confidence}"
-    if not set(case.get("explains", ())) <= set(diagnosis.explains):
+    if any(check not in diagnosis.explains for check in explains):
         return f"explains: it is {', '.join(diagnosis.explains)}"
-    if not any(case.get("observed", "") in text for text in diagnosis.observed):
+    if not any(observed in text for text in diagnosis.observed):
         return f"observed: it is {'; '.join(diagnosis.observed)}"
     return ""
 

@@ -39,6 +39,11 @@ def changed(name: str, **keys: object) -> dict[str, str]:
         (changed(FULL, outcomes={"room_gib node": "warn"}), 'outcomes: they are {"room_gib node'),
         (changed(FULL, result={"state": "could_not_measure"}), "result: it is done"),
         (changed(ROOM, result={"state": "done", "samples": []}), "samples: they are"),
+        (changed(ROOM, result={"state": "done", "samples": [{"x": 1}]}), "result: samples: "),
+        (changed(ROOM, result={"state": "done", "samples": 1}), "result: samples: "),
+        (changed(ROOM, result={}), "result: it has a state and any of reason_contains, samples"),
+        (changed(ROOM, result="done"), "result: it has a state and"),
+        (changed(ROOM, result={"state": "done", "reason": ""}), "result: it has a state and"),
         (changed(ROOM, node={"disks": {}}), "unknown in a case's node: ['disks']"),
         (changed(ROOM, more=1), "a case has exactly"),
         (changed(ROOM, doc=""), "it lacks: doc of a case"),
@@ -56,10 +61,18 @@ def changed(name: str, **keys: object) -> dict[str, str]:
             "it lacks: source",
         ),
         ({"hwcheck/tests/checks/other/a.json": "{}"}, "the site has no check named other"),
-        ({"hwcheck/tests/rules/other.yml": "{}"}, "the site has no rule named other"),
+        ({"hwcheck/tests/rules/other.yml": "other: {}"}, "the site has no rule named other"),
         (
             {RULE_CASES: example()[RULE_CASES].replace("certain", "likely")},
             "confidence: it is cert",
+        ),
+        (
+            {RULE_CASES: example()[RULE_CASES].replace("certain,", "certain, explains: 3,")},
+            "explains is a list of checks",
+        ),
+        (
+            {RULE_CASES: example()[RULE_CASES].replace("certain,", "certain, observed: 3,")},
+            "and observed a text",
         ),
         ({RULE_CASES: example()[RULE_CASES].replace("0.1", "20.0")}, "no cause is named"),
         (

@@ -1,6 +1,6 @@
 """Limits that a site sets in place of a check's own: ``hwcheck_limits`` in its inventory. Pure.
 
-A limit is named ``check.metric``. What a site says of it is a mapping of ``warn`` and ``fail``, the
+A limit is named ``check.metric``. A site's terms for it are a mapping of ``warn`` and ``fail``, the
 borders as numbers, or ``ignore: true``, and of ``source``, by whose word.
 """
 
@@ -37,10 +37,10 @@ def applied(check: Check, limits: SiteLimits) -> Check:
 
 def ignored(limits: SiteLimits) -> dict[str, str]:
     """Return what a site does not want judged, ``check.metric``, with its source."""
-    return {key: str(said["source"]) for key, said in limits.items() if said.get("ignore")}
+    return {key: str(terms["source"]) for key, terms in limits.items() if terms.get("ignore")}
 
 
-def problem(key: str, said: Mapping[str, Any], checks: Mapping[str, Check]) -> str:
+def problem(key: str, terms: Mapping[str, Any], checks: Mapping[str, Check]) -> str:
     """Return why there is no such limit to be set, or an empty text."""
     names = [f"{check.id}.{metric.name}" for check in checks.values() for metric in check.metrics]
     if key not in names:
@@ -49,7 +49,7 @@ def problem(key: str, said: Mapping[str, Any], checks: Mapping[str, Check]) -> s
         return f"{key}: no such metric of a check; {hint}"
     check = key.partition(".")[0]
     try:
-        applied(checks[check], {key: said})
+        applied(checks[check], {key: terms})
     except ValueError as error:
         return f"{key}: {error}"
     return ""
@@ -66,22 +66,22 @@ def in_force(
     alike: dict[tuple[str, str, str], list[str]] = {}
     for host, limits in hosts:
         for metric in check.metrics:
-            said = limits.get(f"{check.id}.{metric.name}")
-            if said is None:
+            terms = limits.get(f"{check.id}.{metric.name}")
+            if terms is None:
                 continue
             try:
-                text = "not judged" if said.get("ignore") else _with_borders(metric, said).text()
+                text = "not judged" if terms.get("ignore") else _with_borders(metric, terms).text()
             except ValueError:
                 continue
-            alike.setdefault((metric.name, text, str(said["source"])), []).append(host)
+            alike.setdefault((metric.name, text, str(terms["source"])), []).append(host)
     for (name, text, source), names in alike.items():
         yield name, text, source, tuple(names)
 
 
-def _changed(metric: Metric, said: Mapping[str, Any]) -> Metric:
-    if not said or said.get("ignore"):
+def _changed(metric: Metric, terms: Mapping[str, Any]) -> Metric:
+    if not terms or terms.get("ignore"):
         return metric
-    old, new = _border(metric), _with_borders(metric, said)
+    old, new = _border(metric), _with_borders(metric, terms)
     return replace(metric, limits=tuple(new if limit is old else limit for limit in metric.limits))
 
 
@@ -103,9 +103,9 @@ def _border(metric: Metric) -> AtLeast | AtMost:
     return borders[0]
 
 
-def _with_borders(metric: Metric, said: Mapping[str, Any]) -> Limit:
+def _with_borders(metric: Metric, terms: Mapping[str, Any]) -> Limit:
     old = _border(metric)
-    borders = {name: float(said[name]) for name in ("warn", "fail") if name in said}
+    borders = {name: float(terms[name]) for name in ("warn", "fail") if name in terms}
     for name, value in borders.items():
         if old.operand is not None and not 0 < value <= MOST_SHARE:
             raise ValueError(f"{name} {value:g}: it is a share of {old.operand}, such as 0.95")
@@ -114,7 +114,7 @@ def _with_borders(metric: Metric, said: Mapping[str, Any]) -> Limit:
         for name in ("fail", "warn")
         if name not in borders and getattr(old, name) is not None
     ]
-    source = str(said["source"])
+    source = str(terms["source"])
     if kept:
         source = f"{source}; the check's own {' and '.join(kept)}: {old.source}"
     new = replace(

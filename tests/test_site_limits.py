@@ -17,9 +17,9 @@ PERCENT = "power_cap.power_limit_percent"
 
 
 def metric(check: Check, name: str) -> Metric:
-    found = check.metric(name)
-    assert found is not None
-    return found
+    named = check.metric(name)
+    assert named is not None
+    return named
 
 
 def test_a_border_takes_the_place_of_the_check_s_own_and_the_other_stays() -> None:
@@ -34,8 +34,10 @@ def test_a_border_takes_the_place_of_the_check_s_own_and_the_other_stays() -> No
 
 
 def test_with_both_borders_only_the_site_s_word_counts() -> None:
-    said = {"warn": 60.0, "fail": 50.0, "source": "OPS-112"}
-    (limit,) = metric(applied(REGISTRY["power_cap"], {PERCENT: said}), "power_limit_percent").limits
+    terms = {"warn": 60.0, "fail": 50.0, "source": "OPS-112"}
+    (limit,) = metric(
+        applied(REGISTRY["power_cap"], {PERCENT: terms}), "power_limit_percent"
+    ).limits
     assert limit.source == "OPS-112"
 
 
@@ -47,15 +49,15 @@ def test_other_metrics_and_checks_stay_as_they_are() -> None:
 
 
 def test_a_share_stays_a_share() -> None:
-    said = {"hbm_bandwidth.copy_gbps": {"fail": 0.7, "source": "OPS-9"}}
-    (limit,) = metric(applied(REGISTRY["hbm_bandwidth"], said), "copy_gbps").limits
+    terms = {"hbm_bandwidth.copy_gbps": {"fail": 0.7, "source": "OPS-9"}}
+    (limit,) = metric(applied(REGISTRY["hbm_bandwidth"], terms), "copy_gbps").limits
     assert isinstance(limit, AtLeast)
     assert (limit.fail, limit.warn) == (0.7, 0.9)
     assert limit.operand is not None
 
 
 @pytest.mark.parametrize(
-    ("key", "said", "message"),
+    ("key", "terms", "message"),
     [
         (PERCENT, {"warn": 90}, ""),
         (PERCENT, {"fail": 60, "warn": 70}, ""),
@@ -72,10 +74,10 @@ def test_a_share_stays_a_share() -> None:
         ("nvlink_state.switch_links_active", {"fail": 1}, "it has several limits"),
     ],
 )
-def test_what_cannot_be_set_is_named(key: str, said: dict[str, Any], message: str) -> None:
-    found = problem(key, {"source": "OPS-1", **said}, REGISTRY)
-    assert message in found
-    assert bool(found) == bool(message)
+def test_what_cannot_be_set_is_named(key: str, terms: dict[str, Any], message: str) -> None:
+    why = problem(key, {"source": "OPS-1", **terms}, REGISTRY)
+    assert message in why
+    assert bool(why) == bool(message)
 
 
 def test_every_border_that_is_declared_can_be_set_to_itself() -> None:
@@ -86,18 +88,18 @@ def test_every_border_that_is_declared_can_be_set_to_itself() -> None:
             if len(borders) != 1 or "hwcheck_" in str(borders[0].operand):
                 continue
             (limit,) = borders
-            said = {n: v for n, v in (("warn", limit.warn), ("fail", limit.fail)) if v is not None}
-            found = problem(f"{check.id}.{each.name}", {**said, "source": "OPS-1"}, REGISTRY)
-            assert found == "" or "hwcheck_" in found
-            amount += not found
+            terms = {n: v for n, v in (("warn", limit.warn), ("fail", limit.fail)) if v is not None}
+            why = problem(f"{check.id}.{each.name}", {**terms, "source": "OPS-1"}, REGISTRY)
+            assert why == "" or "hwcheck_" in why
+            amount += not why
     assert amount > 60
 
 
 def test_what_is_in_force_is_folded_over_the_hosts() -> None:
     ignore = {PERCENT: {"ignore": True, "source": "OPS-3"}}
     hosts = [("n1", {PERCENT: CAPPED}), ("n2", {PERCENT: CAPPED}), ("n3", ignore), ("n4", {})]
-    found = list(in_force(hosts, REGISTRY["power_cap"]))
-    assert found == [
+    limits = list(in_force(hosts, REGISTRY["power_cap"]))
+    assert limits == [
         ("power_limit_percent", "fail unless >= 75, warn unless >= 90", "OPS-112", ("n1", "n2")),
         ("power_limit_percent", "not judged", "OPS-3", ("n3",)),
     ]

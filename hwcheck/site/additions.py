@@ -117,7 +117,7 @@ def _place(error: BaseException, site: Site) -> str:
 
 
 def _checks(site: Site) -> dict[str, Check]:
-    ours, found = set(checks.listing()), {}
+    ours, by_id = set(checks.listing()), {}
     for name, data in site.of("checks").items():
         path, stem = site.path / "checks" / name, name.removesuffix(".py")
         tree = _parsed(path, data, OLDEST_PYTHON)
@@ -130,8 +130,8 @@ def _checks(site: Site) -> dict[str, Check]:
         problem = _check_problem(made)
         if problem:
             raise UsageError(f"{path}: {_one_line(problem)}")
-        found[stem] = made
-    return found
+        by_id[stem] = made
+    return by_id
 
 
 def _check_problem(made: Check) -> str:
@@ -161,7 +161,7 @@ def _check_problem(made: Check) -> str:
 
 
 def _rules(site: Site) -> dict[str, Rule]:
-    ours, found = causes.shipped(), dict[str, Rule]()
+    ours, by_cause = causes.shipped(), dict[str, Rule]()
     for name, data in site.of("rules").items():
         path = site.path / "rules" / name
         tree = _parsed(path, data)
@@ -170,11 +170,11 @@ def _rules(site: Site) -> dict[str, Rule]:
         if not made:
             raise UsageError(f"{path}: no rule in it: decorate a function with rule(...)")
         for cause in made:
-            if cause in ours or cause in found:
+            if cause in ours or cause in by_cause:
                 whose = "hwcheck" if cause in ours else "the site"
                 raise UsageError(f"{path}: {whose} has a rule named {cause}; choose another")
-        found |= made
-    return found
+        by_cause |= made
+    return by_cause
 
 
 def _models(site: Site) -> tuple[Model, ...]:
@@ -205,19 +205,19 @@ def _models(site: Site) -> tuple[Model, ...]:
 def _templates(site: Site) -> dict[str, str]:
     folder = resources.files("hwcheck.render").joinpath("templates")
     known = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
-    found = {}
+    by_name = {}
     for name, data in site.of("templates").items():
         path = site.path / "templates" / name
         if name not in known:
             raise UsageError(f"{path}: no template of hwcheck; there are {', '.join(known)}")
         try:
-            found[name] = data.decode("utf-8")
-            jinja2.Environment(autoescape=True).parse(found[name])
+            by_name[name] = data.decode("utf-8")
+            jinja2.Environment(autoescape=True).parse(by_name[name])
         except UnicodeDecodeError:
             raise UsageError(f"{path}: not UTF-8") from None
         except jinja2.TemplateSyntaxError as error:
             raise UsageError(f"{path}:{error.lineno}: not a template: {error.message}") from None
-    return found
+    return by_name
 
 
 def _parsed(path: Path, data: bytes, version: tuple[int, int] | None = None) -> ast.Module:

@@ -119,8 +119,8 @@ def refuse_unknown_limits(cluster: Cluster) -> None:
     registry: dict[str, Any] = {}
     for host in cluster.hosts:
         registry = registry or (checks.load() if host.limits else {})
-        for key, said in host.limits.items():
-            wrong = problem(key, said, registry)
+        for key, terms in host.limits.items():
+            wrong = problem(key, terms, registry)
             if wrong:
                 raise UsageError(f"{cluster.source}: {host.name}: hwcheck_limits: {wrong}")
 

@@ -15,15 +15,15 @@ from hwcheck.inventory.variables import Variables
 PERCENT = "power_cap.power_limit_percent"
 
 
-def parsed(said: Any, **others: Any) -> dict[str, dict[str, Any]]:
-    raw = {"hwcheck_limits": said, **others}
+def parsed(terms: Any, **others: Any) -> dict[str, dict[str, Any]]:
+    raw = {"hwcheck_limits": terms, **others}
     return limits(Variables("n1", raw, "cluster.yml"))
 
 
 def test_borders_are_numbers_and_texts_may_be_templates() -> None:
-    said = {PERCENT: {"warn": 90, "fail": "{{ lowest }}", "source": "{{ ticket }}"}}
-    found = parsed(said, lowest=70, ticket="OPS-112")
-    assert found == {PERCENT: {"warn": 90.0, "fail": 70.0, "source": "OPS-112"}}
+    terms = {PERCENT: {"warn": 90, "fail": "{{ lowest }}", "source": "{{ ticket }}"}}
+    limits = parsed(terms, lowest=70, ticket="OPS-112")
+    assert limits == {PERCENT: {"warn": 90.0, "fail": 70.0, "source": "OPS-112"}}
 
 
 def test_what_is_ignored_has_a_source_too() -> None:
@@ -36,7 +36,7 @@ def test_what_is_ignored_has_a_source_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("terms", "message"),
     [
         ("a text", "is no mapping; write check.metric"),
         ({PERCENT: 90}, "is no mapping; write {warn: 90, source:"),
@@ -55,9 +55,9 @@ def test_what_is_ignored_has_a_source_too() -> None:
         ({PERCENT: {"warn": 1, "source": "x" * 501}}, "501 characters; at most 500"),
     ],
 )
-def test_what_is_no_limit_is_refused(said: Any, message: str) -> None:
+def test_what_is_no_limit_is_refused(terms: Any, message: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        parsed(said)
+        parsed(terms)
     assert str(refusal.value).startswith("cluster.yml: n1: hwcheck_limits")
     assert message in str(refusal.value)
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from invoke import Context, Exit
 
-from hwcheck.exit_codes import PASS, combine
+from hwcheck.errors import UsageError
+from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
-from hwcheck.provision.rollout import Batch, BatchOutcome, batches, roll_out
+from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
@@ -93,8 +94,8 @@ def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> list[BatchOutc
     outcomes: list[BatchOutcome] = []
     stages_in_order = {
         "provision": stages.provision,
-        "state": stages.state,
-        "validate": stages.validate,
+        "state": _after_a_change(stages.state),
+        "validate": _after_a_change(stages.validate),
     }
     for outcome in roll_out(
         plan, stages_in_order, lambda part: say(f"{part.name}: {_names(part.hosts)}")
@@ -102,6 +103,22 @@ def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> list[BatchOutc
         outcomes.append(outcome)
         write_record(folder / "rollout.json", {"format": FORMAT, "batches": outcomes})
     return outcomes
+
+
+def _after_a_change(stage: Stage) -> Stage:
+    """Return a stage of hosts that were changed: what cannot be used then is not measured.
+
+    A UsageError would end the command with the exit code that says that nothing was changed.
+    """
+
+    def run(part: Batch) -> int:
+        try:
+            return stage(part)
+        except UsageError as error:
+            say(f"hwcheck: {part.name}: {error}")
+            return NOT_MEASURED
+
+    return run
 
 
 class _Stages:

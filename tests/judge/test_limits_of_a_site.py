@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.advise.actions import advise
+from hwcheck.advise.assessment import assess
 from hwcheck.judge.coverage import gaps, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
@@ -69,14 +69,14 @@ def test_what_is_ignored_is_no_pass_and_is_listed_in_every_report() -> None:
     assert (gap.checks, gap.hosts, gap.reason) == ((PERCENT,), ("n2",), "OPS-<7>")
     assert (gap.applies, gap.judged) == (False, False)
     assert "1 metric not judged" in coverage(judgement)
-    advice = advise(run, judgement)
-    text = markdown(run, judgement, advice)
+    assessment = assess(run)
+    text = markdown(assessment)
     assert r"not judged\: OPS" in text
     assert "1 metric not judged" in text
-    page = html(run, judgement, advice)
+    page = html(assessment)
     assert "not judged: OPS-&lt;7&gt;" in page
     assert "not judged (on n2)" in page
-    (listed,) = summary(run, judgement, advice)["coverage"]["gaps"]
+    (listed,) = summary(assessment)["coverage"]["gaps"]
     assert (listed["judged"], listed["reason"]) == (False, "OPS-<7>")
 
 
@@ -86,8 +86,8 @@ def test_a_check_of_which_nothing_is_judged_is_skipped_in_junit_and_not_passed()
         for name in ("power_limit_w", "power_limit_default_w", "power_limit_percent")
     }
     run = capped(everything)
-    judgement = judge(run)
-    document = junit(run, judgement, advise(run, judgement))
+    assessment = assess(run)
+    judgement, document = assessment.judgement, junit(assessment)
     skipped = '<skipped message="OPS-7" />'
     assert document.count(skipped) == 1
     assert 'classname="n2" name="power_cap"' in document.partition(skipped)[0][-200:]

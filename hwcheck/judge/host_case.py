@@ -12,7 +12,7 @@ from hwcheck.node.check import Check
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
-from hwcheck.site_limits import SiteLimits
+from hwcheck.site_limits import SiteLimits, ignored
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,24 @@ class HostCase:
         for check, answer in self.judged_answers:
             if answer.legs:
                 yield check.id, answer.legs
+
+    @cached_property
+    def not_judged(self) -> Mapping[str, str]:
+        """What the site wants ignored of the checks that apply, ``check.metric``, with its source.
+
+        That something could not be measured is a finding of no metric, and stays.
+        """
+        states = {name: answer.state for name, answer in self.answers.items()}
+        return {
+            key: source
+            for key, source in ignored(self.facts.limits).items()
+            if (check := key.partition(".")[0]) in self.checks
+            and states.get(check) != "not_applicable"
+        }
+
+    def judges(self, check: str, metric: str) -> bool:
+        """Whether findings of a metric count; they do unless the site wants it ignored."""
+        return f"{check}.{metric}" not in self.not_judged
 
     @property
     def multi_host_only(self) -> bool:

@@ -32,7 +32,6 @@ from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
-from hwcheck.site_limits import ignored
 
 Judge = Callable[[HostCase], Iterable[Finding]]
 """Yields what it finds of one host."""
@@ -64,15 +63,12 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
         judge_multi_host,
     )
     findings = [_by_check(host, judges) for host in hosts]
-    by_host = {host.name: of_host for host, of_host in zip(hosts, findings, strict=True)}
+    by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
     for finding in judge_peers(hosts, findings):
-        by_host[finding.host].append(finding)
-    not_judged = [_ignored(host) for host in hosts]
-    findings = [
-        [finding for finding in of_host if f"{finding.check}.{finding.metric}" not in left_out]
-        for of_host, left_out in zip(findings, not_judged, strict=True)
-    ]
-    verdicts = list(map(_verdict, hosts, findings, not_judged))
+        host, of_host = by_host[finding.host]
+        if host.judges(finding.check, finding.metric):
+            of_host.append(finding)
+    verdicts = list(map(_verdict, hosts, findings))
     outcome = worst(verdict.outcome for verdict in verdicts)
     everything = tuple(finding for of_host in findings for finding in of_host)
     return Judgement(outcome, exit_codes.BY_OUTCOME[outcome], tuple(verdicts), everything)
@@ -117,30 +113,20 @@ def _host_cases(
 
 
 def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:
-    """Return what all judges find of a host: of its visit, check by check, of runs over hosts."""
+    """Return what all judges find of a host: of its visit, check by check, of runs over hosts.
+
+    What the site wants ignored is left out here, before peers are compared: a complaint that nobody
+    reads must not keep the rest of a GPU's figures from being held against those of its peers.
+    """
     by_check = defaultdict[str, list[Finding]](list, {name: [] for name in ("", *host.checks)})
     for judge_one in judges:
         for finding in judge_one(host):
-            by_check[finding.check].append(finding)
+            if host.judges(finding.check, finding.metric):
+                by_check[finding.check].append(finding)
     return [finding for of_check in by_check.values() for finding in of_check]
 
 
-def _ignored(host: HostCase) -> dict[str, str]:
-    """Return what the site wants ignored of the checks that apply, with its source.
-
-    That something could not be measured is a finding of no metric, and stays.
-    """
-    states = {name: answer.state for name, answer in host.answers.items()}
-    return {
-        key: source
-        for key, source in ignored(host.facts.limits).items()
-        if (check := key.partition(".")[0]) in host.checks and states.get(check) != "not_applicable"
-    }
-
-
-def _verdict(
-    host: HostCase, findings: Sequence[Finding], not_judged: Mapping[str, str]
-) -> HostVerdict:
+def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
     """Return a host's worst outcome and what was covered; runs over hosts count as one check."""
     answers = host.answers
     states = {name: answers[name].state if name in answers else "lost" for name in host.checks}
@@ -155,7 +141,7 @@ def _verdict(
     gap = ""
     if measured < len(apply) and of_checks in ("pass", "warn"):
         gap = f"{len(apply) - measured} checks gave no answer"
-    elif not_judged and not findings:
+    elif host.not_judged and not findings:
         gap = "hwcheck_limits leaves nothing to judge"
     outcome = worst([*(finding.outcome for finding in findings), "inconclusive" if gap else "pass"])
     multi_host = host.multi_host
@@ -169,7 +155,7 @@ def _verdict(
         not_applicable=len(states) - len(apply),
         skipped=skipped,
         unmeasured=tuple(each for each in skipped if each[0] in apply),
-        not_judged=tuple(not_judged.items()),
+        not_judged=tuple(host.not_judged.items()),
     )
 
 

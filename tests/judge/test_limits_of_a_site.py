@@ -13,12 +13,13 @@ from hwcheck.advise.assessment import assess
 from hwcheck.judge.coverage import gaps, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.words import coverage, verdict
-from hwcheck.results.run_folder import HostPlan, Run, RunFolder, read_run
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, read_run
 from tests import factories
 
 PERCENT = "power_cap.power_limit_percent"
@@ -78,6 +79,45 @@ def test_what_is_ignored_is_no_pass_and_is_listed_in_every_report() -> None:
     assert "not judged (on n2)" in page
     (listed,) = summary(assessment)["coverage"]["gaps"]
     assert (listed["judged"], listed["reason"]) == (False, "OPS-<7>")
+
+
+@pytest.mark.parametrize(
+    ("limits", "warned"),
+    [
+        ({}, {"percent_of_peers"}),
+        (
+            {"device_to_host.percent_of_peers": {"ignore": True, "source": "OPS-7"}},
+            {"from_device_gbps"},
+        ),
+        (
+            {
+                "device_to_host.percent_of_peers": {"ignore": True, "source": "OPS-7"},
+                "device_to_host.from_device_gbps": {"ignore": True, "source": "OPS-7"},
+            },
+            set(),
+        ),
+    ],
+)
+def test_what_is_ignored_hides_no_other_figure_of_a_gpu_from_its_peers(
+    limits: dict[str, Any], warned: set[str]
+) -> None:
+    """What a limit complains of is not compared besides; what is ignored is no complaint."""
+    records = [copies(f"n{place}", 55.0, 100.0) for place in range(3)]
+    run = factories.run(*records, copies("slow", 47.0, 60.0), checks=("device_to_host",))
+    hosts = tuple(replace(plan, limits=limits) for plan in run.meta.hosts)
+    judgement = judge(replace(run, meta=replace(run.meta, hosts=hosts)))
+    assert {f.metric for f in judgement.by_host.get("slow", ()) if f.outcome == "warn"} == warned
+
+
+def copies(host: str, gbps: float, percent: float) -> HostRecord:
+    """A host with one GPU that copies so fast from the device, and so fast beside its peers."""
+    samples = (
+        Sample("from_device_gbps", gbps, "GB/s", "gpu0"),
+        Sample("pcie_gbps", 63.0, "GB/s", "gpu0"),
+        Sample("percent_of_peers", percent, "%", "gpu0"),
+    )
+    answer = CheckResult("device_to_host", "done", samples=samples)
+    return factories.record(host, [answer], gpus=factories.gpu_facts(1, "NVIDIA H200"))
 
 
 def test_a_check_of_which_nothing_is_judged_is_skipped_in_junit_and_not_passed() -> None:

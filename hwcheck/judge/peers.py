@@ -4,7 +4,7 @@
 How far they may lie apart goes by their unit (``KINDS``), or by the metric where its check says so
 (``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is bad as a
 whole is caught by limits and expectation. Where the inventory declares a golden host, the others
-are held against its figures.
+are held against its figures; but not where a check says how far: a golden host may run hot too.
 """
 
 from __future__ import annotations
@@ -116,13 +116,17 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class _Compared:
-    """A metric that is compared, and which sides of the middle are bad."""
+    """A metric that is compared, and which sides of the middle are bad.
+
+    ``with_golden``: with golden hosts where there are any, otherwise always with all like hosts.
+    """
 
     unit: str
     kind: Kind
     low: bool
     high: bool
-    source: str
+    source: str = SOURCE
+    with_golden: bool = True
 
     def is_outlier(self, value: float, middle: Middle) -> bool:
         """Whether a value is one on a side that is bad."""
@@ -224,8 +228,8 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
         outermost = {min(values), max(values)}  # where these are none, there is no outlier
         middle = None
         if len(outermost) > 1:
-            middle = golden_middle(golden.get(key, {}), compared.kind)
-            middle = middle or middle_of(values, compared.kind)
+            of_golden = golden.get(key, {}) if compared.with_golden else {}
+            middle = golden_middle(of_golden, compared.kind) or middle_of(values, compared.kind)
         if middle and any(compared.is_outlier(value, middle) for value in outermost):
             for host, value in of_hosts:
                 if compared.is_outlier(value, middle):
@@ -252,10 +256,10 @@ def _compared(metric: Metric) -> _Compared:
     for limit in metric.limits:
         if isinstance(limit, AbovePeers):
             kind = Kind(0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts)
-            return _Compared(metric.unit, kind, low=False, high=True, source=limit.source)
+            return _Compared(metric.unit, kind, False, True, limit.source, with_golden=False)
     kind = KINDS[metric.unit]
     low, high = _bad_sides(metric, kind)
-    return _Compared(metric.unit, kind, low, high, SOURCE)
+    return _Compared(metric.unit, kind, low, high)
 
 
 def _is_compared(metric: Metric) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hwcheck.judge.judge import judge
@@ -50,6 +52,18 @@ def warned(*hosts: HostRecord) -> list[tuple[str, str]]:
 def test_a_host_that_is_warm_as_a_whole() -> None:
     fleet = [host(f"n{index}", 60.0 + index, 66.0) for index in range(5)]
     assert warned(*fleet, host("warm", 75.0, 81.0)) == [("warm", "gpu0"), ("warm", "gpu1")]
+
+
+@pytest.mark.parametrize("golden", [(), ("warm",), ("n0",)])
+def test_a_golden_host_may_be_warm_too(golden: tuple[str, ...]) -> None:
+    run = factories.run(
+        *(host(f"n{index}", 60.0 + index) for index in range(5)),
+        host("warm", 75.0),
+        checks=("thermal_spread",),
+    )
+    hosts = tuple(replace(plan, expect={"golden": plan.name in golden}) for plan in run.meta.hosts)
+    findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
+    assert [f.host for f in findings if f.outcome != "pass"] == ["warm"]
 
 
 def test_a_slot_that_is_hot_on_every_host_is_usual_there() -> None:

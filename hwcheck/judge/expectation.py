@@ -29,6 +29,9 @@ SOURCE = (
     "link counts and NCCL's constants (NVIDIA/nccl, src/graph/topo.h and tuning.cc), with the "
     "shares that published figures reach"
 )
+BUSBW = "busbw_gbps"
+"""The metric of every collective that is judged here."""
+
 TOPOLOGY = "topology"
 RANKS = ("fail", "warn", "pass")
 """Outcomes from the worst to the best."""
@@ -140,7 +143,7 @@ def _finding(
         host=host,
         check=check,
         outcome=outcome,
-        metric="busbw_gbps",
+        metric=BUSBW,
         subject=f"leg {leg.leg}",
         value=size.busbw_gbps,
         unit="GB/s",

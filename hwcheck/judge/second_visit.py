@@ -8,26 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hwcheck.judge.expectation import on_a_border
+from hwcheck.judge.expectation import BUSBW, on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.records import Finding, unmeasured
 from hwcheck.results.run_folder import Run
+from hwcheck.site_limits import ignored
 
 LegsByCheck = Mapping[str, tuple[str, ...]]
 
 
 def legs_on_a_border(run: Run) -> dict[str, LegsByCheck]:
-    """Return what is to be measured again, by host; only hosts that answered to the end."""
+    """Return what is to be measured again, by host; only hosts that answered to the end.
+
+    A bandwidth that the site wants ignored is not worth a second load.
+    """
     by_host: dict[str, LegsByCheck] = {}
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         if record.state != "reported" or record.report is None:
             continue
-        facts = node_facts(plan.expect, record)
+        facts, not_judged = node_facts(plan.expect, record), ignored(plan.limits)
         by_check = {
             result.check: legs
             for result in record.report.results
-            if (legs := on_a_border(result.legs, record, facts))
+            if f"{result.check}.{BUSBW}" not in not_judged
+            and (legs := on_a_border(result.legs, record, facts))
         }
         if by_check:
             by_host[plan.name] = by_check

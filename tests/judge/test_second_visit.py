@@ -57,3 +57,12 @@ def test_every_collective_by_itself() -> None:
     report = replace(record.report, results=(first, other, *rest))
     run = factories.run(replace(record, report=report), checks=(*CHECKS, "alltoall"))
     assert legs_on_a_border(run) == {"n1": {"all_reduce": ("default",)}}
+
+
+@pytest.mark.parametrize(("metric", "measured_again"), [("busbw_gbps", False), ("leg_state", True)])
+def test_no_bandwidth_that_the_site_wants_ignored(metric: str, measured_again: bool) -> None:
+    run = factories.run(host(ON_BORDER), checks=CHECKS)
+    limits = {f"all_reduce.{metric}": {"ignore": True, "source": "OPS-7"}}
+    hosts = tuple(replace(plan, limits=limits) for plan in run.meta.hosts)
+    run = replace(run, meta=replace(run.meta, hosts=hosts))
+    assert bool(legs_on_a_border(run)) is measured_again

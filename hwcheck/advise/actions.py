@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.multi_host import group_actions
+from hwcheck.advise.multi_host import multi_host_actions
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import visit_actions
@@ -58,7 +58,7 @@ def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = 
     cluster, groups = advise_nccl(run, causes)
     made = actions(run, judgement, causes.explained)
     if multi_host is not None:
-        made = by_urgency((*group_actions(multi_host), *made))
+        made = by_urgency((*multi_host_actions(multi_host), *made))
     return Advice(made, cluster, causes, groups)
 
 
@@ -70,7 +70,7 @@ def actions(
     Failed and warned samples of one check are one action. Checks that could not be measured are
     one action for each reason, because the reason says what to do. ``explained`` are the findings
     that a diagnosis accounts for, with its title. Findings of the runs over several hosts have
-    actions of their own (``multi_host.group_actions``).
+    actions of their own (``multi_host.multi_host_actions``).
     """
     registry = checks.load()
     outcomes = {verdict.host: verdict.outcome for verdict in judgement.hosts}
@@ -81,7 +81,7 @@ def actions(
     for finding in judgement.findings:
         if finding.outcome == "pass" or finding.check == MULTI_HOST:
             continue
-        if _told_by_visit(finding, silent, cut_short):
+        if _visit_action_covers(finding, silent, cut_short):
             continue
         reason = _alike(finding) if finding.outcome == "inconclusive" else ""
         groups.setdefault((finding.check, finding.outcome, reason), []).append(finding)
@@ -103,7 +103,7 @@ def _rank(action: Action) -> tuple[int, int, str]:
     return OUTCOMES.index(action.outcome), -len(action.hosts), action.check
 
 
-def _told_by_visit(finding: Finding, silent: set[str], cut_short: set[str]) -> bool:
+def _visit_action_covers(finding: Finding, silent: set[str], cut_short: set[str]) -> bool:
     """Whether the action about the visit says it all: no answer, or a check never reached."""
     if finding.host in silent or (not finding.check and finding.host in cut_short):
         return True

@@ -33,7 +33,7 @@ REMEDIES = {
 """Likely cause and what to do, by the kind of suspect."""
 
 
-def group_actions(record: MultiHostRecord) -> tuple[Action, ...]:
+def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
     """Return what to do about the suspects, one action for each kind and shape, and the rest."""
     by_kind: dict[tuple[str, int], list[Suspect]] = {}
     for suspect in record.suspects:

@@ -56,9 +56,9 @@ def prove(
     ``expect`` is what the inventory declares of it, ``double`` why it may be the same machine as
     another host. What ``judge.evidence`` does not count proves nothing either.
     """
-    known = node_facts(expect or {}, record)
+    facts = node_facts(expect or {}, record)
     nvlinks = active_nvlinks(record)
-    collectives = counted(record, known, double)
+    collectives = counted(record, facts, double)
     proofs = tuple(_prove_collective(each, nvlinks) for each in collectives)
     proofs = with_unmeasured(proofs + _prove_pairs(record, collectives, nvlinks))
     kind = host_kind(proofs)
@@ -67,8 +67,8 @@ def prove(
         kind=kind,
         nvlinks=nvlinks,
         proofs=proofs,
-        models=tuple(sorted({line(model, 60) for model in known.models.values()})),
-        cpu_only=not proofs and _has_no_gpu(record, known),
+        models=tuple(sorted({line(model, 60) for model in facts.models.values()})),
+        cpu_only=not proofs and _has_no_gpu(record, facts),
         setting=setting_of(kind, proofs),
         platform=platform_of(record),
     )
@@ -83,9 +83,9 @@ def active_nvlinks(record: HostRecord) -> int | None:
     return sum(numbers) if whole or any(numbers) else None
 
 
-def _has_no_gpu(record: HostRecord, known: NodeFacts) -> bool:
+def _has_no_gpu(record: HostRecord, facts: NodeFacts) -> bool:
     """Whether a whole answer shows it. A node whose driver is dead names no GPU either."""
-    if record.state != "reported" or record.report is None or known.gpus:
+    if record.state != "reported" or record.report is None or facts.gpus:
         return False
     return any(leg.exercise for leg in legs_of(record)) or any(
         result.check == "gpu_count" and result.state == "not_applicable"

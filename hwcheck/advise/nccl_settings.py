@@ -30,7 +30,7 @@ RETEST = (
     "the driver or the firmware, and after each change of cards, with /etc/nccl.conf moved away."
 )
 MEND_FIRST = "Mend the cause first: PCIe ACS or IOMMU, the driver, the BAR1 size."
-NOT_FOUND = "NCCL of a version not found"
+UNKNOWN_VERSION = "NCCL of a version not found"
 UNTIL_CAUSES = 3
 SETTING_LINES = 6
 AGAINST = ("defaults", "split", "net_faster")
@@ -51,13 +51,13 @@ def advise_nccl(run: Run, causes: Causes = NO_CAUSES) -> tuple[NcclAdvice, tuple
 
 
 def _proofs_of(run: Run) -> list[HostProof]:
-    """Return what each host proves with the checks that were asked for."""
+    """Return what each host proves with the checks that were planned for."""
     doubles = same_machine(run)
     proofs = []
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         if record.report:
-            asked = tuple(r for r in record.report.results if r.check in run.meta.checks)
-            report = replace(record.report, results=asked)
+            planned = tuple(r for r in record.report.results if r.check in run.meta.checks)
+            report = replace(record.report, results=planned)
             record = HostRecord(**(vars(record) | {"report": report}))
         proofs.append(prove(record, plan.expect, doubles.get(plan.name, "")))
     return proofs
@@ -148,7 +148,7 @@ def _versions(records: Sequence[HostRecord], everyone: Sequence[HostProof]) -> t
         of_host = {leg.library for leg in legs_of(record) if leg.backend == "nccl"}
         for metric in ("nccl_version", "system_nccl_version"):
             of_host.add(str(reading(record, "software_versions", metric) or ""))
-        versions |= of_host - {""} or {NOT_FOUND}
+        versions |= of_host - {""} or {UNKNOWN_VERSION}
     return tuple(sorted(line(text, 60) for text in versions))
 
 

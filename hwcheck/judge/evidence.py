@@ -116,22 +116,22 @@ def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
 def _silent(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield which required metrics are missing: of every GPU where the check is of GPUs."""
     required = [metric.name for metric in check.metrics if metric.required]
-    given = {(sample.metric, sample.subject) for sample in result.samples}
+    sent = {(sample.metric, sample.subject) for sample in result.samples}
     if not check.per_gpu:
         for name in required:
-            if name not in {metric for metric, _ in given}:
+            if name not in {metric for metric, _ in sent}:
                 yield "node", f"the node sent no {name}"
         return
     if not facts.models and facts.whole:
         yield "node", "the node names no GPU that this could be of"
-    heard = {subject for _, subject in given}
-    models = {facts.models[gpu] for gpu in heard & facts.models.keys()}
+    subjects = {subject for _, subject in sent}
+    models = {facts.models[gpu] for gpu in subjects & facts.models.keys()}
     for gpu, model in facts.models.items():
         # What is optional, GPUs of one model have alike.
         if check.optional and model not in models:
             continue
-        missing = [name for name in required if (name, gpu) not in given]
-        if missing or gpu not in heard:
+        missing = [name for name in required if (name, gpu) not in sent]
+        if missing or gpu not in subjects:
             yield gpu, f"the node sent no {' and no '.join(missing) or 'sample'} of this GPU"
 
 

@@ -70,11 +70,11 @@ def fleet_of(
     votes: dict[Key, Counter[Value]] = {}
     golden: dict[Key, Counter[Value]] = {}
     for record, of_host in zip(records, facts, strict=True):
-        given: dict[Key, Counter[Value]] = {}
+        host_votes: dict[Key, Counter[Value]] = {}
         for check, sample, kind in _compared(record, wanted, of_host):
             key = (check, sample.metric, kind)
-            given.setdefault(key, Counter())[sample.value] += 1
-        for key, values in given.items():
+            host_votes.setdefault(key, Counter())[sample.value] += 1
+        for key, values in host_votes.items():
             for counted in (votes, golden) if of_host.golden else (votes,):
                 counted.setdefault(key, Counter())[values.most_common(1)[0][0]] += 1
     return Fleet(votes, golden)

@@ -45,7 +45,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
 
     ``multi_host`` is what was run over several hosts, None where nothing was.
     """
-    registry = {name: _with_legs_asked_for(check, run) for name, check in checks.load().items()}
+    registry = {name: _with_planned_legs(check, run) for name, check in checks.load().items()}
     facts = _shared(
         node_facts(plan.expect, record, plan.limits)
         for plan, record in zip(run.meta.hosts, run.records, strict=True)
@@ -74,7 +74,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     return Judgement(outcome, exit_codes.BY_OUTCOME[outcome], tuple(verdicts), everything)
 
 
-def _with_legs_asked_for(check: Check, run: Run) -> Check:
+def _with_planned_legs(check: Check, run: Run) -> Check:
     """Return a check of legs with those that were asked for, where not all were."""
     legs = run.meta.timing.legs
     return replace(check, legs=legs) if check.legs and legs else check
@@ -93,7 +93,7 @@ def _host_cases(
     multi_host: MultiHostRecord | None,
 ) -> Iterator[HostCase]:
     machines = same_machine(run)
-    asked_for = {name: registry.get(name) for name in run.meta.checks}
+    planned = {name: registry.get(name) for name in run.meta.checks}
     in_multi_host = frozenset(multi_host.hosts) if multi_host else frozenset()
     for plan, record, of_host in zip(run.meta.hosts, run.records, facts, strict=True):
         answers = {}
@@ -104,7 +104,7 @@ def _host_cases(
             plan=plan,
             record=record,
             facts=of_host,
-            checks=asked_for,
+            checks=planned,
             answers=answers,
             second_visit=run.second_visits.get(plan.name),
             multi_host=multi_host if plan.name in in_multi_host else None,

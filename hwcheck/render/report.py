@@ -87,9 +87,9 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
     def of_site(name: str) -> tuple[str, str | None, None] | None:
         return (*texts[name], None) if name in texts else None
 
-    ours = jinja2.PackageLoader("hwcheck.render")
+    of_hwcheck = jinja2.PackageLoader("hwcheck.render")
     made = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.FunctionLoader(of_site), ours]),
+        loader=jinja2.ChoiceLoader([jinja2.FunctionLoader(of_site), of_hwcheck]),
         autoescape=kind == "html",  # noqa: S701 (Markdown is escaped by finalize)
         finalize=_markdown_text if kind == "md" else None,
         undefined=jinja2.StrictUndefined,

@@ -46,8 +46,8 @@ def _explained(data: Any, schema: str, schemas: tuple[str, ...]) -> str:
             missing = [name for name in refusal.rule_definition if name not in refusal.value]
             return f"{where}: lacks {', '.join(missing)}"
         what = refusal.message.removeprefix(refusal.name).strip()
-        given = json.dumps(refusal.value, default=str)
-        return f"{where}: {what[:160]}, not {given[:80]}"
+        value = json.dumps(refusal.value, default=str)
+        return f"{where}: {what[:160]}, not {value[:80]}"
     raise AssertionError("one schema, compiled twice, refuses and accepts the same")
 
 

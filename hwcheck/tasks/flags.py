@@ -116,13 +116,13 @@ def select(
     collectives: str | None = None,
     *,
     usual: Sequence[str] = USUAL,
-    also: Sequence[str] = (),
+    on_demand: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return which of these checks to run, in their order.
 
     ``only``, ``skip`` and ``collectives`` are comma-separated, None where the flag is not given. A
     collective is a check of its name; without ``only`` and ``collectives`` those of ``usual`` are
-    run. ``also`` are checks to run besides. Raises UsageError for an unknown name, with the
+    run. ``on_demand`` are checks to run besides. Raises UsageError for an unknown name, with the
     nearest, for a flag that names nothing, and when nothing is left.
     """
     ids = list(checks)
@@ -134,9 +134,9 @@ def select(
     if not wanted:
         of_node = [i for i in ids if i not in ON_DEMAND]
         wanted = [i for i in of_node if i not in COLLECTIVES or i in (timed or usual)]
-    for both in [i for i in also if i in unwanted]:
+    for both in [i for i in on_demand if i in unwanted]:
         raise UsageError(f"--skip {both}: another flag asks for it; give one of them")
-    chosen = tuple(i for i in ids if i in {*wanted, *timed, *also} and i not in unwanted)
+    chosen = tuple(i for i in ids if i in {*wanted, *timed, *on_demand} and i not in unwanted)
     if not chosen:
         raise UsageError("--skip leaves no check to run")
     return chosen

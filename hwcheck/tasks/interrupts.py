@@ -23,7 +23,7 @@ class Interrupts:
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
-        self._seen = False
+        self._signaled = False
         self._visiting = True
         self._before: dict[signal.Signals, Any] = {}
 
@@ -50,9 +50,9 @@ class Interrupts:
         self._visiting = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self._seen:
+        if self._signaled:
             raise KeyboardInterrupt
-        self._seen = True
+        self._signaled = True
         if self._visiting:
             self._stop.set()
         elif sys.stderr is not None:

@@ -33,37 +33,37 @@ def scopes(text: str | None) -> tuple[str, ...]:
     return tuple(split("--scope", text, (NODE, *SCOPES), "scope", "measure each node")) or (NODE,)
 
 
-def asked_of_hosts(
+def multi_host_options(
     chosen: Sequence[str],
     timed: Timing,
-    given: Mapping[str, str | None],
+    flags: Mapping[str, str | None],
 ) -> MultiHostOptions:
-    """Return what the flags ask of runs over hosts; ``given`` are their texts by name.
+    """Return what the flags ask of runs over hosts; ``flags`` are their texts by name.
 
     Raises UsageError for what has no effect on them.
     """
     if not set(chosen) - {NODE}:
         return MultiHostOptions()
-    if given["engine"] == "nccl-tests":
+    if flags["engine"] == "nccl-tests":
         raise UsageError("--engine nccl-tests: it times single nodes; leave --scope at node")
     if NODE not in chosen:
         for name in ("only", "skip"):
-            if given[name] is not None:
+            if flags[name] is not None:
                 raise UsageError(f"--{name}: it is about single nodes; add node to --scope")
     legs = [leg for leg in timed.legs if leg in MULTI_HOST_LEGS]
     if timed.legs and (len(legs) != 1 or (NODE not in chosen and len(timed.legs) > 1)):
         raise UsageError(
-            f"--legs {given['legs']}: a run over hosts takes one of {', '.join(MULTI_HOST_LEGS)}"
+            f"--legs {flags['legs']}: a run over hosts takes one of {', '.join(MULTI_HOST_LEGS)}"
         )
-    if given["iters"] and timed.iterations > MOST_ITERATIONS:
+    if flags["iters"] and timed.iterations > MOST_ITERATIONS:
         raise UsageError(f"--iters {timed.iterations}: at most {MOST_ITERATIONS} over hosts")
     every = (*COLLECTIVES, ALL)
-    names = split("--collectives", given["collectives"], every, "collective", "time all_reduce")
+    names = split("--collectives", flags["collectives"], every, "collective", "time all_reduce")
     return MultiHostOptions(
         collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
-        sizes=sizes(timed) if any(given[name] for name in SIZE_FLAGS) else (),
-        iterations=timed.iterations if given["iters"] else None,
-        warmups=timed.warmups if given["warmup_iters"] else None,
+        sizes=sizes(timed) if any(flags[name] for name in SIZE_FLAGS) else (),
+        iterations=timed.iterations if flags["iters"] else None,
+        warmups=timed.warmups if flags["warmup_iters"] else None,
         dtype=timed.dtype,
         leg=legs[0] if legs else "",
     )
@@ -79,7 +79,7 @@ def sizes(timed: Timing) -> tuple[int, ...]:
 
 def run_multi_host(
     chosen: Sequence[str],
-    asked: MultiHostOptions,
+    options: MultiHostOptions,
     plan: Plan,
     payload: Payload,
     folder: RunFolder,
@@ -89,7 +89,7 @@ def run_multi_host(
 ) -> None:
     """Run the scopes that are over several hosts, and keep what became of them.
 
-    Without checks to run, the visits of this group are the hosts' records. The connector has been
+    Without checks to run, the visits of these runs are the hosts' records. The connector has been
     prepared with the hosts.
     """
     over_hosts = [scope for scope in chosen if scope != NODE]
@@ -103,7 +103,7 @@ def run_multi_host(
     say(f"hwcheck: {', '.join(over_hosts)} over {count(len(plan.hosts), 'host')}")
     members = Participants(plan.hosts, plan.requests, payload, connector, folder.append_log)
     with members:
-        ScopeRunner(members, over_hosts, folder.path, tell, options=asked).run()
+        ScopeRunner(members, over_hosts, folder.path, tell, options=options).run()
     if NODE not in chosen:
         for answer in members.answers().values():
             folder.write_host(answer)

@@ -34,7 +34,7 @@ from hwcheck.tasks.flags import (
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.progress import Progress
-from hwcheck.tasks.scope import NODE, asked_of_hosts, run_multi_host, scopes
+from hwcheck.tasks.scope import NODE, multi_host_options, run_multi_host, scopes
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import (
     SITE_HELP,
@@ -129,8 +129,8 @@ def validate(
     chosen, required = scopes(scope), percent(require_coverage)
     if prove and NODE not in chosen:
         raise UsageError("--prove: it is about single nodes; add node to --scope")
-    also = ON_DEMAND if prove else ()
-    names = select(registry.load(), only, skip, collectives, usual=usual, also=also)
+    on_demand = ON_DEMAND if prove else ()
+    names = select(registry.load(), only, skip, collectives, usual=usual, on_demand=on_demand)
     sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
@@ -140,7 +140,7 @@ def validate(
     }
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
-    asked = asked_of_hosts(chosen, timed, {**which, **sizes})
+    over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
     cluster, built = read_cluster(hosts, limit), payload.build(payload_files())
     refuse_unknown_limits(cluster)
     plan = make_plan(
@@ -169,7 +169,9 @@ def validate(
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
             make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)
-        run_multi_host(chosen, asked, plan, built, folder, connector.lasting(), verbose=verbose)
+        run_multi_host(
+            chosen, over_hosts, plan, built, folder, connector.lasting(), verbose=verbose
+        )
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.advise.multi_host import REMEDIES, group_actions
+from hwcheck.advise.multi_host import REMEDIES, multi_host_actions
 from hwcheck.results.multi_host import KINDS, Suspect
 from tests.factories import HOSTILE
 from tests.judge.test_multi_host import HEALTHY
@@ -15,7 +15,7 @@ def test_every_kind_has_a_remedy() -> None:
 
 
 def test_nothing_to_do_for_a_healthy_group() -> None:
-    assert group_actions(HEALTHY) == ()
+    assert multi_host_actions(HEALTHY) == ()
 
 
 def test_suspects_of_one_kind_are_one_action() -> None:
@@ -24,7 +24,7 @@ def test_suspects_of_one_kind_are_one_action() -> None:
         Suspect(("b",), "slow", ("5 GB/s",)),
         Suspect(("b", "c"), "slow", ("b with c: 5 GB/s",)),
     )
-    hosts, link = group_actions(replace(HEALTHY, suspects=suspects))
+    hosts, link = multi_host_actions(replace(HEALTHY, suspects=suspects))
     assert (hosts.hosts, hosts.evidence) == (("a", "b"), ("a with b: 5 GB/s", "b: 5 GB/s"))
     assert (link.hosts, link.title) == (("b", "c"), "a link between hosts: slow")
     assert {hosts.outcome, link.outcome} == {"fail"}
@@ -32,7 +32,7 @@ def test_suspects_of_one_kind_are_one_action() -> None:
 
 def test_what_is_open_says_how_to_close_it() -> None:
     record = replace(HEALTHY, absent={"b": "busy"}, unresolved=("a and b: hang",))
-    absent, unresolved = group_actions(record)
+    absent, unresolved = multi_host_actions(record)
     assert (absent.hosts, absent.evidence) == (("b",), ("b: busy",))
     assert (unresolved.hosts, unresolved.evidence) == (("a", "b"), ("a and b: hang",))
     assert {absent.outcome, unresolved.outcome} == {"inconclusive"}
@@ -41,6 +41,6 @@ def test_what_is_open_says_how_to_close_it() -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_text_from_a_node_is_one_line_without_controls(text: str) -> None:
     record = replace(HEALTHY, suspects=(Suspect(("a",), "failed", (text,)),), absent={"b": text})
-    for action in group_actions(record):
+    for action in multi_host_actions(record):
         for shown in action.evidence:
             assert shown.isprintable()

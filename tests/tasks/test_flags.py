@@ -86,10 +86,10 @@ def test_a_check_on_demand_runs_only_where_a_flag_names_it() -> None:
     checks = ["driver", "gate_proof"]
     assert select(checks, None, None) == ("driver",)
     assert select(checks, "gate_proof", None) == ("gate_proof",)
-    assert select(checks, None, None, also=ON_DEMAND) == ("driver", "gate_proof")
-    assert select(checks, "driver", None, also=ON_DEMAND) == ("driver", "gate_proof")
+    assert select(checks, None, None, on_demand=ON_DEMAND) == ("driver", "gate_proof")
+    assert select(checks, "driver", None, on_demand=ON_DEMAND) == ("driver", "gate_proof")
     with pytest.raises(UsageError, match="--skip gate_proof: another flag asks for it"):
-        select(checks, None, "gate_proof", also=ON_DEMAND)
+        select(checks, None, "gate_proof", on_demand=ON_DEMAND)
 
 
 def test_a_longer_profile_times_all() -> None:

@@ -14,7 +14,7 @@ from hwcheck.errors import UsageError
 from hwcheck.node.wire import COLLECTIVES, Timing
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host, write_multi_host
 from hwcheck.run.multi_host.orders import MultiHostOptions
-from hwcheck.tasks.scope import asked_of_hosts, scopes
+from hwcheck.tasks.scope import multi_host_options, scopes
 from tests.tasks.test_validate import hwcheck, the_run
 
 
@@ -54,7 +54,7 @@ NOTHING: dict[str, str | None] = {
 def asked(
     chosen: tuple[str, ...] = ("all",), timed: Timing | None = None, **given: str
 ) -> MultiHostOptions:
-    return asked_of_hosts(chosen, timed or Timing(), {**NOTHING, **given})
+    return multi_host_options(chosen, timed or Timing(), {**NOTHING, **given})
 
 
 def test_what_is_not_said_is_left_to_the_backend() -> None:

@@ -78,8 +78,8 @@ def _links_lost(host: HostFindings) -> Iterator[int]:
 def nvlink_failing(host: HostFindings) -> Sign | None:
     """A link that could not be trained again leaves no doubt."""
     errors = host.bad("nvlink_errors")
-    given_up = any(finding.metric == "nvlink_recovery_failed_errors" for finding in errors)
-    return sign("certain" if given_up else "likely", errors)
+    untrainable = any(finding.metric == "nvlink_recovery_failed_errors" for finding in errors)
+    return sign("certain" if untrainable else "likely", errors)
 
 
 @rule(

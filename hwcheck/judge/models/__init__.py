@@ -106,18 +106,18 @@ def _busbw(data: Mapping[str, Any]) -> Busbw:
     return Busbw(**{**data, "joined": Joined(**joined, pairs=pairs)})
 
 
-def _hexadecimal(form: re.Pattern[str], given: str) -> str:
-    found = form.match(given)
-    return found.group(1).lower() if found else ""
+def _hexadecimal(form: re.Pattern[str], text: str) -> str:
+    match = form.match(text)
+    return match.group(1).lower() if match else ""
 
 
 @cache
 def _by_name() -> Mapping[str, tuple[Model, ...]]:
-    found: dict[str, tuple[Model, ...]] = {}
+    by_name: dict[str, tuple[Model, ...]] = {}
     for model in models():
         for name in model.names:
-            found[name] = (*found.get(name, ()), model)
-    return found
+            by_name[name] = (*by_name.get(name, ()), model)
+    return by_name
 
 
 @cache

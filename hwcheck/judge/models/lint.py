@@ -17,7 +17,7 @@ import yaml
 from hwcheck.judge.models import UNITS, Figure, Model, models, read
 from hwcheck.judge.models.hardware import CHIPS, LEAST_SUSTAINED, MOST_SUSTAINED, Chip
 from hwcheck.judge.models.lint_busbw import busbw_problems
-from hwcheck.judge.models.lint_text import is_said, is_source, quoted_share
+from hwcheck.judge.models.lint_text import has_word, is_source, quoted_share
 from hwcheck.judge.models.records import SIZE
 from hwcheck.node.limits import CONFIDENCES
 
@@ -43,19 +43,19 @@ NEIGHBORS = (0.6, 1.7)
 
 def problems(model: Model, all_models: Sequence[Model]) -> list[str]:
     """Return what is wrong with a model, one line for each."""
-    found = [*_identity(model, all_models), *_board(model)]
-    found += [f"{name} is missing" for name in EVERY_MODEL if name not in model.figures]
+    mistakes = [*_identity(model, all_models), *_board(model)]
+    mistakes += [f"{name} is missing" for name in EVERY_MODEL if name not in model.figures]
     for name, figure in model.figures.items():
         wrong = [*_fields(name, figure), *_reach(figure), *_size(model, name, figure, all_models)]
-        found += [f"{name}: {what}" for what in wrong]
+        mistakes += [f"{name}: {what}" for what in wrong]
     for (one, other), (low, high) in RATIOS.items():
         if one in model.figures and other in model.figures:
             value, of = model.figures[one].value, model.figures[other].value
             if not low * of <= value <= high * of:
-                found.append(f"{one}: {value:g} is not {low:g} to {high:g} x {other} ({of:g})")
+                mistakes.append(f"{one}: {value:g} is not {low:g} to {high:g} x {other} ({of:g})")
     for number, busbw in enumerate(model.busbw, 1):
-        found += [f"busbw {number}: {what}" for what in busbw_problems(busbw, model)]
-    return found
+        mistakes += [f"busbw {number}: {what}" for what in busbw_problems(busbw, model)]
+    return mistakes
 
 
 def _identity(model: Model, all_models: Sequence[Model]) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _fields(name: str, figure: Figure) -> Iterator[str]:
         return
     if figure.unit != UNITS[name]:
         yield f"unit: {figure.unit!r} and not {UNITS[name]}"
-    if not is_said(figure.measure):
+    if not has_word(figure.measure):
         yield "measure: what it is of is not said"
     if figure.gpus != 1:
         yield f"gpus: {figure.gpus} and not 1: it is held against each GPU"
@@ -108,7 +108,7 @@ def _fields(name: str, figure: Figure) -> Iterator[str]:
         size = PRODUCT if name.endswith("_tflops") else SIZE
         if not size.match(figure.size):
             yield f"size: {figure.size!r} and not such as 8192 x 8192 x 8192, for a copy 4 GiB"
-        if not is_said(figure.algorithm):
+        if not has_word(figure.algorithm):
             yield "algorithm: how it is computed or copied is not said"
     for what in ("", "sustained_"):
         source, confidence = getattr(figure, f"{what}source"), getattr(figure, f"{what}confidence")
@@ -145,9 +145,9 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
     elif name == "power_w":
         if not BOARDS_W[0] <= figure.value <= BOARDS_W[1]:
             yield f"value: no board has a limit of {figure.value:g} W"
-        told = {float(watts) for each in model.figures.values() for watts in _told_watts(each)}
-        if told - {figure.value}:
-            yield f"value: {figure.value:g}, other figures' sources say {max(told):g} W"
+        others_w = {float(watts) for each in model.figures.values() for watts in _board_watts(each)}
+        if others_w - {figure.value}:
+            yield f"value: {figure.value:g}, other figures' sources say {max(others_w):g} W"
     elif name == "memory_gbps":
         yield from _pins(model, chip, figure.value)
     elif name in ("fp16_tflops", "bf16_tflops", "fp32_tflops"):
@@ -161,7 +161,7 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
             yield from _neighbors(model, name, figure.value, all_models)
 
 
-def _told_watts(figure: Figure) -> list[str]:
+def _board_watts(figure: Figure) -> list[str]:
     """Return the limits that the reasons for a share reckon with."""
     return BOARD_HAS.findall(" ".join(figure.sustained_source.split()))
 
@@ -198,28 +198,28 @@ def _neighbors(model: Model, name: str, value: float, all_models: Sequence[Model
 
 def check(paths: Sequence[Path]) -> list[str]:
     """Return what is wrong with the package's models and with those of more files."""
-    found, added = [], []
+    mistakes, added = [], []
     for path in paths:
         try:
             added.append(read(path.stem, path.read_text("utf-8")))
         except (yaml.YAMLError, TypeError, KeyError, AttributeError, ValueError) as error:
-            found.append(f"{path.stem}: {' '.join(str(error).split())}")
-    own = {model.id: model for model in (*models(), *added)}
-    everything = tuple(own.values())
+            mistakes.append(f"{path.stem}: {' '.join(str(error).split())}")
+    by_id = {model.id: model for model in (*models(), *added)}
+    everything = tuple(by_id.values())
     for model in everything:
         try:
             wrong = problems(model, everything)
         except (TypeError, AttributeError) as error:
             wrong = [f"a value is of another kind than it should be: {error}"]
-        found += [f"{model.id}: {problem}" for problem in wrong]
-    return found
+        mistakes += [f"{model.id}: {problem}" for problem in wrong]
+    return mistakes
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write what is wrong, a line each; return 1 where something is."""
-    found = check([Path(argument) for argument in arguments])
-    sys.stdout.write("".join(f"{line}\n" for line in found))
-    return 1 if found else 0
+    mistakes = check([Path(argument) for argument in arguments])
+    sys.stdout.write("".join(f"{line}\n" for line in mistakes))
+    return 1 if mistakes else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hwcheck.judge.models.hardware import CHIPS, PCIE_GBPS
-from hwcheck.judge.models.lint_text import is_said, is_source
+from hwcheck.judge.models.lint_text import has_word, is_source
 from hwcheck.judge.models.records import SIZE, Busbw, Joined, Model
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
@@ -20,7 +20,7 @@ def busbw_problems(busbw: Busbw, model: Model) -> Iterator[str]:
     """Yield them, one line each."""
     if busbw.unit != "GB/s":
         yield f"unit: {busbw.unit!r} and not GB/s"
-    if not is_said(busbw.measure):
+    if not has_word(busbw.measure):
         yield "measure: which of several readings it is is not said"
     if not SIZE.match(busbw.size):
         yield f"size: {busbw.size!r} and not such as 8 GiB"
@@ -34,7 +34,7 @@ def busbw_problems(busbw: Busbw, model: Model) -> Iterator[str]:
         yield f"confidence: {busbw.confidence!r} and not measured or published"
     if not is_source(busbw.source, "published"):
         yield "source: this is no source"
-    if busbw.complaint and not is_said(busbw.complaint):
+    if busbw.complaint and not has_word(busbw.complaint):
         yield "complaint: what is wrong is not said"
     yield from _size(busbw, model)
 

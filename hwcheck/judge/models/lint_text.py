@@ -20,7 +20,7 @@ UNIT = re.compile(r"\b(TFLOP/s|GB/s|TB/s|links|W)\b")
 LEAST_WORDS = 5
 
 
-def is_said(text: str) -> bool:
+def has_word(text: str) -> bool:
     """Return whether a text has at least one word of letters."""
     return re.search(r"[A-Za-z]{3}", text) is not None
 

@@ -117,13 +117,13 @@ class Model:
 
     def reached(self, figure: str) -> float | None:
         """Return what a healthy GPU sustains of ``figure``, in its unit; None where not known."""
-        known = self.figures.get(figure)
-        return None if known is None else round(known.value * known.sustained, 1)
+        of_model = self.figures.get(figure)
+        return None if of_model is None else round(of_model.value * of_model.sustained, 1)
 
 
 def size_bytes(text: str) -> int:
     """Return the bytes of a size such as ``4 GiB``. Raises ValueError."""
-    found = SIZE.match(text)
-    if found is None:
+    match = SIZE.match(text)
+    if match is None:
         raise ValueError(f"{text!r} is no size such as 4 GiB")
-    return int(found[1]) * BYTES[found[2]]
+    return int(match[1]) * BYTES[match[2]]

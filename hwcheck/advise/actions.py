@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from hwcheck.advise.causes import diagnose
 from hwcheck.advise.multi_host import multi_host_actions
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
-from hwcheck.advise.visits import visit_actions
+from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.fold import fold
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
@@ -83,7 +82,7 @@ def actions(
             continue
         if _visit_action_covers(finding, silent, cut_short):
             continue
-        reason = _alike(finding) if finding.outcome == "inconclusive" else ""
+        reason = alike(finding.reason, [finding.host]) if finding.outcome == "inconclusive" else ""
         groups.setdefault((finding.check, finding.outcome, reason), []).append(finding)
     for (name, outcome, _), findings in groups.items():
         action = _action(registry.get(name), outcome, findings)
@@ -146,7 +145,7 @@ def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Merge equal evidence; a metric with many different values is given as its range."""
     by_metric: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        key = (finding.metric, finding.unit, _alike(finding))
+        key = (finding.metric, finding.unit, alike(finding.reason, [finding.host]))
         by_metric.setdefault(key, []).append(finding)
     lines = [text for members in by_metric.values() for text in _metric_lines(members)]
     if len(lines) > EVIDENCE_LINES:
@@ -210,8 +209,3 @@ def _few(groups: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
     rest = [host for _, hosts in ordered[6:] for host in hosts]
     if rest:
         yield "others", rest
-
-
-def _alike(finding: Finding) -> str:
-    """Return the reason with this host's name and all numbers left out."""
-    return re.sub(r"\d+", "0", line(finding.reason).replace(finding.host, "HOST"))

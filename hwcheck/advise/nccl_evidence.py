@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from hwcheck.advise.platforms import platform_of
 from hwcheck.advise.records import KINDS, HostProof, Proof
 from hwcheck.fold import fold
 from hwcheck.judge.evidence import Counted, counted
-from hwcheck.judge.host_case import NodeFacts, gpus_of, node_facts
+from hwcheck.judge.host_case import NodeFacts, gpus_of, node_facts, values_of
 from hwcheck.judge.legs import (
     LEAST_BYTES,
     Comparison,
@@ -23,7 +23,7 @@ from hwcheck.judge.legs import (
     wrong_elements,
 )
 from hwcheck.node.collective.spec import PAIRS, SYSTEM_CONF, SYSTEM_CONF_NOTE, CollectiveSpec
-from hwcheck.node.wire import Leg, Sample
+from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number
 
@@ -294,23 +294,16 @@ def _goes_by_p2p(leg: Leg) -> bool:
 
 
 def _bad_pairs(record: HostRecord) -> list[str]:
-    samples = list(_samples(record, PAIRS))
-    access = {s.subject for s in samples if s.metric == "p2p_access" and s.value is True}
-    wrong = (s for s in samples if s.metric == "p2p_wrong_elements")
-    return [s.subject for s in wrong if s.subject in access and s.value]
+    access = values_of(record, PAIRS, "p2p_access")
+    wrong = values_of(record, PAIRS, "p2p_wrong_elements")
+    return [pair for pair, elements in wrong.items() if access.get(pair) is True and elements]
 
 
 def _linked(record: HostRecord, pairs: Sequence[str]) -> bool:
     """Whether NVLinks join one of the pairs; ``topology`` has each pair once."""
-    ways = {s.subject: s.value for s in _samples(record, "topology") if s.metric == "path"}
+    ways = values_of(record, "topology", "path")
     both = ((pair, "-".join(reversed(pair.split("-")))) for pair in pairs)
     return any(str(ways.get(name, "")).startswith("NV") for names in both for name in names)
-
-
-def _samples(record: HostRecord, check: str) -> Iterator[Sample]:
-    for result in record.report.results if record.report else ():
-        if result.check == check:
-            yield from result.samples
 
 
 def with_unmeasured(proofs: Sequence[Proof]) -> tuple[Proof, ...]:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hwcheck.advise.nccl_evidence import host_names
-from hwcheck.advise.platforms import driver_of, library_of, readings
+from hwcheck.advise.platforms import driver_of, library_of
 from hwcheck.advise.records import Setting
+from hwcheck.judge.host_case import values_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, number
@@ -97,7 +98,7 @@ def _nearest(ways: Mapping[str, str], ports: Sequence[str]) -> int:
 def _ways(record: HostRecord) -> dict[str, dict[str, str]]:
     """Return by GPU the way to each RDMA device, of ``nic_path``'s subjects ``gpu0-mlx5_0``."""
     by_gpu: dict[str, dict[str, str]] = {}
-    for subject, way in readings(record, "topology", "nic_path").items():
+    for subject, way in values_of(record, "topology", "nic_path").items():
         gpu, _, device = subject.partition("-")
         if _GPU.match(gpu) and device:
             by_gpu.setdefault(gpu, {})[device] = str(way)
@@ -140,11 +141,11 @@ def _gid_index(records: Sequence[HostRecord]) -> Setting | None:
     wanted: dict[str, list[HostRecord]] = {}
     for record in records:
         version = version_of(library_of(record))
-        index = set(readings(record, "roce_gids", "gid_index").values())
+        index = set(values_of(record, "roce_gids", "gid_index").values())
         old = bool(version) and version[:2] < CHOOSES_GIDS
         # A port without one, or two ports that differ, cannot have one number.
-        whole = len(readings(record, "roce_gids", "routable_gids")) == len(
-            readings(record, "roce_gids", "gid_index")
+        whole = len(values_of(record, "roce_gids", "routable_gids")) == len(
+            values_of(record, "roce_gids", "gid_index")
         )
         value = str(*index) if old and whole and len(index) == 1 else ""
         wanted.setdefault("" if value == "0" else value, []).append(record)
@@ -194,8 +195,8 @@ def interfaces_of(text: str) -> list[str]:
 
 def port_rates(record: HostRecord) -> dict[str, float]:
     """Return the rate of each active port (1e9 bit/s), by the name that NCCL gives it."""
-    states = readings(record, "infiniband_ports", "linked_state")
-    rates = readings(record, "infiniband_ports", "port_rate_gbps")
+    states = values_of(record, "infiniband_ports", "linked_state")
+    rates = values_of(record, "infiniband_ports", "port_rate_gbps")
     return {
         port_name(subject): float(rate)
         for subject, rate in rates.items()
@@ -271,7 +272,7 @@ def _names_ports(record: HostRecord) -> bool:
 
 
 def _why_gid_index(records: Sequence[HostRecord]) -> str:
-    tables = [readings(record, "roce_gids", "routable_gids") for record in records]
+    tables = [values_of(record, "roce_gids", "routable_gids") for record in records]
     if not any(tables):
         return "no host told of an active RoCE port (check roce_gids), and InfiniBand needs none"
     without = [f"{name}" for table in tables for name, gids in table.items() if not gids]
@@ -284,7 +285,9 @@ def _why_gid_index(records: Sequence[HostRecord]) -> str:
     if not all(versions):
         return "which NCCL runs is not known on every host, and from 2.21 on it needs none"
     indexes = {
-        index for record in records for index in readings(record, "roce_gids", "gid_index").values()
+        index
+        for record in records
+        for index in values_of(record, "roce_gids", "gid_index").values()
     }
     if len(indexes) > 1:
         each = ", ".join(str(index) for index in sorted(indexes, key=str)[:MOST_NAMED])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hwcheck.advise.records import Platform
-from hwcheck.judge.host_case import gpus_of
+from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.node.wire import Value
@@ -44,19 +44,7 @@ def driver_of(record: HostRecord) -> str:
 
 def reading(record: HostRecord, check: str, metric: str) -> Value | None:
     """Return what a host measured of itself; None where it did not."""
-    values = readings(record, check, metric)
-    return values.get("node")
-
-
-def readings(record: HostRecord, check: str, metric: str) -> dict[str, Value]:
-    """Return what a host measured, by subject."""
-    return {
-        sample.subject: sample.value
-        for result in (record.report.results if record.report else ())
-        if result.check == check
-        for sample in result.samples
-        if sample.metric == metric
-    }
+    return values_of(record, check, metric).get("node")
 
 
 def _topology(record: HostRecord) -> str:

@@ -124,7 +124,7 @@ def visit_actions(run: Run, outcomes: Mapping[str, str]) -> list[Action]:
         if record.state == "reported":
             continue
         outcome = outcomes.get(record.host, "inconclusive")
-        reason = _alike(record.reason, (record.host, addresses[record.host]))
+        reason = alike(record.reason, (record.host, addresses[record.host]))
         groups.setdefault((outcome, record.state, record.phase, reason), []).append(record)
     return [
         _action(outcome, members, addresses[members[0].host], run.meta.inventory)
@@ -193,7 +193,8 @@ def _evidence(records: Iterable[HostRecord]) -> Iterable[str]:
         yield f"and {len(by_reason) - len(shown)} alike, with other names and numbers"
 
 
-def _alike(reason: str, names: Iterable[str]) -> str:
+def alike(reason: str, names: Iterable[str]) -> str:
+    """Return a reason with these names and all numbers left out: what hosts have in common."""
     text = line(reason)
     for name in names:
         text = text.replace(name, "HOST") if name else text

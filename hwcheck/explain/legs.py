@@ -9,7 +9,7 @@ from statistics import median
 from hwcheck.explain.command_line import CommandLine
 from hwcheck.explain.environment import of_leg
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
-from hwcheck.judge.legs import planned_env
+from hwcheck.judge.legs import planned_env, wrong_elements
 from hwcheck.node.collective import proof
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.nccl_info import NcclInfo
@@ -120,16 +120,12 @@ def _merged(legs: Sequence[Leg]) -> Leg:
     other = next((leg for leg in legs if leg.leg != SITE and leg.env != planned), None)
     if other is not None:
         return other  # It is another leg, and what it shows is not to be mixed with the rest.
-    worst = min(legs, key=lambda leg: (WORST.index(leg.state), not _wrong(leg)))
-    if worst.state != "done" or _wrong(worst) or len(legs) == 1:
+    worst = min(legs, key=lambda leg: (WORST.index(leg.state), not wrong_elements(leg)))
+    if worst.state != "done" or wrong_elements(worst) or len(legs) == 1:
         return worst
     turns = [{size.size_bytes: size for size in leg.sizes} for leg in legs]
     common = sorted(set.intersection(*(set(turn) for turn in turns)))
     return replace(worst, sizes=tuple(_middle([turn[size] for turn in turns]) for size in common))
-
-
-def _wrong(leg: Leg) -> int:
-    return sum(size.all_wrong for size in leg.sizes)
 
 
 def _middle(turns: Sequence[SizeTiming]) -> SizeTiming:

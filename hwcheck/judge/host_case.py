@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hwcheck.node.check import Check
-from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample
+from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
 from hwcheck.site_limits import SiteLimits, ignored
@@ -78,6 +78,12 @@ def samples_of(record: HostRecord, check: str) -> Iterator[Sample]:
     for result in record.report.results if record.report else ():
         if result.check == check:
             yield from result.samples
+
+
+def values_of(record: HostRecord, check: str, metric: str) -> dict[str, Value]:
+    """Return what a host measured of a metric, by subject."""
+    samples = samples_of(record, check)
+    return {sample.subject: sample.value for sample in samples if sample.metric == metric}
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from hwcheck.judge.host_case import HostCase, samples_of
+from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg
-from hwcheck.results.run_folder import HostRecord
 
 GAIN_SOURCE = (
     "P2P that loses to shared memory is a defect or a poor PCIe path (NCCL issue 1603); "
@@ -93,14 +92,14 @@ def judge_nccl_default(host: HostCase) -> Iterator[Finding]:
     default = next((leg for leg in legs if leg.leg == "default"), None)
     if default is None or default.backend != "nccl":
         return
-    system = _values(host.record, "software_versions", "system_nccl_version").get("node", "")
+    system = values_of(host.record, "software_versions", "system_nccl_version").get("node", "")
     both = f"{default.library}, and {system} of the system"
     if not crosses(both):
         return
     links = links_of(host.record)
     if links is None or links.nvlinks or links.cpu not in AMD or links.gpus < LEAST_GPUS:
         return
-    granted = _values(host.record, "p2p_status", "pcie_read")
+    granted = values_of(host.record, "p2p_status", "pcie_read")
     far = ["-".join(hop.ends) for hop in links.hops.values() if hop.path in FAR]
     if not any(granted.get(pair) == "OK" for pair in far):
         return
@@ -115,12 +114,3 @@ def judge_nccl_default(host: HostCase) -> Iterator[Finding]:
         confidence="derived",
         reason="the older one lets GPUs reach each other through the CPU, the newer one does not",
     )
-
-
-def _values(record: HostRecord, check: str, metric: str) -> dict[str, str]:
-    """Return what a host sent of a metric, by subject."""
-    return {
-        sample.subject: str(sample.value)
-        for sample in samples_of(record, check)
-        if sample.metric == metric
-    }

@@ -17,7 +17,8 @@ WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 CUT_SHORT = "killed after"
 """Words of the reason of an answer that ended with a pair that hung."""
 
-Readings = Mapping[tuple[str, str], Mapping[str, Value]]
+Measured = Mapping[tuple[str, str], Mapping[str, Value]]
+"""Values by check and metric, then by subject."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class HostFindings:
     record: HostRecord
     findings: tuple[Finding, ...]
     models: Mapping[str, str] = field(default_factory=dict)
-    readings: Readings = field(default_factory=dict)
+    readings: Measured = field(default_factory=dict)
     legs: tuple[Leg, ...] = ()
 
     def bad(self, check: str, *metrics: str) -> tuple[Finding, ...]:

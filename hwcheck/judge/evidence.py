@@ -93,14 +93,14 @@ def _doubt(check: Check, facts: NodeFacts) -> str:
     return f"the node has {facts.gpus} GPUs" if facts.gpus else ""
 
 
-def gaps(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+def omissions(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield what an answer that claims to be done lacks, as subject and reason."""
     for name, metrics in _declared(check, facts.expect).items():
         if not any(sample.metric in metrics for sample in result.samples):
             yield "node", f"hwcheck_{name} is declared and nothing was sent to hold against it"
     yield from _silent(check, result, facts)
     if check.legs:
-        yield from _leg_gaps(check, result, facts)
+        yield from _leg_omissions(check, result, facts)
 
 
 def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
@@ -135,17 +135,19 @@ def _silent(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tup
             yield gpu, f"the node sent no {' and no '.join(missing) or 'sample'} of this GPU"
 
 
-def _leg_gaps(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+def _leg_omissions(
+    check: Check, result: CheckResult, facts: NodeFacts
+) -> Iterator[tuple[str, str]]:
     legs = {leg.leg: leg for leg in result.legs if leg.collective == check.id}
     # One GPU has no peer to reach in several ways: the default is all that it can show.
     alone = facts.gpus == 1 and "default" in check.legs
     for name in ("default",) if alone else check.legs:
-        reason = _leg_gap(legs[name], facts) if name in legs else "the leg was not reported"
+        reason = _leg_omission(legs[name], facts) if name in legs else "the leg was not reported"
         if reason:
             yield f"leg {name}", reason
 
 
-def _leg_gap(leg: Leg, facts: NodeFacts) -> str:
+def _leg_omission(leg: Leg, facts: NodeFacts) -> str:
     if leg.state == "not_run":
         return f"the leg was not run: {leg.reason or 'no reason given'}"
     if leg.state == "not_engaged":

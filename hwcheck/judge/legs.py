@@ -67,11 +67,6 @@ class Comparison:
         """Whether the base leg is faster by more than the spread and 10 %."""
         return 1 / self.ratio > 1 + self.threshold
 
-    @property
-    def differs(self) -> bool:
-        """Whether the difference is beyond the spread and 10 %, either way."""
-        return self.other_wins or self.base_wins
-
 
 def compare(base: Leg, other: Leg) -> Comparison | None:
     """Compare two legs at the largest message size that both timed.

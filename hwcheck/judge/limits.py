@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from hwcheck.judge.evidence import gaps
+from hwcheck.judge.evidence import omissions
 from hwcheck.judge.fleet import Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
@@ -93,7 +93,9 @@ def judge_answer(
     if answer.state != "done":
         findings.append(unmeasured(host, check.id, answer.reason or answer.state))
         return findings
-    missing = [unmeasured(host, check.id, why, about) for about, why in gaps(check, answer, facts)]
+    missing = [
+        unmeasured(host, check.id, why, about) for about, why in omissions(check, answer, facts)
+    ]
     if not findings and not missing and _must_judge(check):
         missing.append(unmeasured(host, check.id, "the node sent no sample for it"))
     return findings + missing

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of
+from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.transport import SOCKET
 from hwcheck.text import line
 
 NET = "net"
-SOCKET = "NET/Socket"
 INFINIBAND = "InfiniBand"
-NEAR = ("PIX", "PXB")
 LEAST_GBPS = 100.0
 """TCP carries what a slower port does; many boards have one of those for everything else."""
 

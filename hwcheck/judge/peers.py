@@ -1,10 +1,11 @@
 """Every measured number against the same slot of like hosts: robust outliers. Pure.
 
 ``fleet`` asks whether versions and settings are the same as on most hosts; this is for numbers.
-How far they may lie apart goes by their unit (``KINDS``), or by the metric where its check says so
-(``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is bad as a
-whole is caught by limits and expectation. Where the inventory declares a golden host, the others
-are held against its figures; but not where a check says how far: a golden host may run hot too.
+How far they may lie apart goes by their unit (``TOLERANCES``), or by the metric where its check
+says so (``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is
+bad as a whole is caught by limits and expectation. Where the inventory declares a golden host, the
+others are held against its figures; but not where a check says how far: a golden host may run hot
+too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SOURCE = (
 
 
 @dataclass(frozen=True)
-class Kind:
+class Tolerance:
     """How far healthy figures of a unit lie apart, and which side of the middle is bad.
 
     ``relative`` is a share of the median, ``absolute`` in the unit; the larger counts. With
@@ -55,23 +56,23 @@ class Kind:
     least_hosts: int = LEAST_HOSTS
 
 
-COUNTER = Kind(0.0, 1000.0, high=True, decades=2.0)
-THINGS = Kind(0.01, 0.5, low=True, high=True)
-MEMORY = Kind(0.1, 0.0, low=True, high=True)
+COUNTER = Tolerance(0.0, 1000.0, high=True, decades=2.0)
+THINGS = Tolerance(0.01, 0.5, low=True, high=True)
+MEMORY = Tolerance(0.1, 0.0, low=True, high=True)
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
     {
-        "GB/s": Kind(0.1, 0.2, low=True),
-        "Gb/s": Kind(0.1, 1.0, low=True),
-        "TFLOP/s": Kind(0.12, 0.2, low=True),
-        "MHz": Kind(0.1, 50.0, low=True),
-        "W": Kind(0.2, 25.0, low=True),
-        "C": Kind(0.0, 16.0, high=True),
-        "%": Kind(0.0, 30.0, low=True, high=True),
-        "C/s": Kind(2.0, 1.0, high=True),
-        "x": Kind(3.0, 3.0, high=True),
-        "share": Kind(0.0, 0.25, high=True),
-        "s": Kind(1.0, 10.0, high=True),
+        "GB/s": Tolerance(0.1, 0.2, low=True),
+        "Gb/s": Tolerance(0.1, 1.0, low=True),
+        "TFLOP/s": Tolerance(0.12, 0.2, low=True),
+        "MHz": Tolerance(0.1, 50.0, low=True),
+        "W": Tolerance(0.2, 25.0, low=True),
+        "C": Tolerance(0.0, 16.0, high=True),
+        "%": Tolerance(0.0, 30.0, low=True, high=True),
+        "C/s": Tolerance(2.0, 1.0, high=True),
+        "x": Tolerance(3.0, 3.0, high=True),
+        "share": Tolerance(0.0, 0.25, high=True),
+        "s": Tolerance(1.0, 10.0, high=True),
         **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTER),
         **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "ports", "CPUs"), THINGS),
         **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
@@ -110,7 +111,7 @@ LOW_IS_BAD = ("margin", "drop")
 Answer = tuple[str, CheckResult, NodeFacts, set[str]]
 """A host, its answer of a check, its facts, and the subjects that are bad already."""
 
-Key = tuple[str, str, str]
+Slot = tuple[str, str, str]
 """Metric, what the hosts have alike, and subject."""
 
 
@@ -122,7 +123,7 @@ class _Compared:
     """
 
     unit: str
-    kind: Kind
+    tolerance: Tolerance
     low: bool
     high: bool
     source: str = SOURCE
@@ -130,7 +131,7 @@ class _Compared:
 
     def is_outlier(self, value: float, middle: Middle) -> bool:
         """Whether a value is one on a side that is bad."""
-        return middle.beyond(value, self.kind, low=self.low, high=self.high)
+        return middle.beyond(value, self.tolerance, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True)
@@ -146,35 +147,35 @@ class Middle:
     log: bool = False
     golden: tuple[str, ...] = ()
 
-    def beyond(self, value: float, kind: Kind, *, low: bool, high: bool) -> bool:
+    def beyond(self, value: float, tolerance: Tolerance, *, low: bool, high: bool) -> bool:
         """Whether a value is an outlier on a side that is bad."""
         if self.log:
-            return value >= kind.absolute and _log(value) - _log(self.median) > self.width
+            return value >= tolerance.absolute and _log(value) - _log(self.median) > self.width
         away = value - self.median
         return (low and -away > self.width) or (high and away > self.width)
 
 
-def middle_of(values: Iterable[float], kind: Kind) -> Middle | None:
+def middle_of(values: Iterable[float], tolerance: Tolerance) -> Middle | None:
     """Return the middle of some hosts' figures; None where they are too few."""
     figures = list(values)
-    if len(figures) < kind.least_hosts:
+    if len(figures) < tolerance.least_hosts:
         return None
-    if kind.decades:
+    if tolerance.decades:
         logs = [_log(value) for value in figures]
-        width = max(kind.decades, kind.mads * _scatter(logs))
+        width = max(tolerance.decades, tolerance.mads * _scatter(logs))
         return Middle(len(figures), median(figures), width, log=True)
     center = median(figures)
-    floor = max(kind.relative * abs(center), kind.absolute)
-    return Middle(len(figures), center, max(floor, kind.mads * _scatter(figures)))
+    floor = max(tolerance.relative * abs(center), tolerance.absolute)
+    return Middle(len(figures), center, max(floor, tolerance.mads * _scatter(figures)))
 
 
-def golden_middle(figures: Mapping[str, float], kind: Kind) -> Middle | None:
+def golden_middle(figures: Mapping[str, float], tolerance: Tolerance) -> Middle | None:
     """Return what golden hosts have, by name, and how far from it is usual; None without one."""
     if not figures:
         return None
     center = median(figures.values())
-    width = kind.decades or max(kind.relative * abs(center), kind.absolute)
-    return Middle(len(figures), center, width, bool(kind.decades), tuple(sorted(figures)))
+    width = tolerance.decades or max(tolerance.relative * abs(center), tolerance.absolute)
+    return Middle(len(figures), center, width, bool(tolerance.decades), tuple(sorted(figures)))
 
 
 def judge_peers(
@@ -208,9 +209,9 @@ def _complaints(findings: Iterable[Finding]) -> dict[str, set[str]]:
 
 def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
     metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
-    figures: dict[Key, list[tuple[str, float]]] = {}
-    golden: dict[Key, dict[str, float]] = {}
-    like: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[tuple[Key, float]]]] = {}
+    figures: dict[Slot, list[tuple[str, float]]] = {}
+    golden: dict[Slot, dict[str, float]] = {}
+    like: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[tuple[Slot, float]]]] = {}
     for host, result, facts, bad in answers if metrics else ():
         same = () if result.legs else (id(facts), *map(id, result.samples))
         if not same or same not in like:
@@ -229,7 +230,8 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
         middle = None
         if len(outermost) > 1:
             of_golden = golden.get(key, {}) if compared.with_golden else {}
-            middle = golden_middle(of_golden, compared.kind) or middle_of(values, compared.kind)
+            middle = golden_middle(of_golden, compared.tolerance)
+            middle = middle or middle_of(values, compared.tolerance)
         if middle and any(compared.is_outlier(value, middle) for value in outermost):
             for host, value in of_hosts:
                 if compared.is_outlier(value, middle):
@@ -238,7 +240,7 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
 
 def _figures(
     metrics: Mapping[str, _Compared], result: CheckResult, facts: NodeFacts
-) -> Iterator[tuple[Key, float]]:
+) -> Iterator[tuple[Slot, float]]:
     """Yield what of an answer is compared."""
     models = f"{len(facts.models)} x {' and '.join(facts.kinds)}"
     legs = _legs(result) if result.legs else {}
@@ -255,33 +257,35 @@ def _figures(
 def _compared(metric: Metric) -> _Compared:
     for limit in metric.limits:
         if isinstance(limit, AbovePeers):
-            kind = Kind(0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts)
-            return _Compared(metric.unit, kind, False, True, limit.source, with_golden=False)
-    kind = KINDS[metric.unit]
-    low, high = _bad_sides(metric, kind)
-    return _Compared(metric.unit, kind, low, high)
+            tolerance = Tolerance(
+                0.0, limit.margin, mads=limit.scatter, least_hosts=limit.least_hosts
+            )
+            return _Compared(metric.unit, tolerance, False, True, limit.source, with_golden=False)
+    tolerance = TOLERANCES[metric.unit]
+    low, high = _bad_sides(metric, tolerance)
+    return _Compared(metric.unit, tolerance, low, high)
 
 
 def _is_compared(metric: Metric) -> bool:
     operands = [limit.operand for limit in metric.limits]
     return (
-        metric.unit in KINDS
+        metric.unit in TOLERANCES
         and metric.name not in VOLATILE
         and not any(isinstance(operand, FromFleet) for operand in operands)
     )
 
 
-def _bad_sides(metric: Metric, kind: Kind) -> tuple[bool, bool]:
+def _bad_sides(metric: Metric, tolerance: Tolerance) -> tuple[bool, bool]:
     """Return whether low and high are bad: as the metric's limits say, or else its unit."""
-    if kind.decades or (kind.low and kind.high):
-        return kind.low, kind.high
+    if tolerance.decades or (tolerance.low and tolerance.high):
+        return tolerance.low, tolerance.high
     low = any(isinstance(limit, AtLeast) for limit in metric.limits)
     high = any(isinstance(limit, AtMost) for limit in metric.limits)
     if low or high:
         return low, high
     if metric.unit == "C" and any(word in metric.name for word in LOW_IS_BAD):
         return True, False
-    return kind.low, kind.high
+    return tolerance.low, tolerance.high
 
 
 def _legs(result: CheckResult) -> dict[str, str | None]:

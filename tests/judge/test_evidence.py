@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import contradictions, credible, gaps, miscounted
+from hwcheck.judge.evidence import contradictions, credible, miscounted, omissions
 from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
@@ -50,7 +50,7 @@ def test_not_applicable_is_believed_where_it_can_be(
 
 def lacks(check: Check, known: NodeFacts, *samples: Sample) -> list[str]:
     result = CheckResult("demo", "done", samples=samples)
-    return [subject for subject, _ in gaps(check, result, known)]
+    return [subject for subject, _ in omissions(check, result, known)]
 
 
 HOT = tuple(Sample("hot", 40, "C", f"gpu{index}") for index in range(2))
@@ -200,13 +200,13 @@ def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
     )
     check = replace(check, id="all_reduce")
     result = CheckResult("all_reduce", "done", legs=given)
-    assert [about for about, _ in gaps(check, result, known)] == lacking
+    assert [about for about, _ in omissions(check, result, known)] == lacking
 
 
 def test_a_leg_that_is_asked_for_of_one_gpu_is_missed() -> None:
     check = replace(CHECK, id="all_reduce", legs=("p2p_off",))
     given = Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", "there are no two GPUs")
     result = CheckResult("all_reduce", "done", legs=(given,))
-    assert [about for about, _ in gaps(check, result, NodeFacts({}, {"gpu0": H200}))] == [
+    assert [about for about, _ in omissions(check, result, NodeFacts({}, {"gpu0": H200}))] == [
         "leg p2p_off"
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.peers import KINDS, LEAST_HOSTS, NOT_COMPARED, Kind, middle_of
+from hwcheck.judge.peers import LEAST_HOSTS, NOT_COMPARED, TOLERANCES, Tolerance, middle_of
 from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -147,8 +147,8 @@ def test_legs_are_compared_at_one_size_and_exercises_never() -> None:
 
 def test_every_unit_is_compared_or_it_is_said_why_not() -> None:
     used = {metric.unit for check in checks.load().values() for metric in check.metrics}
-    assert (used | set(RANGES)) - set(KINDS) - set(NOT_COMPARED) == set()
-    assert not set(KINDS) & set(NOT_COMPARED)
+    assert (used | set(RANGES)) - set(TOLERANCES) - set(NOT_COMPARED) == set()
+    assert not set(TOLERANCES) & set(NOT_COMPARED)
 
 
 def gaussian(middle: float, share: float) -> Callable[[random.Random, int], float]:
@@ -170,10 +170,12 @@ HEALTHY: dict[str, tuple[str, Callable[[random.Random, int], float]]] = {
 """Figures of one GPU in a slot over healthy hosts: unit and how they scatter."""
 
 
-def outliers(kind: Kind, values: list[float]) -> int:
-    middle = middle_of(values, kind)
+def outliers(tolerance: Tolerance, values: list[float]) -> int:
+    middle = middle_of(values, tolerance)
     assert middle is not None
-    return sum(middle.beyond(value, kind, low=kind.low, high=kind.high) for value in values)
+    return sum(
+        middle.beyond(value, tolerance, low=tolerance.low, high=tolerance.high) for value in values
+    )
 
 
 def test_healthy_fleets_raise_next_to_no_warning() -> None:
@@ -182,7 +184,7 @@ def test_healthy_fleets_raise_next_to_no_warning() -> None:
     for _ in range(FLEETS):
         hosts = dice.randint(LEAST_HOSTS, 24)
         alarmed += any(
-            outliers(KINDS[unit], [draw(dice, slot) for _ in range(hosts)])
+            outliers(TOLERANCES[unit], [draw(dice, slot) for _ in range(hosts)])
             for unit, draw in HEALTHY.values()
             for slot in range(8)
         )
@@ -198,7 +200,7 @@ def test_a_sick_host_in_such_a_fleet_is_found(name: str, factor: float) -> None:
     found = 0
     for _ in range(100):
         values = [draw(dice, 3) for _ in range(16)]
-        found += outliers(KINDS[unit], [*values, factor * draw(dice, 3)])
+        found += outliers(TOLERANCES[unit], [*values, factor * draw(dice, 3)])
     assert found >= 95
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.peers import Kind, middle_of
+from hwcheck.judge.peers import Tolerance, middle_of
 from hwcheck.node import checks
 from hwcheck.node.limits import AbovePeers
 from hwcheck.node.wire import CheckResult, Report, Sample
@@ -88,8 +88,8 @@ def test_too_few_hosts_and_other_boards_are_no_measure() -> None:
     ],
 )
 def test_margin_or_scatter(values: list[float], highest: float | None) -> None:
-    kind = Kind(0.0, LIMIT.margin, mads=LIMIT.scatter, least_hosts=LIMIT.least_hosts)
-    middle = middle_of(values, kind)
+    tolerance = Tolerance(0.0, LIMIT.margin, mads=LIMIT.scatter, least_hosts=LIMIT.least_hosts)
+    middle = middle_of(values, tolerance)
     assert (middle and middle.median + middle.width) == highest
 
 

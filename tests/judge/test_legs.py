@@ -53,7 +53,7 @@ def test_a_difference_within_the_spread_does_not_count() -> None:
     noisy = compare(_peak(100.0, spread=0.2), _peak(130.0, spread=0.15))
     assert noisy is not None
     assert noisy.threshold == pytest.approx(0.35)
-    assert not (noisy.base_wins or noisy.other_wins)
+    assert (noisy.base_wins, noisy.other_wins) == (False, False)
     calm = compare(_peak(100.0, spread=0.1), _peak(130.0, spread=0.15))
     assert calm is not None
     assert calm.other_wins
@@ -66,7 +66,7 @@ def test_what_the_turns_differ_by_counts_as_spread() -> None:
     compared = compare(_peak(100.0), drifting)
     assert compared is not None
     assert compared.threshold == pytest.approx(0.42)
-    assert not (compared.base_wins or compared.other_wins)
+    assert (compared.base_wins, compared.other_wins) == (False, False)
 
 
 def test_wrong_elements_in_place_count() -> None:

@@ -51,7 +51,7 @@ class Link(Protocol):
 
 
 class ChannelLink:
-    """A command over an SSH channel; ``hang_up`` closes the connection below it."""
+    """A ``Link`` over an SSH channel; ``hang_up`` closes the connection below it."""
 
     def __init__(self, channel: paramiko.Channel, hang_up: Callable[[], None]) -> None:
         self._channel = channel
@@ -59,7 +59,6 @@ class ChannelLink:
         self._hang_up = hang_up
 
     def send(self, data: bytes) -> None:
-        """See Link."""
         try:
             self._channel.settimeout(None)  # whoever calls bounds it
             self._channel.sendall(data)
@@ -67,11 +66,8 @@ class ChannelLink:
             raise LinkLostError(str(error) or "closed") from None
 
     def receive(self, seconds: float) -> tuple[bytes, bytes]:
-        """See Link.
-
-        Waits for stdout: what comes on stderr meanwhile is read when the time is over. (A
-        descriptor for both, Channel.fileno, costs two more descriptors and a pipe's traffic.)
-        """
+        # Waits for stdout: what comes on stderr meanwhile is read when the time is over. (A
+        # descriptor for both, Channel.fileno, costs two more descriptors and a pipe's traffic.)
         channel = self._channel
         channel.settimeout(0.0 if channel.recv_stderr_ready() else seconds)
         out = b""
@@ -83,13 +79,11 @@ class ChannelLink:
         return out, err
 
     def ended(self) -> bool:
-        """See Link."""
         channel = self._channel
         over = channel.closed or (channel.eof_received and channel.exit_status_ready())
         return bool(over) and not channel.recv_ready() and not channel.recv_stderr_ready()
 
     def how_it_ended(self) -> tuple[int | None, str]:
-        """See Link."""
         status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
         if status >= 0:
             return status, f"ended with exit status {status}"
@@ -98,18 +92,17 @@ class ChannelLink:
         return None, "is out of reach, the connection broke"
 
     def cut(self) -> None:
-        """See Link. Says no goodbye: that would wait behind a call that cannot send."""
+        # Says no goodbye: that would wait behind a call that cannot send.
         self._hang_up()
 
     def close(self) -> None:
-        """See Link."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # a dead peer
             self._channel.close()
         self._hang_up()
 
 
 class LocalLink:
-    """A command of this machine over pipes."""
+    """A ``Link`` to a command of this machine, over pipes."""
 
     def __init__(self, words: Sequence[str], phase: str = PYTHON) -> None:
         """Start it in a session of its own. Raises VisitError(phase) when it cannot be started."""
@@ -141,7 +134,6 @@ class LocalLink:
             self._poll.register(pipe, select.POLLIN)
 
     def send(self, data: bytes) -> None:
-        """See Link."""
         try:
             while data:
                 taken = self._stdin.write(data)
@@ -160,7 +152,6 @@ class LocalLink:
                 raise LinkLostError("cut off")
 
     def receive(self, seconds: float) -> tuple[bytes, bytes]:
-        """See Link."""
         if not self._open:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
@@ -177,23 +168,19 @@ class LocalLink:
         return data
 
     def ended(self) -> bool:
-        """See Link."""
         return not self._open and self._process.poll() is not None
 
     def how_it_ended(self) -> tuple[int | None, str]:
-        """See Link."""
         status = self._process.poll()
         if status is None or status < 0:
             return None, "was killed"
         return status, f"ended with exit status {status}"
 
     def cut(self) -> None:
-        """See Link."""
         self._cut.set()
         self._kill()
 
     def close(self) -> None:
-        """See Link."""
         self._stdin.close()
         try:
             self._process.wait(END_S)

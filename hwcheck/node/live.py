@@ -54,27 +54,22 @@ class LiveNode:
         self._load_problem: Optional[Exception] = None
 
     def gpus(self) -> Sequence[Gpu]:
-        """See ``check.Node``."""
         return self._nvml.gpus()
 
     def nvml_status(self) -> str:
-        """See ``check.Node``."""
         return self._nvml.status()
 
     def nvml_driver_version(self) -> str:
-        """See ``check.Node``."""
         return self._nvml.driver_version()
 
     def cuda_driver_version(self) -> str:
-        """See ``check.Node``."""
         return self._nvml.cuda_driver_version()
 
     def legs(self, collective: str) -> Iterator[Leg]:
-        """See ``check.Node``. All of the visit are timed when the first is asked for."""
+        # All of the visit are timed when the first is asked for.
         yield from self._together().legs(collective)
 
     def broken_legs(self) -> Iterator[Leg]:
-        """See ``check.Node``."""
         from hwcheck.node.collective import gates
         from hwcheck.node.collective.hangs import problem_of
 
@@ -84,7 +79,7 @@ class LiveNode:
             yield from gates.run(*orders, self._note_progress, lambda: problem_of(gpus))
 
     def pairs(self) -> PairsRun:
-        """See ``check.Node``. The copies are made before the legs of the visit."""
+        # The copies are made before the legs of the visit.
         return self._together().pairs()
 
     def _together(self) -> Collectives:
@@ -115,7 +110,6 @@ class LiveNode:
         return self._collectives
 
     def collective_run(self) -> Optional[CollectiveRun]:
-        """See ``check.Node``."""
         return self._collective_run
 
     def _note_progress(self, text: str) -> None:
@@ -124,7 +118,7 @@ class LiveNode:
         self._progress(text)
 
     def load(self) -> LoadRun:
-        """See ``check.Node``. A load that could not be run is not tried again."""
+        # A load that could not be run is not tried again.
         if self._load is None and self._load_problem is None:
             try:
                 self._load = self._run_load()
@@ -198,7 +192,6 @@ class LiveNode:
         return gpus
 
     def reported_under_load(self) -> Optional[Reported]:
-        """See ``check.Node``."""
         return self._watch.reported() if self._watch and self._loaded else None
 
     def busy(self) -> str:

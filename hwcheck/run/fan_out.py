@@ -83,7 +83,6 @@ class _FanOut:
         self._failure: Exception | None = None
 
     def run(self, hosts: Sequence[Host], forks: int) -> None:
-        """See fan_out."""
         waiting: queue.SimpleQueue[Host | None] = queue.SimpleQueue()
         for host in hosts:
             waiting.put(host)

@@ -71,13 +71,11 @@ class RankedLeg(Unit):
             self.refuse(refusal)
 
     def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
-        """See ``schedule.TimedLeg``."""
         limit_s = share_s + self._spec.grace_s
         bounds = Bounds(time.monotonic() + share_s, limit_s, max_bytes, max_bytes_reason)
         return self._ranks.take_turn(self, bounds, ()).duration_s
 
     def repeat(self) -> None:
-        """See ``schedule.TimedLeg``."""
         limit_s = self.repeat_s() * NOISE + self._spec.grace_s
         self._ranks.take_turn(self, Bounds(0.0, limit_s, 0), self.compared)
 

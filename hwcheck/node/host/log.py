@@ -46,12 +46,9 @@ class LogReader(Tree):
     """The kernel log for ``check.Host``."""
 
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
-        """See ``check.Host``.
-
-        The kernel's buffer is tried first: nothing else has to run for it. Where it may not be
-        read the journal and then the log files stand in, and where it has lost its beginning they
-        tell what came before; when all have lost it, the one that goes back farthest does.
-        """
+        # The kernel's buffer is tried first: nothing else has to run for it. Where it may not be
+        # read the journal and then the log files stand in, and where it has lost its beginning they
+        # tell what came before; when all have lost it, the one that goes back farthest does.
         uptime_s = self.uptime_s()
         messages, complete = self._buffer()
         if not complete:
@@ -91,7 +88,6 @@ class LogReader(Tree):
                 yield messages[boots[-1] if boots else 0 :], bool(boots)
 
     def uptime_s(self) -> float:
-        """See ``check.Host``."""
         match = re.match(r"(\d+\.\d+)", self._read("proc/uptime"))
         if not match:
             raise CouldNotMeasure("/proc/uptime cannot be read")

@@ -38,16 +38,12 @@ class NcclReader(Tree):
         self._home = _home_of_user() if home is None else home
 
     def home(self) -> str:
-        """See ``check.Host``."""
         return self._home
 
     def nccl_settings(self) -> List[NcclSetting]:
-        """See ``check.Host``.
-
-        The process environment wins, then what a login adds to it (profile.d after
-        /etc/environment), then the file that NCCL_CONF_FILE names or else ~/.nccl.conf, then
-        /etc/nccl.conf: NCCL sets from a file only what is not set yet.
-        """
+        # The process environment wins, then what a login adds to it (profile.d after
+        # /etc/environment), then the file that NCCL_CONF_FILE names or else ~/.nccl.conf, then
+        # /etc/nccl.conf: NCCL sets from a file only what is not set yet.
         settings: Dict[str, NcclSetting] = {}
         for origin, pairs in self._login():
             for name, value in pairs:

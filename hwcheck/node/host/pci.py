@@ -39,11 +39,10 @@ class PciReader(Tree):
     """The PCI half of ``check.Host``."""
 
     def pci_gpus(self) -> List[str]:
-        """See ``check.Host``. Virtual functions of a GPU are not counted."""
+        # Virtual functions of a GPU are not counted.
         return self._of_nvidia(GPU_CLASSES)
 
     def nvswitches(self) -> List[str]:
-        """See ``check.Host``."""
         return self._of_nvidia(SWITCH_CLASSES)
 
     def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
@@ -58,19 +57,16 @@ class PciReader(Tree):
         return addresses
 
     def pci_answers(self, pci_address: str) -> bool:
-        """See ``check.Host``."""
         identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
         if identity is None or len(identity) < 4:
             raise CouldNotMeasure("the configuration space of %s cannot be read" % pci_address)
         return identity != b"\xff" * 4
 
     def pcie_port_width_max(self, pci_address: str) -> int:
-        """See ``check.Host``."""
         text = self._port(pci_address, "max_link_width")
         return _lanes(text, "the port above " + pci_address)
 
     def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
-        """See ``check.Host``."""
         device = DEVICES + pci_address
         now, most = (
             _lanes(self._read("%s/%s_link_width" % (device, which)).strip(), pci_address)
@@ -79,7 +75,6 @@ class PciReader(Tree):
         return now, most
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
-        """See ``check.Host``."""
         text = self._port(pci_address, "max_link_speed")
         match = re.match(r"(\d+(?:\.\d+)?) GT/s", text)
         generation = GENERATION_BY_GTS.get(float(match.group(1))) if match else None
@@ -88,7 +83,6 @@ class PciReader(Tree):
         return generation
 
     def bridges_above(self, pci_address: str) -> List[str]:
-        """See ``check.Host``."""
         folder = os.path.dirname(self._resolve(DEVICES + pci_address))
         bridges = []
         while ADDRESS.fullmatch(os.path.basename(folder)):
@@ -97,12 +91,11 @@ class PciReader(Tree):
         return bridges
 
     def numa_node(self, pci_address: str) -> Optional[int]:
-        """See ``check.Host``."""
         text = self._read("%s%s/numa_node" % (DEVICES, pci_address)).strip()
         return int(text) if text.isdigit() else None
 
     def rdma_devices(self) -> Dict[str, str]:
-        """See ``check.Host``. In the order in which people count: ``mlx5_2``, ``mlx5_10``."""
+        # In the order in which people count: ``mlx5_2``, ``mlx5_10``.
         devices = {}
         for name in sorted(self._list(RDMA), key=_counted):
             folder = self._resolve(RDMA + name + "/device")
@@ -112,7 +105,6 @@ class PciReader(Tree):
         return devices
 
     def acs_control(self, pci_address: str) -> Optional[int]:
-        """See ``check.Host``."""
         config = contents(self._path(DEVICES + pci_address + "/config"), EXTENDED_END) or b""
         if len(config) < EXTENDED_START + 4:
             raise CouldNotMeasure(
@@ -132,11 +124,9 @@ class PciReader(Tree):
         return None
 
     def iommu_groups(self) -> int:
-        """See ``check.Host``."""
         return len(self._list("sys/kernel/iommu_groups"))
 
     def iommu_domain(self, pci_address: str) -> str:
-        """See ``check.Host``."""
         group = DEVICES + pci_address + "/iommu_group"
         if not os.path.lexists(self._path(group)):
             return ""
@@ -146,7 +136,6 @@ class PciReader(Tree):
         return domain
 
     def aer_errors(self, pci_address: str) -> Dict[str, int]:
-        """See ``check.Host``."""
         errors = {}
         for kind in ("fatal", "nonfatal", "correctable"):
             text = self._text("%s%s/aer_dev_%s" % (DEVICES, pci_address, kind))

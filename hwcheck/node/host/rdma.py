@@ -42,7 +42,6 @@ class RdmaReader(Tree):
     """The RDMA half of ``check.Host``."""
 
     def rdma_ports(self) -> List[RdmaPort]:
-        """See ``check.Host``."""
         return [
             self._rdma_port(device, port)
             for device in self._list(CLASS)

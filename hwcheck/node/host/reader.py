@@ -26,21 +26,16 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 
     def driver_version(self) -> str:
-        """See ``check.Host``."""
         text = self._read("proc/driver/nvidia/version")
         match = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
         return match.group(1) if match else self._read("sys/module/nvidia/version").strip()
 
     def driver_is_open(self) -> bool:
-        """See ``check.Host``."""
         return "Open Kernel Module" in self._read("proc/driver/nvidia/version")
 
     def in_container(self) -> bool:
-        """See ``check.Host``.
-
-        Docker and podman leave a file, older cgroups name the runtime, and others set
-        ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).
-        """
+        # Docker and podman leave a file, older cgroups name the runtime, and others set
+        # ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).
         if any(self._exists(path) for path in (".dockerenv", "run/.containerenv")):
             return True
         if any(name in self._read("proc/1/cgroup") for name in CONTAINER_CGROUPS):
@@ -71,7 +66,6 @@ class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader
         return ""
 
     def fabric_manager_runs(self) -> Optional[bool]:
-        """See ``check.Host``."""
         names = [name for _, name in self._processes()]
         return "nv-fabricmanage" in names if self._shows_others() else None
 

@@ -33,17 +33,14 @@ class SoftwareReader(Tree):
     answer_limit_s = ANSWER_LIMIT_S
 
     def system_nccl(self) -> List[str]:
-        """See ``check.Host``.
-
-        The linker's cache says where the library is. The version is the end of the name of the
-        file behind it, as NVIDIA packages it; that costs one link, and loading it would run code.
-        """
+        # The linker's cache says where the library is. The version is the end of the name of the
+        # file behind it, as NVIDIA packages it; that costs one link, and loading it would run code.
         cache = contents(self._path("etc/ld.so.cache")) or b""
         paths = [os.fsdecode(path) for path in CACHED.findall(cache)]
         return sorted(set(filter(None, (version_in_name(self._resolve(path)) for path in paths))))
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
-        """See ``check.Host``. The interpreter runs as it is, whatever the root."""
+        # The interpreter runs as it is, whatever the root.
         import subprocess  # here: most visits ask for no torch
 
         python, limit_s = python or sys.executable, self.answer_limit_s

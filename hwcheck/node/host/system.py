@@ -31,7 +31,6 @@ class SystemReader(Tree):
     """What a kernel says of the machine, for ``check.Host``."""
 
     def hypervisor(self) -> str:
-        """See ``check.Host``."""
         if "control_d" in self._read("proc/xen/capabilities"):
             return ""  # Xen's own domain has the hardware
         flags = re.search(r"^flags\s*:(.*)$", self._read("proc/cpuinfo"), re.MULTILINE)
@@ -45,12 +44,10 @@ class SystemReader(Tree):
         return named or ("unknown" if by_flag else "")
 
     def product(self) -> str:
-        """See ``check.Host``."""
         words = (self._read(DMI + name).strip() for name in ("sys_vendor", "product_name"))
         return " ".join(word for word in words if word)
 
     def cpu_vendor(self) -> str:
-        """See ``check.Host``."""
         text = self._read("proc/cpuinfo")
         match = re.search(r"^vendor_id\s*:\s*(\S+)", text, re.MULTILINE)
         if match:
@@ -58,23 +55,19 @@ class SystemReader(Tree):
         return "ARM" if re.search(r"^CPU implementer\s*:", text, re.MULTILINE) else ""
 
     def kernel_options(self) -> List[str]:
-        """See ``check.Host``."""
         return self._read("proc/cmdline").split()
 
     def kernel_setting(self, name: str) -> str:
-        """See ``check.Host``."""
         text = self._text("proc/sys/" + name)
         if text is None:
             raise CouldNotMeasure("/proc/sys/%s cannot be read" % name)
         return text.strip()
 
     def numa_nodes(self) -> int:
-        """See ``check.Host``."""
         folder = self._list("sys/devices/system/node")
         return sum(bool(re.fullmatch(r"node\d+", name)) for name in folder)
 
     def cpu_governors(self) -> Dict[str, int]:
-        """See ``check.Host``."""
         counts: Dict[str, int] = {}
         for cpu in self._list("sys/devices/system/cpu"):
             if not re.fullmatch(r"cpu\d+", cpu):
@@ -87,7 +80,6 @@ class SystemReader(Tree):
         return counts
 
     def huge_pages(self) -> HugePages:
-        """See ``check.Host``."""
         values = dict(re.findall(r"^(\w+):\s+(\d+)", self._read("proc/meminfo"), re.MULTILINE))
         if "HugePages_Total" not in values or "Hugepagesize" not in values:
             raise CouldNotMeasure("no huge pages in /proc/meminfo")
@@ -109,7 +101,6 @@ class SystemReader(Tree):
         )
 
     def memory_available_bytes(self) -> int:
-        """See ``check.Host``."""
         match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
             raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
@@ -128,24 +119,19 @@ class SystemReader(Tree):
             folder = folder.rpartition("/")[0]
 
     def filesystem(self, path: str) -> Filesystem:
-        """See ``check.Host``."""
         return system_calls.filesystem(self._path(path))
 
     def locked_memory_limit_bytes(self) -> Optional[int]:
-        """See ``check.Host``."""
         return system_calls.locked_memory_limit_bytes()
 
     def clock_synchronized(self) -> bool:
-        """See ``check.Host``."""
         # systemd-timesyncd leaves this file from its first answer on.
         if self._exists("run/systemd/timesync/synchronized"):
             return True
         return system_calls.clock_synchronized()
 
     def has_module(self, name: str) -> bool:
-        """See ``check.Host``."""
         return self._exists("sys/module/" + name)
 
     def module_parameter(self, module: str, name: str) -> str:
-        """See ``check.Host``."""
         return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()

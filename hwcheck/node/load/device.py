@@ -73,21 +73,19 @@ class Cuda:
         self.library = "torch %s, CUDA %s" % (version(), torch.version.cuda)
 
     def mark(self) -> Any:
-        """See ``Cpu``. Waiting for it blocks: a spinning wait would take a core for each GPU."""
+        # Waiting for it blocks: a spinning wait would take a core for each GPU.
         event = torch.cuda.Event(enable_timing=True, blocking=True)
         event.record()
         return event
 
     def wait(self, mark: Any) -> None:
-        """See ``Cpu``."""
         mark.synchronize()
 
     def span_s(self, start: Any, end: Any) -> float:
-        """See ``Cpu``."""
         return float(start.elapsed_time(end)) / 1e3
 
     def host_buffer(self, size_bytes: int) -> Any:
-        """See ``Cpu``; pinned, so that a copy runs at the speed of the link."""
+        """Return memory of the host: pinned, so that a copy runs at the speed of the link."""
         return torch.empty(size_bytes, dtype=torch.uint8, pin_memory=True)
 
 

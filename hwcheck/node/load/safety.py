@@ -24,7 +24,7 @@ class Limited(Protocol):
         """``gpu3``."""
 
     def temperature_slowdown_c(self) -> int:
-        """See ``check.Gpu``."""
+        """Return the temperature in C from which it slows itself down."""
 
 
 class Guard:

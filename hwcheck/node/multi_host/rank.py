@@ -53,11 +53,9 @@ class Large(pattern.Pattern):
     MAX_RANKS = 1365  # 8191 x 1.5 x ranks must stay below 2^24, where fp32 holds every integer
 
     def summand(self, rank: int, chunk: int, round_: int) -> Any:
-        """See Pattern."""
         return super().summand(rank % 2, chunk, round_)
 
     def total(self, chunk: int, round_: int) -> Any:
-        """See Pattern."""
         return super().summand(0, chunk, round_) * (self.ranks + self.ranks // 2)
 
 

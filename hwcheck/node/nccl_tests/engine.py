@@ -167,15 +167,12 @@ class ProgramLeg:
 
     @property
     def state(self) -> str:
-        """See ``schedule.TimedLeg``."""
         return self._turns[-1].state if self._turns else ""
 
     def refuse(self, reason: str) -> None:
-        """See ``schedule.TimedLeg``."""
         self._turns = [self._program.refused(self.plan, reason)]
 
     def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
-        """See ``schedule.TimedLeg``."""
         turn, stopped = self._program.time(self.plan, share_s, max_bytes)
         if max_bytes_reason:
             turn = replace(turn, notes=(*turn.notes, max_bytes_reason))
@@ -186,12 +183,11 @@ class ProgramLeg:
         return turn.duration_s
 
     def repeat(self) -> None:
-        """See ``schedule.TimedLeg``. Every size is timed again: the program knows no other way."""
+        # Every size is timed again: the program knows no other way.
         budget_s = REPEAT_TIMES * self.repeat_s()
         self._turns.append(self._program.time(self.plan, budget_s, self.largest)[0])
 
     def repeat_s(self) -> float:
-        """See ``schedule.TimedLeg``."""
         return self._turns[-1].duration_s
 
     def leg(self) -> Leg:

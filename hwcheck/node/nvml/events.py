@@ -34,7 +34,7 @@ class EventSource(Protocol):
         """``gpu3``."""
 
     def pci_address(self) -> str:
-        """See ``check.Gpu``."""
+        """Return its address on the bus, as ``0000:3b:00.0``."""
 
     def read(self, quantity: str, name: str, *args: Any) -> Any:
         """Ask NVML about this GPU. Raises CouldNotMeasure."""
@@ -68,7 +68,6 @@ class EventWatch:
 
     @property
     def problem(self) -> str:
-        """See the class."""
         return "; ".join(self._problems)
 
     def events(self) -> List[GpuEvent]:

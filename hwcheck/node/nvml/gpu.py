@@ -41,10 +41,9 @@ NAME_LIMIT = 40
 
 
 class NvmlGpu(MemoryReader, TopologyReader):
-    """One GPU. Errors name the GPU and the quantity."""
+    """``check.Gpu`` over NVML. Errors name the GPU and the quantity."""
 
     def pci_address(self) -> str:
-        """See ``check.Gpu``."""
         bus_id = text(self.once("PCI address", "nvmlDeviceGetPciInfo").busId)
         try:
             return sysfs_address(bus_id)
@@ -52,7 +51,6 @@ class NvmlGpu(MemoryReader, TopologyReader):
             raise CouldNotMeasure("%s: %s" % (self.subject, error)) from None
 
     def loss(self) -> str:
-        """See ``check.Gpu``."""
         try:
             self.temperature_c()  # read from the chip each time, so a lost one cannot answer
         except GpuLost as error:
@@ -62,40 +60,31 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return ""
 
     def recovery_action(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         field = self._constant("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION") or 0
         return self.fields("recovery action", [field]).get(field)
 
     def name(self) -> str:
-        """See ``check.Gpu``."""
         return text(self.once("name", "nvmlDeviceGetName"))
 
     def uuid(self) -> str:
-        """See ``check.Gpu``."""
         return text(self.once("UUID", "nvmlDeviceGetUUID"))
 
     def board_id(self) -> str:
-        """See ``check.Gpu``."""
         return "%s %s" % (self._pci_id("pciDeviceId"), self._pci_id("pciSubSystemId"))
 
     def serial(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         return self._text("serial number", "nvmlDeviceGetSerial")
 
     def board_part_number(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         return self._text("board part number", "nvmlDeviceGetBoardPartNumber")
 
     def vbios(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         return self._text("VBIOS", "nvmlDeviceGetVbiosVersion")
 
     def inforom_image(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         return self._text("infoROM", "nvmlDeviceGetInforomImageVersion")
 
     def inforom_valid(self) -> Optional[bool]:
-        """See ``check.Gpu``."""
         try:
             self.read("infoROM", "nvmlDeviceValidateInforom")
         except CorruptedInforom:
@@ -105,24 +94,18 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return True
 
     def power_limit_w(self) -> float:
-        """See ``check.Gpu``."""
         return self.number("power limit", "nvmlDeviceGetEnforcedPowerLimit") / 1000.0
 
     def power_limit_default_w(self) -> float:
-        """See ``check.Gpu``."""
         name = "nvmlDeviceGetPowerManagementDefaultLimit"
         return self.remembered(name, lambda: self.number("default power limit", name)) / 1000.0
 
     def temperature_c(self) -> int:
-        """See ``check.Gpu``."""
         sensor = self._nvml.constant("NVML_TEMPERATURE_GPU")
         return int(self.read("temperature", TEMPERATURE, sensor))
 
     def temperature_slowdown_c(self) -> int:
-        """See ``check.Gpu``.
-
-        From Ada on, NVML may give the distance to the threshold instead of the threshold.
-        """
+        # From Ada on, NVML may give the distance to the threshold instead of the threshold.
         kind = self._nvml.constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
         quantity, name = "slowdown temperature", "nvmlDeviceGetTemperatureThreshold"
         try:
@@ -135,24 +118,20 @@ class NvmlGpu(MemoryReader, TopologyReader):
             return self.temperature_c() + int(margin)
 
     def temperature_shutdown_c(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         return self._threshold("SHUTDOWN")
 
     def temperature_max_operating_c(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         return self._threshold("GPU_MAX")
 
     def memory_temperature_c(self) -> Optional[int]:
-        """See ``check.Gpu``. 0 is what a board without the sensor may say."""
+        # 0 is what a board without the sensor may say.
         field = self._nvml.constant("NVML_FI_DEV_MEMORY_TEMP")
         return self.fields("memory temperature", [field]).get(field) or None
 
     def memory_temperature_max_c(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         return self._threshold("MEM_MAX")
 
     def fan_speeds_percent(self) -> List[int]:
-        """See ``check.Gpu``."""
         fans = self.optional("fans", "nvmlDeviceGetNumFans")
         speeds = [
             self.optional("fan %d" % fan, "nvmlDeviceGetFanSpeed_v2", fan)
@@ -161,7 +140,6 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return [int(speed) for speed in speeds if speed is not None]
 
     def clock_event_reasons(self) -> Optional[List[str]]:
-        """See ``check.Gpu``."""
         bits = self.optional("clock event reasons", CLOCK_EVENTS)
         if bits is None:
             return None
@@ -169,12 +147,10 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return [names.get(bit, "bit_%d" % bit) for bit in range(64) if int(bits) >> bit & 1]
 
     def performance_state(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         state = self.optional("performance state", PERFORMANCE)
         return None if state is None or not 0 <= int(state) <= 15 else int(state)
 
     def application_clocks(self) -> Optional[Clocks]:
-        """See ``check.Gpu``."""
         clocks: List[int] = []
         for name in ("nvmlDeviceGetApplicationsClock", "nvmlDeviceGetDefaultApplicationsClock"):
             for kind in ("NVML_CLOCK_GRAPHICS", "NVML_CLOCK_MEM"):
@@ -185,25 +161,23 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return Clocks(*clocks)
 
     def utilization_percent(self) -> int:
-        """See ``check.Gpu``."""
         rates = self.unless_mig("utilization", "nvmlDeviceGetUtilizationRates")
         if rates is None:
             raise CouldNotMeasure("%s: utilization: Not Supported" % self.subject)
         return int(rates.gpu)
 
     def persistence_mode(self) -> bool:
-        """See ``check.Gpu``."""
         mode = self.read("persistence mode", "nvmlDeviceGetPersistenceMode")
         return bool(mode == self._nvml.constant("NVML_FEATURE_ENABLED"))
 
     def compute_processes(self) -> List[int]:
-        """See ``check.Gpu``. This process is left out."""
+        # This process is left out.
         this_pid = os.getpid()
         processes = self.read("compute processes", COMPUTE)
         return [int(process.pid) for process in processes if process.pid != this_pid]
 
     def processes(self) -> List[GpuProcess]:
-        """See ``check.Gpu``. A process with both kinds of context is listed as compute."""
+        # A process with both kinds of context is listed as compute.
         by_pid: Dict[int, GpuProcess] = {}
         for kind, names in (("compute", COMPUTE), ("graphics", GRAPHICS)):
             for process in self.unless_mig("%s processes" % kind, names) or ():

@@ -59,32 +59,27 @@ class LinkReader(NvmlReader):
     """The link half of ``check.Gpu``."""
 
     def pcie_link_width(self) -> int:
-        """See ``check.Gpu``."""
         return self.number("PCIe link width", "nvmlDeviceGetCurrPcieLinkWidth")
 
     def pcie_link_width_max(self) -> int:
-        """See ``check.Gpu``."""
         return self.number("maximum PCIe link width", "nvmlDeviceGetMaxPcieLinkWidth")
 
     def pcie_link_generation(self) -> int:
-        """See ``check.Gpu``."""
         return self.number("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration")
 
     def pcie_link_generation_max(self) -> int:
-        """See ``check.Gpu``."""
         return self.number("maximum PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration")
 
     def pcie_replays(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         count = self.optional("PCIe replays", "nvmlDeviceGetPcieReplayCounter")
         return None if count is None else int(count)
 
     def nvlinks(self) -> List[NvLink]:
-        """See ``check.Gpu``. Asked once: several checks need it."""
+        # Asked once: several checks need it.
         return self.remembered("nvlinks", self._nvlinks)
 
     def nvlink_to_switch(self) -> Optional[bool]:
-        """See ``check.Gpu``. The first active link speaks for all."""
+        # The first active link speaks for all.
         active = [link.link for link in self.nvlinks() if link.active]
         if not active:
             return None
@@ -97,7 +92,7 @@ class LinkReader(NvmlReader):
         return None if kind is None else kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH")
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
-        """See ``check.Gpu``. Which fields the first active link has speaks for all."""
+        # Which fields the first active link has speaks for all.
         links = [link.link for link in self.nvlinks() if link.active]
         by_name = {name: self._constant(field) for name, field in ERROR_FIELDS.items()}
         fields = [field for field in by_name.values() if field is not None]
@@ -117,7 +112,6 @@ class LinkReader(NvmlReader):
         return [each for each in errors if each.counters]
 
     def fabric(self) -> Optional[Fabric]:
-        """See ``check.Gpu``."""
         problem: Optional[CouldNotMeasure] = None
         for name, kind in FABRIC_CALLS:
             try:

@@ -12,7 +12,6 @@ class MemoryReader(NvmlReader):
     """The memory half of ``check.Gpu``."""
 
     def ecc_mode(self) -> Optional[Mode]:
-        """See ``check.Gpu``."""
         try:
             current, pending = self.once("ECC mode", "nvmlDeviceGetEccMode")
         except NotSupported:
@@ -20,7 +19,6 @@ class MemoryReader(NvmlReader):
         return Mode(current == 1, pending == 1)
 
     def ecc_default(self) -> Optional[bool]:
-        """See ``check.Gpu``."""
         modes = self.optional("default ECC mode", "nvmlDeviceGetDefaultEccMode")
         if modes is None:
             return None
@@ -28,7 +26,6 @@ class MemoryReader(NvmlReader):
         return bool((modes[0] if isinstance(modes, list) else modes) == 1)
 
     def ecc_errors(self) -> Optional[EccErrors]:
-        """See ``check.Gpu``."""
         mode = self.ecc_mode()
         if mode is None or not mode.current:
             return None
@@ -47,7 +44,6 @@ class MemoryReader(NvmlReader):
         return EccErrors(*counts)
 
     def sram_threshold_exceeded(self) -> Optional[bool]:
-        """See ``check.Gpu``."""
         try:
             status = self.structure(
                 "SRAM errors", "nvmlDeviceGetSramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t"
@@ -57,7 +53,6 @@ class MemoryReader(NvmlReader):
         return bool(status.bThresholdExceeded)
 
     def row_remap(self) -> Optional[RowRemap]:
-        """See ``check.Gpu``."""
         rows = self.unless_mig("remapped rows", "nvmlDeviceGetRemappedRows")
         if rows is None:
             return None
@@ -67,7 +62,6 @@ class MemoryReader(NvmlReader):
         return RowRemap(correctable, uncorrectable, bool(pending), bool(failure), exhausted)
 
     def retired_pages(self) -> Optional[RetiredPages]:
-        """See ``check.Gpu``."""
         pending = self.optional("retired pages", "nvmlDeviceGetRetiredPagesPendingStatus")
         if pending is None:
             return None
@@ -81,15 +75,12 @@ class MemoryReader(NvmlReader):
         return RetiredPages(counts[0], counts[1], bool(pending))
 
     def memory_total_bytes(self) -> int:
-        """See ``check.Gpu``."""
         return int(self.once("memory", "nvmlDeviceGetMemoryInfo").total)
 
     def memory_used_bytes(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         memory = self.unless_mig("memory", "nvmlDeviceGetMemoryInfo")
         return None if memory is None else int(memory.used)
 
     def bar1_total_bytes(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         window = self.unless_mig("BAR1", "nvmlDeviceGetBAR1MemoryInfo")
         return None if window is None or not window.bar1Total else int(window.bar1Total)

@@ -187,9 +187,7 @@ class _Unbounded:
         self._call = nvml._call
 
     def ask(self, names: Sequence[str], *args: Any) -> Any:
-        """See ``Nvml.ask``."""
         return self._call(names, args)
 
     def together(self, work: Callable[[], T]) -> T:
-        """See ``Nvml.together``."""
         return work()

@@ -80,7 +80,6 @@ class NvmlReader:
 
     @property
     def subject(self) -> str:
-        """See ``check.Gpu``."""
         return "gpu%d" % self._index
 
     def is_at(self, handle: Any) -> bool:
@@ -88,7 +87,6 @@ class NvmlReader:
         return bool(self._handle) and _address(handle) == _address(self._handle)
 
     def mig_mode(self) -> Optional[Mode]:
-        """See ``check.Gpu``."""
         try:
             current, pending = self.once("MIG mode", "nvmlDeviceGetMigMode")
         except NotSupported:

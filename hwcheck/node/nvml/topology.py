@@ -33,7 +33,6 @@ class TopologyReader(LinkReader):
     """The topology half of ``check.Gpu``. ``peer`` is NVML's index of another GPU."""
 
     def pcie_path(self, peer: int) -> Optional[str]:
-        """See ``check.Gpu``."""
         name = "nvmlDeviceGetTopologyCommonAncestor"
         level = self.remembered(
             ("path", peer),
@@ -42,7 +41,6 @@ class TopologyReader(LinkReader):
         return None if level is None else ANCESTORS.get(int(level))
 
     def p2p_status(self, peer: int) -> P2PStatus:
-        """See ``check.Gpu``."""
         quantity, name = "P2P with gpu%d" % peer, "nvmlDeviceGetP2PStatus"
         other = self._peer(peer)
         read, write = (self.read(quantity, name, other, index) for index in (READ, WRITE))
@@ -51,11 +49,10 @@ class TopologyReader(LinkReader):
         return P2PStatus(_status(read), _status(write), nvlink, atomics)
 
     def nvlink_remotes(self) -> List[str]:
-        """See ``check.Gpu``."""
         return [self._remote(link.link) for link in self.nvlinks() if link.active]
 
     def nvlink_version(self) -> Optional[str]:
-        """See ``check.Gpu``. The first active link speaks for all."""
+        # The first active link speaks for all.
         active = [link.link for link in self.nvlinks() if link.active]
         if not active:
             return None
@@ -64,16 +61,13 @@ class TopologyReader(LinkReader):
         return NVLINK_VERSIONS[int(code)] if has_name else None
 
     def cpu_affinity(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         return self._numbers("CPU affinity", "nvmlDeviceGetCpuAffinity", CPU_WORDS)
 
     def numa_affinity(self) -> Optional[str]:
-        """See ``check.Gpu``."""
         name = "nvmlDeviceGetMemoryAffinity"
         return self._numbers("NUMA affinity", name, NODE_WORDS, SCOPE_NODE)
 
     def numa_id(self) -> Optional[int]:
-        """See ``check.Gpu``."""
         node = self.optional("NUMA id", "nvmlDeviceGetNumaNodeId")
         return None if node is None or int(node) < 0 else int(node)
 

@@ -84,21 +84,6 @@ def topology_of(samples: Iterable[Sample]) -> Topology | None:
     return Topology(tuple(devices), paths) if devices else None
 
 
-def topology_matrix(topology: Topology) -> str:
-    """Return the matrix with its legend, in the form of ``nvidia-smi topo -m`` (tabs)."""
-    header, *rows = matrix_rows(topology)
-    lines = ["\t".join(header)]
-    for name, *cells in rows:
-        ways, near = cells[: -len(NEAR)], cells[-len(NEAR) :]
-        ways = [" X " if way == "X" else way for way in ways]
-        # The title NUMA Affinity is two tabs wide.
-        lines.append("\t".join([name, *ways, near[0], near[1], "", near[2]]))
-    lines += ["", "Legend:", "", *(f"  {text}" for text in legend_lines())]
-    if topology.nics:
-        lines += ["", "NIC Legend:", "", *(f"  {text}" for text in nic_lines(topology))]
-    return "\n".join(lines) + "\n"
-
-
 def matrix_rows(topology: Topology) -> Iterator[list[str]]:
     """Yield the header and the rows of the matrix, cell by cell; all have the same length."""
     yield ["", *(device.name for device in topology.devices), *NEAR]

@@ -26,6 +26,9 @@ SERIES_LIMIT_BYTES = 4 * 1024 * 1024
 
 Value = Union[int, float, str, bool]
 
+RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
+"""What became of one check on one node. Samples are judged in any state: a check that stops half
+way (could_not_measure) keeps what it had."""
 DRIVER_ANSWERS = "answers"
 """What a leg says of a driver that answers after the leg was killed."""
 LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import to_json
 from hwcheck.results.files import replace_text, writing_to
-from hwcheck.results.run_folder import utc_now
+from hwcheck.results.run_folder import folder_name, utc_now
 
 
 def new_folder(out: Path) -> Path:
     """Make ``<UTC time>-<short id>`` under ``out``, as a run's. Raises UsageError."""
-    stamp = utc_now().replace("-", "").replace(":", "")
-    path = out / f"{stamp}-{secrets.token_hex(3)}"
+    path = out / folder_name(utc_now())
     try:
         path.mkdir(parents=True)
     except OSError as error:

@@ -141,6 +141,12 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def folder_name(started: str) -> str:
+    """Return a new name for a folder of a command that began at this time of ``utc_now``."""
+    stamp = started.replace("-", "").replace(":", "")
+    return f"{stamp}-{secrets.token_hex(3)}"
+
+
 class RunFolder:
     """Writes one run. A file is replaced as a whole, so a reader never sees half of one."""
 
@@ -157,8 +163,7 @@ class RunFolder:
         written to, or when what was asked could not be read back.
         """
         started = utc_now()
-        stamp = started.replace("-", "").replace(":", "")
-        meta = replace(meta, id=f"{stamp}-{secrets.token_hex(3)}", started=started)
+        meta = replace(meta, id=folder_name(started), started=started)
         problem = schema_problem(to_dict(meta), "run")
         if problem:  # found now, and not when every host has been loaded
             raise UsageError(f"this run cannot be recorded: {problem}")

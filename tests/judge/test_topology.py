@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.judge.topology import LEGEND, NEAR, NEAR_METRICS, topology_matrix, topology_of
+from hwcheck.judge.topology import LEGEND, NEAR, NEAR_METRICS, topology_of
 from hwcheck.node.wire import Sample
+from tests.topology_text import topology_matrix
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "topology"
 FILES = (2, 4, 6, 7, 8, 9, 10, 12, 14, 16, 19, 20, 21, 23, 24, 26, 28, 30, 31, 33)

@@ -1,4 +1,4 @@
-"""Two readers of one schema: fastjsonschema decides, jsonschema explains."""
+"""What the schemas refuse: fastjsonschema decides, and jsonschema, which stands by, agrees."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from hwcheck.node.wire import DTYPES, LEG_STATES, RESULT_STATES
+from hwcheck.results.run_folder import HOST_STATES
 from hwcheck.results.schema_check import schema_problem
 
 DEFINITIONS: dict[str, Any] = json.loads(
@@ -85,3 +87,18 @@ def test_what_decides_agrees_with_jsonschema(name: str) -> None:
     assert verdicts == [validator.is_valid(value) for value in tried]
     assert True in verdicts
     assert False in verdicts
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "words"),
+    [
+        ("result", "state", RESULT_STATES),
+        ("leg", "state", LEG_STATES),
+        ("leg", "dtype", DTYPES),
+        ("host", "state", HOST_STATES),
+    ],
+)
+def test_the_schema_takes_the_words_of_the_records_and_no_others(
+    record: str, key: str, words: tuple[str, ...]
+) -> None:
+    assert set(DEFINITIONS[record]["properties"][key]["enum"]) == set(words)

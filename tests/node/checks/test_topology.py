@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.judge.topology import Topology, topology_matrix, topology_of
+from hwcheck.judge.topology import Topology, topology_of
 from hwcheck.node import checks
 from hwcheck.node.main import run_check
 from hwcheck.site.fake_node import FakeNode
+from tests.topology_text import topology_matrix
 
 CASES = Path(__file__).parents[2] / "cases" / "topology"
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "topology"

@@ -29,7 +29,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 import engines  # noqa: E402 - stands beside this file
 
 PORT = 22022
-PAYLOAD_BYTES = 100_000
+PAYLOAD_BYTES = 350_000
 SSHD_CONFIG = """\
 ListenAddress 0.0.0.0:{port}
 HostKey {folder}/host_key

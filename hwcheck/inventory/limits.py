@@ -24,7 +24,7 @@ def limits(variables: Variables) -> dict[str, dict[str, Any]]:
     declared = variables.raw.get(LIMITS)
     if declared is None:
         return {}
-    by_metric = _mapping(variables, LIMITS, declared, "check.metric")
+    by_metric = _mapping(variables, LIMITS, declared, f"{{check.metric: {SHAPE}}}")
     return {
         str(name): _limit(variables, LIMITS, str(name), terms) for name, terms in by_metric.items()
     }

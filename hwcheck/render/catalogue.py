@@ -11,6 +11,7 @@ from rich.text import Text
 from hwcheck.fold import fold
 from hwcheck.node.check import Check, Metric
 from hwcheck.site_limits import SiteLimits, in_force
+from hwcheck.text import line
 
 
 def catalogue(
@@ -37,7 +38,7 @@ def _check(
         yield from _metric(metric)
         for name, text, source, names in site_limits:
             if name == metric.name:
-                text = f"on {fold(names)}: {text}; source: {source} (inventory)"
+                text = f"on {fold(names)}: {text}; source: {line(source, 500)} (inventory)"
                 yield Padding(Text(text, style="bold"), (0, 0, 0, 6))
     yield Text()
 

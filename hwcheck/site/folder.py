@@ -51,10 +51,11 @@ class Site:
 def beside(inventory: str) -> Path | None:
     """Return the site's folder beside an inventory file or folder; None where there is none.
 
+    An inventory that is not there by its name, since hwcheck brings it, has none beside it.
     A folder of this name that holds nothing that a site may add is not a site's: such as a checkout
     of hwcheck, or its package.
     """
-    if "," in inventory or not inventory.strip():
+    if "," in inventory or not inventory.strip() or not os.path.exists(inventory):
         return None
     folder = Path(os.path.abspath(inventory)).parent / NAME
     return folder if _is_site(folder) else None

@@ -38,7 +38,7 @@ def test_what_is_ignored_has_a_source_too() -> None:
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ("a text", "is no mapping; write check.metric"),
+        ("a text", "is no mapping; write {check.metric: {warn: 90, source:"),
         ({PERCENT: 90}, "is no mapping; write {warn: 90, source:"),
         ({PERCENT: {"warn": 90}}, "source is missing"),
         ({PERCENT: {"warn": 90, "source": " "}}, "source is missing"),

@@ -31,6 +31,15 @@ def test_a_check_with_its_limit_its_source_and_its_kind() -> None:
         assert part in text
 
 
+def test_what_an_inventory_says_is_one_line_without_controls() -> None:
+    limits = {"power_cap.power_limit_percent": {"warn": 90, "source": "OPS-1\n\x1b[31m112"}}
+    out = io.StringIO()
+    listed = [checks.load()["power_cap"]]
+    Console(file=out, width=200).print(catalogue(listed, [("n1", limits)]))
+    assert "on n1: fail unless >= 75, warn unless >= 90; source: OPS-1 112" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+
+
 def test_when_a_check_runs_is_said() -> None:
     registry = checks.load()
     text = shown(*(registry[name] for name in ("xid", "all_reduce", "faults_under_load")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.site.folder import MOST_BYTES, Site, beside, read, save
 from tests.site.page import write
@@ -37,6 +38,18 @@ def test_it_lies_beside_an_inventory_file_or_folder(folder: Path) -> None:
     assert beside("node1,node2") is None
     assert beside("") is None
     assert beside(str(inventory / "cluster.yml")) is None
+
+
+def test_an_inventory_that_hwcheck_brings_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of its name, below the one that the command is run in, is not where it is."""
+    write(tmp_path / "inventory")
+    monkeypatch.chdir(tmp_path)
+    assert shipped.find("inventory/example") is not None
+    assert beside("inventory/example") is None
+    Path("inventory/example").mkdir()
+    assert beside("inventory/example") == Path("inventory/hwcheck").resolve()
 
 
 def test_the_package_and_a_checkout_are_no_site() -> None:

@@ -210,7 +210,8 @@ try:
 except Refused as error:
     say("error", phase=error.args[0], reason=error.args[1])
 except EnvironmentError as error:
-    say("error", phase="cache", reason=str(error))
+    hint = "make room, or let this user write to ~/.cache/hwcheck"
+    say("error", phase="cache", reason="%s; %s" % (error, hint))
 else:
     try:
         code = run(folder, request)

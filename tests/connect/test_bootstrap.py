@@ -355,8 +355,17 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
     frames, lines, _ = talk(tmp_path, preexec_fn=limit)
     assert frames[1]["phase"] == "cache"
     assert "File too large" in frames[1]["reason"]
+    assert frames[1]["reason"].endswith("; make room, or let this user write to ~/.cache/hwcheck")
     assert lines == []
     assert list(cached(tmp_path).parent.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_to_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / ".cache").write_text("a file")
+    (frame,), lines, _ = talk(tmp_path)
+    assert frame["phase"] == "cache"
+    assert frame["reason"].endswith("; make room, or let this user write to ~/.cache/hwcheck")
+    assert lines == []
 
 
 def test_lines_before_the_header_are_dropped(tmp_path: Path) -> None:

@@ -22,6 +22,19 @@ from hwcheck.text import count, line
 TOPOLOGY, P2P = "topology", "p2p-status"
 LINE_CHARACTERS = 8000
 MOST_MATRICES = 100
+NEAR_NIC = ("PIX", "PXB")
+"""So near must a NIC be for NCCL to use GPUDirect RDMA by itself; the nearest first."""
+
+STATUS = {
+    "CNS": "the chipset is not supported",
+    "GNS": "the GPU is not supported",
+    "TNS": "the topology is not supported",
+    "NS": "not supported",
+    "DR": "disabled in the driver's settings",
+    "U": "unknown",
+    "N/A": "not available",
+}
+"""nvidia-smi's legend in our words."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _GPU = re.compile(r"GPU\d{1,3}\Z")
@@ -160,21 +173,6 @@ def _form_notes(matrix: TopologyMatrix, block: _Block, missing: int) -> Iterator
         if here and back and here != back and matrix.kind == TOPOLOGY:
             yield f"{one} and {other} contradict each other: {here} and {back}"
             return
-
-
-NEAR_NIC = ("PIX", "PXB")
-"""So near must a NIC be for NCCL to use GPUDirect RDMA by itself; the nearest first."""
-
-STATUS = {
-    "CNS": "the chipset is not supported",
-    "GNS": "the GPU is not supported",
-    "TNS": "the topology is not supported",
-    "NS": "not supported",
-    "DR": "disabled in the driver's settings",
-    "U": "unknown",
-    "N/A": "not available",
-}
-"""nvidia-smi's legend in our words."""
 
 
 def topology_notes(matrix: TopologyMatrix, *, pcie_only: bool = False) -> Iterator[str]:

@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwcheck.text import count, line
 
+Gpu = Mapping[str, str]
+"""What one GPU says, by the path of the entry."""
+
 MOST_GPUS = 256
+MOST_NAMED = 8
 LINE_CHARACTERS = 400
 
 _GPU = re.compile(r"GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d\s*\Z")
@@ -23,6 +27,8 @@ _TABLE = re.compile(r"\| NVIDIA-SMI (\S{1,30}) +.{0,30}Driver Version: (\S{1,30}
 _LINKS = re.compile(r"GPU (\d{1,3}): (.{1,100}?) \(UUID: ")
 _LINK = re.compile(r"\bLink (\d{1,2}): (.{1,100})")
 _COUNTER = re.compile(r"(.{0,60}?(?:[Ee]rror|[Rr]eplay|[Rr]ecovery).{0,30}?):? *(\d{1,19})\s*\Z")
+_MIB = re.compile(r"(\d{1,9}) MiB")
+_NUMBER = re.compile(r"(\d{1,3})")
 
 XML_NAMES = {
     "mig_mode/current_mig": "mig_mode/current",
@@ -141,13 +147,6 @@ def _take_link(gpu: dict[str, list[str]], number: str, text: str) -> None:
         gpu["active"].append(number)
     elif "inactive" in text.lower():
         gpu["inactive"].append(number)
-
-
-Gpu = Mapping[str, str]
-
-MOST_NAMED = 8
-_MIB = re.compile(r"(\d{1,9}) MiB")
-_NUMBER = re.compile(r"(\d{1,3})")
 
 
 def query_notes(common: Gpu, gpus: Sequence[Gpu]) -> Iterator[str]:

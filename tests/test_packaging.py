@@ -34,7 +34,12 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: zipfile.ZipFile, fold
 
 def test_templates_and_schemas_travel(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    for kind in ("schema/*.json", "render/templates/*.j2", "state/pytest.ini", "state/test_*.py"):
+    for kind in (
+        "results/schema/*.json",
+        "render/templates/*.j2",
+        "provision/state/pytest.ini",
+        "provision/state/test_*.py",
+    ):
         files = list((ROOT / "hwcheck").glob(kind))
         assert files
         assert {str(path.relative_to(ROOT)) for path in files} <= names
@@ -42,7 +47,7 @@ def test_templates_and_schemas_travel(wheel: zipfile.ZipFile) -> None:
 
 def test_an_unpacked_wheel_finds_its_inventory(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")
-    code = "from hwcheck import share; print(share.find('inventory/local.yml'))"
+    code = "from hwcheck import shipped; print(shipped.find('inventory/local.yml'))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tmp_path / "site")},

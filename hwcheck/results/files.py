@@ -16,10 +16,16 @@ class DiskError(UsageError):
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError."""
+    """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError.
+
+    A symbolic link in its place, or in that of what is written first, is replaced and not followed:
+    a run folder may have come from anywhere.
+    """
     temporary = path.with_name(path.name + ".new")
     try:
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as stream:
+            stream.write(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

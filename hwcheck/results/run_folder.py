@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar
 
 from hwcheck import __version__
@@ -226,9 +226,14 @@ def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None
     """Write rendered files (``report.html``) into a run folder. Raises DiskError.
 
     The folder ``anew`` in it holds nothing else afterwards: what an earlier rendering left there
-    must not be taken for this one's.
+    must not be taken for this one's. A run folder may have come from anywhere, so nothing is
+    written to or removed through a symbolic link in it.
     """
+    folders = {parent for name in files for parent in PurePath(name).parents} | {PurePath(anew)}
     with writing_to(path):
+        for folder in sorted(folders - {PurePath()}):  # the outer ones come first
+            if (path / folder).is_symlink():
+                (path / folder).unlink()
         for name, text in files.items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             replace_text(path / name, text)

@@ -9,6 +9,16 @@ import pytest
 from hwcheck.results.files import DiskError, replace_text, writing_to
 
 
+@pytest.mark.parametrize("name", ["report.md", "report.md.new"])
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / name).symlink_to("target")
+    replace_text(tmp_path / "report.md", "text")
+    assert (tmp_path / "report.md").read_text() == "text"
+    assert (tmp_path / "target").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "target"]
+
+
 def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(IsADirectoryError):

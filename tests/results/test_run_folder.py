@@ -164,6 +164,25 @@ def test_a_log_grows(folder: RunFolder) -> None:
     assert (folder.path / "nodes" / "node01.log").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.parametrize("link", ["nccl", "nccl/group1"])
+@pytest.mark.parametrize("files", [{"nccl/group1/nccl.conf": "new"}, {}])
+def test_nothing_is_rendered_or_removed_through_a_link(
+    tmp_path: Path, link: str, files: dict[str, str]
+) -> None:
+    home, run = tmp_path / "home", tmp_path / "run"
+    for kept in (home / "nccl.conf", home / "group1/nccl.conf"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text("precious")
+    (run / link).parent.mkdir(parents=True)
+    (run / link).symlink_to(home)
+    write_rendered(run, files, anew="nccl")
+    assert (home / "nccl.conf").read_text() == "precious"
+    assert (home / "group1/nccl.conf").read_text() == "precious"
+    assert not (run / link).is_symlink()
+    for name, text in files.items():
+        assert (run / name).read_text() == text
+
+
 def test_rendered_files_replace_the_old(folder: RunFolder) -> None:
     write_rendered(folder.path, {"report.md": "old"})
     write_rendered(folder.path, {"report.md": "new"})

@@ -34,12 +34,9 @@ def test_what_lies_beside_the_package_travels_in_it(wheel: zipfile.ZipFile, fold
 
 def test_templates_and_schemas_travel(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    for kind in (
-        "results/schema/*.json",
-        "render/templates/*.j2",
-        "provision/state/pytest.ini",
-        "provision/state/test_*.py",
-    ):
+    state = "provision/state"
+    kinds = ("results/schema/*.json", "render/templates/*.j2", "judge/models/*.yml")
+    for kind in (*kinds, f"{state}/pytest.ini", f"{state}/test_*.py"):
         files = list((ROOT / "hwcheck").glob(kind))
         assert files
         assert {str(path.relative_to(ROOT)) for path in files} <= names

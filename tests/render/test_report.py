@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.render import report
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.report import environment
@@ -75,14 +74,18 @@ def test_html_is_escaped(text: str) -> None:
 
 
 def test_a_template_of_the_site_wins_and_escapes_like_ours(
-    tmp_path: Path, shown: Assessment
+    shown: Assessment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "causes.md.j2").write_text("\nOur runbook: {{ '[a](b)' }} {{ hosts | length }}\n")
-    (tmp_path / "causes.html.j2").write_text("<p>Our runbook: {{ '<i>' }}</p>")
-    text, page = markdown(shown, tmp_path), html(shown, tmp_path)
+    templates = {
+        "causes.md.j2": "\nOur runbook: {{ '[a](b)' }} {{ hosts | length }}\n",
+        "causes.html.j2": "<p>Our runbook: {{ '<i>' }}</p>",
+    }
+    with monkeypatch.context() as site:
+        site.setattr(report, "SITE", {name: (text, name) for name, text in templates.items()})
+        text, page = markdown(shown), html(shown)
     assert r"Our runbook: \[a\]\(b\) 6" in text
     assert "<p>Our runbook: &lt;i&gt;</p>" in page
-    for report, title in ((text, "What to do"), (page, "What to do")):
-        assert title in report, "the other templates are ours"
-    for report in (markdown(shown), html(shown)):
-        assert "Our runbook" not in report, "the control"
+    for made, title in ((text, "What to do"), (page, "What to do")):
+        assert title in made, "the other templates are ours"
+    for made in (markdown(shown), html(shown)):
+        assert "Our runbook" not in made, "the control"

@@ -75,8 +75,8 @@ def test_the_launcher_runs_from_the_zip(tmp_path: Path, payload: str, small: Sma
     code = (
         "import sys, json; sys.path.insert(0, sys.argv[1])\n"
         "from hwcheck.node.collective import launch\n"
-        "from hwcheck.node.collective.spec import Spec\n"
-        "spec = Spec.from_dict(json.loads(sys.argv[2]))\n"
+        "from hwcheck.node.collective.spec import CollectiveSpec\n"
+        "spec = CollectiveSpec.from_dict(json.loads(sys.argv[2]))\n"
         "legs = launch.drive(spec, sys.executable, sys.argv[1], lambda text: None)\n"
         "print([leg.state for leg in legs], launch.__file__)\n"
     )
@@ -111,10 +111,10 @@ def test_nothing_is_left_of_a_payload_that_was_killed(
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from hwcheck.node.collective import launch\n"
-        "from hwcheck.node.collective.spec import Spec\n"
+        "from hwcheck.node.collective.spec import CollectiveSpec\n"
         "launch.BOOT = sys.argv[2]\n"
         "say = lambda text: print(text, flush=True)\n"
-        "spec = Spec.from_dict(json.loads(sys.argv[3]))\n"
+        "spec = CollectiveSpec.from_dict(json.loads(sys.argv[3]))\n"
         "list(launch.drive(spec, sys.executable, sys.argv[1], say))\n"
     )
     orders = small(LegPlan("hang", {"FAULT": "hang"}), budget_s=300.0)

@@ -42,6 +42,8 @@ def test_a_rank_has_its_own_environment_and_prints_to_the_log(group: RankGroup, 
 def test_a_rank_keeps_no_pipe_of_the_launcher_or_of_another_rank(
     group: RankGroup, log: Log
 ) -> None:
+    # 0, 1 and 2 are replaced in a rank; whatever else the test runner has open is inherited.
+    inherited = sum(1 for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and is_pipe(fd))
     ours, kept = os.pipe()
 
     def body(send: Send) -> None:
@@ -51,7 +53,7 @@ def test_a_rank_keeps_no_pipe_of_the_launcher_or_of_another_rank(
     for rank in range(2):
         group.fork(rank, body, {}, log.fd, [ours, kept])
     assert ended(group)
-    assert [rank.read() for rank in group.ranks] == [[{"pipes": before_fork + 1}]] * 2
+    assert [rank.read() for rank in group.ranks] == [[{"pipes": inherited + 1}]] * 2
     os.close(ours)
     os.close(kept)
 
@@ -61,10 +63,6 @@ def is_pipe(fd: int) -> bool:
         return stat.S_ISFIFO(os.fstat(fd).st_mode)
     except OSError:  # the listing's own descriptor
         return False
-
-
-# 0, 1 and 2 are replaced in a rank; whatever else the test runner has open is inherited.
-before_fork = sum(1 for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and is_pipe(fd))
 
 
 def test_an_exception_is_sent_in_one_line_with_its_time(group: RankGroup, log: Log) -> None:

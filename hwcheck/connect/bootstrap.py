@@ -188,6 +188,7 @@ def receive():
 def run(folder, request):
     sys.path.insert(0, folder)
     sys.argv = [folder]
+    sys.dont_write_bytecode = False  # whatever the login sets: the folder is ours
     from hwcheck.node.main import main
 
     return main(request, folder)

@@ -85,7 +85,7 @@ def test_stores_the_payload_and_finds_it_the_next_time(tmp_path: Path) -> None:
     assert (len(lines), status) == (1, 7)
 
 
-def visit(home: Path) -> None:
+def visit(home: Path, **environment: str) -> None:
     """Run the real payload once."""
     built = build()
     request = json.dumps({"token": TOKEN, "checks": ["driver"]}).encode()
@@ -94,7 +94,7 @@ def visit(home: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={"HOME": str(home)},
+        env={"HOME": str(home), **environment},
     )
     with process:
         assert process.stdin
@@ -122,6 +122,12 @@ def test_compiled_code_is_kept_beside_the_payload(tmp_path: Path) -> None:
     damaged.write_bytes(b"")
     visit(tmp_path)
     assert damaged.stat().st_size, "damaged, so compiled and kept again"
+
+
+def test_a_login_that_wants_no_compiled_code_gets_it_in_the_cache(tmp_path: Path) -> None:
+    visit(tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    cache = tmp_path / ".cache" / "hwcheck" / build().sha256
+    assert list(cache.glob("hwcheck/node/__pycache__/*.pyc"))
 
 
 def age(path: Path, days: float) -> None:

@@ -117,12 +117,12 @@ def _place(error: BaseException, site: Site) -> str:
 
 
 def _checks(site: Site) -> dict[str, Check]:
-    ours, by_id = set(checks.listing()), {}
+    shipped_names, by_id = set(checks.listing()), {}
     for name, data in site.of("checks").items():
         path, stem = site.path / "checks" / name, name.removesuffix(".py")
         tree = _parsed(path, data, OLDEST_PYTHON)
         _refuse_imports(path, tree)
-        if stem in ours:
+        if stem in shipped_names:
             raise UsageError(f"{path}: hwcheck has a check of this name; choose another")
         made = getattr(_module(f"{checks.__name__}.{stem}", path, tree), stem, None)
         if not isinstance(made, Check) or made.id != stem:
@@ -161,7 +161,7 @@ def _check_problem(made: Check) -> str:
 
 
 def _rules(site: Site) -> dict[str, Rule]:
-    ours, by_cause = causes.shipped(), dict[str, Rule]()
+    shipped_names, by_cause = causes.shipped(), dict[str, Rule]()
     for name, data in site.of("rules").items():
         path = site.path / "rules" / name
         tree = _parsed(path, data)
@@ -170,19 +170,19 @@ def _rules(site: Site) -> dict[str, Rule]:
         if not made:
             raise UsageError(f"{path}: no rule in it: decorate a function with rule(...)")
         for cause in made:
-            if cause in ours or cause in by_cause:
-                whose = "hwcheck" if cause in ours else "the site"
+            if cause in shipped_names or cause in by_cause:
+                whose = "hwcheck" if cause in shipped_names else "the site"
                 raise UsageError(f"{path}: {whose} has a rule named {cause}; choose another")
         by_cause |= made
     return by_cause
 
 
 def _models(site: Site) -> tuple[Model, ...]:
-    ours = {model.id for model in models.shipped()}
+    shipped_names = {model.id for model in models.shipped()}
     made = []
     for name, data in site.of("models").items():
         path, stem = site.path / "models" / name, name.removesuffix(".yml")
-        if stem in ours:
+        if stem in shipped_names:
             raise UsageError(
                 f"{path}: hwcheck has this model, and a site's does not replace it; set limits of "
                 "yours as hwcheck_limits"
@@ -204,12 +204,14 @@ def _models(site: Site) -> tuple[Model, ...]:
 
 def _templates(site: Site) -> dict[str, str]:
     folder = resources.files("hwcheck.render").joinpath("templates")
-    known = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
+    template_names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".j2"))
     by_name = {}
     for name, data in site.of("templates").items():
         path = site.path / "templates" / name
-        if name not in known:
-            raise UsageError(f"{path}: no template of hwcheck; there are {', '.join(known)}")
+        if name not in template_names:
+            raise UsageError(
+                f"{path}: no template of hwcheck; there are {', '.join(template_names)}"
+            )
         try:
             by_name[name] = data.decode("utf-8")
             jinja2.Environment(autoescape=True).parse(by_name[name])
@@ -241,8 +243,8 @@ def _refuse_imports(path: Path, tree: ast.Module) -> None:
         else:
             continue
         for name in names:
-            ours = name == PAYLOAD_PACKAGE or name.startswith(f"{PAYLOAD_PACKAGE}.")
-            if not ours and name.partition(".")[0] not in sys.stdlib_module_names:
+            in_payload = name == PAYLOAD_PACKAGE or name.startswith(f"{PAYLOAD_PACKAGE}.")
+            if not in_payload and name.partition(".")[0] not in sys.stdlib_module_names:
                 raise UsageError(
                     f"{path}:{statement.lineno}: imports {name}: a node has the standard library "
                     f"and {PAYLOAD_PACKAGE}, no more"

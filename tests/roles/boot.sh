@@ -42,7 +42,9 @@ ExecStart=/usr/sbin/sshd -D -e -f $folder/sshd_config
 KillMode=process
 UNIT
     mkdir -p /etc/systemd/system/multi-user.target.wants
-    ln -s ../hwlab-sshd.service /etc/systemd/system/multi-user.target.wants/
+    for unit in hwlab-sshd hwlab-modules; do
+        ln -s "../$unit.service" /etc/systemd/system/multi-user.target.wants/
+    done
     touch /var/lib/hwlab/trimmed
 fi
 exec env -i container=hwlab PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-target=console

@@ -1,0 +1,103 @@
+"""Runs Ansible's modules in forks of a process that has loaded what they import.
+
+usage: python3 server.py SOCKET ANSIBLE: where to listen, and the folder of the controller's package
+
+It runs on a simulated machine, under the Python that the machine has. What a module is sent with
+is what lies in ANSIBLE: it is imported from there, where it stands compiled.
+"""
+
+import atexit
+import gc
+import importlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import traceback
+
+FIRST = (
+    *("ansible.module_utils.basic", "ansible.module_utils._internal._ansiballz._loader"),
+    *("ansible.module_utils.common.respawn", "ansible.module_utils.facts.namespace"),
+    *("ansible.module_utils.facts.default_collectors", "ansible.module_utils.service"),
+    *("ansible.module_utils.urls", "ansible.module_utils.yumdnf"),
+    *("apt", "apt_pkg", "apt.debfile", "dnf", "dnf.cli", "dnf.subject", "dnf.const", "rpm"),
+    *("base64", "zipfile", "tempfile", "shutil", "resource", "glob", "datetime"),
+)
+
+
+def load(folder):
+    """Import what modules do; of what this machine lacks, nothing."""
+    spec = importlib.util.spec_from_file_location(
+        "ansible", f"{folder}/__init__.py", submodule_search_locations=[folder]
+    )
+    sys.modules["ansible"] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    for name in FIRST:
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name)
+    gc.freeze()
+
+
+def serve(listener):
+    """Run each caller's script in a process of its own."""
+    while True:
+        caller, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            answer(caller)
+        caller.close()
+
+
+def answer(caller):
+    """Run one script in a fork, send its exit status, and end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    announced, files, _, _ = socket.recv_fds(caller, 4, 3)
+    with caller.makefile("rb") as stream:
+        folder, *variables = stream.read(int.from_bytes(announced, sys.byteorder)).split(b"\0")[:-1]
+    pid = os.fork()
+    if pid == 0:
+        caller.close()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        os.environb.clear()
+        os.environb.update(each.split(b"=", 1) for each in variables)
+        os.chdir(folder)
+        run()
+    for file in files:
+        os.close(file)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    caller.sendall(bytes([code if code >= 0 else 128 - code]))
+    os._exit(0)
+
+
+def run():
+    """Be a Python that was started for the script on standard input."""
+    code = 0
+    sys.argv = [""]
+    try:
+        script = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
+        exec(script, vars(sys.modules["__main__"]))
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    load(sys.argv[2])
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(sys.argv[1])
+        listener.listen(16)
+        serve(listener)

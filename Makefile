@@ -17,7 +17,7 @@ validate: .venv/installed
 
 # Two workers, each in namespaces of its own (tests/apart.py); the longest tests begin.
 test: .venv/installed
-	$(BIN)/python -m pytest --strict-config -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --strict-config -n 2 --dist loadfile --no-loadscope-reorder
 
 # What `make test` shows with few simulated fleets, with a thousand.
 test-fleets: .venv/installed

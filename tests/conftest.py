@@ -36,13 +36,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a file stay with one worker, unless its tests name a group; the longest begin."""
+    """Let the longest begin."""
     here = Path(__file__).parent
     order = {folder: place for place, folder in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(here).parts[0], len(LONGEST)))
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -220,7 +220,7 @@ class LiveNode:
             if not gpus:
                 return ""
             if time.monotonic() >= end_s:
-                return load_lock.NAMELESS % (gpus[0].subject, _use_percent(gpus[0]))
+                return load_lock.IN_USE % (gpus[0].subject, _use_percent(gpus[0]))
             time.sleep(LOOK_S)
 
     def gpu_facts(self) -> List[GpuFacts]:

@@ -16,8 +16,8 @@ IDLE_PERCENT = 20
 """A GPU that is in use for less may be that of a desktop."""
 TRAIL_S = 5.0
 """So long a GPU may still say that it is in use by what this visit has just ended."""
-NAMELESS = "%s is %.0f %% in use by a process that NVML does not name"
-"""As in a container, which does not see the processes of others."""
+IN_USE = "%s is %.0f %% in use by a process that draws, or that NVML does not name"
+"""A desktop at work; or in a container, which does not see the processes of others."""
 
 
 class BusyError(Exception):

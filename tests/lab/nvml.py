@@ -7,11 +7,18 @@ ValueError for an unknown key.
 
 The node::
 
-    driver_version: "570.86.15"     cuda_driver_version: "12.8"     nvml_version: "12.570.86.15"
+    driver_version: "570.86.15"     also decides which functions, fields, links and structures
+                                    there are (``tests/lab/nvml/driver.c``)
+    cuda_driver_version: "12.8"     nvml_version: "12.570.86.15"
     init_error: DRIVER_NOT_LOADED   nvmlInit answers this NVML_ERROR_*; a number is taken as it is
     hang: [function, ...]           never return; a name without version means every version
     unsupported: [function, ...]    answer FUNCTION_NOT_FOUND, as on an older driver
+    deprecated: [function, ...]     answer DEPRECATED
     delay_ms: 0                     every call takes this long
+    open_s: 3.5                     the first handle of a GPU without persistence mode takes this
+                                    long; all calls to GPUs wait the while
+    version_checked_first: true     a function that knows several versions of a structure looks
+                                    at the version first, and then whether the GPU supports it
     error_texts: {4711: "..."}      what nvmlErrorString says of a code of its own
     topology: {"0-1": single}       internal, single, multiple, hostbridge, node, system;
                                     what is not given is derived from the GPUs' ``path``
@@ -45,6 +52,9 @@ Power, heat, clocks::
     power_limit_default_w  power_limit_min_w  power_limit_max_w
     temperature_c  temperature_slowdown_c  temperature_shutdown_c  temperature_max_operating_c
     memory_temperature_c  memory_temperature_max_c  thermal_margin_c
+    temperature_limits: {shutdown_c: -7, slowdown_c: -2, memory_max_c: 0, max_operating_c: 0}
+                                    thresholds as thermal_margin_c counts: from the maximum
+                                    operating temperature, below 0 where they are above it
     fan_speeds_percent: [30, 31]    performance_state: 0     persistence_mode: true
     clock_event_reasons: [idle]     names as in hwcheck/node/nvml/gpu.py
     supported_clock_event_reasons: [...]
@@ -115,14 +125,16 @@ Links::
                                     errors: the fields of Hopper (replay, recovery, crc) or
                                     Blackwell (recovery_failed, malformed_packet, buffer_overrun,
                                     symbol, effective); error_counters: the counters before Hopper
-                                    (replay, recovery, crc_flit, crc_data)
+                                    (replay, recovery, crc_flit, crc_data);
+                                    supported: false in place of all: NOT_SUPPORTED
     nvlink_speed_common_gbps        what GPUs say that have no speed per link
     fabric: {state: completed, status: SUCCESS, cluster_uuid: "...", clique_id: 0, version: 3,
              degraded_bandwidth: false, route_recovery: false, route_unhealthy: false,
              access_timeout_recovery: false, incorrect_configuration: none,
              health_summary: healthy}
                                     state: not_supported, not_started, in_progress, completed;
-                                    version: the newest structure that this driver knows;
+                                    version: the newest structure that this driver knows,
+                                    where it is not that of its generation;
                                     incorrect_configuration: none, incorrect_sysguid,
                                     incorrect_chassis_sn, no_partition, insufficient_nvlinks,
                                     incompatible_gpu_fw, invalid_location, gpu_state_invalid

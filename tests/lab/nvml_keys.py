@@ -142,13 +142,17 @@ def nvlinks(key: str, value: object) -> to.Lines:
         },
         ("active",),
     )
+
+    def link_or_none(key: str, value: Any) -> to.Lines:
+        return iter(()) if value == {"supported": False} else link(key, value)
+
     links: list[Any] = []
     for entry in to.listed(key, value):
         if not isinstance(entry, Mapping):
             raise to.refuse(key, entry, "a mapping")
         own = {name: each for name, each in entry.items() if name != "count"}
         links += [own] * entry.get("count", 1)
-    return to.numbered(link)(key, links)
+    return to.numbered(link_or_none)(key, links)
 
 
 def fabric(key: str, value: object) -> to.Lines:
@@ -215,6 +219,9 @@ GPU: dict[str, to.Reader] = {
         | {"clock_event_reasons": to.clock_events, "new_errors": new_errors},
         LOAD_REQUIRED,
     ),
+    "temperature_limits": to.group(
+        kinds(to.signed, "shutdown_c slowdown_c memory_max_c max_operating_c")
+    ),
     "load": load,
     "ecc_errors": ecc_errors,
     "sram_errors": to.group(
@@ -239,9 +246,10 @@ GPU: dict[str, to.Reader] = {
 }
 NODE: dict[str, to.Reader] = {
     **kinds(to.text, "driver_version nvml_version"),
-    **kinds(function_list, "hang unsupported"),
+    **kinds(function_list, "hang unsupported deprecated"),
     "init_error": to.error,
-    "delay_ms": to.number,
+    **kinds(to.number, "delay_ms open_s"),
+    "version_checked_first": to.flag,
 }
 
 

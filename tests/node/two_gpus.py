@@ -67,8 +67,9 @@ def processes() -> list[Any]:
     return [
         {"pid": "self", "kind": "compute", "memory_bytes": 0},
         {**job, "kind": "compute"},
-        {"pid": 1200, "kind": "graphics"},
-        {**job, "kind": "graphics"},
+        {"pid": 1200, "kind": "compute", "name": "/usr/bin/gnome-shell", "memory_bytes": 9 << 20},
+        {"pid": 1200, "kind": "graphics", "name": "/usr/bin/gnome-shell", "memory_bytes": 9 << 20},
+        {"pid": 1300, "kind": "graphics"},
     ]
 
 
@@ -182,6 +183,8 @@ OLDER_NODE = {"p2p": {pair: {"nvlink": None, "atomics": None} for pair in ("0>1"
 OLDER_FIRST = {"performance_state": 8, "nvlinks": older_links(), "nvlink_speed_common_gbps": 25.781}
 UNKNOWN_ENDS = [{**link, "version": 99, "remote": "switch:nowhere"} if link["active"] else link
                 for link in links()]  # fmt: skip
+LIMITS = {"shutdown_c": -7, "slowdown_c": -2, "memory_max_c": 0, "max_operating_c": 0}
+NO_THRESHOLDS = {"temperature_slowdown_c": None, "temperature_shutdown_c": None}
 REFUSED = {"ecc_errors": None, "row_remap": None, "utilization_percent": None}
 NO_ROOT = {"sram_threshold_exceeded": "NO_PERMISSION"}
 
@@ -195,6 +198,8 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "lost": ({}, {}, {"lost": True}),
     "no_power": ({}, {}, {"power_limit_w": None}),
     "margin": ({}, {}, {"temperature_slowdown_c": None}),
+    "limits": ({}, {"temperature_limits": LIMITS},
+               {**NO_THRESHOLDS, "temperature_limits": LIMITS}),
     "no_lanes": ({}, {}, {"pcie_link_width_max": 0}),
     "bad_address": ({}, {}, {"pci_address": "../../etc"}),
     "no_ecc": ({}, {}, {"ecc_mode": None, "ecc_default": None, "row_remap": None}),
@@ -209,6 +214,13 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
         "incorrect_configuration": "none"}}, {}),
     "blackwell": ({}, {"nvlinks": links(BLACKWELL, ("malformed_packet",))}, {}),
     "no_ways": ({"topology": None, "p2p": None}, {}, {}),
+    "no_fabric": ({}, {"fabric": None}, {}),
+    "supported_first": ({"version_checked_first": False}, {"fabric": None}, {}),
+    "deprecated": ({"deprecated": ["nvmlDeviceGetTemperature", "nvmlDeviceGetPerformanceState"]},
+                   {}, {}),
+    "deprecated_all": ({"deprecated": ["nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"]},
+                       {}, {}),
+    "link_3_unsupported": ({}, {"nvlinks": [*links()[:3], {"supported": False}, *links()]}, {}),
     "far_end": ({}, {"nvlinks": UNKNOWN_ENDS}, {}),
 }  # fmt: skip
 

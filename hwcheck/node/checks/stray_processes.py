@@ -50,8 +50,9 @@ def stray_processes(node: Node) -> Iterator[Sample]:
     """List who is on each GPU, with the memory that each process holds.
 
     A process left behind by a job takes memory and time from the next one, and makes every figure
-    of this report doubtful. Processes that only draw are recorded. In a container NVML does not
-    show the processes of others, and their memory shows all the same.
+    of this report doubtful. Processes that draw are recorded, also those that compute as well, as
+    a desktop on Wayland does (C+G in nvidia-smi). In a container NVML does not show the processes
+    of others, and their memory shows all the same.
     """
     yield from per_gpu(node, _processes)
 

@@ -152,7 +152,7 @@ class Load:
                 each for column in columns[subject].values() for each in column if each is not None
             ]
             if use and median(use) > load_lock.IDLE_PERCENT:
-                raise load_lock.BusyError(load_lock.NAMELESS % (subject, median(use)))
+                raise load_lock.BusyError(load_lock.IN_USE % (subject, median(use)))
 
     def _start(self) -> None:
         """Start the burn: some GPUs are at work while others are still made ready."""

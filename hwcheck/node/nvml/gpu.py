@@ -6,11 +6,18 @@ Nothing here touches pynvml: every question goes through ``nvml.Nvml``.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.memory import MemoryReader
-from hwcheck.node.nvml.reader import CorruptedInforom, GpuLost, NotSupported, text
+from hwcheck.node.nvml.reader import (
+    MARGIN,
+    CorruptedInforom,
+    GpuLost,
+    NoPermission,
+    NotSupported,
+    text,
+)
 from hwcheck.node.nvml.topology import TopologyReader, sysfs_address
 from hwcheck.node.quantities import Clocks, GpuProcess
 from hwcheck.node.wire import GpuFacts
@@ -112,16 +119,16 @@ class NvmlGpu(MemoryReader, TopologyReader):
             return self.remembered((name, kind), lambda: self.number(quantity, name, kind))
         except CouldNotMeasure as error:
             try:
-                margin = self.read("thermal margin", "nvmlDeviceGetMarginTemperature")
+                margin = self.read("thermal margin", MARGIN)
             except CouldNotMeasure:
                 raise error from None
-            return self.temperature_c() + int(margin)
+            return self.temperature_c() + int(margin) - (self.limit_c("SLOWDOWN") or 0)
 
     def temperature_shutdown_c(self) -> Optional[int]:
-        return self._threshold("SHUTDOWN")
+        return self._core_threshold("SHUTDOWN")
 
     def temperature_max_operating_c(self) -> Optional[int]:
-        return self._threshold("GPU_MAX")
+        return self._core_threshold("GPU_MAX")
 
     def memory_temperature_c(self) -> Optional[int]:
         # 0 is what a board without the sensor may say.
@@ -171,21 +178,30 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return bool(mode == self._nvml.constant("NVML_FEATURE_ENABLED"))
 
     def compute_processes(self) -> List[int]:
-        # This process is left out.
-        this_pid = os.getpid()
-        processes = self.read("compute processes", COMPUTE)
-        return [int(process.pid) for process in processes if process.pid != this_pid]
+        pids = [int(process.pid) for process in self.read("compute processes", COMPUTE)]
+        others = [pid for pid in pids if pid != os.getpid()]
+        drawing = self._drawing() if others else set()
+        return [pid for pid in others if pid not in drawing]
 
     def processes(self) -> List[GpuProcess]:
-        # A process with both kinds of context is listed as compute.
+        # A process with both kinds of context (C+G of nvidia-smi) is listed as graphics: GNOME and
+        # KDE have both on Wayland.
         by_pid: Dict[int, GpuProcess] = {}
         for kind, names in (("compute", COMPUTE), ("graphics", GRAPHICS)):
             for process in self.unless_mig("%s processes" % kind, names) or ():
                 pid, memory = int(process.pid), process.usedGpuMemory
-                if pid != os.getpid() and pid not in by_pid:
+                if pid != os.getpid():
                     used = None if memory is None else int(memory)
                     by_pid[pid] = GpuProcess(pid, kind, self._process_name(pid), used)
         return list(by_pid.values())
+
+    def _drawing(self) -> Set[int]:
+        """Return the processes with a graphics context; with MIG on NVML tells of none."""
+        try:
+            processes = self.optional("graphics processes", GRAPHICS)
+        except NoPermission:
+            return set()
+        return {int(process.pid) for process in processes or ()}
 
     def facts(self) -> GpuFacts:
         """Return what identifies the GPU, as far as it says it."""
@@ -240,3 +256,12 @@ class NvmlGpu(MemoryReader, TopologyReader):
         quantity, name = "temperature threshold", "nvmlDeviceGetTemperatureThreshold"
         value = self.remembered((name, code), lambda: self.optional(quantity, name, code))
         return int(value) if value else None
+
+    def _core_threshold(self, kind: str) -> Optional[int]:
+        threshold, limit = self._threshold(kind), None
+        if threshold is None:
+            limit = self.limit_c(kind)
+        if limit is None:
+            return threshold
+        margin = self.optional("thermal margin", MARGIN)
+        return None if margin is None else self.temperature_c() + int(margin) - limit

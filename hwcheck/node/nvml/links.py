@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.reader import NotSupported, NvmlReader
+from hwcheck.node.nvml.reader import FunctionMissing, GpuLost, NotSupported, NvmlReader
 from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors
 
 FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
@@ -16,7 +16,8 @@ FABRIC_CALLS = (
     ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
     ("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t"),
 )
-"""Newest first: a driver refuses the structures that came after it."""
+"""Newest first: a driver refuses the structures that came after it, some before they look whether
+the GPU has a fabric at all."""
 
 DEGRADED = (("bandwidth", 0), ("route recovery", 2), ("access timeout recovery", 6))
 UNHEALTHY = (("route", 4),)
@@ -116,8 +117,10 @@ class LinkReader(NvmlReader):
         for name, kind in FABRIC_CALLS:
             try:
                 return self._fabric(self.structure("fabric", name, kind))
-            except NotSupported:
+            except FunctionMissing:
                 continue
+            except NotSupported:
+                return None
             except CouldNotMeasure as error:
                 problem = error  # the driver may know an older structure
         if problem is not None:
@@ -154,11 +157,13 @@ class LinkReader(NvmlReader):
             try:
                 state = self.read("NVLink %d" % link, "nvmlDeviceGetNvLinkState", link)
             except NotSupported:
-                break
+                continue  # a later one may be there all the same
+            except GpuLost:
+                raise
             except CouldNotMeasure:
                 if link == 0:
                     raise
-                break  # links are numbered without gaps: this GPU has no more
+                continue  # a number that this GPU does not have
             states.append((link, state == 1))
         return states
 

@@ -23,6 +23,7 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import NvmlGpu
 from hwcheck.node.nvml.reader import (
     CorruptedInforom,
+    FunctionMissing,
     GpuLost,
     NoPermission,
     NotSupported,
@@ -38,6 +39,18 @@ if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles w
 
 T = TypeVar("T")
 
+ERRORS: Dict[str, Type[CouldNotMeasure]] = {
+    "NOT_SUPPORTED": NotSupported,
+    "FUNCTION_NOT_FOUND": FunctionMissing,
+    "DEPRECATED": FunctionMissing,
+    "NO_PERMISSION": NoPermission,
+    "CORRUPTED_INFOROM": CorruptedInforom,
+    "GPU_IS_LOST": GpuLost,
+    "RESET_REQUIRED": GpuLost,
+    "TIMEOUT": TimedOut,
+}
+"""What NVML_ERROR_* mean here; every other one is a CouldNotMeasure."""
+
 CALL_TIMEOUT_S = 10.0
 """NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
 
@@ -48,6 +61,7 @@ class Nvml:
     def __init__(self, timeout_s: float = CALL_TIMEOUT_S) -> None:
         self._bounded = Bounded("NVML", timeout_s)
         self._pynvml: Any = None
+        self._kinds: Dict[Any, Type[CouldNotMeasure]] = {}
         self._status = ""
         self._gpus: Optional[List[NvmlGpu]] = None
 
@@ -127,11 +141,11 @@ class Nvml:
     def constant(self, name: str) -> Any:
         """Return one of pynvml's constants or structures; call it after NVML has answered.
 
-        Raises NotSupported where this pynvml does not have it.
+        Raises FunctionMissing where this pynvml does not have it.
         """
         value = getattr(self._pynvml, name, None)
         if value is None:
-            raise NotSupported("pynvml has no %s" % name)
+            raise FunctionMissing("pynvml has no %s" % name)
         return value
 
     def error_text(self, code: int) -> str:
@@ -144,21 +158,12 @@ class Nvml:
         except ImportError as error:
             raise CouldNotMeasure("pynvml cannot be imported: %s" % error) from None
         self._pynvml = pynvml
+        codes = {getattr(pynvml, "NVML_ERROR_" + name, None): name for name in ERRORS}
+        self._kinds = {code: ERRORS[name] for code, name in codes.items()}
         self._call(("nvmlInit",), ())
 
     def _call(self, names: Sequence[str], args: Tuple[Any, ...]) -> Any:
-        kinds: Dict[Any, Type[CouldNotMeasure]] = {
-            self._pynvml.NVML_ERROR_NOT_SUPPORTED: NotSupported,
-            self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: NotSupported,
-            getattr(self._pynvml, "NVML_ERROR_DEPRECATED", None): NotSupported,
-            self._pynvml.NVML_ERROR_NO_PERMISSION: NoPermission,
-            self._pynvml.NVML_ERROR_CORRUPTED_INFOROM: CorruptedInforom,
-            self._pynvml.NVML_ERROR_GPU_IS_LOST: GpuLost,
-            self._pynvml.NVML_ERROR_RESET_REQUIRED: GpuLost,
-            self._pynvml.NVML_ERROR_TIMEOUT: TimedOut,
-        }
         reason = ""
-        kind: Type[CouldNotMeasure] = NotSupported
         for name in names:
             function = getattr(self._pynvml, name, None)
             if function is None:
@@ -167,10 +172,11 @@ class Nvml:
             try:
                 return function(*args)
             except self._pynvml.NVMLError as error:
-                reason, kind = str(error), kinds.get(error.value, CouldNotMeasure)
-                if error.value != self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-                    break
-        raise kind(reason)
+                kind = self._kinds.get(error.value, CouldNotMeasure)
+                if kind is not FunctionMissing:
+                    raise kind(str(error)) from None
+                reason = str(error)
+        raise FunctionMissing(reason)
 
     def _open(self, index: int) -> NvmlGpu:
         try:

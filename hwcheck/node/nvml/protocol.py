@@ -69,7 +69,7 @@ class Gpu(Protocol):
         """PCIe generation that this device in this system can reach, by NVML."""
 
     def compute_processes(self) -> List[int]:
-        """Process ids with a compute context."""
+        """Process ids with a compute context and none for graphics, but the one that asks."""
 
     def name(self) -> str:
         """Model (``NVIDIA H100 80GB HBM3``)."""
@@ -189,4 +189,7 @@ class Gpu(Protocol):
         """Registration with an NVSwitch fabric; None on a GPU that does not register."""
 
     def processes(self) -> List[GpuProcess]:
-        """Every process with a compute or graphics context, but the one that asks."""
+        """Every process with a compute or graphics context, but the one that asks.
+
+        One with both is ``graphics``.
+        """

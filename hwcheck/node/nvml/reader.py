@@ -25,12 +25,26 @@ T = TypeVar("T")
 VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of NVML's value union by its value type (nvmlValueType_t)."""
 
+MARGIN = "nvmlDeviceGetMarginTemperature"
+"""How far the core is from the temperature from which the other limits are counted too."""
+
+LIMITS = {
+    "SHUTDOWN": "NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT",
+    "SLOWDOWN": "NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT",
+    "GPU_MAX": "NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT",
+}
+"""Fields 193, 194 and 196 of nvml.h, by nvmlTemperatureThresholds_t: Ada and later have them."""
+
 Field = Union[int, Tuple[int, int]]
 """A field id, or a field id and its scope (a link)."""
 
 
 class NotSupported(CouldNotMeasure):
     """The GPU or its driver does not have what was asked for."""
+
+
+class FunctionMissing(NotSupported):
+    """The driver or pynvml has no such function or structure, or has it no more."""
 
 
 class NoPermission(CouldNotMeasure):
@@ -166,6 +180,20 @@ class NvmlReader:
             return {}
         read = {field: _field(values[place]) for place, field in enumerate(fields)}
         return {field: value for field, value in read.items() if value is not None}
+
+    def limit_c(self, kind: str) -> Optional[int]:
+        """Return the margin in C at which the core is at one of ``LIMITS``; None where not given.
+
+        ``nvidia-smi -q`` shows the margin as "GPU T.Limit Temp" and this as "GPU Slowdown T.Limit
+        Temp" and so on: 0 for the maximum operating temperature, -2 for the slowdown 2 C above it
+        (RTX 4090, H100; RTX PRO 6000 Blackwell counts from the slowdown).
+        """
+        return self.remembered(("limit", kind), lambda: self._limit_c(kind))
+
+    def _limit_c(self, kind: str) -> Optional[int]:
+        field = int(self._nvml.constant(LIMITS[kind]))
+        value = self.fields("temperature limit", [field]).get(field)
+        return None if value is None else ctypes.c_int32(value).value  # whatever type it comes in
 
 
 def text(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Un
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import CLOCK_EVENTS, TEMPERATURE
 from hwcheck.node.nvml.reader import (
+    MARGIN,
     Field,
     GpuLost,
     Library,
@@ -82,7 +83,8 @@ class SampleReader(NvmlReader):
         margin: List[Call] = []
         kind = constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
         if not self._value("slowdown", "nvmlDeviceGetTemperatureThreshold", (kind,)):
-            margin = [("thermal_margin_c", "nvmlDeviceGetMarginTemperature", (), int)]
+            limit = self.limit_c("SLOWDOWN") or 0
+            margin = [("thermal_margin_c", MARGIN, (), lambda value: int(value) - limit)]
         return [
             [
                 ("power_w", "nvmlDeviceGetPowerUsage", (), _from_milli),

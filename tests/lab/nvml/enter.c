@@ -32,17 +32,20 @@ static void wait_as_told(int gpu, const char *function) {
     for (;;) pause();
 }
 
+void wait_s(double seconds) {
+  struct timespec pause_for = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
+  nanosleep(&pause_for, NULL);
+}
+
 nvmlReturn_t enter(const char *function) {
   count_t value;
   double milliseconds;
   scenario_refresh();
-  if (scenario_number(NODE, "delay_ms", &milliseconds)) {
-    struct timespec pause_for = {(time_t)(milliseconds / 1e3),
-                                 (long)(fmod(milliseconds, 1e3) * 1e6)};
-    nanosleep(&pause_for, NULL);
-  }
+  if (scenario_number(NODE, "delay_ms", &milliseconds)) wait_s(milliseconds / 1e3);
   wait_as_told(NODE, function);
+  if (!driver_has_function(function)) return NVML_ERROR_FUNCTION_NOT_FOUND;
   if (says(NODE, "unsupported", function, &value)) return NVML_ERROR_FUNCTION_NOT_FOUND;
+  if (says(NODE, "deprecated", function, &value)) return NVML_ERROR_DEPRECATED;
   return NVML_SUCCESS;
 }
 
@@ -66,6 +69,7 @@ nvmlReturn_t enter_gpu(const char *function, nvmlDevice_t device, const char *qu
   if (result != NVML_SUCCESS) return result;
   if (place >= gpu_count()) return NVML_ERROR_INVALID_ARGUMENT;
   *gpu = (int)place;
+  wait_for_driver();
   wait_as_told(*gpu, function);
   if (scenario_count(*gpu, "lost", &code)) return NVML_ERROR_GPU_IS_LOST;
   return gpu_error(function, *gpu, quantity);

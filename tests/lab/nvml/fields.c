@@ -15,11 +15,16 @@ typedef struct {
 } field_t;
 
 #define GPU(id, key, scale) {NVML_FI_DEV_##id, key, OF_GPU, 0, scale}
+#define LIMIT(id, key) {NVML_FI_DEV_TEMPERATURE_##id##_TLIMIT, key, OF_GPU, 0, 1}
 #define LINK(id, key, scale) {NVML_FI_DEV_NVLINK_##id, key, OF_LINK, 0, scale}
 #define SPEED(n) {NVML_FI_DEV_NVLINK_SPEED_MBPS_L##n, "speed_gbps", OF_LINK_N, n, 1e3}
 
 static const field_t fields[] = {
     GPU(MEMORY_TEMP, "memory_temperature_c", 1),
+    LIMIT(SHUTDOWN, "temperature_limits.shutdown_c"),
+    LIMIT(SLOWDOWN, "temperature_limits.slowdown_c"),
+    LIMIT(MEM_MAX, "temperature_limits.memory_max_c"),
+    LIMIT(GPU_MAX, "temperature_limits.max_operating_c"),
     GPU(TOTAL_ENERGY_CONSUMPTION, "total_energy_j", 1e3),
     GPU(ENERGY, "total_energy_j", 1e3),
     GPU(POWER_INSTANT, "power_w", 1e3),
@@ -70,7 +75,7 @@ static nvmlReturn_t read_field(const char *function, int gpu, nvmlFieldValue_t *
   const field_t *field = find(value->fieldId);
   char key[KEY_SIZE];
   double number;
-  if (!field) return NVML_ERROR_NOT_SUPPORTED;
+  if (!field || !driver_has_field(value->fieldId)) return NVML_ERROR_NOT_SUPPORTED;
   if (field->of == OF_GPU) {
     snprintf(key, sizeof key, "%s", field->key);
   } else {
@@ -80,6 +85,11 @@ static nvmlReturn_t read_field(const char *function, int gpu, nvmlFieldValue_t *
   nvmlReturn_t result = gpu_error(function, gpu, key);
   if (result != NVML_SUCCESS) return result;
   if (!live_number(gpu, key, &number)) return NVML_ERROR_NOT_SUPPORTED;
+  if (number < 0) { /* only the limits of a temperature are */
+    value->valueType = NVML_VALUE_TYPE_SIGNED_INT;
+    value->value.siVal = (int)lround(number);
+    return NVML_SUCCESS;
+  }
   /* A half goes down: a link of 14.0625 GB/s says 14062 MB/s. */
   value->value.ullVal = (count_t)llround(number * field->scale - 1e-6);
   return NVML_SUCCESS;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "scenario.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,13 +89,35 @@ static nvmlReturn_t count_gpus(const char *function, unsigned *count) {
 nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return count_gpus(__func__, count); }
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) { return count_gpus(__func__, count); }
 
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void wait_for_driver(void) {
+  pthread_mutex_lock(&driver_lock);
+  pthread_mutex_unlock(&driver_lock);
+}
+
+/* The first handle of a GPU makes the driver initialize it (nvml.h, nvmlInit_v2), unless
+ * persistence mode has done so. The driver holds its API lock the while, and all GPUs wait for it
+ * (rm_init_adapter in NVIDIA/open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/osapi.c). */
+static void initialize_gpu(int gpu) {
+  static bool initialized[MAX_GPUS];
+  double seconds;
+  if (!scenario_number(NODE, "open_s", &seconds)) return;
+  pthread_mutex_lock(&driver_lock);
+  if (!initialized[gpu] && !scenario_count_or(gpu, "persistence_mode", 0)) wait_s(seconds);
+  initialized[gpu] = true;
+  pthread_mutex_unlock(&driver_lock);
+}
+
 static nvmlReturn_t open_gpu(const char *function, unsigned index, nvmlDevice_t *device) {
   int gpu;
   if (!device) return NVML_ERROR_INVALID_ARGUMENT;
   nvmlReturn_t result = enter_gpu(function, gpu_handle(index), "handle", &gpu);
   bool opens = scenario_count_or((int)index, "lost", 0) == 2; /* and then answers GPU_IS_LOST */
   if (result == NVML_ERROR_GPU_IS_LOST && opens) result = NVML_SUCCESS;
-  if (result == NVML_SUCCESS) *device = gpu_handle(index);
+  if (result != NVML_SUCCESS) return result;
+  initialize_gpu((int)index);
+  *device = gpu_handle(index);
   return result;
 }
 

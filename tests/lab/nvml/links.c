@@ -47,7 +47,7 @@ static nvmlReturn_t enter_link(const char *function, nvmlDevice_t device, unsign
   nvmlReturn_t result = enter_gpu(function, device, "nvlinks", gpu);
   if (result != NVML_SUCCESS) return result;
   if (!scenario_count(*gpu, "nvlinks.count", &links)) return NVML_ERROR_NOT_SUPPORTED;
-  if (link >= links) return NVML_ERROR_INVALID_ARGUMENT;
+  if (link >= links || !driver_has_link(link)) return NVML_ERROR_INVALID_ARGUMENT;
   snprintf(key, KEY_SIZE, "nvlinks.%u.%s", link, name);
   return NVML_SUCCESS;
 }
@@ -122,9 +122,12 @@ static nvmlReturn_t fabric(const char *function, nvmlDevice_t device, nvmlGpuFab
   int gpu;
   nvmlReturn_t result = enter_gpu(function, device, "fabric", &gpu);
   if (result != NVML_SUCCESS) return result;
-  if (!scenario_count(gpu, "fabric.state", &state)) return NVML_ERROR_NOT_SUPPORTED;
-  if (out->version >> 24 > scenario_count_or(gpu, "fabric.version", 3))
-    return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  bool supported = scenario_count(gpu, "fabric.state", &state);
+  count_t newest = scenario_count_or(gpu, "fabric.version", driver_fabric_version());
+  bool version_first = scenario_count_or(NODE, "version_checked_first", 1);
+  if (!supported && !version_first) return NVML_ERROR_NOT_SUPPORTED;
+  if (out->version >> 24 > newest) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (!supported) return NVML_ERROR_NOT_SUPPORTED;
   memset(out->clusterUuid, 0, sizeof out->clusterUuid);
   char uuid[TEXT_SIZE] = "";
   scenario_text(gpu, "fabric.cluster_uuid", uuid, sizeof uuid);

@@ -51,6 +51,18 @@ bool live_number(int gpu, const char *key, double *out);
 bool live_count(int gpu, const char *key, count_t *out);
 bool live_reasons(int gpu, count_t *bits);
 
+/* What the scenario's driver generation has (driver.c). */
+bool driver_has_function(const char *name);
+bool driver_has_field(unsigned id);
+bool driver_has_link(unsigned link);
+unsigned driver_fabric_version(void); /* of the newest nvmlGpuFabricInfo structure */
+
+/* Wait so long. */
+void wait_s(double seconds);
+
+/* Wait while the driver initializes a GPU (init.c). */
+void wait_for_driver(void);
+
 /* Handles, and NVML's initialization. */
 unsigned gpu_count(void);
 nvmlDevice_t gpu_handle(unsigned index);

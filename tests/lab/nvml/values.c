@@ -134,10 +134,13 @@ nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device) {
   return result != NVML_SUCCESS || valid ? result : NVML_ERROR_CORRUPTED_INFOROM;
 }
 
+static const double COUNTED_S = 0.02; /* nvml.h: it counts bytes over an interval of 20 ms */
+
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter,
                                          unsigned *kilobytes_per_second) {
   static const char *const keys[] = {"pcie_tx_kb_per_s", "pcie_rx_kb_per_s"};
   if ((unsigned)counter >= 2) return NVML_ERROR_INVALID_ARGUMENT;
+  wait_s(COUNTED_S);
   return ask_unsigned(__func__, device, keys[counter], 1, kilobytes_per_second);
 }
 

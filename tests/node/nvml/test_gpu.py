@@ -101,6 +101,32 @@ def test_an_old_driver_is_asked_with_the_function_it_has(ask: Ask) -> None:
     assert ask(library="old")["gpus"]["gpu1"]["compute_processes"] == [4711]
 
 
+def test_other_limits_are_counted_from_where_the_margin_is(ask: Ask) -> None:
+    first, second = ask("limits")["gpus"].values()
+    names = ("temperature_slowdown_c", "temperature_shutdown_c", "temperature_max_operating_c")
+    assert [second[name] for name in names] == [31 + 51 + 2, 31 + 51 + 7, 31 + 51]
+    assert [first[name] for name in names] == [90, 95, 30 + 50], "its own thresholds come first"
+
+
+def test_without_limits_nothing_is_told_of_other_thresholds(ask: Ask) -> None:
+    """Negative control of the test above."""
+    assert ask("margin")["gpus"]["gpu1"]["temperature_max_operating_c"] is None
+
+
+def test_a_deprecated_function_has_a_successor(ask: Ask) -> None:
+    first, second = ask("deprecated")["gpus"].values()
+    assert (first["temperature_c"], second["temperature_c"]) == (30, 31)
+    assert first["performance_state"] == 0
+
+
+def test_without_a_successor_the_gpu_does_not_have_it(ask: Ask) -> None:
+    """Negative control of the test above."""
+    gpu = ask("deprecated_all")["gpus"]["gpu0"]
+    reason = "The requested functionality has been deprecated"
+    assert gpu["temperature_c"] == f"could not measure: gpu0: temperature: {reason}"
+    assert gpu["loss"] == ""
+
+
 def test_an_address_that_is_none_is_refused(ask: Ask) -> None:
     gpu = ask("bad_address")["gpus"]["gpu1"]
     assert gpu["pci_address"] == "could not measure: gpu1: '../../etc' is not a PCI address"
@@ -154,7 +180,8 @@ def test_processes_of_both_kinds(ask: Ask, library: str) -> None:
     assert first["processes"] == []
     assert second["processes"] == [
         {"pid": 4711, "kind": "compute", "name": "python3.11[31m", "memory_bytes": 2 << 30},
-        {"pid": 1200, "kind": "graphics", "name": "", "memory_bytes": None},
+        {"pid": 1200, "kind": "graphics", "name": "gnome-shell", "memory_bytes": 9 << 20},
+        {"pid": 1300, "kind": "graphics", "name": "", "memory_bytes": None},
     ]
 
 

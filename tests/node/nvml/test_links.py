@@ -81,5 +81,20 @@ def test_a_driver_that_knows_only_the_older_structure(ask: Ask) -> None:
     }
 
 
+@pytest.mark.parametrize("deviation", ["no_fabric", "supported_first"])
+def test_a_gpu_without_a_fabric_beside_a_structure_that_the_driver_does_not_know(
+    ask: Ask, deviation: str
+) -> None:
+    """A driver of 570 refuses version 3, and then says of version 2 that it is not supported."""
+    assert ask(deviation)["gpus"]["gpu0"]["fabric"] is None
+
+
+def test_a_link_that_is_not_supported_hides_none_after_it(ask: Ask) -> None:
+    gpu = ask("link_3_unsupported")["gpus"]["gpu0"]
+    assert [link["link"] for link in gpu["nvlinks"]] == [0, 1, 2, 4, 5, 6, 7]
+    assert [each["link"] for each in gpu["nvlink_errors"]] == [0, 1, 4, 5, 7]
+    assert len(gpu["nvlink_remotes"]) == 5
+
+
 def test_a_driver_from_before_fabrics(ask: Ask) -> None:
     assert ask(library="old")["gpus"]["gpu0"]["fabric"] is None

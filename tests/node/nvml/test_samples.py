@@ -137,6 +137,8 @@ def test_the_thermal_margin_is_read_of_boards_that_give_no_threshold() -> None:
     assert library.asked.count("nvmlDeviceGetTemperatureThreshold") == 1
     told = reader(Library(nvmlDeviceGetTemperatureThreshold=90))
     assert "thermal_margin_c" not in told.sample(OFTEN)
+    library.fields[pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT] = 2**32 - 2
+    assert reader(library).sample(OFTEN)["thermal_margin_c"] == 23, "it slows down at -2"
 
 
 def test_what_fails_once_is_asked_again() -> None:

@@ -131,6 +131,12 @@ class Node(Protocol):
     def nvml_status(self) -> str:
         """``ok``, or NVML's own error."""
 
+    def nvml_opening_s(self) -> Optional[float]:
+        """How long NVML took to open all GPUs, in s; None where nobody measured it.
+
+        Raises CouldNotMeasure when NVML does not answer.
+        """
+
     def nvml_driver_version(self) -> str:
         """Driver version by NVML. Raises CouldNotMeasure."""
 

@@ -12,7 +12,7 @@ from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.reader import HostReader
 from hwcheck.node.load.records import CollectiveRun, LoadRun
-from hwcheck.node.nvml.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
 from hwcheck.node.wire import GpuFacts, Leg, Request
@@ -45,7 +45,7 @@ class LiveNode:
         self._payload = payload
         self._progress = progress
         self._recorded = recorded
-        self._nvml = Nvml()
+        self._nvml = Nvml(opening_s=lambda: opening_timeout_s(len(self.host.pci_gpus())))
         self._watch: Optional[LoadWatch] = None
         self._loaded = False
         self._collectives: Optional[Collectives] = None
@@ -58,6 +58,9 @@ class LiveNode:
 
     def nvml_status(self) -> str:
         return self._nvml.status()
+
+    def nvml_opening_s(self) -> Optional[float]:
+        return self._nvml.opening_took_s()
 
     def nvml_driver_version(self) -> str:
         return self._nvml.driver_version()

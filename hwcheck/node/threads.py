@@ -82,9 +82,10 @@ def _work(orders: "queue.SimpleQueue[Job]") -> None:
 class Bounded:
     """Runs calls in threads of their own: those of several threads at the same time.
 
-    A call that takes longer than ``timeout_s`` is given up. A thread stuck in a driver cannot be
-    ended, and others would hang beside it: from then on every call fails at once, those that are
-    under way too, so that nobody waits for longer than one bound in all.
+    A call that takes longer than ``timeout_s``, or than a bound of its own, is given up. A thread
+    stuck in a driver cannot be ended, and others would hang beside it: from then on every call
+    fails at once, those that are under way too, so that nobody waits for longer than one bound in
+    all.
     """
 
     def __init__(self, name: str, timeout_s: float) -> None:
@@ -102,6 +103,10 @@ class Bounded:
         Raises CouldNotMeasure when it does not answer in time, and at once after such a call. A
         call that is made by a call belongs to it, and so to its bound.
         """
+        return self.call_within(self._timeout_s, function, *args)
+
+    def call_within(self, timeout_s: float, function: Callable[..., Any], *args: Any) -> Any:
+        """Return ``function(*args)`` with a bound of its own. Raises as ``call`` does."""
         if getattr(self._thread, "calling", False):
             if self.hung:
                 raise CouldNotMeasure(self.hung)
@@ -112,9 +117,9 @@ class Bounded:
             job = Job(self._run, function, args)
             self._under_way.add(job)
         try:
-            return job.result(self._timeout_s)
+            return job.result(timeout_s)
         except UnderWayError:
-            raise self._give_up() from None
+            raise self._give_up(timeout_s) from None
         finally:
             with self._lock:
                 self._under_way.discard(job)
@@ -126,9 +131,9 @@ class Bounded:
         finally:
             self._thread.calling = False
 
-    def _give_up(self) -> CouldNotMeasure:
+    def _give_up(self, timeout_s: float) -> CouldNotMeasure:
         with self._lock:
-            self.hung = "%s did not answer within %g s" % (self._name, self._timeout_s)
+            self.hung = "%s did not answer within %g s" % (self._name, timeout_s)
             for job in self._under_way:
                 job.give_up(CouldNotMeasure(self.hung))
         return CouldNotMeasure(self.hung)

@@ -1,8 +1,8 @@
 """A node made from the JSON of a case: what its bus, its kernel, NVML and NCCL would say.
 
 ``node`` holds the keys of the host that ``hwcheck/site/fake_host.py`` lists, ``nvml_status``,
-``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs`` (the record
-``hwcheck/node/pairs/records.py``), ``load``
+``nvml_opening_s``, ``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs``
+(the record ``hwcheck/node/pairs/records.py``), ``load``
 (``hwcheck/site/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
 absent: none ran) and ``reported_under_load`` (absent: nothing loaded the GPUs). Each of ``gpus``
 overrides the quantities in ``gpu``; ``hwcheck/site/fake_gpu.py`` says how they are written.
@@ -26,7 +26,10 @@ from hwcheck.site.fake_host import HOST_KEYS
 from hwcheck.site.fake_host import FakeHost as FakeHost
 from hwcheck.site.fake_load import fake_collectives, fake_load
 
-NVML_KEYS = {"nvml_status", "nvml_driver_version", "cuda_driver_version", "gpus", "gpu"}
+NVML_KEYS = {
+    *("nvml_status", "nvml_opening_s", "nvml_driver_version", "cuda_driver_version"),
+    *("gpus", "gpu"),
+}
 OF_LOADS = {
     "legs",
     "legs_error",
@@ -58,6 +61,9 @@ class FakeNode:
 
     def nvml_status(self) -> str:
         return str(self._says.get("nvml_status", "ok"))
+
+    def nvml_opening_s(self) -> float | None:
+        return self._says.get("nvml_opening_s")
 
     def nvml_driver_version(self) -> str:
         self._nvml_or_raise()

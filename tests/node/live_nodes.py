@@ -25,6 +25,9 @@ class FakeNvml:
         node = FakeNode(says)
         self.status, self.gpus = node.nvml_status, node.gpus
 
+    def opening_took_s(self) -> float:
+        return 0.0
+
     def sampled(self) -> list[SampleSource]:
         return []
 

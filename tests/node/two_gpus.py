@@ -195,6 +195,8 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "hang_init": ({"hang": ["nvmlInit"]}, {}, {}),
     "hang_power": ({}, {}, {"hang": ["nvmlDeviceGetEnforcedPowerLimit"]}),
     "hang_heat": ({}, {}, {"hang": ["nvmlDeviceGetTemperature"]}),
+    "hang_handle": ({}, {}, {"hang": ["nvmlDeviceGetHandleByIndex"]}),
+    "slow_opening": ({"open_s": 1}, {"persistence_mode": False}, {}),
     "lost": ({}, {}, {"lost": True}),
     "no_power": ({}, {}, {"power_limit_w": None}),
     "margin": ({}, {}, {"temperature_slowdown_c": None}),

@@ -15,8 +15,9 @@ from hwcheck.advise.rule import HostFindings, Sign, rule, sign
     source="NVIDIA Driver Persistence, Persistence Daemon",
 )
 def persistence_off(host: HostFindings) -> Sign | None:
-    """The reading says it itself."""
-    return sign("certain", host.bad("persistence_mode", "persistence_mode"))
+    """The reading says it itself; a slow opening is what it costs."""
+    off = host.bad("persistence_mode", "persistence_mode")
+    return sign("certain", [*off, *host.bad("persistence_mode", "nvml_opening_s")] if off else off)
 
 
 @rule(

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.gpus import per_gpu
-from hwcheck.node.limits import Equal
+from hwcheck.node.limits import AtMost, Equal
 from hwcheck.node.wire import Sample
 
 
@@ -26,6 +26,19 @@ from hwcheck.node.wire import Sample
             ),
             required=True,
         ),
+        Metric(
+            "nvml_opening_s",
+            "s",
+            "how long NVML took to open all GPUs",
+            (
+                AtMost(
+                    "derived from NVIDIA Driver Persistence, and from Azure/aks-gpu pull request "
+                    "105: 8 x A100 took 30 s without persistence mode and 2 s with it",
+                    warn=5,
+                    confidence="derived",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="nvidia-persistenced is not running, or was started with --no-persistence-mode",
@@ -36,11 +49,15 @@ from hwcheck.node.wire import Sample
     per_gpu=True,
 )
 def persistence_mode(node: Node) -> Iterator[Sample]:
-    """Read whether persistence is on for each GPU.
+    """Read whether persistence is on for each GPU, and how long it took to open them all.
 
     Without it the driver unloads a GPU's state when its last client ends and loads it again for
-    the next one: every job starts seconds later, and a power limit that was set is forgotten.
+    the next one: every job starts seconds later, and a power limit that was set is forgotten. Who
+    asks NVML waits as long, and tools with a time limit take the driver for hung.
     """
+    opening_s = node.nvml_opening_s()
+    if opening_s is not None:
+        yield Sample("nvml_opening_s", round(opening_s, 1), "s")
     yield from per_gpu(node, _mode)
 
 

@@ -6,6 +6,7 @@ those of the NVML API Reference Guide, https://docs.nvidia.com/deploy/nvml-api/.
 
 from __future__ import annotations
 
+import time
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -52,13 +53,34 @@ ERRORS: Dict[str, Type[CouldNotMeasure]] = {
 """What NVML_ERROR_* mean here; every other one is a CouldNotMeasure."""
 
 CALL_TIMEOUT_S = 10.0
-"""NVML answers in microseconds to milliseconds; opening a GPU without persistence takes seconds."""
+"""NVML answers in microseconds to milliseconds once the GPUs are open."""
+
+OPENING_S, OPENING_S_PER_GPU = 30.0, 10.0
+"""Without persistence mode the first handle of a GPU has the driver initialize it, in 1-4 s, one
+GPU after the other: 25-30 s for 8 x A100 (Azure/AgentBaker pull request 2829, Azure/aks-gpu 105).
+The rest is for the module that is loaded first, and for a machine that is at work."""
+GPUS_OF_HIDDEN_BUS = 8
+"""So many are allowed for where the bus shows none: a baseboard's."""
+
+
+def opening_timeout_s(gpus_on_bus: int) -> float:
+    """Return how long opening NVML, or all GPUs, may take with so many GPUs on the PCI bus."""
+    return OPENING_S + OPENING_S_PER_GPU * (gpus_on_bus or GPUS_OF_HIDDEN_BUS)
 
 
 class Nvml:
-    """NVML as loaded on this node. Nothing is loaded before the first question."""
+    """NVML as loaded on this node. Nothing is loaded before the first question.
 
-    def __init__(self, timeout_s: float = CALL_TIMEOUT_S) -> None:
+    Opening it, and then all GPUs, may take ``opening_s`` each, every later call ``timeout_s``.
+    """
+
+    def __init__(
+        self,
+        timeout_s: float = CALL_TIMEOUT_S,
+        opening_s: Callable[[], float] = lambda: opening_timeout_s(GPUS_OF_HIDDEN_BUS),
+    ) -> None:
+        self._opening_s = opening_s
+        self._took_s = 0.0
         self._bounded = Bounded("NVML", timeout_s)
         self._pynvml: Any = None
         self._kinds: Dict[Any, Type[CouldNotMeasure]] = {}
@@ -68,11 +90,13 @@ class Nvml:
     def status(self) -> str:
         """Return ``ok``, or in NVML's own words why it cannot be used. Initializes NVML once."""
         if not self._status:
+            begin_s = time.monotonic()
             try:
-                self._bounded.call(self._load)
+                self._bounded.call_within(self._opening_s(), self._load)
                 self._status = "ok"
             except CouldNotMeasure as error:
                 self._status = str(error)
+            self._took_s += time.monotonic() - begin_s
         return self._bounded.hung or self._status
 
     def driver_version(self) -> str:
@@ -92,10 +116,16 @@ class Nvml:
         each of its methods raises CouldNotMeasure with NVML's reason.
         """
         if self._gpus is None:
-            count = self.ask(("nvmlDeviceGetCount",))
-            # At the same time: without persistence mode each takes seconds.
-            self._gpus = list(side_by_side(self._open, range(count)))
+            self._usable()
+            begin_s, bound_s = time.monotonic(), self._opening_s()
+            self._gpus = self._bounded.call_within(bound_s, self._open_all)
+            self._took_s += time.monotonic() - begin_s
         return list(self._gpus)
+
+    def opening_took_s(self) -> float:
+        """Return how long opening NVML and all GPUs took. Raises as ``gpus`` does."""
+        self.gpus()
+        return self._took_s
 
     def watch_events(self) -> EventWatch:
         """Listen to every GPU's events from now on. Raises CouldNotMeasure."""
@@ -125,9 +155,7 @@ class Nvml:
         Raises CouldNotMeasure with NVML's error text, or when NVML hangs; NotSupported where the
         GPU or the driver does not have it, NoPermission where this user may not ask.
         """
-        status = self.status()
-        if status != "ok":
-            raise CouldNotMeasure(status)
+        self._usable()
         return self._bounded.call(self._call, names, args)
 
     def together(self, work: Callable[[], T]) -> T:
@@ -151,6 +179,11 @@ class Nvml:
     def error_text(self, code: int) -> str:
         """Return NVML's words for one of its return codes, ``Success`` for 0."""
         return "Success" if code == 0 else str(self._pynvml.NVMLError(code))
+
+    def _usable(self) -> None:
+        status = self.status()
+        if status != "ok":
+            raise CouldNotMeasure(status)
 
     def _load(self) -> None:
         try:
@@ -178,9 +211,14 @@ class Nvml:
                 reason = str(error)
         raise FunctionMissing(reason)
 
+    def _open_all(self) -> List[NvmlGpu]:
+        count = self._call(("nvmlDeviceGetCount",), ())
+        # At the same time, as far as the driver lets them.
+        return list(side_by_side(self._open, range(count)))
+
     def _open(self, index: int) -> NvmlGpu:
         try:
-            return NvmlGpu(self, index, self.ask(("nvmlDeviceGetHandleByIndex",), index))
+            return NvmlGpu(self, index, self._call(("nvmlDeviceGetHandleByIndex",), (index,)))
         except CouldNotMeasure as error:
             return NvmlGpu(self, index, None, error)
 

@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.nvml import Nvml
+from hwcheck.node.nvml.nvml import Nvml, opening_timeout_s
 from tests.node.conftest import Ask
 
 
@@ -48,10 +48,42 @@ def test_a_hang_at_the_start_is_a_status(ask: Ask) -> None:
     assert said["facts"] == []
 
 
+@pytest.mark.alone
+def test_opening_may_take_longer_than_a_call(ask: Ask) -> None:
+    """Two GPUs without persistence mode: each takes longer than a call may."""
+    said = ask("slow_opening", bound_s=0.7, opening_s=20)
+    assert said["status after"] == "ok"
+    assert said["gpus"]["gpu1"]["temperature_c"] == 31
+    assert 2 <= said["opening_s"] < 4
+
+
+def test_gpus_that_are_open_take_no_time(ask: Ask) -> None:
+    assert ask()["opening_s"] < 1
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("deviation", ["hang_init", "hang_handle"])
+def test_a_driver_that_hangs_when_it_is_opened_is_given_up(ask: Ask, deviation: str) -> None:
+    """Negative control of the test above."""
+    started = time.monotonic()
+    said = ask(deviation, bound_s=0.3, opening_s=1)
+    hung = "NVML did not answer within 1 s"
+    assert said["status after"] == hung
+    assert said["gpus"] == said["opening_s"] == f"could not measure: {hung}"
+    assert said["facts"] == []
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize(("gpus", "bound_s"), [(1, 40), (8, 110), (0, 110)])
+def test_opening_is_bounded_by_what_is_on_the_bus(gpus: int, bound_s: float) -> None:
+    assert opening_timeout_s(gpus) == bound_s
+
+
 def test_the_stand_in_says_nothing_of_its_own(ask: Ask) -> None:
     """Negative control: without a scenario there is no driver, with another one other GPUs."""
     assert ask("no such deviation")["status"] == "Driver Not Loaded"
-    assert ask("lost") != ask() == ask()
+    lost, healthy, same = (ask(deviation)["gpus"] for deviation in ("lost", "", ""))
+    assert lost != healthy == same
 
 
 def test_without_the_library_the_status_is_nvmls_own_text(monkeypatch: pytest.MonkeyPatch) -> None:

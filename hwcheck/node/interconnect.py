@@ -86,7 +86,7 @@ class Interconnect:
 
         def of(number: int) -> Union[LinkedGpu, CouldNotMeasure]:
             try:
-                return _member(number, gpus[number])
+                return _member(number, gpus[number], node)
             except CouldNotMeasure as error:
                 return error
 
@@ -148,10 +148,30 @@ def links_to(one: LinkedGpu, other: LinkedGpu) -> Tuple[ActiveLink, ...]:
     return tuple(link for link in one.links if link.remote == other.address)
 
 
-def _member(number: int, gpu: Gpu) -> LinkedGpu:
+def links_to_switches(gpu: Gpu, node: Node) -> bool:
+    """Return whether the active NVLinks of a GPU lead to NVSwitches. Raises CouldNotMeasure.
+
+    A guest may have NVLinks and not be shown the switches: NVML then does not know what the far
+    ends are. A GPU registers with a fabric of switches and with nothing else, and far ends that
+    are no GPU of the node are those of switches, as NCCL takes it (NVIDIA/nccl,
+    src/graph/xml.cc: "not visible inside this VM. Assume NVSwitch").
+    """
+    if not any(link.active for link in gpu.nvlinks()):
+        return False
+    by_nvml = gpu.nvlink_to_switch()
+    if by_nvml is not None:
+        return by_nvml
+    if gpu.fabric() is not None:
+        return True
+    return set(node.host.pci_gpus()).isdisjoint(gpu.nvlink_remotes())
+
+
+def _member(number: int, gpu: Gpu, node: Node) -> LinkedGpu:
     active = [link for link in gpu.nvlinks() if link.active]
-    to_switch = bool(active) and _to_switch(gpu)
+    to_switch = links_to_switches(gpu, node)
     remotes = gpu.nvlink_remotes() if active and not to_switch else [""] * len(active)
+    if not to_switch and "" in remotes:
+        raise CouldNotMeasure("%s: NVML does not say where its NVLinks lead" % gpu.subject)
     silent = any(link.speed_gbps is None for link in active)
     version = gpu.nvlink_version() if silent else None
     return LinkedGpu(
@@ -166,9 +186,3 @@ def _member(number: int, gpu: Gpu) -> LinkedGpu:
         ),
         to_switch,
     )
-
-
-def _to_switch(gpu: Gpu) -> bool:
-    by_nvml = gpu.nvlink_to_switch()
-    # A GPU registers with a fabric of switches and with nothing else.
-    return gpu.fabric() is not None if by_nvml is None else by_nvml

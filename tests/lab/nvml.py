@@ -121,7 +121,9 @@ Links::
                remote: "switch:0000:05:00.0", capabilities: [p2p, sysmem, p2p_atomics,
                sysmem_atomics, sli, valid], errors: {replay: 0}, error_counters: {crc_flit: 0}}]
                                     count repeats an entry; speed_gbps: 1e9 bytes/s each way;
-                                    remote: gpu:3, gpu:0000:3b:00.0, switch:ADDRESS, npu:ADDRESS;
+                                    remote: gpu:3, gpu:0000:3b:00.0, switch:ADDRESS, npu:ADDRESS,
+                                    unknown:ADDRESS (a guest that is not shown its switches;
+                                    "unknown:" gives an empty address);
                                     errors: the fields of Hopper (replay, recovery, crc) or
                                     Blackwell (recovery_failed, malformed_packet, buffer_overrun,
                                     symbol, effective); error_counters: the counters before Hopper

@@ -20,7 +20,7 @@ LOAD_REQUIRED = ("power_w", "ambient_c", "resistance_c_per_w", "time_constant_s"
 NVLINK_VERSIONS = {name.replace("_", "."): number
                    for name, number in to.constants("NVML_NVLINK_VERSION_").items()}  # fmt: skip
 CAPABILITIES = ("p2p", "sysmem", "p2p_atomics", "sysmem_atomics", "sli", "valid")
-REMOTES = {"gpu": 0, "npu": 1, "switch": 2}
+REMOTES = {"gpu": 0, "npu": 1, "switch": 2, "unknown": 0xFF}
 CLOCKS = [
     f"{prefix}{domain}_mhz"
     for prefix in ("", "max_", "application_", "default_application_")
@@ -121,8 +121,8 @@ def event_types(key: str, value: object) -> to.Lines:
 
 def remote(key: str, value: object) -> to.Lines:
     kind, _, address = str(value).partition(":")
-    if kind not in REMOTES or not address:
-        raise to.refuse(key, value, "gpu:3 or gpu, switch, npu with a PCI address")
+    if kind not in REMOTES or not (address or kind == "unknown"):
+        raise to.refuse(key, value, "gpu:3 or gpu, switch, npu with a PCI address, or unknown")
     link = key.rpartition(".")[0]
     yield f"{link}.remote_type", str(REMOTES[kind])
     yield f"{link}.remote_address", address

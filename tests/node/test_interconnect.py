@@ -37,6 +37,20 @@ def test_the_fabric_speaks_where_the_driver_does_not_say_what_links_lead_to() ->
     assert set(ways(interconnect("grace_blackwell")).values()) == {("NV18", 18 * 53.125)}
 
 
+def test_switches_that_a_guest_is_not_shown_are_taken_for_switches() -> None:
+    hidden = interconnect("switches_not_shown_to_a_guest")
+    assert ways(hidden) == {"0-1": ("NV2", 50.0)}
+
+
+def test_a_far_end_without_an_address_is_no_switch_where_nvml_calls_it_a_gpu() -> None:
+    found = interconnect("nobody_says_where_nvlinks_lead")
+    assert not found.members
+    gpu = {"nvlink_to_switch": False, "nvlink_remotes": [""] * 4}
+    says = json.loads((CASES / "nobody_says_where_nvlinks_lead.json").read_text("utf-8"))["node"]
+    found = Interconnect(FakeNode({**says, "gpu": {**says["gpu"], **gpu}}))
+    assert found.reasons[0] == "gpu0: NVML does not say where its NVLinks lead"
+
+
 def test_behind_switches_the_gpu_with_fewer_links_counts() -> None:
     found = ways(interconnect("a_link_of_eighteen_is_down"))
     assert found == {

@@ -185,6 +185,8 @@ UNKNOWN_ENDS = [{**link, "version": 99, "remote": "switch:nowhere"} if link["act
                 for link in links()]  # fmt: skip
 LIMITS = {"shutdown_c": -7, "slowdown_c": -2, "memory_max_c": 0, "max_operating_c": 0}
 NO_THRESHOLDS = {"temperature_slowdown_c": None, "temperature_shutdown_c": None}
+HIDDEN_ENDS = [{**link, "remote": "unknown:" + ("fffffff:ffff:ff" if number else "")}
+               if link["active"] else link for number, link in enumerate(links())]  # fmt: skip
 REFUSED = {"ecc_errors": None, "row_remap": None, "utilization_percent": None}
 NO_ROOT = {"sram_threshold_exceeded": "NO_PERMISSION"}
 
@@ -224,6 +226,7 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
                        {}, {}),
     "link_3_unsupported": ({}, {"nvlinks": [*links()[:3], {"supported": False}, *links()]}, {}),
     "far_end": ({}, {"nvlinks": UNKNOWN_ENDS}, {}),
+    "hidden_switches": ({}, {"nvlinks": HIDDEN_ENDS}, {}),
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
+from hwcheck.node.interconnect import links_to_switches
 from hwcheck.node.limits import AtLeast, Equal, FromModel, FromSample, like_most
 from hwcheck.node.quantities import NvLink
 from hwcheck.node.wire import Sample
@@ -134,7 +135,7 @@ def nvlink_state(node: Node) -> Iterator[Sample]:
     baseboard when it comes to links that are down on all GPUs.
     """
     switches = bool(node.host.nvswitches())
-    survey = Survey(node, lambda gpu: _ask(gpu, switches))
+    survey = Survey(node, lambda gpu: _ask(gpu, node, switches))
     models: Dict[str, List[_Links]] = {}
     for _, answer in survey.answers:
         models.setdefault(answer.model, []).append(answer)
@@ -146,12 +147,12 @@ def nvlink_state(node: Node) -> Iterator[Sample]:
         raise NotApplicable("no NVLink is up on any GPU: boards without bridges")
 
 
-def _ask(gpu: Gpu, switches: bool) -> Optional[_Links]:
+def _ask(gpu: Gpu, node: Node, switches: bool) -> Optional[_Links]:
     if mig_is_on(gpu):
         return None
     links = gpu.nvlinks()
     # A link that is down does not say what it leads to; the bus and the fabric do.
-    to_switch = switches or bool(links and (gpu.nvlink_to_switch() or gpu.fabric()))
+    to_switch = switches or bool(links and (links_to_switches(gpu, node) or gpu.fabric()))
     return _Links(gpu.name(), links, to_switch) if links or to_switch else None
 
 

@@ -90,7 +90,9 @@ class LinkReader(NvmlReader):
                 "NVLink %d" % active[0], "nvmlDeviceGetNvLinkRemoteDeviceType", active[0]
             ),
         )
-        return None if kind is None else kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH")
+        if kind in (None, self._constant("NVML_NVLINK_DEVICE_TYPE_UNKNOWN")):
+            return None  # an older driver, or a guest that is not shown its switches
+        return bool(kind == self._constant("NVML_NVLINK_DEVICE_TYPE_SWITCH"))
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
         # Which fields the first active link has speaks for all.

@@ -161,7 +161,8 @@ class Gpu(Protocol):
     def nvlink_remotes(self) -> List[str]:
         """PCI address of what each active NVLink leads to, in their order.
 
-        Ask where they lead to no switch: what is behind one is not told.
+        It is empty where NVML has none: a guest may not be shown its NVSwitches. Ask where they
+        lead to no switch: what is behind one is not told.
         """
 
     def nvlink_version(self) -> Optional[str]:

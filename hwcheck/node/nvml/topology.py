@@ -28,6 +28,10 @@ CPU_WORDS, NODE_WORDS = 128, 16
 SCOPE_NODE = 0
 """NVML_AFFINITY_SCOPE_NODE."""
 
+NO_ADDRESS = re.compile(r"(?:[fF:]+(?:\.[0-7fF])?)?")
+"""What NVML gives for the far end of an NVLink that a guest is not shown: nothing, or all ones
+(NVIDIA/nccl, src/graph/xml.cc, ncclTopoGetXmlFromGpu)."""
+
 
 class TopologyReader(LinkReader):
     """The topology half of ``check.Gpu``. ``peer`` is NVML's index of another GPU."""
@@ -82,9 +86,11 @@ class TopologyReader(LinkReader):
 
     def _remote(self, link: int) -> str:
         quantity = "far end of NVLink %d" % link
-        info = self.once(quantity, "nvmlDeviceGetNvLinkRemotePciInfo", link)
+        address = text(self.once(quantity, "nvmlDeviceGetNvLinkRemotePciInfo", link).busId)
+        if NO_ADDRESS.fullmatch(address):
+            return ""
         try:
-            return sysfs_address(text(info.busId))
+            return sysfs_address(address)
         except CouldNotMeasure as error:
             raise CouldNotMeasure("%s: %s: %s" % (self.subject, quantity, error)) from None
 

@@ -58,6 +58,12 @@ def test_an_end_that_is_no_address_and_a_version_that_is_unknown(ask: Ask) -> No
     assert answers(said, "nvlink_version")[0] is None
 
 
+def test_switches_that_a_guest_is_not_shown(ask: Ask) -> None:
+    said = ask("hidden_switches")
+    assert answers(said, "nvlink_to_switch")[0] is None
+    assert answers(said, "nvlink_remotes")[0] == ["", "", ""]
+
+
 def test_what_is_near(ask: Ask) -> None:
     said = ask()
     assert answers(said, "cpu_affinity") == ("0-31,64-130", "0,255")

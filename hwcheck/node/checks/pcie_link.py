@@ -58,7 +58,8 @@ def pcie_link(node: Node) -> Iterator[Sample]:
 
     A link that trained at x8 instead of x16 halves the bandwidth to the host, the network card
     and, without NVLink, the other GPUs, and nothing reports an error. An x16 board in an x8 slot
-    is as it was built, so the slot counts as well. A virtual machine may not show the slot, and a
+    is as it was built, so the slot counts as well, and so is one of two boards that share the lanes
+    of a slot: both have half of them. A virtual machine may not show the slot, and a
     GPU behind NVLink-C2C needs no wide link: few lanes say nothing there. The generation is
     recorded and not judged: it drops at idle to save power and says something only under load.
     """

@@ -258,6 +258,37 @@ def test_a_declared_number_of_gpus_is_no_drift() -> None:
     }
 
 
+def multiplied(host: str, library: str, digest: str) -> HostRecord:
+    """A host whose two GPUs agree on a product, made with this library."""
+    samples = tuple(
+        Sample(metric, value, unit, f"gpu{index}")
+        for index in range(2)
+        for metric, value, unit in (
+            ("wrong_products", 0, "products"),
+            ("products", 1000, "products"),
+            ("product", f"bf16 cube of 8192, {library}", ""),
+            ("digest", digest, ""),
+        )
+    )
+    return record(host, [CheckResult("compute_errors", "done", samples=samples)])
+
+
+IMAGES = [f"torch 2.7.0+cu128, CUDA 12.8, cuBLAS 12.8.{patch}" for patch in (3, 4)]
+
+
+def test_images_with_another_cublas_may_differ_in_a_product() -> None:
+    first, second = IMAGES
+    assert differing("compute_errors", *(multiplied(host, first, "9d4e") for host in "abc")) == []
+    images = [multiplied(host, first, "9d4e") for host in "abc"]
+    images += [multiplied(host, second, "77aa") for host in "de"]
+    assert differing("compute_errors", *images) == []
+    one_wrong = [*images, multiplied("f", second, "beef")]
+    assert differing("compute_errors", *one_wrong) == [
+        ("f", "digest", "gpu0"),
+        ("f", "digest", "gpu1"),
+    ]
+
+
 def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
     operands = {
         (check, limit.operand)

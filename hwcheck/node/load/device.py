@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Sequence, Tuple
 
+from hwcheck.node.load.cublas import cublas_version
 from hwcheck.node.load.spec import MIB, BurnSpec
 from hwcheck.node.torch_process import ADVICE
 from hwcheck.node.torch_runtime import torch, version
@@ -70,7 +71,9 @@ class Cuda:
         # Pinned memory cannot be swapped out: an eighth of what the host has, over all workers.
         pinned_bytes = spec.memory_available_bytes // 8 // len(spec.subjects)
         self.link_bytes = max(MIB, min(256 * MIB, self.free_bytes // 8, pinned_bytes))
-        self.library = "torch %s, CUDA %s" % (version(), torch.version.cuda)
+        # Whole versions: hosts whose products are compared must have one and the same library.
+        names = (torch.__version__, torch.version.cuda, cublas_version() or "of unknown version")
+        self.library = "torch %s, CUDA %s, cuBLAS %s" % names
 
     def mark(self) -> Any:
         # Waiting for it blocks: a spinning wait would take a core for each GPU.

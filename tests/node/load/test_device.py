@@ -130,6 +130,14 @@ def test_buffers_leave_room(
     assert (device.dtype, device.processors, device.name) == ("bf16", 132, "cuda:0")
 
 
+def test_the_library_is_named_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.7.0a0+79aa17489c.nv25.04")
+    monkeypatch.setattr(torch.version, "cuda", "12.9")
+    monkeypatch.setattr("hwcheck.node.load.device.cublas_version", lambda: "12.9.0")
+    device = cuda(monkeypatch, GIB, gpus(1, GIB))
+    assert device.library == "torch 2.7.0a0+79aa17489c.nv25.04, CUDA 12.9, cuBLAS 12.9.0"
+
+
 @pytest.mark.parametrize(("dtype", "precision"), [("tf32", "high"), ("fp32", "highest")])
 def test_tf32_is_used_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, dtype: str, precision: str

@@ -28,7 +28,7 @@ def outcomes(figure: str, value: float, **facts: str) -> list[str]:
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.id)
-def test_a_healthy_gpu_of_each_model_passes_and_a_slow_one_fails(model: Model) -> None:
+def test_a_healthy_gpu_of_each_model_passes_and_a_slow_one_does_not(model: Model) -> None:
     device, _, subsystem = model.pci_ids[0].upper().partition(":")
     ids = {"pci_device_id": f"0x{device}10DE", "pci_subsystem_id": f"0x{subsystem or '0'}"}
     for name in (*model.names, "NVIDIA Graphics Device"):
@@ -36,7 +36,9 @@ def test_a_healthy_gpu_of_each_model_passes_and_a_slow_one_fails(model: Model) -
             healthy = model.reached(figure)
             assert healthy is not None
             assert outcomes(figure, healthy, name=name, **ids) == ["pass"]
-            assert outcomes(figure, 0.7 * healthy, name=name, **ids) == ["fail"]
+            # TFLOP/s are of one GPU, at its best: what all have steadily may be less.
+            slow = "fail" if figure == "memory_gbps" else "warn"
+            assert outcomes(figure, 0.7 * healthy, name=name, **ids) == [slow]
 
 
 @pytest.mark.parametrize(

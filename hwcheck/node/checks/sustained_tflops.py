@@ -12,15 +12,15 @@ from hwcheck.node.wire import Sample
 DTYPES = ("bf16", "fp16", "tf32", "fp32")
 
 OF_MODEL = (
-    "hwcheck/judge/models, each with its source: what a healthy GPU of the model sustains in a "
-    "long large product. derived: GPUs of one node differ by 5 % and more (ml-engineering, Not all "
-    "accelerators are created equal), and matrices, library and room temperature add to it"
+    "hwcheck/judge/models, each with its source: what one healthy GPU of the model reached in a "
+    "large product, as a rule alone and at its best shape. No steady figure of all GPUs of a node "
+    "at once was found, so one below it is to be looked at; what makes it a fault are its neighbors"
 )
 
 
 def _of_model(dtype: str) -> Metric:
     name = dtype + "_tflops"
-    limit = AtLeast(OF_MODEL, fail=0.8, warn=0.9, of=FromModel(name), confidence="derived")
+    limit = AtLeast(OF_MODEL, warn=0.9, of=FromModel(name), confidence="derived")
     return Metric(
         name, "TFLOP/s", "median over the load, products of %s matrices" % dtype, (limit,)
     )
@@ -55,9 +55,10 @@ def sustained_tflops(node: Node) -> Iterator[Sample]:
     """Hold the floating-point rate of each GPU against its model and against its neighbors.
 
     A job that spreads over GPUs goes as fast as the slowest of them. All GPUs of the node are
-    loaded at once, as a job does: alone, a GPU has the air and the power of all. A GPU whose power
-    limit was lowered is held against its neighbors only: the model's figure is that of the board's
-    own limit, and the lowered limit has a check of its own.
+    loaded at once, as a job does: alone, a GPU has the air and the power of all, and the models'
+    figures were taken so; a GPU below them is warned of, one below its neighbors fails. A GPU
+    whose power limit was lowered is held against its neighbors only: the model's figure is that of
+    the board's own limit, and the lowered limit has a check of its own.
     """
     yield from with_peers(node, _of_gpu, "tflops", percent("tflops_percent_of_peers"))
 

@@ -46,10 +46,12 @@ DEVICE: Mapping[str, Any] = {
     "virtual_function_of": "",
     "answers": True,
     "config_bytes": 4096,
+    "vpd": "",
     "gone": False,
 }
 """``acs``: control register, null without the capability. ``aer``: errors by kind (correctable,
-fatal, nonfatal) and name; null is a kernel that does not count. ``current_*``: as the maximum."""
+fatal, nonfatal) and name; null is a kernel that does not count. ``current_*``: as the maximum.
+``vpd``: a text in the Vital Product Data, which only root may read; empty is a device without."""
 
 AER_ERRORS = {
     "correctable": "RxErr BadTLP BadDLLP Rollover Timeout NonFatalErr CorrIntErr HeaderOF",
@@ -122,6 +124,8 @@ class PciTree:
         for name, text in texts.items():
             self._tree.write(f"{folder}/{name}", text)
         self._tree.write_bytes(folder + "/config", _configuration(says), mode=0o600)
+        if says["vpd"]:
+            self._tree.write_bytes(folder + "/vpd", says["vpd"].encode(), mode=0o600)
         for name, text in _aer_files(says["aer"]):
             self._tree.write(f"{folder}/{name}", text)
         self._tree.link("sys/bus/pci/devices/" + address, folder)

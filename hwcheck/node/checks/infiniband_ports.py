@@ -181,7 +181,8 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     recorded, and the number of active ones is held against the inventory's
     ``hwcheck_rdma_ports``. One port of eight at half its rate halves what all of them carry. What
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
-    no figure for a healthy node is known. Not applicable without RDMA devices.
+    no figure for a healthy node is known. The ports by which NVSwitches of HGX B200 are managed are
+    left out where the login is root's; others count them. Not applicable without RDMA devices.
     """
     ports = node.host.rdma_ports()
     if not ports:

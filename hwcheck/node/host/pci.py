@@ -18,6 +18,13 @@ GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASSES = ("0x0680",)
 """Other bridges (the same, base class 06h): of NVIDIA's devices that is an NVSwitch."""
 
+BRIDGE_VENDOR = "0x15b3"
+SWITCH_MANAGEMENT = b"SW_MNG"
+"""Mark in the Vital Product Data of a ConnectX-7 bridge by which the fabric manager reaches the
+NVSwitches of HGX B200 and B300. It has the PCI ids of a card and ports like one, which carry no
+traffic of jobs (NVIDIA Fabric Manager User Guide; siderolabs/extensions#893 shows four of them,
+mlx5_8 to mlx5_11, beside eight cards)."""
+
 GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """PCIe generation by transfer rate (PCI Express Base Specification)."""
 
@@ -38,12 +45,25 @@ name is that of kernels before 5.3."""
 class PciReader(Tree):
     """The PCI half of ``check.Host``."""
 
+    _bridges: Optional[List[str]] = None
+
     def pci_gpus(self) -> List[str]:
         # Virtual functions of a GPU are not counted.
         return self._of_nvidia(GPU_CLASSES)
 
     def nvswitches(self) -> List[str]:
-        return self._of_nvidia(SWITCH_CLASSES)
+        return self._of_nvidia(SWITCH_CLASSES) + self._switch_bridges()
+
+    def _switch_bridges(self) -> List[str]:
+        """Return the PCI addresses of what manages NVSwitches. Only root may read the mark."""
+        if self._bridges is None:  # a device takes its time to tell
+            self._bridges = [
+                address
+                for address in self._list(DEVICES)
+                if self._read(DEVICES + address + "/vendor").strip() == BRIDGE_VENDOR
+                and SWITCH_MANAGEMENT in (contents(self._path(DEVICES + address + "/vpd")) or b"")
+            ]
+        return self._bridges
 
     def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
         addresses = []
@@ -100,7 +120,8 @@ class PciReader(Tree):
         for name in sorted(self._list(RDMA), key=_counted):
             folder = self._resolve(RDMA + name + "/device")
             address = os.path.basename(folder)
-            if ADDRESS.fullmatch(address) and not os.path.lexists(folder + "/physfn"):
+            is_card = ADDRESS.fullmatch(address) and not os.path.lexists(folder + "/physfn")
+            if is_card and address not in self._switch_bridges():
                 devices[name] = address
         return devices
 

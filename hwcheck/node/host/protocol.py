@@ -24,7 +24,11 @@ class NodeHost(Protocol):
         """PCI addresses of NVIDIA display and 3D controllers."""
 
     def nvswitches(self) -> List[str]:
-        """PCI addresses of NVSwitches; those of Blackwell are not on the bus of the host."""
+        """PCI addresses of NVSwitches, or of the bridges that manage them.
+
+        Those of Blackwell are not on the bus; their bridges are told from network cards by data
+        that only root may read.
+        """
 
     def pci_answers(self, pci_address: str) -> bool:
         """Whether a device answers on the bus; one that fell off reads as all ones."""
@@ -51,7 +55,10 @@ class NodeHost(Protocol):
         """NUMA node of a device; None where the firmware does not tell."""
 
     def rdma_devices(self) -> Dict[str, str]:
-        """PCI address by name of the RDMA devices; software and virtual functions left out."""
+        """PCI address by name of the RDMA devices.
+
+        Software, virtual functions and bridges that manage NVSwitches are left out.
+        """
 
     def acs_control(self, pci_address: str) -> Optional[int]:
         """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
@@ -139,4 +146,4 @@ class NodeHost(Protocol):
         """
 
     def rdma_ports(self) -> List[RdmaPort]:
-        """Ports of the RDMA devices; empty without any."""
+        """Ports of the RDMA devices but bridges that manage NVSwitches; empty without any."""

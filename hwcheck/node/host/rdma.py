@@ -7,7 +7,7 @@ import re
 from typing import Dict, List, Tuple
 
 from hwcheck.node.host.facts import Gid, RdmaPort
-from hwcheck.node.host.tree import Tree
+from hwcheck.node.host.pci import PciReader
 
 CLASS = "sys/class/infiniband/"
 COUNTERS = (
@@ -38,13 +38,15 @@ Other drivers have some of them or none."""
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
-class RdmaReader(Tree):
+class RdmaReader(PciReader):
     """The RDMA half of ``check.Host``."""
 
     def rdma_ports(self) -> List[RdmaPort]:
         return [
             self._rdma_port(device, port)
             for device in self._list(CLASS)
+            if os.path.basename(self._resolve(CLASS + device + "/device"))
+            not in self._switch_bridges()
             for port in self._list(CLASS + device + "/ports")
         ]
 

@@ -11,7 +11,6 @@ from typing import Iterator, Optional, Tuple
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.log import LogReader
 from hwcheck.node.host.nccl import NcclReader
-from hwcheck.node.host.pci import PciReader
 from hwcheck.node.host.rdma import RdmaReader
 from hwcheck.node.host.software import SoftwareReader
 from hwcheck.node.host.system import SystemReader
@@ -22,7 +21,7 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
-class HostReader(NcclReader, PciReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
+class HostReader(NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 
     def driver_version(self) -> str:

@@ -50,6 +50,24 @@ def test_an_infiniband_port(tmp_path: Path) -> None:
     assert port.gids == ()
 
 
+def test_bridges_that_manage_nvswitches_are_no_rdma_ports(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    for number, vpd in enumerate((b"V3\x0bSMDL=SW_MNG", b"V3\x09SMDL=MCX7", None)):
+        address = f"0000:0{number + 1}:00.0"
+        folder = root.device(address, vendor="0x15b3", kind="0x020700") + "/" + address
+        if vpd is not None:
+            root.write_bytes(folder + "/vpd", b"\x82\x2b\0NVIDIA ConnectX-7\x90\x10\0" + vpd)
+        name = f"mlx5_{number}"
+        root.write(f"{folder}/infiniband/{name}/ports/1/state", "4: ACTIVE\n")
+        os.symlink("../..", tmp_path / folder / "infiniband" / name / "device")
+        link = tmp_path / "sys/class/infiniband" / name
+        link.parent.mkdir(exist_ok=True, parents=True)
+        os.symlink(tmp_path / folder / "infiniband" / name, link)
+    assert [port.name for port in root.host.rdma_ports()] == ["mlx5_1/1", "mlx5_2/1"]
+    assert list(root.host.rdma_devices()) == ["mlx5_1", "mlx5_2"]
+    assert root.host.nvswitches() == ["0000:01:00.0"]
+
+
 def test_a_port_that_says_nothing(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.write(PORT + "pkeys/0", "")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Union
 
 from hwcheck.node import load_lock
+from hwcheck.node.affinity import near_cpus
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.reader import HostReader
@@ -102,7 +103,9 @@ class LiveNode:
                 sampler, begin_s = Sampler(self._nvml.sampled() if gpus else ()), time.monotonic()
                 sampler.start()
                 try:
-                    collectives.take(launch.run_legs(*orders, lambda: problem_of(gpus)))
+                    near = tuple(near_cpus(gpu) for gpu in gpus)
+                    legs = launch.run_legs(*orders, lambda: problem_of(gpus), near)
+                    collectives.take(legs)
                 finally:
                     sampler.stop()
                 self._loaded = self._loaded or collectives.started

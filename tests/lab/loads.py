@@ -115,6 +115,17 @@ def load(name: str, *faults: str) -> LoadedNode:
     return LoadedNode(" ".join([name, *faults]), "; ".join(docs), faulty, cuda, finds)
 
 
+def ten_a40() -> LoadedNode:
+    """Return 10 A40, which CUDA lets have no more than eight peers each, for copies between them.
+
+    What they can do is made up.
+    """
+    node, gpu = scenario.load("a40x10"), load("h100x8").gpus[0]
+    slower = {"peer_gbps": 24.0, "sm_mhz": 1740, "pcie_link_generation": 4}
+    assert node.nvml is not None
+    return LoadedNode("a40x10", "", node, tuple({**gpu, **slower} for _ in node.nvml["gpus"]), {})
+
+
 def _gpu(name: str, says: Mapping[str, Any], place: int, nvml: Mapping[str, Any]) -> dict[str, Any]:
     own = {**OPTIONAL, **says["cuda"], **says["gpus"].get(place, {})}
     unlike = set(own) ^ {*REQUIRED, *OPTIONAL}

@@ -3,16 +3,18 @@
 A scenario is a YAML file::
 
     doc: one line
+    gpu_of: a40x8    the scenario over whose ``nvml: gpu`` that of this one lies; may be left out
     nvml: {...}      what NVML answers (keys: ``tests/lab/nvml.py``); null: there is no library
     host: {...}      what /proc, /sys and the kernel say (keys: ``tests/lab/host_tree.py``)
     expect: {...}    the inventory's variables without ``hwcheck_``
     faults:
-      name: {doc: one line, check: pcie_link, outcome: fail, also: [...], blinds: false,
-             nvml: {...}, host: {...}, expect: {...}}
+      name: {doc: one line, check: pcie_link, outcome: fail, subject: gpu3, also: [...],
+             blinds: false, nvml: {...}, host: {...}, expect: {...}}
 
 A fault lies over the scenario: mappings merge; a mapping with whole numbers for keys changes those
 items of a list (null removes one); everything else takes the place of what was there. ``check`` is
-the one that must find it, with ``outcome`` its worst finding. ``also`` names other checks that
+the one that must find it, with ``outcome`` its worst finding, and at ``subject`` where that is
+given. ``also`` names other checks that
 rightly change their answer with it. With ``blinds: true`` the fault leaves others without an answer
 too: they may end as inconclusive, and in no other way.
 
@@ -45,6 +47,7 @@ FOLDER = Path(__file__).with_name("scenarios")
 
 SCENARIO: Mapping[str, Any] = {
     "doc": "",
+    "gpu_of": "",
     "nvml": None,
     "host": {},
     "expect": {},
@@ -55,6 +58,7 @@ FAULT: Mapping[str, Any] = {
     "doc": "",
     "check": "",
     "outcome": "",
+    "subject": "",
     "also": (),
     "blinds": False,
     **OVERLAYS,
@@ -72,6 +76,7 @@ class Fault:
     doc: str
     check: str
     outcome: str
+    subject: str = ""
     also: tuple[str, ...] = ()
     blinds: bool = False
 
@@ -129,6 +134,9 @@ def load(source: Path | str, fault: str | None = None) -> Scenario:
     """
     path = FOLDER / f"{source}.yml" if str(source) in names() else Path(source)
     says = section(_read(path), path.name, SCENARIO)
+    if says["gpu_of"]:
+        of = _read(FOLDER / f"{says['gpu_of']}.yml")["nvml"]["gpu"]
+        says["nvml"] = {**says["nvml"], "gpu": overlay(of, says["nvml"].get("gpu", {}))}
     known = says["faults"]
     found = None
     if fault is not None:
@@ -137,7 +145,7 @@ def load(source: Path | str, fault: str | None = None) -> Scenario:
         own = section(known[fault], f"{path.name}: faults: {fault}", FAULT)
         if own["outcome"] not in OUTCOMES or own["outcome"] == "pass":
             raise ScenarioError(f"{path.name}: faults: {fault}: no outcome {own['outcome']!r}")
-        words = {key: own[key] for key in ("doc", "check", "outcome", "blinds")}
+        words = {key: own[key] for key in ("doc", "check", "outcome", "subject", "blinds")}
         found = Fault(fault, also=tuple(own["also"]), **words)
         says |= {key: overlay(says[key], own[key]) for key in OVERLAYS}
     unknown = [key for key in says["expect"] if f"hwcheck_{key}" not in VARIABLES]

@@ -72,7 +72,16 @@ def test_a_healthy_node_raises_nothing(healthy: Scenario, rows: dict[str, Row]) 
 @pytest.mark.parametrize("faulty", FAULTS, ids=title)
 def test_a_fault_is_found_by_its_check(faulty: Scenario, rows: dict[str, Row]) -> None:
     assert faulty.fault is not None
-    assert rows[title(faulty)][faulty.fault.check] == faulty.fault.outcome
+    fault = faulty.fault
+    assert rows[title(faulty)][fault.check] == fault.outcome
+    if fault.subject:
+        findings = judge(run_of(faulty)).findings
+        named = [
+            each for each in findings if (each.check, each.subject) == (fault.check, fault.subject)
+        ]
+        assert worst([each.outcome for each in named]) == fault.outcome
+        others = [each for each in findings if each.check == fault.check and each not in named]
+        assert {each.outcome for each in others} <= {"pass"}
 
 
 @pytest.mark.parametrize("faulty", FAULTS, ids=title)

@@ -49,9 +49,10 @@ def run_legs(
     progress: Callable[[str], None],
     legs: Tuple[LegPlan, ...],
     driver: Driver = nobody,
+    near_cpus: Tuple[str, ...] = (),
 ) -> Iterator[LegOrPairs]:
     """Time every collective among the request's checks under every leg; see ``drive``."""
-    spec = spec_of(request, gpus, memory_available_bytes, legs)
+    spec = spec_of(request, gpus, memory_available_bytes, legs, near_cpus)
     python = request.torch_python or sys.executable
     if not request.nccl_tests_dir:
         yield from drive(spec, python, payload, progress, driver=driver)

@@ -92,7 +92,8 @@ class CollectiveSpec:
     collectives together; a turn ends ``grace_s`` after its share of it: that long may a healthy
     start take on top. ``turns``: how often the sizes that are compared are timed, as far
     as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With
-    ``pairs`` every two GPUs copy to each other before the legs, outside the budget.
+    ``pairs`` every two GPUs copy to each other before the legs, outside the budget, each from the
+    CPUs near it: ``near_cpus`` has them for each GPU (``0-31,64-95``), empty where unknown.
     """
 
     collectives: Tuple[str, ...]
@@ -111,6 +112,7 @@ class CollectiveSpec:
     grace_s: float = 30.0
     one_gpu: bool = False
     pairs: bool = False
+    near_cpus: Tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:
@@ -133,6 +135,7 @@ class CollectiveSpec:
         """Rebuild from ``to_dict``; raises TypeError when a key is unknown or missing."""
         data = dict(orders)
         data["collectives"] = tuple(data["collectives"])
+        data["near_cpus"] = tuple(data.get("near_cpus", ()))
         data["legs"] = tuple(LegPlan(**leg) for leg in data["legs"])
         return cls(**data)
 
@@ -142,6 +145,7 @@ def spec_of(
     gpus: int,
     memory_available_bytes: int,
     legs: Tuple[LegPlan, ...] = EVERY_NODE_LEGS,
+    near_cpus: Tuple[str, ...] = (),
 ) -> CollectiveSpec:
     """Return the orders for one node: one rank for each GPU, or two on the CPU where none is."""
     timing = request.timing
@@ -159,6 +163,7 @@ def spec_of(
         iterations=timing.iterations,
         dtype=timing.dtype,
         pairs=PAIRS in request.checks and gpus > 1,
+        near_cpus=near_cpus,
     )
 
 

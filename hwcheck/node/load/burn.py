@@ -6,12 +6,13 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
+from hwcheck.node.affinity import cpu_set, stay_on
 from hwcheck.node.json_lines import Send
 from hwcheck.node.load import copies
 from hwcheck.node.load.device import open_device
 from hwcheck.node.load.products import Products
 from hwcheck.node.load.shared import Shared
-from hwcheck.node.load.spec import BurnSpec, cpu_set
+from hwcheck.node.load.spec import BurnSpec
 
 WINDOW_S = 1.0
 AHEAD = 2  # batches
@@ -53,9 +54,7 @@ def step_aside(spec: BurnSpec, worker: int) -> None:
     """Be nice to others, and stay near the GPU: memory of another socket would slow its link."""
     os.nice(spec.nice)
     near = cpu_set(spec.gpus[worker].cpus) if spec.gpus else set()
-    allowed = near & os.sched_getaffinity(0)
-    if allowed:
-        os.sched_setaffinity(0, allowed)
+    stay_on(near & os.sched_getaffinity(0))
 
 
 def window(device: Any, products: Products, over: Callable[[], bool]) -> Dict[str, Any]:

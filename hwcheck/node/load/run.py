@@ -9,6 +9,7 @@ from statistics import median
 from typing import Callable, Mapping, Optional, Protocol, Sequence, Tuple
 
 from hwcheck.node import load_lock
+from hwcheck.node.affinity import near_cpus
 from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.load.records import GpuWork, LoadRun
 from hwcheck.node.load.safety import SILENCE_LIMIT_S, START_SILENCE_LIMIT_S, Guard, Limited
@@ -81,16 +82,9 @@ def times(request: Request, gpus: int) -> Times:
 
 def orders(request: Request, gpus: Sequence[Gpu], memory_available_bytes: int) -> BurnSpec:
     """Return what the burn is told; without GPUs it exercises the CPU. Raises CouldNotMeasure."""
-    targets = tuple(Target(gpu.subject, gpu.uuid(), _near_cpus(gpu)) for gpu in gpus)
+    targets = tuple(Target(gpu.subject, gpu.uuid(), near_cpus(gpu)) for gpu in gpus)
     seconds = times(request, len(gpus)).load_s + SLACK_S
     return BurnSpec(targets, seconds, request.load_dtype, memory_available_bytes)
-
-
-def _near_cpus(gpu: Gpu) -> str:
-    try:
-        return gpu.cpu_affinity() or ""
-    except CouldNotMeasure:
-        return ""
 
 
 class Load:

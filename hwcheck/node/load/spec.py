@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping, Set, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 MIB = 1024 * 1024
 CPU_SUBJECT = "cpu"
@@ -89,12 +89,3 @@ def worker_environment(spec: BurnSpec, worker: int, outside: Mapping[str, str]) 
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     env["CUDA_VISIBLE_DEVICES"] = spec.gpus[worker].uuid if spec.gpus else ""
     return env
-
-
-def cpu_set(text: str) -> Set[int]:
-    """Return the CPUs of ``0-31,64-95``; raises ValueError for anything else."""
-    cpus: Set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus

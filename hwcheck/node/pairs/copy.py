@@ -7,12 +7,13 @@ it goes, it arrives whole or the node is broken (NVIDIA/open-gpu-kernel-modules#
 
 from __future__ import annotations
 
+import os
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
+from hwcheck.node.affinity import cpu_set, stay_on
 from hwcheck.node.json_lines import Send
 from hwcheck.node.torch_runtime import torch
-from hwcheck.node.tournament import rounds
 
 MOST_BYTES = 256 * 1024 * 1024  # 0.6 ms at 400 GB/s: a launch of some us does not show
 MEMORY_SHARE = 8  # source, target, what is expected and its comparison are less than half of it
@@ -24,12 +25,21 @@ FACTOR = -1640531535
 ELEMENT_BYTES = 4
 
 Pair = Tuple[int, int]
+Round = Sequence[Pair]
+"""Pairs that share no GPU."""
 
 
 class Ends:
-    """A source and a target on every GPU."""
+    """A source and a target on every GPU.
 
-    def __init__(self, gpus: int) -> None:
+    What is copied through the host goes through buffers where the thread that asks for it runs, so
+    it runs on the CPUs near the source (``near_cpus``, for each GPU; empty: anywhere).
+    """
+
+    def __init__(self, gpus: int, near_cpus: Sequence[str] = ()) -> None:
+        allowed = os.sched_getaffinity(0)
+        self._near: List[Set[int]] = [cpu_set(cpus) & allowed or allowed for cpus in near_cpus]
+        self._near += [allowed] * (gpus - len(self._near))
         free = min(int(torch.cuda.mem_get_info(gpu)[0]) for gpu in range(gpus))
         self._gpus = gpus
         self._salt = 0
@@ -40,6 +50,7 @@ class Ends:
 
     def _made(self, gpu: int, of: int) -> Any:
         """Return on ``gpu`` what the source on GPU ``of`` holds now."""
+        stay_on(self._near[gpu])
         made = torch.arange(self.count, dtype=torch.int32, device="cuda:%d" % gpu)
         return made.mul_(FACTOR).add_(self._salt + of)
 
@@ -55,6 +66,7 @@ class Ends:
     def copy(self, pair: Pair) -> None:
         """Queue one copy."""
         one, other = pair
+        stay_on(self._near[one])
         self._targets[other].copy_(self._sources[one], non_blocking=True)
 
     def wrong(self, pair: Pair) -> int:
@@ -84,26 +96,30 @@ class Ends:
         return float(copies * self.bytes / begin.elapsed_time(end) / 1e6)
 
 
-def run(gpus: int, send: Send) -> None:
-    """Copy from each GPU to each, then disjoint pairs of all of them at once."""
+def run(gpus: int, send: Send, met: Sequence[Round], near_cpus: Sequence[str] = ()) -> None:
+    """Copy within each pair of some rounds both ways, then on the pairs of a round at once."""
     visible = torch.cuda.device_count()
     if visible < gpus:
         raise RuntimeError("torch sees %d of %d GPUs" % (visible, gpus))
     send({"kind": "doing", "what": "start of CUDA on every GPU"})
-    ends, alone = Ends(gpus), {}
-    every = [(one, other) for one in range(gpus) for other in range(gpus) if one != other]
-    for pair in every:
+    ends, alone = Ends(gpus, near_cpus), {}
+    for pair in sorted(pair for each in met for ways in both_ways(each) for pair in ways):
         send({"kind": "doing", "pairs": [pair]})
         gbps, wrong = _alone(ends, pair)
         access = bool(torch.cuda.can_device_access_peer(*pair))
         alone[pair] = gbps
         send({"kind": "alone", "pair": pair, "access": access, "gbps": gbps, "wrong": wrong})
-    for met in rounds(range(gpus)):
-        for pairs in (met, [(other, one) for one, other in met]):
+    for each in met:
+        for pairs in both_ways(each):
             send({"kind": "doing", "pairs": pairs})
             for pair, gbps, wrong in _together(ends, pairs, alone):
                 send({"kind": "together", "pair": pair, "gbps": gbps, "wrong": wrong})
     send({"kind": "done"})
+
+
+def both_ways(pairs: Round) -> Tuple[Round, Round]:
+    """Return the pairs of a round, and the same ones the other way round."""
+    return pairs, [(other, one) for one, other in pairs]
 
 
 def _alone(ends: Ends, pair: Pair) -> Tuple[float, int]:

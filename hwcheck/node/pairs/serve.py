@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.hangs import Hangs
@@ -15,27 +15,47 @@ from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.node.tournament import rounds
 
 START_LIMIT_S = 60.0  # CUDA on every GPU, in one process
 STEP_LIMIT_S = 20.0  # a pair takes a tenth of a second; through a slow host, some tenths
 EXIT_S = 2.0
+MOST_PEERS = 7  # what each of eight GPUs has, which every board can
+
+Round = List[Tuple[int, int]]
 
 Body = Callable[[Send], None]
 
 
 def serve(spec: CollectiveSpec, send: Send, close_fds: List[int], hangs: Hangs) -> None:
-    """Copy between all GPUs of ``spec``, in a process of its own, and send the record."""
-    run = watched(spec, _body(spec), send, close_fds)
+    """Copy between all GPUs of ``spec``, in processes of their own, and send the record."""
+    run = PairsRun()
+    for met in shares(spec.gpus):
+        share = watched(spec, _body(spec, met), send, close_fds)
+        run = PairsRun(run.copies + share.copies, share.reason, share.hung)
+        if run.reason:
+            break
     if run.hung:
         killed = "the process that copies %s" % ", ".join(run.hung)
         run = PairsRun(run.copies, run.reason, run.hung, hangs.ask(killed))
     send({"kind": "pairs", "pairs": run.to_dict()})
 
 
-def _body(spec: CollectiveSpec) -> Body:
+def shares(gpus: int) -> List[List[Round]]:
+    """Return the rounds of each process, in which every GPU meets every other once.
+
+    A GPU without NVSwitches can have eight peers at a time (CUDA C++ Programming Guide,
+    "Peer-to-Peer Memory Access") and keeps them until the process ends: a tenth GPU gets "peer
+    mapping resources exhausted".
+    """
+    every = rounds(range(gpus))
+    return [every[at : at + MOST_PEERS] for at in range(0, len(every), MOST_PEERS)]
+
+
+def _body(spec: CollectiveSpec, met: Sequence[Round]) -> Body:
     from hwcheck.node.pairs import copy
 
-    return lambda send: copy.run(spec.gpus, send)
+    return lambda send: copy.run(spec.gpus, send, met, spec.near_cpus)
 
 
 def watched(

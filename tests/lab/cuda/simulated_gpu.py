@@ -26,6 +26,10 @@ NOTICED_S = 0.05
 """What works for less draws no power that anybody sees."""
 LINGER_S = 2.0
 """So long after its last work, or after its process was killed, a GPU still counts as working."""
+MOST_PEERS = 8
+"""Peers that a GPU can have in one process, none of which it gives up (cudaErrorTooManyPeers)."""
+FAR_SHARE = 0.6
+"""What is left of a copy through the host whose buffers are in the memory of another socket."""
 PAUSE_S = 10.0
 """What goes on within so long is the same work: a busy machine lets nobody run at times."""
 
@@ -63,6 +67,7 @@ class Gpu:
         self.says = says
         self.products = 0
         self.copies = 0
+        self._peers: set[int] = set()
         self._handle = handle
         self._index = nvml().nvmlDeviceGetIndex(handle)
         self._work_s = self._since_s = self._until_s = self._asked_s = 0.0
@@ -104,12 +109,26 @@ class Gpu:
     def send(self, size_bytes: int, other: Gpu) -> bool:
         """Queue a copy to another GPU; return whether it arrives wrong, or never return."""
         fault = self.says["peer_faults"].get(str(other.index), {})
+        share = 1.0
+        if self.says["peer_access"]:
+            self._peers.add(other.index)
+            if len(self._peers) > MOST_PEERS:
+                raise RuntimeError("CUDA error: peer mapping resources exhausted")
+        elif not self._is_near():
+            share = FAR_SHARE
         if fault.get("hang"):
             signal.pause()
-        self.clock.done_s += size_bytes / (fault.get("gbps", self.says["peer_gbps"]) * 1e9)
+        self.clock.done_s += size_bytes / (fault.get("gbps", self.says["peer_gbps"]) * share * 1e9)
         self.copies += 1
         every = fault.get("flip_every", 0)
         return bool(every) and self.copies % every == 0
+
+    def _is_near(self) -> bool:
+        """Whether this thread runs near the GPU, as far as this machine has such CPUs."""
+        cpus = os.cpu_count() or 1
+        mask = nvml().nvmlDeviceGetCpuAffinity(self._handle, cpus // 64 + 1)
+        near = {cpu for cpu in range(cpus) if mask[cpu // 64] >> cpu % 64 & 1}
+        return not near or os.sched_getaffinity(0) <= near
 
     @property
     def index(self) -> int:

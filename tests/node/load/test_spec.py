@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from hwcheck.node.load.spec import BurnSpec, Target, clean_environment, cpu_set, worker_environment
+from hwcheck.node.affinity import cpu_set
+from hwcheck.node.load.spec import BurnSpec, Target, clean_environment, worker_environment
 
 TWO = BurnSpec((Target("gpu0", "GPU-a", "0-1"), Target("gpu1", "GPU-b")), 20.0, "tf32", 1 << 30, 5)
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.lab import loads
+from tests.lab.loads import LoadedNode
+from tests.lab.scenario import overlay
 from tests.node.conftest import ROOT
 
 QUICK_S = 8.0
@@ -24,22 +26,27 @@ QUICK_S = 8.0
 RUN = """
 import json, sys, time
 from hwcheck.node.pairs import copy
+from hwcheck.node.tournament import rounds
 
 begin = time.monotonic()
 
 def send(message):
     print(json.dumps({**message, "at_s": time.monotonic() - begin}), flush=True)
 
-copy.run(int(sys.argv[1]), send)
+copy.run(int(sys.argv[1]), send, rounds(range(int(sys.argv[1]))), sys.argv[2:])
 """
 
 Message = Mapping[str, Any]
 
 
 def run(
-    folder: Path, gpus: int = 8, **faults: Mapping[str, Mapping[str, Any]]
+    folder: Path,
+    gpus: int = 8,
+    node: LoadedNode | None = None,
+    near_cpus: Sequence[str] = (),
+    **faults: Mapping[str, Mapping[str, Any]],
 ) -> subprocess.CompletedProcess[str]:
-    node = loads.load("h100x8")
+    node = node or loads.load("h100x8")
     says = [
         {**each, "peer_faults": faults.get(f"gpu{place}", {})}
         for place, each in enumerate(node.gpus)
@@ -50,7 +57,7 @@ def run(
     # Its interpreter sets the path to its own modules; those of the package come behind.
     python.write_text(python.read_text().replace("PYTHONPATH='", f"PYTHONPATH='{ROOT}:"))
     return subprocess.run(
-        [str(python), "-c", RUN, str(gpus)],
+        [str(python), "-c", RUN, str(gpus), *near_cpus],
         env={**os.environ, **own},
         capture_output=True,
         text=True,
@@ -121,3 +128,22 @@ def test_fewer_gpus_than_nvml_sees_are_refused(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "torch sees 8 of 9 GPUs" in done.stderr
     assert time.monotonic() - started < 60
+
+
+def test_a_process_in_which_a_gpu_meets_nine_others_is_refused_by_cuda(tmp_path: Path) -> None:
+    done = run(tmp_path, gpus=10, node=loads.ten_a40())
+    assert done.returncode != 0
+    assert "peer mapping resources exhausted" in done.stderr
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPUs to be near to or far from")
+@pytest.mark.parametrize("near", [True, False])
+def test_copies_through_the_host_start_near_their_source(tmp_path: Path, near: bool) -> None:
+    sockets = {place: {"cpu_affinity": str(place % 2)} for place in range(4)}
+    node = loads.load("rtx4090x4")
+    apart = replace(node.scenario, nvml=overlay(node.scenario.nvml, {"gpus": sockets}))
+    near_cpus = [str(place % 2) for place in range(4)] if near else []
+    said = messages(run(tmp_path, 4, replace(node, scenario=apart), near_cpus))
+    for kind in ("alone", "together"):
+        speeds = [each["gbps"] for each in of(said, kind).values()]
+        assert speeds == pytest.approx([20.0 if near else 12.0] * 12, rel=0.01)

@@ -100,7 +100,7 @@ def test_after_a_hang_the_driver_is_asked_before_any_leg(
     monkeypatch: pytest.MonkeyPatch, problem: str, driver: str
 ) -> None:
     hung = PairsRun((), "gpu1-gpu0: killed after 20 s without a word", ("gpu1-gpu0",))
-    monkeypatch.setattr(serve, "_body", lambda spec: copies)
+    monkeypatch.setattr(serve, "_body", lambda *_: copies)
     monkeypatch.setattr(serve, "watched", lambda *_: hung)
     sent: list[dict[str, Any]] = []
     hangs = Hangs(lambda: problem)
@@ -114,9 +114,40 @@ def test_after_a_hang_the_driver_is_asked_before_any_leg(
 
 
 def test_without_a_hang_the_driver_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "_body", lambda spec: copies)
+    monkeypatch.setattr(serve, "_body", lambda *_: copies)
     asked: list[str] = []
     sent: list[dict[str, Any]] = []
     serve.serve(SPEC, sent.append, [], Hangs(lambda: str(asked.append("driver"))))
     assert PairsRun.from_dict(sent[-1]["pairs"]).driver == ""
     assert asked == []
+
+
+@pytest.mark.parametrize(("gpus", "processes"), [(2, 1), (8, 1), (9, 2), (10, 2), (16, 3)])
+def test_no_gpu_has_more_peers_in_a_process_than_one_of_eight(gpus: int, processes: int) -> None:
+    shares = serve.shares(gpus)
+    assert len(shares) == processes
+    for met in shares:
+        peers = [[pair for pairs in met for pair in pairs if gpu in pair] for gpu in range(gpus)]
+        assert max(map(len, peers)) <= 7
+    pairs = [frozenset(pair) for met in shares for pairs in met for pair in pairs]
+    assert len(pairs) == len(set(pairs)) == gpus * (gpus - 1) // 2
+
+
+def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter(
+        [
+            PairsRun((PairCopy(0, 1, True, 20.0),)),
+            PairsRun((PairCopy(0, 9, True, 19.0),), "gpu9-gpu0: killed", ("gpu9-gpu0",)),
+        ]
+    )
+    monkeypatch.setattr(serve, "_body", lambda *_: copies)
+    monkeypatch.setattr(serve, "watched", lambda *_: next(shares))
+    sent: list[dict[str, Any]] = []
+    spec = CollectiveSpec((), 16, 16, 45.0, 1 << 30, pairs=True)
+    serve.serve(spec, sent.append, [], Hangs(lambda: ""))  # a third process is not started
+    assert PairsRun.from_dict(sent[-1]["pairs"]) == PairsRun(
+        (PairCopy(0, 1, True, 20.0), PairCopy(0, 9, True, 19.0)),
+        "gpu9-gpu0: killed",
+        ("gpu9-gpu0",),
+        "answers",
+    )

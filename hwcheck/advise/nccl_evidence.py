@@ -22,7 +22,13 @@ from hwcheck.judge.legs import (
     legs_of,
     wrong_elements,
 )
-from hwcheck.node.collective.spec import PAIRS, SYSTEM_CONF, SYSTEM_CONF_NOTE, CollectiveSpec
+from hwcheck.node.collective.spec import (
+    PAIRS,
+    SYSTEM_CONF,
+    SYSTEM_CONF_NOTE,
+    USER_CONF_NOTE,
+    CollectiveSpec,
+)
 from hwcheck.node.wire import Leg
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, line, number
@@ -35,10 +41,11 @@ GAINS = ("off_faster", "sys_faster")
 OFF = ("NCCL_P2P_DISABLE", "1")
 NVL = ("NCCL_P2P_LEVEL", "NVL")
 SYS = ("NCCL_P2P_LEVEL", "SYS")
-CONF_IN_THE_WAY = (
-    f"{SYSTEM_CONF} exists and NCCL reads it in every leg, so the default was none: move it away "
+CONF_IN_THE_WAY = {
+    note: f"{file} exists and NCCL reads it in every leg, so the default was none: move it away "
     "and run again"
-)
+    for note, file in ((SYSTEM_CONF_NOTE, SYSTEM_CONF), (USER_CONF_NOTE, "~/.nccl.conf"))
+}
 EVIDENCE_LINES = 40
 MOST_CHARACTERS = 200
 """Names of hosts that take more would crowd out the reasons that they stand in."""
@@ -107,8 +114,9 @@ def _prove_collective(collective: Counted, nvlinks: int | None) -> Proof:
             why = f"does not count: {problem}" if problem else "was not measured"
             return Proof(name, "unproven", f"the leg {leg} {why}")
     default, off = legs["default"], legs[other]
-    if any(SYSTEM_CONF_NOTE in each.notes for each in legs.values()):
-        return _proof(default, off, "unproven", CONF_IN_THE_WAY)
+    for note, in_the_way in CONF_IN_THE_WAY.items():
+        if any(note in each.notes for each in legs.values()):
+            return _proof(default, off, "unproven", in_the_way)
     links = 0 if other == "nvlink_only" else nvlinks
     prove = _prove_speed if is_clean(default) else _prove_broken
     proof = prove(default, off, legs.get("net"), links)

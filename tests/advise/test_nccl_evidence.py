@@ -8,7 +8,7 @@ import pytest
 from hwcheck.advise.nccl_evidence import NVL, SYS, active_nvlinks, prove
 from hwcheck.advise.nccl_evidence import OFF as OFF_SETTING
 from hwcheck.advise.records import HostProof
-from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE
+from hwcheck.node.collective.spec import SYSTEM_CONF_NOTE, USER_CONF_NOTE
 from hwcheck.node.wire import CheckResult, Leg
 from tests.advise.both import both
 from tests.factories import (
@@ -171,14 +171,19 @@ def test_a_mend_gets_through_the_size_that_is_bad(default: Leg, reached: int, ki
 
 
 @pytest.mark.parametrize(
+    ("note", "file"), [(SYSTEM_CONF_NOTE, "/etc/nccl.conf"), (USER_CONF_NOTE, "~/.nccl.conf")]
+)
+@pytest.mark.parametrize(
     ("default", "p2p_off"), [(30.0, 21.0), (14.0, 21.0), (None, 21.0), (21.0, 21.0)]
 )
-def test_a_conf_of_the_system_leaves_no_default(default: float | None, p2p_off: float) -> None:
-    notes = {"notes": (SYSTEM_CONF_NOTE,)}
+def test_a_conf_that_every_leg_reads_leaves_no_default(
+    default: float | None, p2p_off: float, note: str, file: str
+) -> None:
+    notes = {"notes": (note,)}
     first = hung(**notes) if default is None else leg(peak_gbps=default, **notes)
     host = prove(gpu_host("a", [first, leg("p2p_off", p2p_off, **notes)], nvlink_links=0))
     assert host.kind == "unproven"
-    assert "/etc/nccl.conf exists" in host.why
+    assert f"{file} exists" in host.why
     assert "move it away" in host.why
 
 

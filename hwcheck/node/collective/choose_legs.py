@@ -6,12 +6,9 @@ from dataclasses import replace
 from typing import Dict, Sequence, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Node
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, LOGGING, SITE, SOME_NODE_LEGS, LegPlan
 from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.interconnect import Interconnect, nvlinks
-
-LOGGING = "NCCL_DEBUG"
-"""NCCL_DEBUG, NCCL_DEBUG_FILE and so on: they say what is printed and not how data goes."""
 
 LOGIN = ("process environment", "/etc/environment", "/etc/profile.d/")
 """Origins of what a shell sets."""

@@ -14,8 +14,6 @@ from hwcheck.node.collective.rank import Bounds, Turn
 from hwcheck.node.collective.schedule import take_turns
 from hwcheck.node.collective.spec import (
     NOISE,
-    SYSTEM_CONF,
-    SYSTEM_CONF_NOTE,
     CollectiveSpec,
     LegPlan,
     size_text,
@@ -133,17 +131,4 @@ def notes(spec: CollectiveSpec) -> Tuple[str, ...]:
         lines.append("all ranks share GPU 0: this exercises the path and measures no link")
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
         lines.append("CUDA_VISIBLE_DEVICES is set on this node and was ignored")
-    if spec.gpus and _sets_something(SYSTEM_CONF):
-        lines.append(SYSTEM_CONF_NOTE)
     return tuple(lines)
-
-
-def _sets_something(conf: str) -> bool:
-    """Whether NCCL takes a variable from this file; of one that cannot be read it may."""
-    try:
-        with open(conf, encoding="utf-8", errors="replace") as stream:
-            return any("=" in line.partition("#")[0] for line in stream)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True

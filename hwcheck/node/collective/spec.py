@@ -15,6 +15,7 @@ FLOOR_GBPS = 0.1  # no way between two ranks of a node that works is slower
 NOISE = 1.25  # what was timed once may take a quarter more the next time
 SYSTEM_CONF = "/etc/nccl.conf"
 SYSTEM_CONF_NOTE = SYSTEM_CONF + " exists: NCCL reads it in every leg"
+USER_CONF_NOTE = "~/.nccl.conf exists: NCCL before 2.23 reads it in every leg"
 
 # A leg starts from an environment without these: a value left in a profile or in an image would
 # make the leg something else than its name says. CUDA_VISIBLE_DEVICES goes because every GPU of
@@ -31,9 +32,11 @@ COMMON_ENV = {
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS,TUNING",
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
-# In place of ~/.nccl.conf (NCCL user guide, "Environment variables"), but in the leg "site".
-# Nothing stands in for SYSTEM_CONF, which sets what is not set yet (NVIDIA/nccl,
-# src/misc/param.cc).
+LOGGING = "NCCL_DEBUG"
+"""NCCL_DEBUG, NCCL_DEBUG_FILE and so on: they say what is printed and not how data goes."""
+
+# In place of ~/.nccl.conf (NCCL user guide, "Environment variables"; since 2.23), but in the leg
+# "site". Nothing stands in for SYSTEM_CONF, see conf_files.
 NO_CONF = {"NCCL_CONF_FILE": "/dev/null"}
 
 # Torch's flight recorder (docs.pytorch.org, "Flight Recorder"): 64 collectives, under its new name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Dict, List, Tuple
 
-from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective import conf_files, nccl_info, proof
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import Operation
@@ -106,6 +106,7 @@ class Unit:
     def leg(self, notes: Tuple[str, ...]) -> Leg:
         """Return the record; ``notes`` are those of every leg."""
         spec = self._spec
+        of_files = conf_files.notes(self._library) if spec.gpus else ()
         return Leg(
             collective=self.chosen.name,
             leg=self.plan.name,
@@ -117,7 +118,7 @@ class Unit:
             library=self._library,
             env=self.plan.env,
             sizes=tuple(self._sizes()),
-            notes=(*notes, *self._notes),
+            notes=(*notes, *of_files, *self._notes),
             log_tail=self._tail,
             duration_s=self._duration_s,
             dtype=spec.dtype,

@@ -8,7 +8,7 @@ import struct
 from typing import Any, Dict, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Node
-from hwcheck.node.collective.choose_legs import LOGGING
+from hwcheck.node.collective.spec import LOGGING
 
 TEXT = 300
 MOST = 100

@@ -22,7 +22,6 @@ from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.spec import (
     EVERY_NODE_LEGS,
     MIB,
-    SYSTEM_CONF_NOTE,
     CollectiveSpec,
     LegPlan,
 )
@@ -366,33 +365,6 @@ def test_a_leg_that_cannot_differ_is_not_run(monkeypatch: pytest.MonkeyPatch) ->
     assert (found["nvlink_only"].state, found["default"].state) == ("not_run", "done")
     assert found["nvlink_only"].reason == "no pair of GPUs has NVLinks"
     assert {leg for _, leg, _ in ranks.turns} == {"default"}
-
-
-@pytest.mark.parametrize(
-    ("text", "noted"),
-    [
-        ("NCCL_P2P_DISABLE=1\n", True),
-        ("# a comment with a = in it\n", False),
-        ("", False),
-        (None, False),
-    ],
-)
-def test_a_file_that_sets_something_for_every_leg_is_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, noted: bool
-) -> None:
-    conf = tmp_path / "nccl.conf"
-    if text is not None:
-        conf.write_text(text)
-    monkeypatch.setattr(serve, "SYSTEM_CONF", str(conf))
-    spec = CollectiveSpec(("all_reduce",), 8, 8, 45.0, 1 << 34)
-    assert (SYSTEM_CONF_NOTE in serve.notes(spec)) == noted
-
-
-def test_a_file_that_cannot_be_read_is_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serve, "SYSTEM_CONF", str(tmp_path))  # a folder: reading it fails
-    assert SYSTEM_CONF_NOTE in serve.notes(CollectiveSpec(("all_reduce",), 8, 8, 45.0, 1 << 34))
 
 
 def test_a_leg_that_is_slow_at_its_first_size_is_no_hang(run_faulty: Run, small: Small) -> None:

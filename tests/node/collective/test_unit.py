@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from hwcheck.node.collective import conf_files
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import LARGEST_MEASURED
@@ -48,6 +49,16 @@ def test_turns_become_one_record_with_both_halves() -> None:
     assert size.busbw_gbps == pytest.approx(size.algbw_gbps * 3 / 4)
     assert (leg.state, leg.notes, leg.duration_s) == ("done", ("a note",), 4.0)
     assert leg.transport["SHM"] == 1
+
+
+@pytest.mark.parametrize(("gpus", "notes"), [(4, ("2.22.3 reads a file",)), (0, ())])
+def test_a_leg_has_the_notes_of_its_nccl(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, notes: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(conf_files, "notes", lambda library: (f"{library[5:]} reads a file",))
+    found = unit(replace(SPEC, gpus=gpus))
+    found.add(taken(timed(100.0), library="NCCL 2.22.3"))
+    assert found.leg(("of every leg",)).notes == ("of every leg", *notes)
 
 
 def test_wrong_elements_are_those_of_the_worst_turn() -> None:

@@ -32,10 +32,13 @@ _NETWORK = re.compile(
 )
 _USING = re.compile(r"NET/(IB|Socket) ?: Using ([^\n;]{1,9999})")
 _DEVICE = re.compile(r"\[\d{1,4}\]=?\{?([\w.@+:/-]{1,80})")
+# Up to 2.22 without the collective's name, and before 2.20 not at all.
 _CHOSEN = re.compile(
-    r"\b(\w{1,40})(?: \[Symmetric\])?: \d{1,20} Bytes -> "
+    r"(?:\b(\w{1,40})(?: \[Symmetric\])?: )?\b\d{1,20} Bytes -> "
     r"(?:Algo (\w{1,20}) proto (\w{1,20})|Kernel (\w{1,80}))"
 )
+UNNAMED = "collective"
+"""In ``algorithms`` in place of a name that NCCL does not tell."""
 _REFUSED = re.compile(r"Could not enable P2P between|P2P is disabled between")
 _WARN = re.compile(r"\bNCCL WARN ([^\n]*)")
 
@@ -52,10 +55,10 @@ class NcclInfo:
     ``P2P/MNNVL``, ``SHM``, ``NET/Socket``, ``NET/IB`` and so on; ``gdrdma`` how many of the NET
     ones had GPUDirect RDMA. ``nvls``: NCCL made NVLink SHARP channels; whether a collective took
     them is in ``algorithms``, which counts ``AllReduce RING/SIMPLE`` where NCCL_DEBUG_SUBSYS had
-    TUNING. ``channels`` are those of collectives and ``ranks`` those of the largest communicator.
-    ``network`` is the plugin (``IB``, ``Socket``, ``AWS Libfabric``), ``interfaces`` what it uses
-    (``mlx5_0:1/RoCE``, ``eth0``). ``p2p_refused`` counts pairs to which the driver gave no P2P.
-    ``warnings`` are the first distinct ones, cut; ``warning_count`` counts all.
+    TUNING (from 2.20 on). ``channels`` are those of collectives and ``ranks`` those of the largest
+    communicator. ``network`` is the plugin (``IB``, ``Socket``, ``AWS Libfabric``), ``interfaces``
+    what it uses (``mlx5_0:1/RoCE``, ``eth0``). ``p2p_refused`` counts pairs to which the driver
+    gave no P2P. ``warnings`` are the first distinct ones, cut; ``warning_count`` counts all.
     """
 
     version: str = ""
@@ -114,7 +117,7 @@ def _settings(text: str) -> Dict[str, str]:
 def _choices(text: str) -> Iterator[str]:
     for collective, algorithm, protocol, kernel in _CHOSEN.findall(text):
         way = kernel or "%s/%s" % (_name(algorithm, _ALGORITHMS), _name(protocol, _PROTOCOLS))
-        yield "%s %s" % (collective, way)
+        yield "%s %s" % (collective or UNNAMED, way)
 
 
 def _name(text: str, names: Tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Mapping
 
 from hwcheck.node.collective.nccl_info import CUT, NcclInfo
-from hwcheck.node.collective.spec import COMMON_ENV, NO_CONF, SITE, LegPlan
+from hwcheck.node.collective.spec import COMMON_ENV, LOGGING, NO_CONF, SITE, LegPlan
 from hwcheck.node.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
@@ -20,6 +20,10 @@ PRINTED_AS = {"NCCL_P2P_DISABLE": ("NCCL_P2P_LEVEL", "LOC")}
 # NCCL looks only at the GPUs' paths to the switch (src/transport/nvls.cc, ncclNvlsInit;
 # src/graph/search.cc, ncclTopoSearchTryNvls); without P2P and SHM it sees one GPU, and no NVLS.
 NVLS_NOTE = "NCCL_P2P_DISABLE left NVLS on: this figure is of NVLink, not of shared memory"
+PERHAPS_NVLS_NOTE = (
+    "NCCL_P2P_DISABLE left channels of NVLS, and NCCL before 2.20 does not say what a collective "
+    "takes: this figure may be of NVLink, not of shared memory"
+)
 MOST_KINDS = 20
 TEXT = 200
 
@@ -32,8 +36,11 @@ def facts(info: NcclInfo) -> Dict[str, Value]:
         shown["algorithms"] = ", ".join(info.algorithms)[:TEXT]
     if info.network:
         shown["network"] = (" ".join((info.network, *info.interfaces)))[:TEXT]
-    every_leg_has = {*COMMON_ENV, *NO_CONF}
-    taken = ["%s=%s" % each for each in info.env_set.items() if each[0] not in every_leg_has]
+    taken = [
+        "%s=%s" % (name, value)
+        for name, value in info.env_set.items()
+        if name not in {*COMMON_ENV, *NO_CONF} and not name.startswith(LOGGING)
+    ]
     if taken:
         shown["settings"] = ", ".join(taken)[:TEXT]
     if info.p2p_refused:
@@ -46,9 +53,21 @@ def by_nvls(info: NcclInfo) -> bool:
     return any(" NVLS" in name for name in info.algorithms)
 
 
+def perhaps_by_nvls(info: NcclInfo) -> bool:
+    """Whether NCCL made channels of NVLS and is too old to say what a collective takes."""
+    if not info.nvls or not info.version:
+        return False
+    major, minor = info.version.split(".")[:2]
+    return (int(major), int(minor)) < (2, 20)
+
+
 def notes(plan: LegPlan, info: NcclInfo) -> List[str]:
-    """Return what a reader must know of a leg that did what it was told."""
-    return [NVLS_NOTE] if plan.name == "p2p_off" and by_nvls(info) else []
+    """Return what a reader must know of a leg that did what it was to do."""
+    if plan.name != "p2p_off":
+        return []
+    if by_nvls(info):
+        return [NVLS_NOTE]
+    return [PERHAPS_NVLS_NOTE] if perhaps_by_nvls(info) else []
 
 
 def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
@@ -66,7 +85,7 @@ def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
             words = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
             return "%s=%s was set and NCCL %s" % (name, value, words)
     kinds = {kind.partition("/")[0] for kind in info.transports}
-    if by_nvls(info):
+    if by_nvls(info) or perhaps_by_nvls(info):
         kinds.add("NVLS")
     if not kinds:
         return "NCCL names no connection between the ranks"

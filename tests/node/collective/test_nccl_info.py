@@ -148,6 +148,9 @@ def test_the_largest_communicator_counts():
             "AllGather RING/LL128",
         ),
         ("AllReduce: 4194304 Bytes -> Algo 4 proto 2 time 31.5", "AllReduce NVLS/SIMPLE"),
+        # 2.20 to 2.22, without the collective's name
+        ("4194304 Bytes -> Algo 4 proto 2 time 31.500000", "collective NVLS/SIMPLE"),
+        ("8 Bytes -> Algo 0 proto 0 time 9.100000", "collective TREE/LL"),
         ("AllReduce: 4 Bytes -> Algo 99 proto 0 time 9", "AllReduce 99/LL"),
         (
             "AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_RSxLD_AGxST nchannels 8",
@@ -199,6 +202,8 @@ def test_refusals_of_p2p_are_counted():
         "NCCL_" * 20_000,
         "\0" * 100_000,
         "Using network a " * 60_000,
+        "1 Bytes -> " * 60_000,
+        "x: " * 100_000,
     ],
 )
 def test_a_hostile_text_takes_time_in_proportion(text):

@@ -87,6 +87,39 @@ def test_nvls_is_no_way_of_net_and_is_told_of_p2p_off() -> None:
     assert notes(PLANS["p2p_off"], said("p2p_off", "SHM")) == []
 
 
+@pytest.mark.parametrize("name", ["AllReduce", "collective"])
+def test_nvls_of_an_nccl_that_names_no_collective_is_told(name: str) -> None:
+    off = replace(said("p2p_off", "SHM"), version="2.21.5", nvls=True)
+    assert notes(PLANS["p2p_off"], off) == []
+    (told,) = notes(PLANS["p2p_off"], replace(off, algorithms={f"{name} NVLS/SIMPLE": 3}))
+    assert "left NVLS on" in told
+
+
+@pytest.mark.parametrize(
+    ("version", "nvls", "perhaps"),
+    [
+        ("2.18.5", True, True),
+        ("2.19.4", True, True),
+        ("2.19.4", False, False),
+        ("2.20.5", True, False),
+        ("2.30.7", True, False),
+        ("", True, False),
+    ],
+)
+def test_before_2_20_channels_are_all_that_tells_of_nvls(
+    version: str, nvls: bool, perhaps: bool
+) -> None:
+    off = replace(said("p2p_off", "SHM"), version=version, nvls=nvls)
+    assert problem(PLANS["p2p_off"], off) == ""
+    assert [("may be of NVLink" in note) for note in notes(PLANS["p2p_off"], off)] == (
+        [True] if perhaps else []
+    )
+    default = replace(said("default"), version=version, nvls=nvls)
+    assert (problem(PLANS["default"], default) == "") == perhaps, "NVLS names no connection"
+    net = replace(said("net", "NET/Socket"), version=version, nvls=nvls)
+    assert problem(PLANS["net"], net) == ("NCCL used NVLS" if perhaps else "")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "taken", "agrees"),
     [
@@ -129,7 +162,13 @@ def test_facts_of_a_log() -> None:
 
 
 def test_what_sets_only_the_log_is_no_setting() -> None:
-    info = NcclInfo(env_set={"NCCL_DEBUG_SUBSYS": "INIT", "NCCL_CONF_FILE": "/dev/null"})
+    info = NcclInfo(
+        env_set={
+            "NCCL_DEBUG_SUBSYS": "INIT",
+            "NCCL_DEBUG_FILE": "/tmp/x",
+            "NCCL_CONF_FILE": "/dev/null",
+        }
+    )
     assert "settings" not in facts(info)
 
 

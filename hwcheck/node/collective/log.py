@@ -59,6 +59,22 @@ class Log:
         self._file.close()
 
 
+def head_of(path: str) -> str:
+    """Return the first 8 MiB of a file that some process writes; nothing where there is none."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, "rb") as stream:
+        return stream.read(PROOF_BYTES).decode("utf-8", "replace")
+
+
+def shortened(text: str, most: int = READ_BYTES) -> str:
+    """Return a text; of a long one ``most`` characters of its begin and of its end."""
+    cut = len(text) - 2 * most
+    if cut <= 0:
+        return text
+    return "%s\n-- %d characters left out\n%s" % (text[:most], cut, text[-most:])
+
+
 def last_lines(text: str) -> str:
     """Return the last 80 lines, 20,000 characters at most."""
     return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])[-TAIL_CHARACTERS:]

@@ -2,6 +2,10 @@
 
 Flags and exit codes: NVIDIA/nccl-tests, README.md and src/common.cu. What decides is the table: a
 program of that name may end with 0 and have measured nothing.
+
+A collective under a leg is one start of one program: what is repeated are its cycles (``-N``). NCCL
+writes into a file of its own (``NCCL_DEBUG_FILE``; NVIDIA/nccl, src/debug.cc): in stdout its line
+about each collective would stand in the middle of a row, which is printed in pieces.
 """
 
 from __future__ import annotations
@@ -12,26 +16,63 @@ import tempfile
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective import conf_files, nccl_info, proof
 from hwcheck.node.collective.hangs import Driver, Hangs, nobody
-from hwcheck.node.collective.log import last_lines
-from hwcheck.node.collective.schedule import take_turns
-from hwcheck.node.collective.spec import NOISE, CollectiveSpec, LegPlan, rank_environment, size_text
+from hwcheck.node.collective.log import head_of, last_lines, shortened
+from hwcheck.node.collective.schedule import FIRST_SHARE, take_turns
+from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.nccl_tests import json_form, process, text
 from hwcheck.node.nccl_tests.outcome import outcome, together
+from hwcheck.node.nccl_tests.pace import Pace
 from hwcheck.node.nccl_tests.process import Ended
 from hwcheck.node.nccl_tests.records import Table
-from hwcheck.node.wire import Leg
+from hwcheck.node.wire import COLLECTIVES, Leg
 
 HELP_S = 20.0
+START_S = 120.0
+"""How long contexts and the communicator may take: 60 s on a cold DGX B200 (NVIDIA/nccl issue
+1646)."""
+
 MEASURED_BY = "measured by nccl-tests%s (%s): means, out of place; the spread is to in place"
-REPEAT_TIMES = 3.0  # as long as the last turn may the next one take before it is cut short
+NO_CYCLES = "timed once: these programs have no -N"
 FLOOR_BYTES_PER_S = 0.5e9  # no way between two GPUs of a node that works is slower
 
 Progress = Callable[[str], None]
+
+
+class ProgramFolder:
+    """A folder with nccl-tests' programs, which are all of one version."""
+
+    def __init__(self, path: str, payload: str) -> None:
+        self._path = path
+        self._payload = payload
+
+    def program(self, collective: str) -> str:
+        """Return the path of the collective's program."""
+        return os.path.join(self._path, collective + "_perf")
+
+    def lack(self, collective: str) -> str:
+        """Return why the collective's program cannot be run, or an empty text."""
+        path = self.program(collective)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return ""
+        return (
+            "%s is no program on this node: build nccl-tests there, or have "
+            "hwcheck_nccl_tests_dir name the folder that has it" % path
+        )
+
+    def has(self, option: str) -> bool:
+        """Whether the programs know an option (``-N``)."""
+        return "[%s," % option in self._help
+
+    @cached_property
+    def _help(self) -> str:
+        env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+        program = next(self.program(name) for name in COLLECTIVES if not self.lack(name))
+        return process.run([program, "-h"], env, self._payload, process.within(HELP_S)).output
 
 
 class NcclTestsProgram:
@@ -39,34 +80,25 @@ class NcclTestsProgram:
 
     def __init__(
         self,
-        folder: str,
+        folder: ProgramFolder,
         collective: str,
         payload: str,
         spec: CollectiveSpec,
         progress: Progress,
         hangs: Hangs,
     ) -> None:
+        self.lack = folder.lack(collective)
+        self._folder = folder
         self._collective = collective
-        self._path = os.path.join(folder, collective + "_perf")
+        self._path = folder.program(collective)
         self._payload = payload
-        self._spec = spec
+        self.spec = spec
         self._progress = progress
         self._hangs = hangs
-        self.lack = ""
-        if not os.path.isfile(self._path) or not os.access(self._path, os.X_OK):
-            self.lack = (
-                "%s is no program on this node: build nccl-tests there, or have "
-                "hwcheck_nccl_tests_dir name the folder that has it" % self._path
-            )
-
-    @cached_property
-    def _writes_json(self) -> bool:
-        env = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-        return "-J" in process.run([self._path, "-h"], env, self._payload, HELP_S).output
 
     def refused(self, plan: LegPlan, reason: str) -> Leg:
         """Return the record of a leg that has no turn."""
-        spec = self._spec
+        spec = self.spec
         return Leg(
             self._collective,
             plan.name,
@@ -78,41 +110,60 @@ class NcclTestsProgram:
             dtype=spec.dtype,
         )
 
-    def time(self, plan: LegPlan, budget_s: float, largest: int) -> Tuple[Leg, bool]:
-        """Time one leg once; return its record, and whether it was stopped for lack of time.
+    def time(
+        self, plan: LegPlan, sizes: Tuple[int, int], cycles: int, first_s: float, all_s: float
+    ) -> Tuple[Leg, Pace]:
+        """Start the program once; return its record, with every size as often as it was timed.
 
-        After ``budget_s`` it takes no larger size, ``spec.grace_s`` later it dies. Its first size,
-        with the warm-ups of all before it, may take as long as the floor of bandwidth allows.
-        ``largest`` is the largest size in bytes.
+        ``sizes`` are the smallest and the largest in bytes. From its first row on it has
+        ``first_s`` for the first of its ``cycles`` and ``all_s`` for all, and ``spec.grace_s``
+        later it dies. Its first row, with the warm-ups of all sizes before it, may take as long
+        as the start and the floor of bandwidth allow.
         """
-        spec = self._spec
-        name = "%s %s" % (self._collective, plan.name)
-        env = rank_environment(spec, plan, 0, os.environ)
+        spec = self.spec
+        smallest, largest = sizes
         with tempfile.TemporaryDirectory(prefix="hwcheck-") as folder:
-            report = os.path.join(folder, "report.json")
-            command = [self._path, *self._options(largest, report)]
-            first_bytes = largest * spec.warmups + spec.min_bytes * (spec.iterations + 2)
-            limit_s = max(budget_s, 2 * first_bytes / FLOOR_BYTES_PER_S) + spec.grace_s
-            pace = _Pace(name, budget_s, spec.step_factor, largest, self._progress)
-            ended = process.run(
-                command, env, self._payload, limit_s, pace.goes_on, lambda: pace.awaited
+            report, log = (os.path.join(folder, name) for name in ("report.json", "nccl.log"))
+            env = {**rank_environment(spec, plan, 0, os.environ), "NCCL_DEBUG_FILE": log}
+            command = [self._path, *self._options(smallest, largest, cycles, report)]
+            # The sizes double, so the warm-ups of all move twice the largest (since 2.16.8).
+            first_bytes = 2 * largest * spec.warmups + smallest * (spec.iterations + 2)
+            pace = Pace(
+                "%s %s" % (self._collective, plan.name),
+                time.monotonic() + START_S + spec.grace_s + 2 * first_bytes / FLOOR_BYTES_PER_S,
+                (first_s, all_s, spec.grace_s),
+                spec.step_factor,
+                largest,
+                cycles,
+                self._progress,
             )
+            ended = process.run(command, env, self._payload, pace.until, pace.goes_on)
             table = _table(ended.output, report)
-        sys.stderr.write("-- log of leg %s, %s\n%s\n" % (plan.name, self._path, ended.output))
+            nccl_log = head_of(log)
+        both = "%s\n%s" % (nccl_log, ended.output)
+        words = (plan.name, self._path, shortened(nccl_log), ended.output)
+        sys.stderr.write("-- log of leg %s, %s\n%s\n%s\n" % words)
         sys.stderr.flush()
-        return self._record(self.refused(plan, ""), plan, ended, table), ended.why == "told"
+        leg = self._record(self.refused(plan, ""), plan, ended, table, both)
+        if leg.sizes and pace.stop:
+            leg = replace(leg, notes=(*leg.notes, pace.stop))
+        return leg, pace
+
+    def cycles(self) -> int:
+        """Return how often one start can time every size, and should."""
+        return self.spec.turns if self._folder.has("-N") else 1
 
     def requested_bytes(self, size_bytes: int) -> int:
         """Return the size that the program rounded down to whole chunks for this one, in bytes."""
-        requested = self._spec.min_bytes
+        requested = self.spec.min_bytes
         while requested < size_bytes:
-            requested *= self._spec.step_factor
+            requested *= self.spec.step_factor
         return requested
 
-    def _options(self, largest: int, report: str) -> List[str]:
-        spec = self._spec
+    def _options(self, smallest: int, largest: int, cycles: int, report: str) -> List[str]:
+        spec = self.spec
         options = {
-            "-b": spec.min_bytes,
+            "-b": smallest,
             "-e": largest,
             "-f": spec.step_factor,
             "-g": spec.ranks,
@@ -122,28 +173,36 @@ class NcclTestsProgram:
             "-d": spec.dtype,
         }
         flags = [word for flag, value in options.items() for word in (flag, str(value))]
-        return flags + (["-J", report] if self._writes_json else [])
+        flags += ["-N", str(cycles)] if cycles > 1 else []
+        return flags + (["-J", report] if self._folder.has("-J") else [])
 
-    def _record(self, leg: Leg, plan: LegPlan, ended: Ended, table: Table) -> Leg:
-        result = outcome(self._collective, self._spec, ended, table)
-        info = nccl_info.read(ended.output)
+    def _record(self, leg: Leg, plan: LegPlan, ended: Ended, table: Table, log: str) -> Leg:
+        """Return the record; ``log`` is what NCCL said and the program printed."""
+        result = outcome(self._collective, self.spec, ended, table)
+        info = nccl_info.read(log)
         state, reason = result.state, result.reason
-        if state == "done" and self._spec.ranks > 1:
+        if state == "done" and self.spec.ranks > 1:
             problem = proof.problem(plan, info)
             state, reason = ("not_engaged", problem) if problem else (state, reason)
         library = info.version or table.library
-        hung = state == "hang"
+        once = () if self._folder.has("-N") or self.spec.turns < 2 else (NO_CYCLES,)
         return replace(
             leg,
             state=state,
             reason=reason,
             library="NCCL " + library if library else "",
             sizes=result.sizes,
-            notes=(self._measured_by(table), *result.notes, *proof.notes(plan, info)),
-            log_tail="" if state == "done" else last_lines(ended.output),
+            notes=(
+                self._measured_by(table),
+                *conf_files.notes(library),
+                *once,
+                *result.notes,
+                *proof.notes(plan, info),
+            ),
+            log_tail="" if state == "done" else last_lines(log),
             duration_s=ended.duration_s,
             transport=proof.facts(info),
-            driver=self._hangs.add(self._collective, plan.name) if hung else "",
+            driver=self._hangs.add(self._collective, plan.name) if state == "hang" else "",
         )
 
     def _measured_by(self, table: Table) -> str:
@@ -152,7 +211,11 @@ class NcclTestsProgram:
 
 
 class ProgramLeg:
-    """A ``schedule.TimedLeg`` that a program of nccl-tests times, one run of it for each turn."""
+    """A ``schedule.TimedLeg`` that one start of a program of nccl-tests times.
+
+    Only a leg whose first cycle was stopped for lack of time has a second start, for what is
+    compared.
+    """
 
     def __init__(self, program: NcclTestsProgram, plan: LegPlan) -> None:
         self.plan = plan
@@ -161,6 +224,7 @@ class ProgramLeg:
         self.compared: Tuple[int, ...] = ()
         self._program = program
         self._turns: List[Leg] = []
+        self._measured_s = 0.0
         refusal = plan.absent or program.lack
         if refusal:
             self.refuse(refusal)
@@ -173,58 +237,33 @@ class ProgramLeg:
         self._turns = [self._program.refused(self.plan, reason)]
 
     def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
-        turn, stopped = self._program.time(self.plan, share_s, max_bytes)
+        cycles = self._program.cycles()
+        all_s = share_s / FIRST_SHARE if cycles > 1 else share_s
+        sizes = (self._program.spec.min_bytes, max_bytes)
+        turn, pace = self._program.time(self.plan, sizes, cycles, share_s, all_s)
         if max_bytes_reason:
             turn = replace(turn, notes=(*turn.notes, max_bytes_reason))
         self._turns.append(turn)
-        self.complete = not stopped
+        self._measured_s = pace.measured_s()
+        self.complete = not pace.cut_short
         reached = max((size.size_bytes for size in turn.sizes), default=0)
-        self.largest = self._program.requested_bytes(reached) if stopped else max_bytes
-        return turn.duration_s
+        self.largest = self._program.requested_bytes(reached) if pace.cut_short else max_bytes
+        return self._measured_s
 
     def repeat(self) -> None:
-        # Every size is timed again: the program knows no other way.
-        budget_s = REPEAT_TIMES * self.repeat_s()
-        self._turns.append(self._program.time(self.plan, budget_s, self.largest)[0])
+        if self.repeat_s():
+            sizes, time_s = (self.compared[0], self.compared[-1]), 2 * self.repeat_s()
+            self._turns.append(self._program.time(self.plan, sizes, 1, time_s, time_s)[0])
 
     def repeat_s(self) -> float:
-        return self._turns[-1].duration_s
+        if self.complete or self._program.cycles() == 1:
+            return 0.0
+        timed = sum(size.size_bytes for size in self._turns[0].sizes)
+        return self._measured_s * sum(self.compared) / timed
 
     def leg(self) -> Leg:
         """Return what the turns came to."""
         return together(self._turns)
-
-
-class _Pace:
-    """Ends a leg before a size that does not fit in its time; tells of every row.
-
-    Until ``awaited`` the next row may take twice as long as it should. ``largest`` is the largest
-    size in bytes: after its row nothing is left to end.
-    """
-
-    def __init__(
-        self, name: str, budget_s: float, step_factor: int, largest: int, progress: Progress
-    ) -> None:
-        self._name = name
-        self._end = time.monotonic() + budget_s
-        self._last: Optional[float] = None
-        self._growth = step_factor * NOISE
-        self._last_but_one = largest // step_factor
-        self.awaited = 0.0
-        self._progress = progress
-
-    def goes_on(self, line: str) -> bool:
-        size = text.row_size(line)
-        if not size:
-            return True
-        self._progress("%s %s" % (self._name, size_text(size)))
-        now = time.monotonic()
-        before, self._last = self._last, now
-        if before is None:
-            return True
-        step_s = self._growth * (now - before)
-        self.awaited = now + 2 * step_s
-        return size > self._last_but_one or now + step_s <= self._end
 
 
 def run_legs(
@@ -238,11 +277,12 @@ def run_legs(
     if not spec.gpus:
         raise CouldNotMeasure("nccl-tests measures GPUs and this node has none: use --engine torch")
     hangs = Hangs(driver)
+    programs = ProgramFolder(folder, payload)
     collectives = []
     for collective in spec.collectives:
-        program = NcclTestsProgram(folder, collective, payload, spec, progress, hangs)
+        program = NcclTestsProgram(programs, collective, payload, spec, progress, hangs)
         collectives.append([ProgramLeg(program, plan) for plan in spec.legs])
-    for _ in take_turns(collectives, spec.budget_s, spec.turns, spec.max_bytes, hangs):
+    for _ in take_turns(collectives, spec.budget_s, min(spec.turns, 2), spec.max_bytes, hangs):
         pass
     yield from (leg.leg() for legs in collectives for leg in legs)
 

@@ -33,11 +33,15 @@ CODES = {
     127: "the program could not be started",
     255: "bad arguments",
 }
+RAN_INTO = "other output runs into them"
 
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """The leg's state (done, hang, failed), the reason, its sizes and notes."""
+    """The leg's state (done, hang, failed), the reason, its sizes and notes.
+
+    A size stands there once for each cycle of the program, in the order in which it printed them.
+    """
 
     state: str
     reason: str = ""
@@ -48,7 +52,7 @@ class ProgramOutcome:
 def outcome(collective: str, spec: CollectiveSpec, ended: Ended, table: Table) -> ProgramOutcome:
     """Return what became of a leg. A leg with wrong data is done: its wrong elements say it."""
     sizes, problem = _sizes(collective, spec, table)
-    notes = _notes(ended, table, sizes)
+    notes = _notes(ended, table)
     where = _where(sizes)
     if ended.why == "time":
         return ProgramOutcome(
@@ -61,7 +65,9 @@ def outcome(collective: str, spec: CollectiveSpec, ended: Ended, table: Table) -
         return ProgramOutcome("failed", problem, (), notes)
     wrong = any(size.all_wrong for size in sizes)
     if table.bounds_failed and sizes and not wrong:
-        wrong, sizes = True, (*sizes[:-1], replace(sizes[-1], wrong=1))
+        largest = max(range(len(sizes)), key=lambda place: sizes[place].size_bytes)
+        one_wrong = replace(sizes[largest], wrong=1)
+        wrong, sizes = True, (*sizes[:largest], one_wrong, *sizes[largest + 1 :])
         words = (
             "the footer counts %d failed checks and no row says where: noted at the largest size"
         )
@@ -73,21 +79,18 @@ def outcome(collective: str, spec: CollectiveSpec, ended: Ended, table: Table) -
         return ProgramOutcome("not_run", TOO_SMALL, (), notes)
     if not sizes:
         how = "a table without a row" if table.columns else "no table"
-        return ProgramOutcome(
-            "failed", "it ended with code 0 and %s%s" % (how, _first_failure(table)), (), notes
-        )
+        end = "was stopped" if ended.why else "ended with code 0"
+        reason = "it %s and printed %s%s" % (end, how, _first_failure(table))
+        return ProgramOutcome("failed", reason, (), notes)
     return ProgramOutcome("done", "", sizes, notes)
 
 
-def _notes(ended: Ended, table: Table, sizes: Tuple[SizeTiming, ...]) -> Tuple[str, ...]:
+def _notes(ended: Ended, table: Table) -> Tuple[str, ...]:
     notes = []
-    if ended.why == "told" and sizes:
-        size = size_text(sizes[-1].size_bytes)
-        notes.append("stopped at %s: the next size does not fit in the time" % size)
-    elif ended.why == "" and table.rows and not table.ended:
+    if ended.why == "" and table.rows and not table.ended:
         notes.append("no footer follows the table")
     if table.damaged:
-        notes.append("rows left out: %d (other output runs into them)" % table.damaged)
+        notes.append("rows left out: %d (%s)" % (table.damaged, table.misfit or RAN_INTO))
     if ended.stuck:
         notes.append("the program does not die: it is stuck in the kernel")
     return tuple(notes)
@@ -120,14 +123,14 @@ def _sizes(
         return (), "it measured %d ranks, not %d" % (computed[0], spec.ranks)
     if not computed and listed is not None and listed != spec.ranks:
         return (), "it lists %d ranks, not %d" % (listed, spec.ranks)
-    sizes = {}
+    sizes = []
     factor, iterations = busbw_factor(collective, spec.ranks), table.iterations or spec.iterations
     for row in table.timed:
         timed = timing(row, factor, iterations)
         if timed is None:
             return (), "its figures at %s are not checked, or are none" % size_text(row.size_bytes)
-        sizes[row.size_bytes] = timed
-    return tuple(sizes[size] for size in sorted(sizes)), ""
+        sizes.append(timed)
+    return tuple(sizes), ""
 
 
 def timing(
@@ -164,7 +167,10 @@ def timing(
 
 
 def together(turns: List[Leg]) -> Leg:
-    """Return what the turns of a leg came to: one that broke is what the leg came to."""
+    """Return what the turns of a leg came to: one that broke is what the leg came to.
+
+    A turn has a size once for each cycle of its program.
+    """
     sizes: Dict[int, List[SizeTiming]] = {}
     for turn in turns:
         for size in turn.sizes:

@@ -23,7 +23,7 @@ EXIT_S = 5.0
 class Ended:
     """How a program ended: ``code`` as subprocess has it, what it wrote, and who ended it.
 
-    ``why`` is empty where it ended by itself; ``time`` by its wall clock, ``told`` by whoever
+    ``why`` is empty where it ended by itself; ``time`` by its wall clock, ``stopped`` by whoever
     watched its lines, ``output`` because it wrote too much. ``stuck``: it did not even die.
     """
 
@@ -34,18 +34,23 @@ class Ended:
     duration_s: float
 
 
+def within(limit_s: float) -> Callable[[], float]:
+    """Return the end of so many seconds from now on, for ``run``."""
+    end = time.monotonic() + limit_s
+    return lambda: end
+
+
 def run(
     command: List[str],
     env: Mapping[str, str],
     payload: str,
-    limit_s: float,
+    until: Callable[[], float],
     goes_on: Optional[Callable[[str], bool]] = None,
-    awaited: Optional[Callable[[], float]] = None,
 ) -> Ended:
     """Run ``command`` in a process group of its own; stdout and stderr come as one text.
 
-    ``goes_on`` is shown each line and says whether the program may go on. It is not ended before
-    ``awaited`` says, on the monotonic clock.
+    ``until`` says, on the monotonic clock, when it is ended; it is asked again after every output.
+    ``goes_on`` is shown each line and says whether the program may go on.
     """
     start = time.monotonic()
     boot = [sys.executable, "-c", BOOT, payload, str(os.getpid()), *command]
@@ -59,8 +64,6 @@ def run(
     )
     taken: List[bytes] = []
     try:
-        end = start + limit_s
-        until = (lambda: max(end, awaited())) if awaited else (lambda: end)
         why = _read(process, until, taken, goes_on)
     finally:
         stuck = not _end(process)
@@ -92,7 +95,7 @@ def _read(
         taken.append(data)
         *lines, rest = (rest[-65536:] + data).split(b"\n")
         if goes_on and not all(goes_on(line.decode("utf-8", "replace")) for line in lines):
-            return "told"
+            return "stopped"
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

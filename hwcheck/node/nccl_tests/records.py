@@ -61,7 +61,9 @@ class Table:
     ``columns`` are those after ``type``; empty where no header line was seen. None stands for what
     was not said. ``bounds_failed`` is the footer's count of failed checks (not of elements).
     ``failures`` are messages of the program or its launcher. ``damaged`` counts rows that other
-    output ran into. ``copies`` is how many processes printed this table into one stream.
+    output ran into or that do not agree with the header, ``misfit`` says how one of these has
+    more columns than the header. ``copies`` is how many processes printed this table into one
+    stream.
     """
 
     program: str = ""
@@ -78,6 +80,7 @@ class Table:
     ended: bool = False
     failures: List[str] = field(default_factory=list)
     damaged: int = 0
+    misfit: str = ""
     copies: int = 1
     stream: str = ""
     library: str = ""

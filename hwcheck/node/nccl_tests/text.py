@@ -1,15 +1,17 @@
 """nccl-tests' text output, old and new, as launchers and terminals leave it.
 
 Formats: NVIDIA/nccl-tests, src/util.cu (2.17 on) and src/common.cu with one header per collective
-(before). Columns are taken from the header line by name. Launchers put prefixes before a line
-(``[1,0]<stdout>:``, ``0: ``), logs of NCCL and of the launcher stand between the rows.
+(before). Columns are taken from the header line by name, and a row has as many fields as they are.
+Launchers put prefixes before a line (``[1,0]<stdout>:``, ``0: ``), logs of NCCL and of the launcher
+stand between the rows. A row is printed in pieces, the collectives run in between, and NCCL's lines
+about them go into the same buffer: the pieces of a row are put together again.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Set, Tuple
 
 from hwcheck.node.nccl_tests.records import Half, RankDevice, Table, TableRow, version_text
 
@@ -18,10 +20,13 @@ MOST_ROWS = 20000
 MOST_TABLES = 1000
 MOST_RANKS = 100000
 MOST_MESSAGES = 20
+MOST_HOSTS = 1000
 HALF = ("time", "algbw", "busbw", "")
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _STREAM = re.compile(r"\s*(?:\[(\d{1,9},\d{1,9})\]<std\w{3}>:|(\d{1,7}): )")
+_PIECE = re.compile(r"[\s\d.eE+\-/NAinf]+\Z")
+_OF_ROW = re.compile(r"-?\d{1,19}(?:\.\d{1,12})?(?=[A-Za-z])")
 _COLUMNS = re.compile(r"\bsize[ \t]+count[ \t]+type\b(.*)")
 _TYPES = r"u?int(?:8|16|32|64)?|u?char|half|float|double|bfloat16|(?:fp8_|f8)e[45]m[23]"
 _ROW = re.compile(r"(?:^|[^\w.])(\d{1,19})\s+(\d{1,19})\s+(%s)\s+(\S.*)" % _TYPES)
@@ -66,6 +71,7 @@ def read(text: str) -> List[Table]:
         if key in streams:
             streams[key].feed(line[match.end() :] if match else line)
     for stream in streams.values():
+        stream.end()
         _merge_copies(stream.stream_tables, tables)
     shown = [table for table in tables if table.columns or table.announced or table.rows]
     return shown or [table for table in tables if table.failures][:1]
@@ -78,12 +84,17 @@ def row_size(line: str) -> int:
 
 
 class _Stream:
-    """The lines of one process, or of all where the launcher told them not apart."""
+    """The lines of one process, or of all where the launcher told them not apart.
+
+    ``_torn`` is what there is of a row whose end is not there yet.
+    """
 
     def __init__(self, key: str, tables: List[Table]) -> None:
         self._key = key
         self._tables = tables
         self.stream_tables: List[Table] = []
+        self._hosts: Set[str] = set()
+        self._torn = ""
         self._begin()
 
     def _begin(self) -> Table:
@@ -100,22 +111,71 @@ class _Stream:
 
     def feed(self, line: str) -> None:
         """Take one line."""
-        row = _ROW.search(line)
-        if row and not (row.start() and "NCCL" in line[: row.start()]):
-            self._row(row)
-        elif "#" in line:
+        before = self._before_nccl(line)
+        row = _ROW.search(before)
+        if row:
+            self.end()
+            self._torn = before[row.start(1) :]
+        elif self._torn and before and _PIECE.match(before):
+            self._torn = (self._torn + before)[:LINE_CHARACTERS]
+        elif "#" in before:
+            self.end()
             self._comment(line)
+            return
         else:
             self._message(line)
+            return
+        whole, _, columns = self._row_so_far()
+        if whole and (whole.in_place or columns.count("busbw") < 2):
+            self.end()
 
-    def _row(self, match: re.Match[str]) -> None:
+    def end(self) -> None:
+        """Take the row whose end does not come: what was printed of it may be one half."""
+        row, fields, columns = self._row_so_far()
+        if row is None and self._torn:
+            self.now.damaged += 1
+            if len(fields) > len(columns) and not self.now.misfit:
+                words = "the header has %d columns after the type, and a row %d"
+                self.now.misfit = words % (len(columns), len(fields))
+        elif row and len(self.now.rows) < MOST_ROWS:
+            self.now.rows.append(row)
+        self._torn = ""
+
+    def _row_so_far(self) -> Tuple[Optional[TableRow], List[str], List[str]]:
+        """Return the row, if it is one, what it has after the type, and what it should have."""
+        match = _ROW.match(self._torn)
+        if not match:
+            return None, [], []
         size, count, dtype, rest = match.groups()
         fields = rest.split()
-        row = _row(int(size), int(count), dtype, fields, self.now.columns or _usual(fields))
-        if row is None:
-            self.now.damaged += 1
-        elif len(self.now.rows) < MOST_ROWS:
-            self.now.rows.append(row)
+        columns = self.now.columns or _usual(fields)
+        return _row(int(size), int(count), dtype, fields, columns), fields, columns
+
+    def _before_nccl(self, line: str) -> str:
+        """Return what stands in a line before NCCL's own: all of it, a piece of a row, or nothing.
+
+        NCCL begins with ``host:pid:tid [device]`` (NVIDIA/nccl, src/debug.cc), and runs into a row
+        without a blank. Its host is known from the device list and from its whole lines.
+        """
+        place = min((n for n in map(line.find, (" NCCL INFO", " NCCL WARN")) if n >= 0), default=-1)
+        if place < 0:
+            return line
+        words = line[: line.rfind(" [", 0, place + 1)].rsplit(None, 1)
+        name, _, numbers = (words or [""])[-1].partition(":")
+        if len(words) < 2:
+            self._add_host(name)
+            return ""
+        before = line[: line.rfind(words[-1], 0, place + 1)]
+        if not numbers or not (_ROW.search(before) or _PIECE.match(before)):
+            return ""
+        ends = [len(host) for host in self._hosts if name.endswith(host)]
+        number = _OF_ROW.match(name)
+        own = name[: -max(ends)] if ends else number.group(0) if number else name
+        return before + own
+
+    def _add_host(self, name: str) -> None:
+        if name and len(self._hosts) < MOST_HOSTS:
+            self._hosts.add(name)
 
     def _comment(self, line: str) -> None:
         columns, announced = _COLUMNS.search(line), _ANNOUNCED.search(line)
@@ -137,6 +197,7 @@ class _Stream:
             return False
         rank, host, index, bus, name = match.groups()
         table = self._begin() if self.now.columns or self.now.rows else self.now
+        self._add_host(host)
         if int(rank) < MOST_RANKS:
             table.devices[int(rank)] = RankDevice(int(rank), host, int(index), bus, name.strip())
         return True
@@ -175,22 +236,32 @@ class _Stream:
 def _row(
     size: int, count: int, dtype: str, fields: List[str], columns: List[str]
 ) -> Optional[TableRow]:
-    """Return the row, or None where its fields are not those of the columns."""
-    if "time" not in columns and "cputime" not in columns:
-        return None
+    """Return the row, or None where its fields are not as many as the columns, or of one half.
+
+    Before 2.13.0 the column redop of a collective that reduces nothing is empty: where it should
+    stand a word, there is the next column's number.
+    """
     names = ["time" if name == "cputime" else name for name in columns]
+    if "time" not in names:
+        return None
     first = names.index("time")
     second = names.index("time", first + 1) if names.count("time") > 1 else len(names)
+    place = names.index("redop") if "redop" in names[:first] else -1
+    if 0 <= place < len(fields) and _NUMBER.match(fields[place]):
+        fields = [*fields[:place], "none", *fields[place:]]
+    if names[-1] == "timestamp":  # a date and a time of day
+        names, fields = names[:-1], fields[: len(names) - 1]
+        second = min(second, len(names))
+    if len(fields) not in (second, len(names)):
+        return None
     lead = dict(zip(names[:first], fields))  # noqa: B905 (Python 3.8)
     try:
         halves = [
-            _half(names[start:], fields[start:]) if len(fields) >= start + len(HALF) else None
+            _half(names[start:], fields[start:]) if len(fields) > start else None
             for start in (first, second)
         ]
         root = int(lead["root"]) if "root" in lead else None
     except (ValueError, OverflowError):
-        return None
-    if halves[0] is None:
         return None
     return TableRow(size, count, dtype, lead.get("redop"), root, halves[0], halves[1])
 

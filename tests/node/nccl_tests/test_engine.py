@@ -1,7 +1,6 @@
 """The engine, with a program that stands in for nccl-tests, through the payload."""
 
 import contextlib
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +10,12 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB
 from hwcheck.node.nccl_tests import engine
 from hwcheck.node.wire import CheckResult, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
-from tests.node.nccl_tests.stand_in import install
-
-PAYLOAD = str(Path(__file__).parents[3])
+from tests.node.nccl_tests.engines import PAYLOAD, run, spec
+from tests.node.nccl_tests.stand_in import install, measuring, records
 
 
 @pytest.fixture
@@ -25,27 +23,8 @@ def folder(tmp_path):
     return tmp_path / "nccl-tests"
 
 
-def spec(**changes):
-    base = {
-        "collectives": ("all_reduce",),
-        "ranks": 4,
-        "gpus": 4,
-        "budget_s": 60.0,
-        "memory_available_bytes": 1 << 34,
-        "max_bytes": 64 * MIB,
-        "grace_s": 10.0,
-    }
-    return CollectiveSpec(**{**base, **changes})
-
-
-def run(folder, **changes):
-    said = []
-    legs = list(engine.run_legs(spec(**changes), str(folder), PAYLOAD, said.append))
-    return legs, said
-
-
 def calls(folder):
-    return [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
+    return records(folder, "calls")
 
 
 def only(folder, **changes):
@@ -90,7 +69,7 @@ def test_three_legs_give_the_records_of_our_own_engine(folder):
 
 def test_the_flags_are_those_of_nccl_tests(folder):
     run(install(folder), iterations=30, warmups=3)
-    for call in calls(folder):
+    for call in measuring(folder):
         options = dict(zip(call["argv"][::2], call["argv"][1::2], strict=True))
         assert options.pop("-J").endswith(".json")
         assert options == {
@@ -101,6 +80,7 @@ def test_the_flags_are_those_of_nccl_tests(folder):
             "-c": "1",
             "-n": "30",
             "-w": "3",
+            "-N": "3",
             "-d": "float",
         }
 
@@ -110,10 +90,11 @@ def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
     monkeypatch.setenv("NCCL_TESTS_DEVICE", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     run(install(folder))
-    for call, plan in zip(calls(folder), EVERY_NODE_LEGS * 3, strict=True):
+    for call, plan in zip(measuring(folder), EVERY_NODE_LEGS, strict=True):
         env = call["env"]
         assert not {"NCCL_P2P_LEVEL", "NCCL_TESTS_DEVICE", "CUDA_VISIBLE_DEVICES"} & env.keys()
         assert env["NCCL_DEBUG"] == "INFO"
+        assert env["NCCL_DEBUG_FILE"].endswith("/nccl.log")
         assert {key: env[key] for key in plan.env} == plan.env
         assert call["pgid"] == call["pid"]
 
@@ -121,7 +102,7 @@ def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
 def test_without_a_json_report_the_text_is_read(folder):
     leg = only(install(folder, json_report=False))
     assert leg.state == "done"
-    assert "-J" not in calls(folder)[0]["argv"]
+    assert "-J" not in measuring(folder)[0]["argv"]
     assert leg.sizes[-1].busbw_gbps == pytest.approx(41.0, rel=0.03)
 
 
@@ -151,23 +132,28 @@ def test_a_footer_that_counts_what_no_row_shows_is_no_clean_leg(folder):
         ("end", "after 64 MiB was finished", 7),
     ],
 )
-def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(folder, at, said, sizes):
+def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(
+    folder, monkeypatch, at, said, sizes
+):
+    monkeypatch.setattr(engine, "START_S", 1.0)
     leg = only(install(folder, default={"hang_at": at, "deaf": True}), budget_s=1.0, grace_s=1.0)
     assert leg.state == "hang"
     assert said in leg.reason
     assert len(leg.sizes) == sizes
-    group = calls(folder)[0]["pgid"]
+    group = measuring(folder)[0]["pgid"]
     assert wait_until(lambda: not living(group), 5)
 
 
-def test_the_other_legs_still_run_after_a_hang(folder):
+def test_the_other_legs_still_run_after_a_hang(folder, monkeypatch):
+    monkeypatch.setattr(engine, "START_S", 0.5)
     legs, _ = run(install(folder, default={"hang_at": "start"}), budget_s=3.0, grace_s=0.5)
     assert [leg.state for leg in legs] == ["hang", "done", "done"]
     assert "NCCL INFO" in legs[0].log_tail
     assert legs[0].driver == "answers"
 
 
-def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder):
+def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder, monkeypatch):
+    monkeypatch.setattr(engine, "START_S", 0.5)
     install(folder, default={"hang_at": "start"})
     orders = spec(collectives=("all_reduce", "alltoall"), budget_s=6.0, grace_s=0.5)
     for problem, states in (
@@ -194,13 +180,28 @@ def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):
     assert "the largest size of leg default" in legs[1].notes[-1]
 
 
-def test_after_the_largest_size_no_time_is_needed():
-    row = "%12d  1000  float  sum  -1  10.00  1.00  1.00  0  10.00  1.00  1.00  0"
-    shown: list[str] = []
-    pace = engine._Pace("all_reduce net", 0.0, 2, 4000, shown.append)
-    goes_on = [pace.goes_on(row % size) for size in (992, 1984, 3968)]  # chunks of 31 bytes
-    assert goes_on == [True, False, True]
-    assert len(shown) == 3
+def test_a_leg_that_was_stopped_is_timed_again_where_it_is_compared(folder):
+    legs, _ = run(install(folder, default={"slow_s": 0.4}), budget_s=3.0)
+    largest = legs[0].sizes[-1].size_bytes
+    again = [call for call in measuring(folder) if call["leg"] == "default"][1]["argv"]
+    assert again[:4] == ["-b", str(largest), "-e", str(largest)]
+    assert "-N" not in again
+    assert [size.passes for size in legs[0].sizes] == [1] * (len(legs[0].sizes) - 1) + [2]
+
+
+def test_a_program_that_was_stopped_by_us_is_no_failure(folder):
+    leg = only(install(folder, default={"slow_s": 0.2}), budget_s=2.0, max_bytes=8 * MIB)
+    assert (leg.state, leg.log_tail) == ("done", "")
+    assert [size.size_bytes for size in leg.sizes] == [MIB, 2 * MIB, 4 * MIB, 8 * MIB]
+    assert {size.passes for size in leg.sizes} == {2}
+    assert "timed 2 times and not 3: another time does not fit in the time" in leg.notes
+
+
+def test_a_slow_start_takes_nothing_from_the_time_of_the_leg(folder):
+    leg = only(install(folder, default={"start_s": 2.5}), budget_s=1.0, grace_s=0.5)
+    assert leg.state == "done", leg.reason
+    assert [size.size_bytes for size in leg.sizes] == [MIB << n for n in range(7)]
+    assert not any("does not fit" in note for note in leg.notes)
 
 
 def test_legs_are_compared_at_a_size_that_was_rounded_down_to_whole_chunks(folder):
@@ -233,7 +234,7 @@ def test_a_program_that_ends_with_0_and_measures_nothing_is_no_measurement(folde
     install(folder)
     (folder / "all_reduce_perf").write_text("#!/bin/sh\necho unknown option\n")
     leg = only(folder)
-    assert (leg.state, leg.reason) == ("failed", "it ended with code 0 and no table")
+    assert (leg.state, leg.reason) == ("failed", "it ended with code 0 and printed no table")
 
 
 def test_a_leg_that_took_another_way_has_no_figure(folder):
@@ -297,36 +298,22 @@ def test_the_node_hands_its_request_to_the_engine(folder):
     assert "nccl-tests 2.19.6" in legs[0].notes[0]
 
 
-def test_legs_take_turns_as_often_as_told(folder):
-    run(install(folder))
-    assert [call["leg"] for call in calls(folder)] == ["default", "p2p_off", "net"] * 3
-
-
-def test_legs_take_no_more_turns_than_the_budget_has_time_for(folder):
-    legs, _ = run(install(folder, net={"slow_s": 1.2}), budget_s=4.0, max_bytes=2 * MIB)
-    assert [call["leg"] for call in calls(folder)].count("net") < 3
+def test_a_leg_has_no_more_cycles_than_the_budget_has_time_for(folder):
+    legs, _ = run(install(folder, net={"slow_s": 1.0}), budget_s=4.0, max_bytes=2 * MIB)
+    assert [call["leg"] for call in measuring(folder)] == ["default", "p2p_off", "net"]
     assert {leg.state for leg in legs} == {"done"}
+    assert [leg.sizes[-1].passes for leg in legs[:2]] == [3, 3]
+    assert legs[2].sizes[-1].passes < 3
 
 
-def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder):
+def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder, monkeypatch):
+    monkeypatch.setattr(engine, "START_S", 0.1)
     slow = {"budget_s": 0.5, "grace_s": 0.5, "turns": 1}
     install(folder, default={"slow_s": 2.0})
-    large = only(folder, min_bytes=64 * MIB, warmups=50, **slow)  # 14 s at the floor of bandwidth
+    large = only(folder, min_bytes=64 * MIB, warmups=50, **slow)  # 27 s at the floor of bandwidth
     assert (large.state, len(large.sizes)) == ("done", 1)
     small = only(folder, min_bytes=MIB, max_bytes=MIB, warmups=0, **slow)
     assert small.state == "hang"
-
-
-def test_the_next_row_may_take_twice_as_long_as_it_should(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(engine.time, "monotonic", lambda: now[0])
-    pace = engine._Pace("all_reduce default", 10.0, 2, 4 << 20, lambda text: None)
-    row = "     1048576        262144     float     sum      -1    58.36   17.97   26.95       0"
-    assert (pace.goes_on(row), pace.awaited) == (True, 0.0)
-    now[0] = 101.0
-    assert (pace.goes_on(row), pace.awaited) == (True, 106.0)
-    now[0] = 110.5
-    assert not pace.goes_on(row)
 
 
 def test_a_record_of_the_engine_is_one_of_the_schema(folder):

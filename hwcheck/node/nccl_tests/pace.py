@@ -1,0 +1,93 @@
+"""How far a program of nccl-tests comes in its time, by the rows that it prints."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Optional, Tuple
+
+from hwcheck.node.collective.spec import NOISE, size_text
+from hwcheck.node.nccl_tests import text
+
+NO_TIME = "stopped at %s: the next size does not fit in the time"
+FEWER_CYCLES = "timed %d times and not %d: another time does not fit in the time"
+
+
+class Pace:
+    """Ends a program before a row or a cycle that does not fit in its time; tells of every row.
+
+    The program has until ``start`` (monotonic clock) to print its first row. From there on it has
+    ``seconds``: those for its first cycle, those for all, and the grace after which it dies.
+    ``largest`` is the largest size in bytes: its row ends a cycle, and after the last of
+    ``cycles`` nothing is left to end. ``stop`` says why the program was ended, and ``cut_short``
+    whether that was in its first cycle.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: float,
+        seconds: Tuple[float, float, float],
+        step_factor: int,
+        largest: int,
+        cycles: int,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.stop = ""
+        self.cut_short = False
+        self._name = name
+        self._start = start
+        self._first_s, self._all_s, self._grace_s = seconds
+        self._growth = step_factor * NOISE
+        self._last_but_one = largest // step_factor
+        self._cycles = cycles
+        self._progress = progress
+        self._first: Optional[float] = None
+        self._last = self._began = self._awaited = 0.0
+        self._over = 0
+        self._at_begin = True
+
+    def until(self) -> float:
+        """Return when the program is ended: the next row may take twice as long as it should."""
+        if self._first is None:
+            return self._start
+        return max(self._first + self._all_s + self._grace_s, self._awaited)
+
+    def measured_s(self) -> float:
+        """Return the seconds from the first row to the last one."""
+        return 0.0 if self._first is None else self._last - self._first
+
+    def goes_on(self, line: str) -> bool:
+        """Take a line of the program, and say whether the program may go on."""
+        size = text.row_size(line)
+        if not size:
+            return True
+        self._progress("%s %s" % (self._name, size_text(size)))
+        now = time.monotonic()
+        if self._first is None:
+            self._first = self._began = now
+        before, self._last = self._last, now
+        if size > self._last_but_one:
+            return self._cycle_over(now)
+        at_begin, self._at_begin = self._at_begin, False
+        if at_begin:
+            return True
+        step_s = self._growth * (now - before)
+        self._awaited = now + 2 * step_s
+        if now + step_s <= self._first + (self._all_s if self._over else self._first_s):
+            return True
+        self.cut_short = not self._over
+        self.stop = NO_TIME % size_text(size) if self.cut_short else self._fewer()
+        return False
+
+    def _cycle_over(self, now: float) -> bool:
+        assert self._first is not None
+        took_s, self._began = now - self._began, now
+        self._over += 1
+        self._at_begin = True
+        if self._over == self._cycles or now + took_s * NOISE <= self._first + self._all_s:
+            return True
+        self.stop = self._fewer()
+        return False
+
+    def _fewer(self) -> str:
+        return FEWER_CYCLES % (self._over, self._cycles)

@@ -13,7 +13,8 @@ from hwcheck.node.check import CouldNotMeasure, NotApplicable
 from hwcheck.node.collective import launch as collective
 from hwcheck.node.live import LiveNode
 from hwcheck.node.pairs.records import PairCopy, PairsRun
-from hwcheck.node.wire import Leg
+from hwcheck.node.threads import Bounded
+from hwcheck.node.wire import Leg, Request
 from tests.node.live_nodes import ADDRESSES, live_node
 from tests.node.payloads import run_payload
 from tests.node.roots import Root
@@ -142,6 +143,38 @@ def test_the_idle_checks_on_a_wholelive_node(root: Root, fake_nvml: Path, tmp_pa
     assert values[("persistence_mode", "gpu1")] is False
     assert "gpu1 is not idle: process 4711" in answer.results["temperature_idle"].reason
     assert [gpu["uuid"] for gpu in answer.report.facts["gpus"]] == ["GPU-aaaa", "GPU-bbbb"]
+
+
+def test_a_desktop_is_no_job(root: Root, fake_nvml: Path, tmp_path: Path) -> None:
+    """GNOME computes and draws: the GPU is idle as long as it has little to do."""
+    library, names = fake_nvml / "new", ("temperature_idle", "stray_processes")
+    answer = run_payload(names, root.path, tmp_path, library=library, deviation="desktop")
+    values = {
+        (sample.metric, sample.subject): sample.value
+        for name in names
+        for sample in answer.results[name].samples
+    }
+    assert answer.results["temperature_idle"].state == "done"
+    assert values[("temperature_c", "gpu1")] == 31
+    assert values[("compute_processes", "gpu1")] == 0
+    assert values[("graphics_processes", "gpu1")] == 2
+
+
+def test_opening_nvml_may_take_longer_with_more_gpus_on_the_bus(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds: list[float] = []
+
+    def hang(self: Bounded, timeout_s: float, *call: object) -> None:
+        bounds.append(timeout_s)
+        raise CouldNotMeasure("NVML hangs")
+
+    monkeypatch.setattr(Bounded, "call_within", hang)
+    for place in range(2, 5):
+        node = LiveNode(Request("0", (), host_root=str(root.path)), "", lambda _: None)
+        assert node.nvml_status() == "NVML hangs"
+        root.device(f"0000:4{place}:00.0")
+    assert bounds == [50, 60, 70], "30 s, and 10 s for each of two, three and four"
 
 
 def test_a_lost_gpu_shows_in_every_check_and_hides_nothing(

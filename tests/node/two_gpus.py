@@ -199,6 +199,7 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "hang_heat": ({}, {}, {"hang": ["nvmlDeviceGetTemperature"]}),
     "hang_handle": ({}, {}, {"hang": ["nvmlDeviceGetHandleByIndex"]}),
     "slow_opening": ({"open_s": 1}, {"persistence_mode": False}, {}),
+    "desktop": ({}, {}, {"processes": processes()[2:], "utilization_percent": 3}),
     "lost": ({}, {}, {"lost": True}),
     "no_power": ({}, {}, {"power_limit_w": None}),
     "margin": ({}, {}, {"temperature_slowdown_c": None}),

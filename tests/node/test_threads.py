@@ -138,6 +138,14 @@ def test_what_a_call_calls_belongs_to_it(release: threading.Event) -> None:
     assert "did not answer" in str(after.get(timeout=10)), "given up, it asks no more"
 
 
+def test_a_call_may_have_a_bound_of_its_own(release: threading.Event) -> None:
+    bounded = Bounded("the library", 0.05)
+    assert bounded.call_within(10, release.wait, 0.3) is False
+    with pytest.raises(CouldNotMeasure, match=r"the library did not answer within 0\.2 s"):
+        bounded.call_within(0.2, release.wait)
+    assert bounded.hung == "the library did not answer within 0.2 s"
+
+
 def test_after_a_hang_nothing_is_called_again(release: threading.Event) -> None:
     bounded = Bounded("the library", 0.05)
     called: list[str] = []

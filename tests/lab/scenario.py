@@ -7,14 +7,15 @@ A scenario is a YAML file::
     nvml: {...}      what NVML answers (keys: ``tests/lab/nvml.py``); null: there is no library
     host: {...}      what /proc, /sys and the kernel say (keys: ``tests/lab/host_tree.py``)
     expect: {...}    the inventory's variables without ``hwcheck_``
+    unanswered: [xid]    checks that the node gives no answer to, healthy as it is
     faults:
-      name: {doc: one line, check: pcie_link, outcome: fail, subject: gpu3, also: [...],
+      name: {doc: one line, check: pcie_link, outcome: fail, subjects: [gpu3], also: [...],
              blinds: false, nvml: {...}, host: {...}, expect: {...}}
 
 A fault lies over the scenario: mappings merge; a mapping with whole numbers for keys changes those
 items of a list (null removes one); everything else takes the place of what was there. ``check`` is
-the one that must find it, with ``outcome`` its worst finding, and at ``subject`` where that is
-given. ``also`` names other checks that
+the one that must find it, with ``outcome`` its worst finding, at ``subjects`` and no others
+where they are given. ``also`` names other checks that
 rightly change their answer with it. With ``blinds: true`` the fault leaves others without an answer
 too: they may end as inconclusive, and in no other way.
 
@@ -51,6 +52,7 @@ SCENARIO: Mapping[str, Any] = {
     "nvml": None,
     "host": {},
     "expect": {},
+    "unanswered": (),
     "faults": {},
 }
 OVERLAYS: Mapping[str, Any] = {"nvml": {}, "host": {}, "expect": {}}
@@ -58,7 +60,7 @@ FAULT: Mapping[str, Any] = {
     "doc": "",
     "check": "",
     "outcome": "",
-    "subject": "",
+    "subjects": (),
     "also": (),
     "blinds": False,
     **OVERLAYS,
@@ -76,7 +78,7 @@ class Fault:
     doc: str
     check: str
     outcome: str
-    subject: str = ""
+    subjects: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     blinds: bool = False
 
@@ -90,6 +92,7 @@ class Scenario:
     nvml: Mapping[str, Any] | None
     host: Mapping[str, Any]
     expect: Mapping[str, Any]
+    unanswered: tuple[str, ...] = ()
     fault: Fault | None = None
     faults: tuple[str, ...] = field(default=())
 
@@ -145,8 +148,9 @@ def load(source: Path | str, fault: str | None = None) -> Scenario:
         own = section(known[fault], f"{path.name}: faults: {fault}", FAULT)
         if own["outcome"] not in OUTCOMES or own["outcome"] == "pass":
             raise ScenarioError(f"{path.name}: faults: {fault}: no outcome {own['outcome']!r}")
-        words = {key: own[key] for key in ("doc", "check", "outcome", "subject", "blinds")}
-        found = Fault(fault, also=tuple(own["also"]), **words)
+        words = {key: own[key] for key in ("doc", "check", "outcome", "blinds")}
+        lists = {key: tuple(own[key]) for key in ("subjects", "also")}
+        found = Fault(fault, **lists, **words)
         says |= {key: overlay(says[key], own[key]) for key in OVERLAYS}
     unknown = [key for key in says["expect"] if f"hwcheck_{key}" not in VARIABLES]
     if unknown:
@@ -157,6 +161,7 @@ def load(source: Path | str, fault: str | None = None) -> Scenario:
         nvml=says["nvml"],
         host=says["host"],
         expect=says["expect"],
+        unanswered=tuple(says["unanswered"]),
         fault=found,
         faults=tuple(known),
     )

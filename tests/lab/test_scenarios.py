@@ -17,6 +17,7 @@ from tests.lab.tree_writer import ScenarioError
 
 NEEDED = {
     *("h100x8", "a100x8", "rtx4090x4", "titan_rtx_x2", "a40x8", "a100_mig", "gb200", "none"),
+    *("a100x8_guest", "rtx4090_desktop", "h100_pod", "b200x8", "a40x10"),
 }
 REGISTRY = checks.load()
 HEALTHY = [load(name) for name in names()]

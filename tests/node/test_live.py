@@ -223,15 +223,24 @@ def test_the_copies_between_gpus_are_part_of_the_same_run(
 
     monkeypatch.setattr(collective, "run_legs", run_legs)
     says = [
-        {"pci_address": address, "mig_mode": None, "compute_processes": [], "loss": loss}
-        for address, loss in zip(ADDRESSES, ("", "gpu1: GPU is lost"), strict=True)
+        {
+            "pci_address": address,
+            "mig_mode": None,
+            "compute_processes": [],
+            "loss": loss,
+            "cpu_affinity": cpus,
+        }
+        for address, loss, cpus in zip(
+            ADDRESSES, ("", "gpu1: GPU is lost"), ("0-31", None), strict=True
+        )
     ]
     node = live_node(tmp_path, {"gpus": says})
     assert node.pairs() == run
     assert [leg.leg for leg in node.legs("all_reduce")] == ["default"]
     assert len(asked) == 1
-    driver = asked[0][-1]
+    driver, near_cpus = asked[0][-2:]
     assert driver() == "gpu1: GPU is lost"
+    assert near_cpus == ("0-31", "")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,11 @@ def _lanes_are_split(gpu: Gpu, host: NodeHost, lanes: int) -> bool:
     the root port of the first may go on saying that it has 16. The ports of such a pair are
     functions of one device (two RTX 5090 at 00:01.1 and 00:01.4, with a disk that has 4 lanes of
     its own at 00:01.2 between them: noonghunna/club-3090#1075). A GPU behind the port beside, or
-    half of the lanes in use there, shows the split. Below a switch nothing is split.
+    half of the lanes in use there, shows the split. Below a switch nothing is split, and the ports
+    of a virtual machine are made up.
     """
     bridges = host.bridges_above(gpu.pci_address())
-    if len(bridges) != 1:
+    if len(bridges) != 1 or host.hypervisor():
         return False
     device = bridges[0].rpartition(".")[0]
     beside = ["%s.%d" % (device, function) for function in range(8)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hwcheck.explain import benchmark_notes as notes
 from hwcheck.explain.broken_off import why_no_proof
 from hwcheck.explain.identity import collective_of, ranks_of
-from hwcheck.explain.records import BenchmarkRun
+from hwcheck.explain.records import IN_PLACE, OUT_OF_PLACE, BenchmarkRun
 from hwcheck.node.nccl_tests.records import Half, Table, TableRow
 
 TOLERANCES = {"half": 1e-2, "bfloat16": 1e-2, "float": 1e-5, "double": 1e-12}
@@ -26,11 +26,12 @@ def run_of(table: Table, endings: Sequence[str] = (), announced: int | None = No
     wanted = min(filter(None, (table.max_bytes, announced)), default=None)
     no_proof = why_no_proof(table, endings, wanted)
     state = _state(table, ranks, endings)
-    size, busbw = _peak(table)
+    size, busbw, place = _peak(table)
     run = BenchmarkRun(
         collective=collective or None,
         ranks=ranks,
         peak_busbw_gbps=None if state == "single-rank" else busbw,
+        peak_place=None if state == "single-rank" else place,
         peak_bytes=size,
         wrong=_wrong(table),
         state=state,
@@ -60,6 +61,8 @@ def runs_of(
 
 
 def _state(table: Table, ranks: int | None, endings: Sequence[str]) -> str:
+    if not table.rows and table.damaged:
+        return "damaged"
     if not table.rows:
         has_table = bool(table.columns or table.announced)
         return "hang" if has_table and not (table.failures or endings) else "launch-failed"
@@ -94,17 +97,20 @@ def _wrong(table: Table) -> int | None:
     return sum(counts)
 
 
-def _peak(table: Table) -> tuple[int | None, float | None]:
-    """Return the largest size and the best busbw of its rows."""
+def _peak(table: Table) -> tuple[int | None, float | None, str | None]:
+    """Return the largest size, the best busbw of its rows, and which of their halves has it."""
     if not table.timed:
-        return None, None
+        return None, None, None
     size = max(row.size_bytes for row in table.timed)
     rates = [
-        half.busbw_gbps
-        for row, half in _halves(table)
-        if row.size_bytes == size and half.busbw_gbps is not None
+        (half.busbw_gbps, place)
+        for row in table.timed
+        if row.size_bytes == size
+        for half, place in ((row.out_of_place, OUT_OF_PLACE), (row.in_place, IN_PLACE))
+        if half is not None and half.busbw_gbps is not None
     ]
-    return size, max(rates, default=None)
+    busbw, place = max(rates, key=lambda rate: rate[0], default=(None, None))
+    return size, busbw, place
 
 
 def _halves(table: Table) -> Iterator[tuple[TableRow, Half]]:

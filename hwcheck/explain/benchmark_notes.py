@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hwcheck.explain.records import BenchmarkRun
+from hwcheck.explain.records import IN_PLACE, OUT_OF_PLACE, BenchmarkRun
 from hwcheck.node.nccl_tests.records import Table, TableRow, computed_ranks, listed_ranks
 from hwcheck.text import binary_size, count, line, number
 
@@ -45,6 +45,9 @@ def _state_notes(run: BenchmarkRun, endings: Sequence[str]) -> Iterator[str]:
         yield f"{run.no_proof}: its figures are of the sizes before, and no proof of a clean run"
     elif run.state == "launch-failed":
         yield "nothing was measured: the launcher or the program failed"
+    elif run.state == "damaged":
+        why = table.misfit or "other output runs into them, or they are cut"
+        yield f"damaged: none of its {count(table.damaged, 'row')} can be read ({why})"
     elif run.state == "single-rank":
         yield "one rank sends nothing: busbw is 0 by arithmetic"
     elif run.state == "unchecked":
@@ -97,7 +100,7 @@ def _figure_notes(run: BenchmarkRun) -> Iterator[str]:
     last = rows[-1]
     halves = [
         f"{name} {number(half.busbw_gbps)}"
-        for name, half in (("out of place", last.out_of_place), ("in place", last.in_place))
+        for name, half in ((OUT_OF_PLACE, last.out_of_place), (IN_PLACE, last.in_place))
         if half is not None and half.busbw_gbps is not None
     ]
     yield f"busbw at {binary_size(last.size_bytes)}: {', '.join(halves) or 'none'} GB/s"
@@ -121,7 +124,7 @@ def _outliers(rows: list[TableRow]) -> Iterator[str]:
         if min(rates) < max(rates) * (1 - DIFFERENT) and outliers < MOST_OUTLIERS:
             outliers += 1
             low, high = number(min(rates)), number(max(rates))
-            which = "in place" if rates[1] < rates[0] else "out of place"
+            which = IN_PLACE if rates[1] < rates[0] else OUT_OF_PLACE
             yield f"spread: {which} only {low} GB/s at {binary_size(row.size_bytes)}, beside {high}"
 
 
@@ -141,8 +144,9 @@ def _form_notes(run: BenchmarkRun) -> Iterator[str]:
             "the average busbw is under NCCL_TESTS_MIN_BW: an average over all sizes, which says "
             "nothing about the largest"
         )
-    if table.damaged:
-        yield f"{count(table.damaged, 'row')} left out: other output runs into them"
+    if table.damaged and table.rows:
+        why = table.misfit or "other output runs into them"
+        yield f"{count(table.damaged, 'row')} left out: {why}"
     yield from _end_notes(run)
 
 

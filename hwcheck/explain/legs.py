@@ -24,8 +24,9 @@ STATES = {
     "single-rank": "done",
     "hang": "hang",
     "launch-failed": "failed",
+    "damaged": "not_run",
 }
-WORST = ("hang", "failed", "not_engaged", "done")
+WORST = ("hang", "failed", "not_engaged", "not_run", "done")
 USUAL_ITERATIONS = 20
 """nccl-tests' own (README.md, -n), where a log does not say it."""
 

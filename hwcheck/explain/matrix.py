@@ -1,7 +1,8 @@
 """``nvidia-smi topo -m`` and ``-p2p``: the matrix as the driver prints it and as people paste it.
 
 Tokens are told from words, not from columns: drivers print tabs or blanks, people paste Markdown
-tables, cut rows, and put legends into the middle.
+tables, cut rows, and put legends into the middle. What is cut is read as far as it goes; a matrix
+that contradicts itself, as one whose header is broken over two lines, is refused.
 
 First the reader, then what the matrix means for NCCL (NVIDIA/nccl, src/graph/paths.cc,
 ncclTopoCheckP2p and ncclTopoCheckGdr, and topo.h).
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 
-from hwcheck.explain.records import TopologyMatrix
+from hwcheck.explain.records import TopologyMatrix, Unknown
 from hwcheck.judge.topology import MOST_DEVICES
 from hwcheck.text import count, line
 
@@ -42,6 +43,7 @@ _DEVICE = re.compile(r"(?:GPU\d{1,3}|NIC\d{1,3}|[a-z][\w.-]{0,39}\d)\Z")
 _PATH = re.compile(r"(?:X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC)\Z")
 _STATUS = re.compile(r"(?:X|OK|CNS|GNS|TNS|NS|DR|U|N/A)\Z")
 _ONLY_PATH = re.compile(r"(?:NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC)\Z")
+_WAY = re.compile(r"(?:X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR)\Z")
 _NIC = re.compile(r"\s*(NIC\d{1,3}): (\S{1,60})\s*\Z")
 _NEAR = {"CPU", "NUMA", "GPU", "Affinity", "ID"}
 """Words of the columns beside the devices: CPU Affinity, NUMA Affinity, GPU NUMA ID."""
@@ -56,12 +58,38 @@ class _Block:
     nics: dict[str, str] = field(default_factory=dict)
     pcie_only: bool = False
     odd: int = 0
+    contradiction: str = ""
 
 
-def read(file: str, text: str) -> list[TopologyMatrix]:
-    """Return the matrices of a text, in their order; none where there is none."""
-    blocks = (block for block in _blocks(text) if block.rows)
-    return [_matrix(file, block) for block in islice(blocks, MOST_MATRICES)]
+def read(file: str, text: str) -> list[TopologyMatrix | Unknown]:
+    """Return the matrices of a text, in their order, and what is damaged; none where none is."""
+    blocks = (block for block in _blocks(text) if block.rows or block.contradiction)
+    return [
+        _refused(file, block) or _matrix(file, block) for block in islice(blocks, MOST_MATRICES)
+    ]
+
+
+def _refused(file: str, block: _Block) -> Unknown | None:
+    """Return the entry of a matrix that contradicts itself; None of one that does not."""
+    contradiction = block.contradiction or _crossed(block)
+    if not contradiction:
+        return None
+    return Unknown(file, (f"a damaged matrix of nvidia-smi topo: {contradiction}",))
+
+
+def _crossed(block: _Block) -> str:
+    """Return how the cells of two rows contradict each other, or a row its own place."""
+    places = {name: place for place, name in enumerate(block.devices)}
+    for name, cells in block.rows.items():
+        for place, cell in enumerate(cells):
+            if (cell == "X") != (place == places[name]):
+                return f"the row of {name} has {cell} in the column of {block.devices[place]}"
+    is_topology = any(_ONLY_PATH.match(cell) for cells in block.rows.values() for cell in cells)
+    for one, other in combinations(block.rows, 2) if is_topology else ():
+        here, back = block.rows[one][places[other] :][:1], block.rows[other][places[one] :][:1]
+        if here and back and here != back:
+            return f"{one} and {other} contradict each other: {here[0]} and {back[0]}"
+    return ""
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -103,22 +131,35 @@ def _take(block: _Block, words: Sequence[str], raw: str) -> None:
     if nic:
         block.nics[nic.group(1)] = nic.group(2)
         return
-    place = next((n for n, word in enumerate(words) if word in block.devices), None)
+    place = next((n for n in range(len(words) - 1) if _begins_row(words[n], words[n + 1])), None)
     # A Markdown table may have the affinity columns before the device; a legend has words there.
     if place is None or any(word.isalpha() for word in words[:place]):
         return
     name = words[place]
+    if name not in block.devices:
+        block.contradiction = (
+            block.contradiction or f"{name} has a row, and no column in the header"
+        )
+        return
     cells: list[str] = []
     for word in words[place + 1 :]:
         if not (_PATH.match(word) or _STATUS.match(word)) or len(cells) == len(block.devices):
             break
         cells.append(word)
-    if not cells:
-        return
+    more = words[place + 1 + len(cells) :][:1]
+    if len(cells) == len(block.devices) and more and _WAY.match(more[0]):
+        columns = count(len(block.devices), "column")
+        block.contradiction = block.contradiction or (
+            f"the row of {name} has {more[0]} behind its {columns} of devices"
+        )
     if name in block.rows:
         block.odd += 1
     else:
         block.rows[name] = cells
+
+
+def _begins_row(name: str, cell: str) -> bool:
+    return bool(_DEVICE.match(name) and (_PATH.match(cell) or _STATUS.match(cell)))
 
 
 def _matrix(file: str, block: _Block) -> TopologyMatrix:
@@ -140,7 +181,7 @@ def _matrix(file: str, block: _Block) -> TopologyMatrix:
     shown = {pair for pair in combinations(gpus, 2) if matrix.way(*pair)}
     missing = len(gpus) * (len(gpus) - 1) // 2 - len(shown)
     nvlink = _nvlink(matrix, block.pcie_only) if kind == TOPOLOGY else None
-    notes = [*_form_notes(matrix, block, missing)]
+    notes = [*_form_notes(block, missing)]
     matrix = TopologyMatrix(file, kind, gpus, nics, cells, nvlink, (), not missing)
     if kind == TOPOLOGY:
         notes += topology_notes(matrix, pcie_only=block.pcie_only)
@@ -158,7 +199,7 @@ def _nvlink(matrix: TopologyMatrix, pcie_only: bool) -> str | None:
     return "all" if all(linked) else "some" if any(linked) else "none"
 
 
-def _form_notes(matrix: TopologyMatrix, block: _Block, missing: int) -> Iterator[str]:
+def _form_notes(block: _Block, missing: int) -> Iterator[str]:
     absent = [name for name in block.devices if name not in block.rows and _GPU.match(name)]
     cut = [name for name, cells in block.rows.items() if len(cells) < len(block.devices)]
     if absent or cut:
@@ -167,12 +208,6 @@ def _form_notes(matrix: TopologyMatrix, block: _Block, missing: int) -> Iterator
         yield f"the matrix is cut: rows missing or short ({named}){pairs}"
     if block.odd:
         yield f"{count(block.odd, 'row')} left out: their device has a row already"
-    for one, other in combinations(matrix.gpus, 2):
-        here = matrix.cells.get(one, {}).get(other)
-        back = matrix.cells.get(other, {}).get(one)
-        if here and back and here != back and matrix.kind == TOPOLOGY:
-            yield f"{one} and {other} contradict each other: {here} and {back}"
-            return
 
 
 def topology_notes(matrix: TopologyMatrix, *, pcie_only: bool = False) -> Iterator[str]:

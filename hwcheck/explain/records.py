@@ -10,22 +10,26 @@ from hwcheck.explain.command_line import CommandLine
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.nccl_tests.records import Table
 
+OUT_OF_PLACE, IN_PLACE = "out of place", "in place"
+
 
 @dataclass(frozen=True)
 class BenchmarkRun:
     """One run of an nccl-tests program; None stands for what the log does not say.
 
     ``peak_busbw_gbps`` is the better half (out of place or in place) at the largest size, in 1e9
-    bytes/s; never an average. ``wrong`` counts elements. ``state`` is done, unchecked (nobody
-    compared the data), corrupt, hang (a table without rows), launch-failed (it failed or was
-    killed, before the first row or before its end) or single-rank (busbw
-    is 0 by arithmetic). ``table`` is what it was read from. ``no_proof`` says why its rows do not
-    prove a run that came to its end; empty where nothing speaks against it.
+    bytes/s; never an average. ``peak_place`` says which half that is. ``wrong`` counts elements.
+    ``state`` is done, unchecked (nobody compared the data), corrupt, hang (a table without rows),
+    launch-failed (it failed or was killed, before the first row or before its end), damaged (none
+    of its rows can be read) or single-rank (busbw is 0 by arithmetic). ``table`` is what it was
+    read from. ``no_proof`` says why its rows do not prove a run that came to its end; empty where
+    nothing speaks against it.
     """
 
     collective: str | None
     ranks: int | None
     peak_busbw_gbps: float | None
+    peak_place: str | None
     peak_bytes: int | None
     wrong: int | None
     state: str
@@ -35,7 +39,10 @@ class BenchmarkRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON types, without its table."""
-        names = ("collective", "ranks", "peak_busbw_gbps", "peak_bytes", "wrong", "state")
+        names = (
+            *("collective", "ranks", "peak_busbw_gbps", "peak_place", "peak_bytes", "wrong"),
+            "state",
+        )
         return {name: getattr(self, name) for name in names} | {"notes": list(self.notes)}
 
 

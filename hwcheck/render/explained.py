@@ -19,6 +19,7 @@ STYLES = {
     "corrupt": "bold red",
     "hang": "bold red",
     "launch-failed": "bold red",
+    "damaged": "bold yellow",
 }
 KINDS = {
     "nccl-tests": "nccl-tests",
@@ -66,7 +67,8 @@ def _figure(run: BenchmarkRun) -> str:
     wrong = f", {run.wrong} wrong elements" if run.wrong else ""
     if run.peak_busbw_gbps is None or run.peak_bytes is None:
         return wrong
-    return f", busbw {number(run.peak_busbw_gbps)} GB/s at {binary_size(run.peak_bytes)}{wrong}"
+    figure = f"{number(run.peak_busbw_gbps)} GB/s {run.peak_place}"
+    return f", busbw {figure} at {binary_size(run.peak_bytes)}{wrong}"
 
 
 def _table(matrix: TopologyMatrix) -> Iterator[Text]:

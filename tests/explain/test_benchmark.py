@@ -37,6 +37,7 @@ def test_a_clean_run() -> None:
         "collective",
         "ranks",
         "peak_busbw_gbps",
+        "peak_place",
         "peak_bytes",
         "wrong",
         "state",
@@ -48,6 +49,9 @@ def test_the_peak_is_the_better_half_of_the_largest_size() -> None:
     rows = (row(MIB, busbw=30.0), row(2 * MIB, busbw=20.0, inside=22.0))
     run = one(started(), header(), *rows, FOOTER)
     assert (run.peak_busbw_gbps, run.peak_bytes) == (22.0, 2 * MIB)
+    assert run.peak_place == "in place"
+    assert one(header(), row(MIB, busbw=30.0, inside=29.0)).peak_place == "out of place"
+    assert one(header(), row(MIB, busbw=30.0, inside=30.0)).peak_place == "out of place"
     assert said(run, "higher before: 30 GB/s at 1 MiB")
     assert said(run, "busbw at 2 MiB: out of place 20, in place 22 GB/s")
 
@@ -64,6 +68,46 @@ def test_a_spread_at_a_large_size_is_named() -> None:
     assert said(one(header(), *rows), "in place only 140 GB/s at 64 MiB, beside 200")
     small = (row(MIB, busbw=200.0, inside=140.0), row(128 * MIB, busbw=202.0))
     assert not said(one(header(), *small), "spread")
+
+
+def test_a_healthy_all_gather_whose_redop_is_empty_is_not_corrupt() -> None:
+    """Such long times have no decimals, so a row that is shifted by one still reads."""
+    rows = [
+        row((1 << 30) << step, lead=("", "-1"), busbw=0.2, factor=0.75, checks=check, n=4)
+        for step, check in enumerate((("0e+00", "0e+00"), ("0", "0")))
+    ]
+    assert rows[0].split()[4].isdigit()
+    for check, each in zip(("error", "#wrong"), rows, strict=True):
+        run = one(started("all_gather_perf"), header(check=check), each, FOOTER)
+        assert (run.state, run.ranks, run.peak_busbw_gbps) == ("done", 4, 0.2)
+        assert (run.table.rows[0].redop, run.table.rows[0].root) == ("none", -1)
+        assert run.table.damaged == 0
+
+
+@pytest.mark.parametrize("words", [5, 6, 7, 8, 9])
+def test_a_header_that_is_cut_short_is_damaged_and_says_by_what(words: int) -> None:
+    whole = header().splitlines()[0].split()
+    cut = " ".join([*whole[:4], *whole[4 : 4 + words]])
+    run = one(started(), cut.replace("# size count type", "#  size   count   type"), row(MIB))
+    assert (run.state, run.peak_busbw_gbps, run.wrong) == ("damaged", None, None)
+    words_of = f"the header has {words} columns after the type, and a row 10"
+    assert run.notes[0] == f"damaged: none of its 1 row can be read ({words_of})"
+
+
+def test_rows_that_do_not_agree_with_the_header_are_left_out_and_counted() -> None:
+    run = one(started(), header(), row(MIB), row(2 * MIB) + "  7  8", row(4 * MIB), FOOTER)
+    assert (run.state, run.peak_bytes) == ("done", 4 * MIB)
+    assert said(run, "1 row left out: the header has 10 columns after the type, and a row 12")
+
+
+def test_alltoallv_is_read_as_the_others() -> None:
+    rows = [
+        row(MIB << step, lead=("none", "-1"), busbw=10.0 + step, factor=0.75, checks=("0", "N/A"))
+        for step in range(7)
+    ]
+    run = one(started("alltoallv_perf"), header(), *rows, FOOTER)
+    assert (run.collective, run.ranks, run.state, run.wrong) == ("alltoallv", 4, "done", 0)
+    assert (run.peak_busbw_gbps, run.peak_bytes) == (16.0, 64 * MIB)
 
 
 @pytest.mark.parametrize(

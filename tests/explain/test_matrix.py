@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.explain.matrix import read
-from hwcheck.explain.records import TopologyMatrix
+from hwcheck.explain.records import TopologyMatrix, Unknown
 from tests.explain.matrices import LEGEND, blanks, gpus, markdown, square, tabs
 from tests.proportion import assert_in_proportion
 
@@ -15,7 +15,18 @@ WITH_NICS = square([*gpus(2), "NIC0", "NIC1"], ["NV2", "PIX", "SYS", "SYS", "PXB
 
 def one(text: str) -> TopologyMatrix:
     (matrix,) = read("topo.txt", text)
+    assert isinstance(matrix, TopologyMatrix), matrix.notes
     return matrix
+
+
+def refusals(text: str) -> list[str]:
+    """Return why each matrix of a text is refused; an empty text for one that is read."""
+    return [
+        entry.notes[0].partition("a damaged matrix of nvidia-smi topo: ")[2]
+        if isinstance(entry, Unknown)
+        else ""
+        for entry in read("topo.txt", text)
+    ]
 
 
 @pytest.mark.parametrize("form", [tabs, blanks, markdown])
@@ -101,8 +112,62 @@ def test_a_row_that_was_cut() -> None:
 
 
 def test_two_rows_that_contradict_each_other() -> None:
-    matrix = one(tabs(FOUR).replace("GPU1\tNV4", "GPU1\tSYS"))
-    assert "GPU0 and GPU1 contradict each other: NV4 and SYS" in matrix.notes
+    damaged = tabs(FOUR).replace("GPU1\tNV4", "GPU1\tSYS")
+    assert refusals(damaged) == ["GPU0 and GPU1 contradict each other: NV4 and SYS"]
+
+
+def broken(text: str, device: str) -> str:
+    """Break the header before a device."""
+    first, line_end, rest = text.partition("\n")
+    return first.replace(device, "\n" + device, 1) + line_end + rest
+
+
+@pytest.mark.parametrize("form", [tabs, blanks, markdown])
+@pytest.mark.parametrize(
+    ("device", "contradiction"),
+    [
+        ("GPU1", "the row of GPU0 has NV4 behind its 1 column of devices"),
+        ("GPU2", "the row of GPU0 has PIX behind its 2 columns of devices"),
+        ("GPU3", "the row of GPU0 has SYS behind its 3 columns of devices"),
+    ],
+)
+def test_a_header_broken_over_two_lines_is_no_smaller_machine(form, device, contradiction) -> None:
+    (refusal,) = refusals(broken(form(FOUR), device))
+    # The rest of the header begins with a GPU, too: the rows are those of the second line.
+    assert refusal == "GPU0 has a row, and no column in the header"
+    joined = broken(form(FOUR), device).replace("\n" + device, "\nNUMA\t" + device, 1)
+    assert refusals(joined) == [refusal]
+    without = "\n".join(broken(form(FOUR), device).splitlines()[::2][:1])
+    rows = form(FOUR).splitlines()[1:]
+    assert refusals("\n".join([without, *rows])) == [contradiction]
+
+
+def test_a_header_broken_before_a_nic_is_no_machine_without_it() -> None:
+    text = broken(tabs(WITH_NICS), "NIC1")
+    assert refusals(text) == ["the row of GPU0 has SYS behind its 3 columns of devices"]
+    text = tabs(WITH_NICS).replace("\tNIC1\t", "\t", 1).replace("GPU0\t X \tNV2\tPIX\tSYS", "")
+    assert refusals(text) == ["the row of GPU1 has PXB behind its 3 columns of devices"]
+
+
+def test_a_row_of_a_device_that_the_header_does_not_have() -> None:
+    text = tabs(square(gpus(3), ["SYS"])).replace("\n\n", "\nGPU3\tSYS\tSYS\tSYS\t X \t0-15\n\n", 1)
+    assert refusals(text) == ["GPU3 has a row, and no column in the header"]
+
+
+def test_a_row_that_is_shifted() -> None:
+    text = tabs(FOUR).replace("GPU2\tPIX\tSYS\t X ", "GPU2\tSYS\t X \tNV4")
+    assert refusals(text) == ["the row of GPU2 has X in the column of GPU1"]
+    swapped = tabs(FOUR).replace("GPU2\tPIX\tSYS\t X ", "GPU2\tPIX\tSYS\tSYS")
+    assert refusals(swapped) == ["the row of GPU2 has SYS in the column of GPU2"]
+
+
+def test_one_of_two_matrices_may_be_damaged() -> None:
+    text = broken(tabs(FOUR), "GPU2") + "\n" + blanks(square(gpus(2), ["NS"])) + LEGEND
+    assert refusals(text) == ["GPU0 has a row, and no column in the header", ""]
+
+
+def test_statuses_need_not_be_the_same_in_both_directions() -> None:
+    assert refusals(blanks(square(gpus(2), ["OK"])).replace("OK", "NS", 1) + LEGEND) == [""]
 
 
 def test_a_second_row_of_a_device_is_left_out() -> None:
@@ -182,4 +247,4 @@ def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     assert_in_proportion(lambda part: read("x", part), text)
     found = read("x", text)
     assert len(found) <= 100
-    assert all(len(each.gpus) <= 128 for each in found)
+    assert all(len(each.gpus) <= 128 for each in found if isinstance(each, TopologyMatrix))

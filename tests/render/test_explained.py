@@ -28,7 +28,7 @@ def shown(*texts: str, told: Recommendation | None = None, width: int = 100) -> 
 def test_a_run_with_its_figure_and_notes() -> None:
     text = shown(logs.log())
     assert "log.txt  nccl-tests" in text
-    assert "all_reduce on 4 ranks: done, busbw 16 GB/s at 64 MiB" in text
+    assert "all_reduce on 4 ranks: done, busbw 16 GB/s out of place at 64 MiB" in text
     assert "- busbw still rises" in text
 
 

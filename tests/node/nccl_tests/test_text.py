@@ -1,10 +1,15 @@
 """The reader of nccl-tests' text, on each layout and on what launchers make of it."""
 
+import re
+import subprocess
+from itertools import pairwise
+
 import pytest
 
 from hwcheck.node.nccl_tests.text import read, row_size
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import FOOTER, MIB, header, row, started
+from tests.node.nccl_tests.stand_in import VERSIONS, install, records
 from tests.proportion import assert_in_proportion
 
 
@@ -104,6 +109,81 @@ def test_a_row_that_other_output_runs_into_is_left_out_and_counted():
     assert table.damaged == 1
 
 
+def torn(text, at, host="node7", said="INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE"):
+    """Break every row where the collectives run: NCCL's lines stand there."""
+    lines = []
+    for line in text.splitlines():
+        if line[:1] == "#":
+            lines.append(line)
+            continue
+        ends = [match.end() for match in re.finditer(r"\S+", line)]
+        places = [0, *(ends[field] for field in at), len(line)]
+        pieces = [line[one:other] for one, other in pairwise(places)]
+        for piece in pieces[:-1]:
+            lines += [f"{piece}{host}:700:731 [0] NCCL {said}"]
+            lines += [f"{host}:700:731 [0] NCCL {said}"] * 2
+        lines.append(pieces[-1])
+    return "\n".join(lines)
+
+
+PIECES = (4, 8)
+"""The fields behind which a row is broken: the root, and the first ``#wrong``."""
+
+
+@pytest.mark.parametrize("host", ["node7", "10-0-0-5", "7", "gpu-0.9"])
+@pytest.mark.parametrize("prefix", ["", "[1,0]<stdout>:", "0: "])
+def test_a_torn_row_is_put_together(host, prefix):
+    log = logs.log()
+    whole = one(log).rows
+    text = torn(log, PIECES, host)
+    clean = f"{host}:700:700 [0] NCCL INFO cudaDriverVersion 13000\n"
+    text = "\n".join(prefix + line for line in (clean + text).splitlines())
+    table = one(text)
+    assert (table.rows, table.damaged) == (whole, 0)
+
+
+def test_a_row_that_a_warning_ends_is_put_together():
+    """A warning begins with a line end, and with the time of day."""
+    said = "[2026-01-02 03:04:05] node7:700:731 [0] enqueue.cc:7 (f) NCCL WARN slow"
+    lines = [
+        "\n".join([line[:45], said, line[45:]]) if line[:1] != "#" else line
+        for line in logs.log().splitlines()
+    ]
+    table = one("\n".join(lines))
+    assert (table.rows, table.damaged) == (one(logs.log()).rows, 0)
+
+
+def test_a_torn_row_without_its_end_is_left_out_and_counted():
+    text = torn("\n".join([header(), row(MIB), row(2 * MIB)]), PIECES).splitlines()
+    whole = one("\n".join([header(), row(MIB)])).rows
+    assert one("\n".join(text[:-4])).rows == whole
+    assert one("\n".join(text[:-4])).damaged == 1
+    for end in ("# Out of bounds values : 0 OK", row(4 * MIB)):
+        table = one("\n".join([*text[:-4], end]))
+        assert table.damaged == 1
+        assert table.rows[0] == whole[0]
+    half = one("\n".join(text[:-1]))
+    assert half.damaged == 0
+    assert half.rows[1].in_place is None
+    assert half.rows[1].out_of_place.busbw_gbps == 20.0
+
+
+def test_the_rows_of_every_version_are_read_where_nccl_tears_them(tmp_path):
+    for number, versions in enumerate(VERSIONS):
+        untold = {"default": {"ignores_debug_file": True}}
+        folder = install(tmp_path / str(number), json_report=False, versions=versions, **untold)
+        sizes = ["-b", str(MIB), "-e", str(4 * MIB), "-f", "2"]
+        options = [*sizes, "-g", "4", "-c", "1", "-n", "4", "-w", "1", "-d", "float"]
+        done = subprocess.run(
+            [folder / "all_gather_perf", *options], capture_output=True, text=True, check=True
+        )
+        table = one(done.stdout)
+        assert [each.size_bytes for each in table.rows] == [MIB, 2 * MIB, 4 * MIB], versions
+        assert table.damaged == 0
+        times = [[half["us"] for half in each["halves"]] for each in records(folder, "rows")]
+        assert [[half.time_us for half in each.halves] for each in table.rows] == times
+
+
 def test_several_tables_are_told_apart():
     second = logs.log().replace("all_reduce", "all_gather")
     tables = read(logs.log() + "\n" + second)
@@ -200,6 +280,10 @@ def test_row_size():
         "\n".join(row(MIB) for _ in range(40_000)),
         "\n".join(f"[1,{n}]<stdout>:{header()}" for n in range(5000)),
         "# Rank " * 20_000,
+        header() + "\n" + f"{row(MIB)[:45]}h:1:2 [0] NCCL INFO x\n" * 20_000,
+        header() + "\n" + row(MIB)[:45] + "\n" + " 1.0\n" * 20_000,
+        ("1:" * 1500 + "1 [0] NCCL INFO x\n") * 200,
+        "".join(f"host{n}:1:2 [0] NCCL INFO x\n" for n in range(5000)),
         header() + "\n1048576 262144 float sum -1 nan inf -nan N/A 1e999 1 1 1\n",
     ],
 )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from functools import cached_property
 from typing import Callable, Iterator, List, Tuple
@@ -118,7 +117,7 @@ class NcclTestsProgram:
         ``sizes`` are the smallest and the largest in bytes. From its first row on it has
         ``first_s`` for the first of its ``cycles`` and ``all_s`` for all, and ``spec.grace_s``
         later it dies. Its first row, with the warm-ups of all sizes before it, may take as long
-        as the start and the floor of bandwidth allow.
+        as the floor of bandwidth allows.
         """
         spec = self.spec
         smallest, largest = sizes
@@ -130,7 +129,9 @@ class NcclTestsProgram:
             first_bytes = 2 * largest * spec.warmups + smallest * (spec.iterations + 2)
             pace = Pace(
                 "%s %s" % (self._collective, plan.name),
-                time.monotonic() + START_S + spec.grace_s + 2 * first_bytes / FLOOR_BYTES_PER_S,
+                START_S,
+                spec.grace_s + 2 * first_bytes / FLOOR_BYTES_PER_S,
+                lambda: head_of(log),
                 (first_s, all_s, spec.grace_s),
                 spec.step_factor,
                 largest,

@@ -9,14 +9,19 @@ from hwcheck.node.collective.spec import NOISE, size_text
 from hwcheck.node.nccl_tests import text
 
 NO_TIME = "stopped at %s: the next size does not fit in the time"
+STARTED = "Init COMPLETE"
+"""What each rank says in NCCL's log once the communicator is there (NVIDIA/nccl, src/init.cc)."""
+
 FEWER_CYCLES = "timed %d times and not %d: another time does not fit in the time"
 
 
 class Pace:
     """Ends a program before a row or a cycle that does not fit in its time; tells of every row.
 
-    The program has until ``start`` (monotonic clock) to print its first row. From there on it has
-    ``seconds``: those for its first cycle, those for all, and the grace after which it dies.
+    It has ``start_s`` for its contexts and its communicator, and from there on ``first_row_s`` to
+    print its first row; ``log`` returns what NCCL has said so far, which tells when the one ends
+    and the other begins. From its first row on it has ``seconds``: those for its first cycle, those
+    for all, and the grace after which it dies.
     ``largest`` is the largest size in bytes: its row ends a cycle, and after the last of
     ``cycles`` nothing is left to end. ``stop`` says why the program was ended, and ``cut_short``
     whether that was in its first cycle.
@@ -25,7 +30,9 @@ class Pace:
     def __init__(
         self,
         name: str,
-        start: float,
+        start_s: float,
+        first_row_s: float,
+        log: Callable[[], str],
         seconds: Tuple[float, float, float],
         step_factor: int,
         largest: int,
@@ -35,7 +42,10 @@ class Pace:
         self.stop = ""
         self.cut_short = False
         self._name = name
-        self._start = start
+        self._started_by = time.monotonic() + start_s
+        self._has_started = False
+        self._first_row_s = first_row_s
+        self._log = log
         self._first_s, self._all_s, self._grace_s = seconds
         self._growth = step_factor * NOISE
         self._last_but_one = largest // step_factor
@@ -49,7 +59,10 @@ class Pace:
     def until(self) -> float:
         """Return when the program is ended: the next row may take twice as long as it should."""
         if self._first is None:
-            return self._start
+            if not self._has_started and STARTED in self._log():
+                self._has_started = True
+                self._started_by = min(self._started_by, time.monotonic())
+            return self._started_by + self._first_row_s
         return max(self._first + self._all_s + self._grace_s, self._awaited)
 
     def measured_s(self) -> float:

@@ -17,6 +17,7 @@ from hwcheck.node.collective.ranks import wait_until
 BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.process"
 MOST_BYTES = 16 * 1024 * 1024
 EXIT_S = 5.0
+LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def run(
 ) -> Ended:
     """Run ``command`` in a process group of its own; stdout and stderr come as one text.
 
-    ``until`` says, on the monotonic clock, when it is ended; it is asked again after every output.
+    ``until`` says, on the monotonic clock, when it is ended; it is asked again and again, once a
+    second at least.
     ``goes_on`` is shown each line and says whether the program may go on.
     """
     start = time.monotonic()
@@ -83,8 +85,10 @@ def _read(
     fd, rest, size = process.stdout.fileno(), b"", 0
     while True:
         left_s = until() - time.monotonic()
-        if left_s <= 0 or not select.select([fd], [], [], left_s)[0]:
+        if left_s <= 0:
             return "time"
+        if not select.select([fd], [], [], min(left_s, LOOK_S))[0]:
+            continue
         data = os.read(fd, 65536)
         if not data:
             over = wait_until(lambda: _has_ended(process), max(0.0, until() - time.monotonic()))

@@ -134,7 +134,7 @@ class _Stream:
         row, fields, columns = self._row_so_far()
         if row is None and self._torn:
             self.now.damaged += 1
-            if len(fields) > len(columns) and not self.now.misfit:
+            if 0 < len(columns) < len(fields) and not self.now.misfit:
                 words = "the header has %d columns after the type, and a row %d"
                 self.now.misfit = words % (len(columns), len(fields))
         elif row and len(self.now.rows) < MOST_ROWS:

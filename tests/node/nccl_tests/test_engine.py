@@ -88,6 +88,7 @@ def test_the_flags_are_those_of_nccl_tests(folder):
 def test_the_environment_is_that_of_a_leg(folder, monkeypatch):
     monkeypatch.setenv("NCCL_P2P_LEVEL", "LOC")
     monkeypatch.setenv("NCCL_TESTS_DEVICE", "0")
+    monkeypatch.setenv("NCCL_DEBUG_FILE", "/dev/full")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     run(install(folder))
     for call, plan in zip(measuring(folder), EVERY_NODE_LEGS, strict=True):
@@ -132,10 +133,7 @@ def test_a_footer_that_counts_what_no_row_shows_is_no_clean_leg(folder):
         ("end", "after 64 MiB was finished", 7),
     ],
 )
-def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(
-    folder, monkeypatch, at, said, sizes
-):
-    monkeypatch.setattr(engine, "START_S", 1.0)
+def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(folder, at, said, sizes):
     leg = only(install(folder, default={"hang_at": at, "deaf": True}), budget_s=1.0, grace_s=1.0)
     assert leg.state == "hang"
     assert said in leg.reason
@@ -144,16 +142,14 @@ def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(
     assert wait_until(lambda: not living(group), 5)
 
 
-def test_the_other_legs_still_run_after_a_hang(folder, monkeypatch):
-    monkeypatch.setattr(engine, "START_S", 0.5)
+def test_the_other_legs_still_run_after_a_hang(folder):
     legs, _ = run(install(folder, default={"hang_at": "start"}), budget_s=3.0, grace_s=0.5)
     assert [leg.state for leg in legs] == ["hang", "done", "done"]
     assert "NCCL INFO" in legs[0].log_tail
     assert legs[0].driver == "answers"
 
 
-def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder, monkeypatch):
-    monkeypatch.setattr(engine, "START_S", 0.5)
+def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder):
     install(folder, default={"hang_at": "start"})
     orders = spec(collectives=("all_reduce", "alltoall"), budget_s=6.0, grace_s=0.5)
     for problem, states in (
@@ -195,6 +191,14 @@ def test_a_program_that_was_stopped_by_us_is_no_failure(folder):
     assert [size.size_bytes for size in leg.sizes] == [MIB, 2 * MIB, 4 * MIB, 8 * MIB]
     assert {size.passes for size in leg.sizes} == {2}
     assert "timed 2 times and not 3: another time does not fit in the time" in leg.notes
+
+
+def test_a_communicator_that_does_not_come_is_a_hang(folder, monkeypatch):
+    monkeypatch.setattr(engine, "START_S", 0.5)
+    leg = only(install(folder, default={"start_s": 60}), grace_s=0.5, max_bytes=MIB, warmups=0)
+    assert leg.state == "hang"
+    assert "before the first size was finished" in leg.reason
+    assert leg.duration_s < 10
 
 
 def test_a_slow_start_takes_nothing_from_the_time_of_the_leg(folder):
@@ -306,8 +310,7 @@ def test_a_leg_has_no_more_cycles_than_the_budget_has_time_for(folder):
     assert legs[2].sizes[-1].passes < 3
 
 
-def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder, monkeypatch):
-    monkeypatch.setattr(engine, "START_S", 0.1)
+def test_a_first_size_that_takes_longer_than_its_share_is_no_hang(folder):
     slow = {"budget_s": 0.5, "grace_s": 0.5, "turns": 1}
     install(folder, default={"slow_s": 2.0})
     large = only(folder, min_bytes=64 * MIB, warmups=50, **slow)  # 27 s at the floor of bandwidth

@@ -4,7 +4,7 @@ import pytest
 
 from hwcheck.node.nccl_tests import pace
 
-START, FIRST_S, ALL_S, GRACE_S = 220.0, 10.0, 16.0, 5.0
+START_S, FIRST_ROW_S, FIRST_S, ALL_S, GRACE_S = 120.0, 30.0, 10.0, 16.0, 5.0
 ROW = "%12d        1000     float     sum      -1   10.00    1.00    1.00       0"
 
 
@@ -15,9 +15,11 @@ def clock(monkeypatch):
     return now
 
 
-def paced(largest=4000, cycles=3, seconds=(FIRST_S, ALL_S, GRACE_S)):
+def paced(largest=4000, cycles=3, seconds=(FIRST_S, ALL_S, GRACE_S), log=lambda: ""):
     shown = []
-    made = pace.Pace("all_reduce net", START, seconds, 2, largest, cycles, shown.append)
+    made = pace.Pace(
+        "all_reduce net", START_S, FIRST_ROW_S, log, seconds, 2, largest, cycles, shown.append
+    )
     return made, shown
 
 
@@ -33,10 +35,21 @@ def rows(made, clock, *steps):
 def test_the_first_row_starts_the_clock(clock):
     made, shown = paced()
     assert made.goes_on("# a comment") is True
-    assert (made.until(), shown) == (START, [])
+    assert (made.until(), shown) == (100.0 + START_S + FIRST_ROW_S, [])
     assert rows(made, clock, (1000, 200.0)) == [True]
     assert made.until() == 200.0 + ALL_S + GRACE_S
     assert shown == ["all_reduce net 1000 B"]
+
+
+def test_the_communicator_has_its_own_time_and_what_follows_a_short_one(clock):
+    said = [""]
+    made, _ = paced(log=lambda: said[0])
+    clock[0] = 160.0
+    assert made.until() == 100.0 + START_S + FIRST_ROW_S
+    said[0] = "x:1:1 [0] NCCL INFO comm 0x5 rank 0 nranks 2 - Init COMPLETE"
+    assert made.until() == 160.0 + FIRST_ROW_S
+    clock[0] = 170.0
+    assert made.until() == 160.0 + FIRST_ROW_S
 
 
 def test_the_next_row_may_take_twice_as_long_as_it_should(clock):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from hwcheck.explain.records import BenchmarkRun, Benchmarks
-from hwcheck.node.nccl_tests.records import RankDevice
+from hwcheck.node.nccl_tests.records import RankDevice, listed_ranks
 from hwcheck.text import count, line
 
 Logs = Sequence[Benchmarks]
@@ -92,7 +92,7 @@ def _addresses(logs: Logs) -> Sequence[str]:
 
 
 def _lists_all(run: BenchmarkRun) -> bool:
-    return bool(run.table.devices) and len(run.table.devices) == max(run.table.devices) + 1
+    return len(run.table.devices) == listed_ranks(run.table)
 
 
 def _versions(logs: Logs) -> Sequence[str]:

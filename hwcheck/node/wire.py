@@ -66,10 +66,10 @@ class SizeTiming:
     the spread is that of out of place and in place. ``algbw_gbps`` and ``busbw_gbps`` are 1e9
     bytes/s. ``wrong`` counts wrong elements over all ranks.
 
-    Timed in several ``passes``, between which other legs had their turn, ``time_us`` is the median
-    of their medians and ``pass_spread`` the largest less the smallest of these over it. Where a
-    collective runs out of place and in place, these are its figures out of place, and ``in_place``
-    has the others.
+    Timed in several ``passes``, between which other legs had their turn (of nccl-tests: the cycles
+    of one program), ``time_us`` is the median of their medians and ``pass_spread`` the largest less
+    the smallest of these over it. Where a collective runs out of place and in place, these are its
+    figures out of place, and ``in_place`` has the others.
     """
 
     size_bytes: int

@@ -211,6 +211,16 @@ def test_legs_of_different_ranks_are_not_compared() -> None:
     assert "different numbers of ranks (4, 8)" in told.reasons[0]
 
 
+def test_a_log_that_cannot_be_read_proves_nothing() -> None:
+    """A hang of the default is mended by p2p_off; a damaged table is no hang."""
+    assert advise(HANG, PCIE, p2p_off=run(18.0, *OFF)).env == {"NCCL_P2P_DISABLE": "1"}
+    damaged = run(22.0).replace(header(), "#  size   count   type   redop   root   time   busbw")
+    assert damaged != run(22.0)
+    told = advise(damaged, PCIE, p2p_off=run(18.0, *OFF))
+    assert told.env == {}, told.reasons
+    assert "the header has 4 columns after the type, and a row 10" in "".join(told.reasons)
+
+
 def test_what_is_taken_on_trust_is_said() -> None:
     told = advise(run(22.0).replace("iters: 25", ""), PCIE, p2p_off=run(18.0))
     text = "\n".join(told.reasons)

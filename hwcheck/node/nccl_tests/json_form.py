@@ -33,6 +33,10 @@ def read(text: str) -> Optional[Table]:
     table.iterations = _count(config.get("iterations"))
     table.validation = _count(config.get("validation"))
     table.devices = _devices(config.get("devices"))
+    # Of each process the first device only is written (jsonRankInfo in writeDeviceReport).
+    each = (_count(config.get("nthreads")) or 1) * (_count(config.get("ngpus")) or 1)
+    if each <= MOST_RANKS and not any(rank % each for rank in table.devices):
+        table.ranks_each = each
     for result in report["results"][:MOST_ROWS]:
         row = _row(_mapping(result))
         if row is None:

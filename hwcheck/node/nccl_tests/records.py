@@ -60,10 +60,10 @@ class Table:
 
     ``columns`` are those after ``type``; empty where no header line was seen. None stands for what
     was not said. ``bounds_failed`` is the footer's count of failed checks (not of elements).
-    ``failures`` are messages of the program or its launcher. ``damaged`` counts rows that other
-    output ran into or that do not agree with the header, ``misfit`` says how one of these has
-    more columns than the header. ``copies`` is how many processes printed this table into one
-    stream.
+    ``ranks_each`` is how many ranks an entry of the device list stands for. ``failures`` are
+    messages of the program or its launcher. ``damaged`` counts rows that other output ran into or
+    that do not agree with the header, ``misfit`` says how one of these has more columns than the
+    header. ``copies`` is how many processes printed this table into one stream.
     """
 
     program: str = ""
@@ -74,6 +74,7 @@ class Table:
     iterations: Optional[int] = None
     validation: Optional[int] = None
     devices: Dict[int, RankDevice] = field(default_factory=dict)
+    ranks_each: int = 1
     rows: List[TableRow] = field(default_factory=list)
     bounds_failed: Optional[int] = None
     average_failed: bool = False
@@ -103,7 +104,7 @@ SLACK = 1e-6  # of what JSON rounds, and of ours
 
 def listed_ranks(table: Table) -> Optional[int]:
     """Return the ranks of the device list; lines may be missing, so the last one counts."""
-    return max(table.devices) + 1 if table.devices else None
+    return max(table.devices) + table.ranks_each if table.devices else None
 
 
 def computed_ranks(table: Table, collective: str) -> Optional[Tuple[int, int]]:

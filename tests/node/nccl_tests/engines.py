@@ -23,7 +23,7 @@ def spec(**changes):
 
 
 def run(folder, **changes):
-    """Return the legs and what was told of the progress."""
-    told = []
-    legs = list(engine.run_legs(spec(**changes), str(folder), PAYLOAD, told.append))
-    return legs, told
+    """Return the legs and the lines of progress."""
+    progress = []
+    legs = list(engine.run_legs(spec(**changes), str(folder), PAYLOAD, progress.append))
+    return legs, progress

@@ -322,6 +322,7 @@ class Program:
         options = self._options
         device = {"rank": 0, "device": 0, "hostname": "testnode", "device_hex": "0000:20:00"}
         config = {
+            "nthreads": 1,
             "ngpus": self._ranks,
             "minimum_bytes": int(options["-b"]),
             "maximum_bytes": int(options["-e"]),

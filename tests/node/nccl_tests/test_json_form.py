@@ -6,7 +6,7 @@ import pytest
 
 from hwcheck.explain.identity import collective_of, ranks_of
 from hwcheck.node.nccl_tests.json_form import read
-from hwcheck.node.nccl_tests.records import computed_ranks
+from hwcheck.node.nccl_tests.records import computed_ranks, listed_ranks
 
 
 def half(busbw, nwrong=0.0, time="time"):
@@ -77,6 +77,22 @@ def test_a_whole_report():
     assert table.bounds_failed == 0
     assert table.ended
     assert not table.average_failed
+
+
+@pytest.mark.parametrize(
+    ("threads", "gpus", "listed", "ranks"),
+    [
+        (1, 4, [0], 4),  # one process with four GPUs
+        (2, 2, [0], 4),
+        (1, 4, [0, 4], 8),  # two such processes
+        (1, 1, [0, 1, 2, 3], 4),  # four processes with one GPU each
+        (1, 4, [0, 1, 2, 3], 4),  # every rank listed
+    ],
+)
+def test_the_first_device_of_a_process_stands_for_all_of_it(threads, gpus, listed, ranks):
+    devices = [{"rank": rank, "device": rank, "hostname": "n"} for rank in listed]
+    config = {"nthreads": threads, "ngpus": gpus, "devices": devices}
+    assert listed_ranks(read(report(config=config))) == ranks
 
 
 def test_nothing_of_the_environment_is_kept():

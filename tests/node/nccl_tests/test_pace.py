@@ -25,11 +25,11 @@ def paced(largest=4000, cycles=3, seconds=(FIRST_S, ALL_S, GRACE_S), log=lambda:
 
 def rows(made, clock, *steps):
     """Show rows (size, time) and return whether the program went on after each."""
-    told = []
+    went_on = []
     for size, now in steps:
         clock[0] = now
-        told.append(made.goes_on(ROW % size))
-    return told
+        went_on.append(made.goes_on(ROW % size))
+    return went_on
 
 
 def test_the_first_row_starts_the_clock(clock):
@@ -42,11 +42,11 @@ def test_the_first_row_starts_the_clock(clock):
 
 
 def test_the_communicator_has_its_own_time_and_what_follows_a_short_one(clock):
-    said = [""]
-    made, _ = paced(log=lambda: said[0])
+    log = [""]
+    made, _ = paced(log=lambda: log[0])
     clock[0] = 160.0
     assert made.until() == 100.0 + START_S + FIRST_ROW_S
-    said[0] = "x:1:1 [0] NCCL INFO comm 0x5 rank 0 nranks 2 - Init COMPLETE"
+    log[0] = "x:1:1 [0] NCCL INFO comm 0x5 rank 0 nranks 2 - Init COMPLETE"
     assert made.until() == 160.0 + FIRST_ROW_S
     clock[0] = 170.0
     assert made.until() == 160.0 + FIRST_ROW_S

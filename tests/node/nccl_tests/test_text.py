@@ -109,7 +109,7 @@ def test_a_row_that_other_output_runs_into_is_left_out_and_counted():
     assert table.damaged == 1
 
 
-def torn(text, at, host="node7", said="INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE"):
+def torn(text, at, host="node7", message="INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE"):
     """Break every row where the collectives run: NCCL's lines stand there."""
     lines = []
     for line in text.splitlines():
@@ -120,8 +120,8 @@ def torn(text, at, host="node7", said="INFO AllReduce: 1048576 Bytes -> Algo RIN
         places = [0, *(ends[field] for field in at), len(line)]
         pieces = [line[one:other] for one, other in pairwise(places)]
         for piece in pieces[:-1]:
-            lines += [f"{piece}{host}:700:731 [0] NCCL {said}"]
-            lines += [f"{host}:700:731 [0] NCCL {said}"] * 2
+            lines += [f"{piece}{host}:700:731 [0] NCCL {message}"]
+            lines += [f"{host}:700:731 [0] NCCL {message}"] * 2
         lines.append(pieces[-1])
     return "\n".join(lines)
 
@@ -144,9 +144,9 @@ def test_a_torn_row_is_put_together(host, prefix):
 
 def test_a_row_that_a_warning_ends_is_put_together():
     """A warning begins with a line end, and with the time of day."""
-    said = "[2026-01-02 03:04:05] node7:700:731 [0] enqueue.cc:7 (f) NCCL WARN slow"
+    warning = "[2026-01-02 03:04:05] node7:700:731 [0] enqueue.cc:7 (f) NCCL WARN slow"
     lines = [
-        "\n".join([line[:45], said, line[45:]]) if line[:1] != "#" else line
+        "\n".join([line[:45], warning, line[45:]]) if line[:1] != "#" else line
         for line in logs.log().splitlines()
     ]
     table = one("\n".join(lines))
@@ -170,8 +170,8 @@ def test_a_torn_row_without_its_end_is_left_out_and_counted():
 
 def test_the_rows_of_every_version_are_read_where_nccl_tears_them(tmp_path):
     for number, versions in enumerate(VERSIONS):
-        untold = {"default": {"ignores_debug_file": True}}
-        folder = install(tmp_path / str(number), json_report=False, versions=versions, **untold)
+        without = {"default": {"ignores_debug_file": True}}
+        folder = install(tmp_path / str(number), json_report=False, versions=versions, **without)
         sizes = ["-b", str(MIB), "-e", str(4 * MIB), "-f", "2"]
         options = [*sizes, "-g", "4", "-c", "1", "-n", "4", "-w", "1", "-d", "float"]
         done = subprocess.run(

@@ -236,6 +236,7 @@ def _state(leg: Leg) -> str:
         "failed": "failed",
         "not_run": "did not run",
         "not_engaged": "did not use what it is to measure",
+        "not_started": "did not start",
     }
     if leg.state == "done" and not leg.sizes:
         return "measured nothing"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwcheck.judge.host_case import NodeFacts, gpus_of
-from hwcheck.judge.legs import leg_problem, planned_env
+from hwcheck.judge.legs import leg_problem, planned_env, start_hang
 from hwcheck.node.check import WITHOUT_MIG, Check
 from hwcheck.node.limits import FromInventory
 from hwcheck.node.wire import CheckResult, Leg
@@ -142,12 +142,15 @@ def _leg_omissions(
     # One GPU has no peer to reach in several ways: the default is all that it can show.
     alone = facts.gpus == 1 and "default" in check.legs
     for name in ("default",) if alone else check.legs:
-        reason = _leg_omission(legs[name], facts) if name in legs else "the leg was not reported"
+        missing = "the leg was not reported"
+        reason = _leg_omission(legs[name], result.legs, facts) if name in legs else missing
         if reason:
             yield f"leg {name}", reason
 
 
-def _leg_omission(leg: Leg, facts: NodeFacts) -> str:
+def _leg_omission(leg: Leg, legs: Sequence[Leg], facts: NodeFacts) -> str:
+    if leg.state == "not_started" and not start_hang(leg, legs):
+        return f"the leg did not start: {leg.reason or 'no reason given'}"
     if leg.state == "not_run":
         return f"the leg was not run: {leg.reason or 'no reason given'}"
     if leg.state == "not_engaged":
@@ -173,6 +176,8 @@ def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[
     for result, leg in _nccl_legs(record):
         named = legs.setdefault(leg.collective, {})
         faults = problems.setdefault(leg.collective, {})
+        hang = start_hang(leg, result.legs)
+        leg = replace(leg, state="hang", reason=hang) if hang else leg
         problem = doubt or _leg_problem(result, leg, facts)
         if leg.leg in named or leg.leg in faults:
             problem = problem or "it was sent twice"
@@ -208,4 +213,6 @@ def _leg_problem(result: CheckResult, leg: Leg, facts: NodeFacts) -> str:
         return f"it ran on {count(leg.ranks, 'rank')}, and the node names {gpus}"
     if leg.state == "not_engaged":
         return f"it did not use what it is to measure: {line(leg.reason, 120)}"
+    if leg.state == "not_started":
+        return f"it did not start: {line(leg.reason, 120)}"
     return leg_problem(leg, planned_env(leg.leg))

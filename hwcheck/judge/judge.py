@@ -27,6 +27,7 @@ from hwcheck.judge.records import (
     worst,
 )
 from hwcheck.judge.second_visit import judge_second_visit
+from hwcheck.judge.starts import judge_starts
 from hwcheck.judge.visit import judge_visit
 from hwcheck.node import checks
 from hwcheck.node.check import Check
@@ -55,6 +56,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     judges: tuple[Judge, ...] = (
         judge_visit,
         Limits(fleet).judge,
+        judge_starts,
         judge_p2p,
         judge_busbw,
         judge_second_visit,

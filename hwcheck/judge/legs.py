@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwcheck.node.collective.busbw import PASSES, busbw_factor
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, SITE, SOME_NODE_LEGS
+from hwcheck.node.collective.spec import (
+    EVERY_NODE_LEGS,
+    MIB,
+    SECOND_TRY,
+    SITE,
+    SOME_NODE_LEGS,
+)
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.text import binary_size, count, line
+from hwcheck.text import binary_size, count, line, number
 
 LEAST_DIFFERENCE = 0.10
 """A difference that is smaller than this share is never called one, however small the spread."""
@@ -34,6 +40,9 @@ PLAUSIBLE_BUSBW_GBPS = (1e-6, 1e6)
 """Figures outside are no measurement: one rank moves nothing, and no link moves a petabyte."""
 
 MOST_SPREAD = 10.0
+
+START_SHARE = 0.5
+"""A leg that had no communicator after twice the time that another took to start hangs."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,29 @@ def is_broken(leg: Leg) -> bool:
     return leg.state == "hang" or wrong_elements(leg) > 0
 
 
+def start_hang(leg: Leg, legs: Iterable[Leg]) -> str:
+    """Return why a leg that did not start hangs, from the node's others; otherwise an empty text.
+
+    Where another leg of the collective ran to its end and started in less than half of the time
+    that this one had, it is not the machine that is slow.
+    """
+    if leg.state != "not_started" or leg.start_s is None:
+        return ""
+    for other in legs:
+        if other.collective != leg.collective or not is_clean(other) or other.start_s is None:
+            continue
+        if other.start_s < START_SHARE * leg.start_s:
+            reason = line(leg.reason, 120)
+            words = f"it hangs at start: {reason}; {line(other.leg, 60)} started in"
+            return f"{words} {number(other.start_s)} s{_last_of_nccl(leg)}"
+    return ""
+
+
+def _last_of_nccl(leg: Leg) -> str:
+    lines = [text for text in leg.log_tail.splitlines() if "NCCL" in text]
+    return f"; NCCL's last line: {line(lines[-1], 160)}" if lines else ""
+
+
 def legs_of(record: HostRecord) -> Iterator[Leg]:
     """Yield every leg that a host reported."""
     for result in record.report.results if record.report else ():
@@ -163,6 +195,8 @@ def _kind_problem(leg: Leg, planned_env: Mapping[str, str] | None) -> str:
     if leg.ranks < (2 if leg.exercise else 1):
         return f"{count(leg.ranks, 'rank')} of {leg.backend} make no collective"
     of_site = leg.leg == SITE and all(name.startswith("NCCL_") for name in leg.env)
+    if leg.first_failure:
+        planned_env = {**planned_env, **SECOND_TRY.get(leg.leg, {})}
     if dict(leg.env) != dict(planned_env) and not of_site:
         return f"it ran with {_variables(leg.env)}, and its plan is {_variables(planned_env)}"
     if leg.state == "done" and leg.backend == "nccl" and not leg.library.startswith("NCCL "):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of
 from hwcheck.judge.interconnect import NEAR
+from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.wire import Leg
@@ -29,6 +30,9 @@ LEAST_PORTS = 4
 SOURCE = (
     "NCCL User Guide, Troubleshooting, Networking issues; 122.6 GB/s over RDMA and 5.4 over "
     "sockets (eth-cscs/cscs-docs); one port of four in use: NVIDIA/nccl issue 700"
+)
+SECOND_TRY_SOURCE = (
+    "NCCL User Guide, NCCL_NET and NCCL_NET_PLUGIN: a plugin may be for traffic between nodes only"
 )
 NAMED = re.compile(r"[A-Za-z0-9_]+:\d+(?=/)")
 """A port in what NCCL says of its network: ``IB mlx5_0:1/RoCE``."""
@@ -53,11 +57,29 @@ def judge_network(host: HostCase) -> Iterator[Finding]:
     """
     for check, legs in host.legs:
         for leg in legs:
-            if leg.leg == NET and _is_judged(leg, host.facts):
+            if leg.leg == NET and leg.first_failure and is_clean(leg):
+                yield _second_try(host.name, check, leg)
+            elif leg.leg == NET and _is_judged(leg, host.facts):
                 active = active_ports(host.record)
                 ports = compute_ports(active, host.facts)
                 if ports:
                     yield from _findings(host.name, check, leg, ports, active)
+
+
+def _second_try(host: str, check: str, leg: Leg) -> Finding:
+    reason = f"over the network that NCCL chooses it failed: {line(leg.first_failure, 200)}"
+    return Finding(
+        host=host,
+        check=check,
+        outcome="warn",
+        metric="network_transport",
+        subject=f"leg {leg.leg}",
+        value=line(", ".join(sorted(leg.transport)), 160) or SOCKET,
+        limit="warn where it works over sockets alone",
+        source=SECOND_TRY_SOURCE,
+        confidence="derived",
+        reason=f"{reason}; over sockets it is well, so look at the plugin and not at the node",
+    )
 
 
 def _is_judged(leg: Leg, facts: NodeFacts) -> bool:

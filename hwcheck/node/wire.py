@@ -31,8 +31,10 @@ RESULT_STATES = ("done", "not_applicable", "could_not_measure", "busy")
 way (could_not_measure) keeps what it had."""
 DRIVER_ANSWERS = "answers"
 """What a leg says of a driver that answers after the leg was killed."""
-LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged")
-"""What became of a leg. not_engaged: it did not use what it is to measure, and has no figure."""
+LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged", "not_started")
+"""What became of a leg. not_engaged: it did not use what it is to measure, and has no figure.
+not_started: its ranks had no communicator within the time for it; whether that is a hang is seen
+beside the node's other legs."""
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
 """What can be timed; each is a check of that name. P2P is decided by the first two at least."""
@@ -105,6 +107,9 @@ class Leg:
     ``transport`` is what NCCL said of the way that the data went: connections by kind (``SHM``,
     ``P2P/CUMEM``, ``NET/IB``), ``gdrdma``, ``nvls``, ``channels``, ``algorithms``, ``network``.
     ``driver`` is what the driver did once a leg that hung had been killed: ``answers``, or why not.
+    ``start_s`` are the seconds from the first turn's begin to its first verified run, or until a
+    leg that never came so far was given up; None where the engine does not tell. ``first_failure``
+    is why the leg failed under its own variables, where ``env`` has more (``spec.SECOND_TRY``).
     """
 
     collective: str
@@ -123,6 +128,8 @@ class Leg:
     dtype: str = "float"
     transport: Mapping[str, Value] = field(default_factory=dict)
     driver: str = ""
+    start_s: Optional[float] = None
+    first_failure: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Leg:

@@ -25,6 +25,7 @@ LEG_WORDS = {
     "failed": "failed",
     "not_run": "not run",
     "not_engaged": "did not use what it is to measure",
+    "not_started": "did not start",
 }
 
 EXERCISE_MARK = " (exercise: gloo on the CPU)"

@@ -18,10 +18,11 @@ ENGINES = ("torch", "nccl-tests")
 
 @dataclass(frozen=True)
 class Profile:
-    """How long a visit may take: the collectives together, the load, and the whole visit.
+    """How long a visit may take: the timing of the collectives, the load, and the whole visit.
 
-    What the visit takes beside both is the rest of ``timeout_s``: two imports of torch, the
-    cool-down, and legs that hang.
+    What the visit takes beside both is the rest of ``timeout_s``: two imports of torch, the start
+    of up to five legs (``CollectiveSpec.start_s``), the cool-down, and legs that hang. A usual node
+    needs little of it; one on which the driver and NCCL are slow to start needs most.
     """
 
     budget_s: float
@@ -34,8 +35,8 @@ class Profile:
 
 
 PROFILES: Mapping[str, Profile] = {
-    "quick": Profile(budget_s=45, load_s=20, timeout_s=300),
-    "standard": Profile(budget_s=240, load_s=180, timeout_s=1200),
+    "quick": Profile(budget_s=45, load_s=20, timeout_s=900),
+    "standard": Profile(budget_s=240, load_s=180, timeout_s=1800),
     "burn_in": Profile(budget_s=900, load_s=3600, timeout_s=7200),
 }
 DURATION_PROFILE = "burn_in"

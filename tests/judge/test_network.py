@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.host_case import node_facts
+from hwcheck.judge.judge import judge
 from hwcheck.judge.network import active_ports, compute_ports, judge_network, named_ports
 from hwcheck.node.collective.proof import TEXT
 from hwcheck.node.wire import Leg
+from hwcheck.results.transport import SOCKET
 from tests.advise.nodes import record_of
-from tests.factories import leg, reduce_result
-from tests.judge.nodes import host_case
+from tests.factories import leg, reduce_result, run
+from tests.judge.nodes import host_case, node
 
 FOUR = {f"mlx5_{n}": {"near": {f"gpu{n // 2}": "PIX"}} for n in range(4)}
 ALL = "IB " + " ".join(f"mlx5_{n}:1/IB" for n in range(4))
@@ -67,6 +69,26 @@ def test_a_leg_that_shows_no_network_says_nothing(leg_of: Leg) -> None:
 def test_every_gpu_has_a_port_of_its_own(named: str, outcome: str) -> None:
     network = "IB " + " ".join(f"{name}/IB" for name in named.split())
     assert outcomes(FOUR, net(network=network))["network_ports"] == outcome
+
+
+def test_a_network_that_only_works_over_sockets_warns_and_does_not_fail() -> None:
+    more = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"}
+    second = net("NET/Socket", env=more, first_failure="rank 0: plugin: no usable device")
+    findings = list(judge_network(host_case(node("n", [leg(ranks=2), second], gpus=2))))
+    (warning,) = findings
+    assert (warning.metric, warning.outcome) == ("network_transport", "warn")
+    assert "plugin: no usable device; over sockets it is well" in warning.reason
+    second = leg("net", 9.0, env=more, first_failure=second.first_failure, transport={SOCKET: 16})
+    whole = run(node("n", [leg(), second, leg("p2p_off")]), checks=("all_reduce",))
+    said = {(f.metric, f.outcome) for f in judge(whole).findings if f.outcome != "pass"}
+    assert ("network_transport", "warn") in said
+    assert not {"fail", "inconclusive"} & {outcome for _, outcome in said}, said
+    # The variables of a second try without a first one are not the leg's, and a failure is one.
+    (plain,) = judge(run(node("n", [replace(second, first_failure="")]))).by_host.values()
+    assert any("its plan is" in finding.reason for finding in plain)
+    broken = replace(second, state="failed", reason="rank 0: no socket", sizes=())
+    assert not list(judge_network(host_case(node("n", [broken]))))
+    assert "fail" in {f.outcome for f in judge(run(node("n", [broken]))).findings}
 
 
 def test_names_that_the_node_does_not_know_say_nothing() -> None:

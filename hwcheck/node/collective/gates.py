@@ -17,8 +17,9 @@ WRONG, HANG, TRANSPORT = "prove_wrong", "prove_hang", "prove_transport"
 
 BUDGET_S = 10.0
 GRACE_S = CollectiveSpec.grace_s
+START_S = CollectiveSpec.start_s
 KILL_S = 10.0
-"""A leg that hangs has ended after all three, stacks and kill included."""
+"""A leg that hangs has ended after all four, stacks and kill included."""
 VERIFICATIONS = 2
 """How often a size is compared, before and after timing: one damaged element in each."""
 
@@ -89,7 +90,7 @@ def verdict(leg: Leg) -> Tuple[bool, str]:
         return counted == VERIFICATIONS, words
     if gate == HANG and leg.state == "hang":
         words = "a stopped rank became a hang in %.0f s: %s" % (leg.duration_s, leg.reason)
-        return leg.duration_s <= BUDGET_S + GRACE_S + KILL_S, words
+        return leg.duration_s <= START_S + BUDGET_S + GRACE_S + KILL_S, words
     if gate == HANG and leg.state == "done":
         return False, "a leg with a stopped rank was taken for one that ended"
     if gate == TRANSPORT and leg.state == "not_engaged":

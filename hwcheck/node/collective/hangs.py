@@ -49,12 +49,13 @@ class Hangs:
         """Return why a leg has no further turn in this visit, or an empty text."""
         return self._gone or self._hung.get(leg, "")
 
-    def add(self, collective: str, leg: str) -> str:
+    def add(self, collective: str, leg: str, how: str = "hung") -> str:
         """Take note of a leg that was killed; return what the driver did afterwards.
 
         That is ``answers``, or why it does not.
         """
-        self._hung[leg] = "leg %s hung in %s: not tried again in this visit" % (leg, collective)
+        words = (leg, how, collective)
+        self._hung[leg] = "leg %s %s in %s: not tried again in this visit" % words
         return self.ask("leg %s of %s" % (leg, collective))
 
     def ask(self, killed: str) -> str:

@@ -22,7 +22,7 @@ from hwcheck.node.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
 LegOrPairs = Union[Leg, PairsRun]
-END_LIMIT_S = 40.0  # beyond a turn's wall clock: stacks, kill, ranks that do not die
+END_LIMIT_S = 60.0  # beyond a turn's wall clock: stacks, kill, ranks that take long to die
 
 
 class Clock:
@@ -111,8 +111,9 @@ def _legs(
         if kind == "refused":
             raise CouldNotMeasure(message["reason"])
         # Until the next word there is at most one turn, and that has its own wall clock.
+        start_s = spec.start_s + spec.first_run_s(spec.max_bytes)
         turn_s = spec.budget_s + spec.grace_s + spec.silence_s(spec.max_bytes)
-        clock.allow(turn_s + END_LIMIT_S)
+        clock.allow(start_s + turn_s + END_LIMIT_S)
         if kind == "progress":
             progress(message["text"])
         elif kind == "driver":

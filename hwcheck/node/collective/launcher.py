@@ -9,7 +9,6 @@ on the stdout that it was started with; whatever else prints goes to stderr. To 
 from __future__ import annotations
 
 import sys
-import time
 from functools import partial
 
 from hwcheck.node import json_lines, parent_death, torch_process
@@ -21,7 +20,6 @@ from hwcheck.node.json_lines import Send
 def main() -> None:
     """Serve one set of orders."""
     parent_death.die_with(int(sys.argv[2]))
-    started = time.monotonic()
     send, out = torch_process.sender()
     payload = json_lines.Reader(0)
     spec = CollectiveSpec.from_dict(payload.next() or {})
@@ -30,21 +28,20 @@ def main() -> None:
         send({"kind": "refused", "reason": problem})
         return
     send({"kind": "ready"})
-    run(spec, send, started, out, partial(_ask_driver, send, payload))
+    run(spec, send, out, partial(_ask_driver, send, payload))
 
 
-def run(spec: CollectiveSpec, send: Send, started: float, out: int, driver: Driver) -> None:
+def run(spec: CollectiveSpec, send: Send, out: int, driver: Driver) -> None:
     """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
     from hwcheck.node.collective import operations, serve
 
     chosen = [operations.load(name) for name in spec.collectives]
-    import_s = time.monotonic() - started
     hangs = Hangs(driver)
     if spec.pairs:
         from hwcheck.node.pairs import serve as pairs
 
         pairs.serve(spec, send, [out], hangs)
-    serve.serve(spec, chosen, send, import_s, [out], hangs)
+    serve.serve(spec, chosen, send, [out], hangs)
 
 
 def _ask_driver(send: Send, payload: json_lines.Reader) -> str:

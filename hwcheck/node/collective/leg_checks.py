@@ -73,10 +73,11 @@ def timed(node: Node, collective: str) -> Iterator[Union[Sample, Leg]]:
 def leg_samples(leg: Leg) -> Iterator[Sample]:
     """Yield the samples of one leg. The judge derives them again: legs are the evidence.
 
-    A leg that was not run, or did not use what it is to measure, has no state to judge.
+    A leg that was not run, or did not use what it is to measure, has no state to judge; of one that
+    did not start the node's other legs decide what it is.
     """
     subject = "leg " + leg.leg
-    if leg.state not in ("not_run", "not_engaged"):
+    if leg.state not in ("not_run", "not_engaged", "not_started"):
         yield Sample("leg_state", leg.state, "", subject)
     if leg.driver:
         yield Sample("driver_answers", leg.driver == DRIVER_ANSWERS, "", subject)

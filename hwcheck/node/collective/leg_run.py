@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, List, Mapping, Optional, Tuple
 
 from hwcheck.node import json_lines
@@ -16,19 +16,35 @@ from hwcheck.node.collective import stacks
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.ranks import RankGroup, wait_until
-from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
+from hwcheck.node.collective.spec import (
+    SECOND_TRY,
+    CollectiveSpec,
+    LegPlan,
+    rank_environment,
+)
 from hwcheck.node.collective.watch import Timed, Watch
 from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
 
-EXIT_S = 2.0
+EXIT_S = 10.0
+INIT_COMPLETE = "Init COMPLETE"
+"""What NCCL prints for each rank of a new communicator (NVIDIA/nccl, src/init.cc, 2.8 to 2.30)."""
+
+ENDINGS = {
+    "hang": "killed after",
+    "not_started": "no communicator after",
+    "late": "data still moved after",
+}
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of a turn; ``state`` is done, failed, hang, or late: it went on beyond its time.
+    """What came of a turn.
 
-    ``log`` is what the leg has printed, ``turn_log`` what it printed in this turn.
+    ``state`` is done, failed, hang, not_started, or late: it went on beyond its time. ``log`` is
+    what the leg has printed, ``turn_log`` what it printed in this turn. Of ``duration_s`` the first
+    ``start_s`` went before the first verified run. In a second try the leg had ``more_env``, for
+    its ``first_failure``.
     """
 
     state: str
@@ -42,6 +58,9 @@ class Taken:
     log: str
     duration_s: float
     turn_log: str = ""
+    start_s: float = 0.0
+    more_env: Mapping[str, str] = field(default_factory=dict)
+    first_failure: str = ""
 
 
 class LegRun:
@@ -52,6 +71,8 @@ class LegRun:
 
     def __init__(self, spec: CollectiveSpec, plan: LegPlan, close_fds: List[int]) -> None:
         self.plan = plan
+        self._more_env: Mapping[str, str] = {}
+        self._first_failure = ""
         self._spec = spec
         self._close_fds = close_fds
         self._open: Optional[ExitStack] = None
@@ -59,6 +80,18 @@ class LegRun:
         self._group: RankGroup
         self._turn_fds: List[int] = []
         self._library = ""
+        self._has_communicator = False
+
+    def try_again(self, reason: str) -> bool:
+        """Take the variables of a second try, after it failed for this reason; whether it has any.
+
+        It keeps them for the rest of the visit.
+        """
+        more = SECOND_TRY.get(self.plan.name)
+        if not more or self._first_failure or not self._spec.gpus:
+            return False
+        self._more_env, self._first_failure = more, reason
+        return True
 
     def take(
         self,
@@ -76,13 +109,19 @@ class LegRun:
         watch = Watch(self._group, busbw_factor, on_size, stays=True)
         self._tell(turn.to_dict())
         sizes = turn.sizes or (self._spec.min_bytes,)
-        state, reason = watch.until(
-            start + turn.bounds.limit_s,
-            lambda: self._spec.silence_s(max(*sizes, watch.at() * self._spec.step_factor)),
+        state, reason = watch.until_started(
+            self._spec.start_s,
+            self._spec.first_run_s(sizes[0]),
+            lambda: self._look_for_communicator(watch),
         )
-        if state in ("hang", "late"):
-            words = "killed after" if state == "hang" else "data still moved after"
-            reason = "%s %.0f s, %s" % (words, turn.bounds.limit_s, reason)
+        start_s = time.monotonic() - start
+        if not state:
+            state, reason = watch.until(
+                start + start_s + turn.bounds.limit_s,
+                lambda: self._spec.silence_s(max(*sizes, watch.at() * self._spec.step_factor)),
+            )
+        if state in ENDINGS:
+            reason = "%s %.0f s, %s" % (ENDINGS[state], time.monotonic() - start, reason)
         self._library = watch.library or self._library
         log, turn_log = self._log.whole(), self._log.whole(printed)
         tail, left_over = self.end(state) if state != "done" else ("", [])
@@ -98,19 +137,33 @@ class LegRun:
             log,
             time.monotonic() - start,
             turn_log,
+            start_s,
+            self._more_env,
+            self._first_failure,
         )
 
+    def _look_for_communicator(self, watch: Watch) -> bool:
+        """Whether every rank has a communicator. Torch has NCCL make it at the first collective."""
+        if not self._has_communicator:
+            ranks, nccl = self._spec.ranks, bool(self._spec.gpus)
+            self._has_communicator = (
+                self._log.whole().count(INIT_COMPLETE) >= ranks if nccl else watch.joined
+            )
+        return self._has_communicator
+
     def _start(self) -> None:
+        self._has_communicator = False
         with ExitStack() as stack:
             self._log = stack.enter_context(Log())
             store = stack.enter_context(tempfile.TemporaryFile())
             self._group = stack.enter_context(RankGroup())
             self._turn_fds = []
+            plan = replace(self.plan, env={**self.plan.env, **self._more_env})
             for rank in range(self._spec.ranks):
                 reader, writer = os.pipe()
                 self._turn_fds.append(writer)
                 stack.callback(os.close, writer)
-                env = rank_environment(self._spec, self.plan, rank, os.environ)
+                env = rank_environment(self._spec, plan, rank, os.environ)
                 body = self._body(rank, store.fileno(), reader)
                 shut = [*self._close_fds, *self._turn_fds]
                 self._group.fork(rank, body, env, self._log.fd, shut)
@@ -143,7 +196,7 @@ class LegRun:
                 wait_until(lambda: not self._group.alive(), EXIT_S)
             tail = ""
             segments = stacks.shared_segments(self._group)
-            if state == "hang":
+            if state in ("hang", "not_started"):
                 tail = stacks.tail_with_stacks(self._group, self._log, bool(self._spec.gpus))
             stuck = self._group.kill()
             left_over = stacks.remove(segments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from itertools import count
-from typing import Any, Dict, Iterator, Mapping, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from hwcheck.node import json_lines
 from hwcheck.node.collective import operations, runtime
@@ -24,9 +24,13 @@ SPEAKS_S = 1.0  # no more often does a rank say that it has run again
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a turn ends: ``deadline`` is on the monotonic clock of the machine."""
+    """Where a turn ends.
 
-    deadline: float
+    It begins no size that does not fit in ``share_s``, and is killed after ``limit_s``; both count
+    from its first verified run.
+    """
+
+    share_s: float
     limit_s: float
     max_bytes: int
     max_bytes_reason: str = ""
@@ -57,7 +61,8 @@ def run_rank(spec: CollectiveSpec, rank: int, store_fd: int, turns_fd: int, send
     runtime.log_line_by_line()
     runtime.record_flight(spec, rank)
     device = runtime.device(spec, rank)
-    store = runtime.join(spec, rank, store_fd, spec.budget_s + spec.grace_s + STORE_PATIENCE_S)
+    limit_s = spec.start_s + spec.first_run_s(spec.max_bytes) + spec.budget_s + spec.grace_s
+    store = runtime.join(spec, rank, store_fd, limit_s + STORE_PATIENCE_S)
     send({"kind": "joined", "library": device.library()})
     for turn in turns_of(turns_fd):
         named = runtime.dist.PrefixStore("turn%d" % turn.number, store)
@@ -87,6 +92,7 @@ class Ranked:
         self._send = send
         self._pattern = Pattern(spec.dtype, spec.ranks, device.name)
         self._spoke = time.monotonic()
+        self._started: Optional[float] = None
 
     def take(self, turn: Turn, store: Any) -> Tuple[str, int]:
         """Return why the turn ended and the last size, having sent what each size gave."""
@@ -101,7 +107,8 @@ class Ranked:
         memory_bytes = int(self._device.free_bytes * room)
         while True:
             mine = (size, step_s, memory_bytes)
-            stop = agree(store, spec.ranks, self._rank, turn.bounds, mine, larger)
+            left_s = self._left_s(turn.bounds)
+            stop = agree(store, spec.ranks, self._rank, turn.bounds, left_s, mine, larger)
             if stop:
                 return stop, size
             size, larger = larger, larger * spec.step_factor
@@ -127,6 +134,9 @@ class Ranked:
         work = Work(chosen, size_bytes, self._rank, self._pattern, self._device.name, in_place)
         wrong = work.verified(next(rounds))
         start = time.monotonic()
+        if self._started is None:
+            self._started = start
+            self._send({"kind": "started"})
         self._speak()
         times_us = self._device.time_us(work.run, spec.warmups, spec.iterations, self._speak)
         middle = time.monotonic()
@@ -146,6 +156,11 @@ class Ranked:
         )
         return took_s
 
+    def _left_s(self, bounds: Bounds) -> float:
+        """Return what is left of the share, whose clock starts with the first verified run."""
+        spent_s = 0.0 if self._started is None else time.monotonic() - self._started
+        return bounds.share_s - spent_s
+
     def _speak(self) -> None:
         """Say that a run has ended: whoever is slow does not hang."""
         now = time.monotonic()
@@ -155,12 +170,18 @@ class Ranked:
 
 
 def agree(
-    store: Any, ranks: int, rank: int, bounds: Bounds, mine: Tuple[int, float, int], larger: int
+    store: Any,
+    ranks: int,
+    rank: int,
+    bounds: Bounds,
+    left_s: float,
+    mine: Tuple[int, float, int],
+    larger: int,
 ) -> str:
     """Return why all ranks stop before the size ``larger``, or an empty text.
 
-    Rank 0 decides from every rank's (size, seconds, memory). The words go through the store, not
-    through the collective under test, which may be corrupt.
+    Rank 0 decides from every rank's (size, seconds, memory) and from the seconds that it has left.
+    The words go through the store, not through the collective under test, which may be corrupt.
     """
     size_bytes, step_s, memory_bytes = mine
     verdict = "stop/%d" % size_bytes
@@ -169,7 +190,6 @@ def agree(
         reports = [store.get("took/%d/%d" % (size_bytes, each)).split() for each in range(ranks)]
         slowest_s = max(float(seconds) for seconds, _ in reports)
         least_bytes = min(int(free) for _, free in reports)
-        left_s = bounds.deadline - time.monotonic()
         why = reason_to_stop(bounds, size_bytes, slowest_s, left_s, least_bytes, larger)
         store.set(verdict, why or "-")
     text: str = store.get(verdict).decode()

@@ -16,6 +16,8 @@ from hwcheck.node.json_lines import Message, Send
 
 DUMP_SIGNAL = signal.SIGUSR2
 ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody who does not listen
+# Of a process with CUDA contexts on every GPU the driver takes seconds to clean up.
+KILL_S = 20.0
 BEGIN_CHARACTERS = 100
 CAUSE_CHARACTERS = 197
 CAUSE = "Last error:"  # what NCCL says last and most exactly (torch, NCCLUtils.hpp)
@@ -31,6 +33,8 @@ class RankProcess:
         self.status: Optional[int] = None
         self.error = ""
         self.error_at = 0.0
+        self.joined = False
+        self.started = False
         self.done = False
         self._messages = json_lines.Reader(pipe_fd)
 
@@ -104,7 +108,7 @@ class RankGroup:
         """Return the ranks whose process is still there."""
         return [rank for rank in self.ranks if not rank.ended()]
 
-    def kill(self, patience_s: float = 5.0) -> List[RankProcess]:
+    def kill(self, patience_s: float = KILL_S) -> List[RankProcess]:
         """Kill the group and return the ranks that do not die: they are stuck in the kernel."""
         alive = self.alive()
         if alive:  # while one is there, the group's number cannot belong to anyone else

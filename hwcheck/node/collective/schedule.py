@@ -6,7 +6,6 @@ compared is timed again, round by round, so that what drifts meanwhile favors no
 
 from __future__ import annotations
 
-import time
 from typing import Iterator, Protocol, Sequence, Tuple, TypeVar
 
 from hwcheck.node.collective.hangs import Hangs
@@ -46,17 +45,17 @@ class TimedLeg(Protocol):
         """Take note of why there is no turn: the state is ``not_run``."""
 
     def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
-        """Take the first turn and return the seconds that it took.
+        """Take the first turn and return the seconds that it took from its first figure on.
 
-        It begins no size that does not fit in ``share_s``, and none beyond ``max_bytes``, for the
-        reason given where that is less than the node was asked for.
+        It begins no size that does not fit in ``share_s`` from there on, and none beyond
+        ``max_bytes``, for the reason given where that is less than the node was asked for.
         """
 
     def repeat(self) -> None:
         """Time again what is compared."""
 
     def repeat_s(self) -> float:
-        """Return the seconds that ``repeat`` should take."""
+        """Return the seconds that ``repeat`` should take, as the turn before it took."""
 
 
 L = TypeVar("L", bound=TimedLeg)
@@ -67,10 +66,10 @@ def take_turns(
 ) -> Iterator[L]:
     """Have the legs of each collective take their turns; yield each as its last turn is over.
 
-    A first turn gets an equal share of what is left for the first ones. What a killed leg took
-    beyond its share is not taken from the others. No leg goes beyond the largest size of the first
-    that was done, so that they can be compared. The ``rounds`` count the first turns as one.
-    ``hangs`` knows which leg has no further turn.
+    A first turn gets an equal share of what is left for the first ones. What a leg took to start,
+    and what a killed one took beyond its share, is not taken from the others. No leg goes beyond
+    the largest size of the first that was done, so that they can be compared. The ``rounds`` count
+    the first turns as one. ``hangs`` knows which leg has no further turn.
     """
     for legs in collectives:
         yield from [leg for leg in legs if leg.state]
@@ -99,23 +98,24 @@ def take_turns(
             if leg.state != "done":
                 yield leg
     done = [leg for legs in untried for leg in legs if leg.state == "done"]
-    yield from _repeated(done, rounds - 1, time.monotonic() + left_s, hangs)
+    yield from _repeated(done, rounds - 1, left_s, hangs)
 
 
-def _repeated(legs: Sequence[L], rounds: int, end: float, hangs: Hangs) -> Iterator[L]:
-    """Repeat as often as asked and as time allows; ``end`` is on the monotonic clock."""
+def _repeated(legs: Sequence[L], rounds: int, left_s: float, hangs: Hangs) -> Iterator[L]:
+    """Repeat as often as asked and as ``left_s`` allows; a start takes nothing of it."""
 
     def takes_part(leg: L) -> bool:
         return leg.state == "done" and not hangs.refuses(leg.plan.name)
 
     for _ in range(rounds):
         going = [leg for leg in legs if takes_part(leg)]
-        if sum(leg.repeat_s() for leg in going) * NOISE > end - time.monotonic():
+        if sum(leg.repeat_s() for leg in going) * NOISE > left_s:
             break
         for leg in going:
             if not takes_part(leg):  # a turn of this round hung
                 continue
             leg.repeat()
+            left_s -= leg.repeat_s()
             if leg.state != "done":
                 yield leg
     yield from [leg for leg in legs if leg.state == "done"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import ExitStack
-from typing import List, Mapping, Sequence, Tuple
+from typing import Callable, List, Mapping, Sequence, Tuple
 
 from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.leg_run import LegRun, Taken
@@ -26,14 +25,14 @@ from hwcheck.node.wire import SizeTiming, to_dict
 # waits on it.
 BUSY = "busy or unavailable"
 
-LEAST_SHARE = 0.5  # of the budget is left for the legs, however long torch took to import
+ENDED = {"hang": "hung", "not_started": "did not start"}
+"""Of turns that were ended: what became of the leg."""
 
 
 def serve(
     spec: CollectiveSpec,
     operations: Sequence[Operation],
     send: Send,
-    import_s: float,
     close_fds: List[int],
     hangs: Hangs,
 ) -> None:
@@ -41,7 +40,6 @@ def serve(
 
     ``hangs`` knows which leg has no further turn.
     """
-    budget_s = max(spec.budget_s - import_s, spec.budget_s * LEAST_SHARE)
     with ExitStack() as stack:
         runs = {plan.name: LegRun(spec, plan, close_fds) for plan in spec.legs}
         for run in runs.values():
@@ -52,7 +50,7 @@ def serve(
             for operation in operations
         ]
         of_every_leg = notes(spec)
-        for leg in take_turns(collectives, budget_s, spec.turns, spec.max_bytes, hangs):
+        for leg in take_turns(collectives, spec.budget_s, spec.turns, spec.max_bytes, hangs):
             send({"kind": "leg", "leg": to_dict(leg.leg(of_every_leg))})
 
 
@@ -70,8 +68,9 @@ class RankedLeg(Unit):
 
     def first(self, share_s: float, max_bytes: int, max_bytes_reason: str) -> float:
         limit_s = share_s + self._spec.grace_s
-        bounds = Bounds(time.monotonic() + share_s, limit_s, max_bytes, max_bytes_reason)
-        return self._ranks.take_turn(self, bounds, ()).duration_s
+        bounds = Bounds(share_s, limit_s, max_bytes, max_bytes_reason)
+        took = self._ranks.take_turn(self, bounds, ())
+        return took.duration_s - took.start_s
 
     def repeat(self) -> None:
         limit_s = self.repeat_s() * NOISE + self._spec.grace_s
@@ -99,19 +98,29 @@ class Ranks:
         self._number += 1
         turn = Turn(self._number, unit.chosen.name, bounds, sizes)
         run = self._runs[unit.plan.name]
-        took = run.take(turn, unit.factor, on_size)
+        took = self._taken(run, unit, turn, on_size)
         if BUSY in took.reason and not self._one_at_a_time:
             self._one_at_a_time = True
             self._end_all()
-            took = run.take(turn, unit.factor, on_size)
+            took = self._taken(run, unit, turn, on_size)
+        if took.state == "failed" and not sizes and run.try_again(took.reason):
+            took = self._taken(run, unit, turn, on_size)
         if self._one_at_a_time:
             self._end_all()
-        if took.state != "done":  # a word for every turn: who listens waits for no more than one
+        unit.add(took)
+        if took.state in ENDED:
+            how = ENDED[took.state]
+            unit.driver = self._hangs.add(unit.chosen.name, unit.plan.name, how)
+        return took
+
+    def _taken(
+        self, run: LegRun, unit: Unit, turn: Turn, on_size: Callable[[SizeTiming], None]
+    ) -> Taken:
+        """Have a leg take a turn, and say what it came to: who listens waits for one turn."""
+        took = run.take(turn, unit.factor, on_size)
+        if took.state != "done":
             words = (unit.chosen.name, unit.plan.name, took.state)
             self._send({"kind": "progress", "text": "%s %s: %s" % words})
-        unit.add(took)
-        if took.state == "hang":
-            unit.driver = self._hangs.add(unit.chosen.name, unit.plan.name)
         return took
 
     def _end_all(self) -> None:

@@ -67,6 +67,10 @@ class LegPlan:
     absent: str = ""
 
 
+SECOND_TRY: Mapping[str, Mapping[str, str]] = {"net": {"NCCL_NET": "Socket"}}
+"""What is added to a leg's variables where it failed: a network plugin that cannot be used inside
+one node does not make a bad node (NCCL user guide, NCCL_NET)."""
+
 PAIRS = "gpu_pairs"
 """The check that has every two GPUs copy to each other."""
 
@@ -91,12 +95,17 @@ SOME_NODE_LEGS = (
 class CollectiveSpec:
     """The launcher's orders.
 
-    ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the import of torch and all legs of all
-    collectives together; a turn ends ``grace_s`` after its share of it: that long may a healthy
-    start take on top. ``turns``: how often the sizes that are compared are timed, as far
-    as the budget goes. ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With
-    ``pairs`` every two GPUs copy to each other before the legs, outside the budget, each from the
-    CPUs near it: ``near_cpus`` has them for each GPU (``0-31,64-95``), empty where unknown.
+    ``gpus`` 0 means gloo on the CPU. ``budget_s`` is for the timing of all legs of all collectives
+    together; a turn ends ``grace_s`` after its share of it, which counts from its first verified
+    run. ``turns``: how often the sizes that are compared are timed, as far as the budget goes.
+    ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With ``pairs`` every two GPUs
+    copy to each other before the legs, outside the budget, each from the CPUs near it:
+    ``near_cpus`` has them for each GPU (``0-31,64-95``), empty where unknown.
+
+    The start of a turn is outside the budget too. Processes, CUDA contexts and the communicator
+    have ``start_s``: 1 to 4 s usually, a minute on a cold DGX B200 (NVIDIA/nccl issue 1646). What
+    the communicator connects at its first collective (NCCL 2.22 on, NCCL_RUNTIME_CONNECT) has
+    ``connect_s`` from then on.
     """
 
     collectives: Tuple[str, ...]
@@ -113,6 +122,8 @@ class CollectiveSpec:
     dtype: str = "float"
     turns: int = 3
     grace_s: float = 30.0
+    start_s: float = 120.0
+    connect_s: float = 30.0
     one_gpu: bool = False
     pairs: bool = False
     near_cpus: Tuple[str, ...] = ()
@@ -128,6 +139,10 @@ class CollectiveSpec:
         They speak after each run, which takes no longer than the floor of bandwidth allows.
         """
         return min(SILENCE_S, self.grace_s) + 2 * size_bytes / (FLOOR_GBPS * 1e9)
+
+    def first_run_s(self, size_bytes: int) -> float:
+        """Return how long the first run of a turn may take once the communicator is there."""
+        return self.connect_s + 2 * size_bytes / (FLOOR_GBPS * 1e9)
 
     def to_dict(self) -> Dict[str, Any]:
         """Return the orders as plain JSON types."""

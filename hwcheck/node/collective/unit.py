@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Dict, List, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from hwcheck.node.collective import conf_files, nccl_info, proof
 from hwcheck.node.collective.busbw import busbw_factor
@@ -45,6 +45,9 @@ class Unit:
         self._library = ""
         self._transport: Dict[str, Value] = {}
         self._duration_s = 0.0
+        self._start_s: Optional[float] = None
+        self._env: Mapping[str, str] = plan.env
+        self._first_failure = ""
 
     def refuse(self, reason: str) -> None:
         """Say why there is no turn."""
@@ -53,6 +56,10 @@ class Unit:
     def add(self, took: Taken) -> None:
         """Take what came of a turn."""
         first = not self.state
+        if first:
+            self._start_s = took.start_s
+            self._env = {**self.plan.env, **took.more_env}
+            self._first_failure = took.first_failure
         self._tail = took.tail
         self._library = took.library
         self._duration_s += took.duration_s
@@ -116,7 +123,7 @@ class Unit:
             reason=self._reason,
             exercise=not spec.gpus,
             library=self._library,
-            env=self.plan.env,
+            env=self._env,
             sizes=tuple(self._sizes()),
             notes=(*notes, *of_files, *self._notes),
             log_tail=self._tail,
@@ -124,6 +131,8 @@ class Unit:
             dtype=spec.dtype,
             transport=self._transport,
             driver=self.driver,
+            start_s=self._start_s,
+            first_failure=self._first_failure,
         )
 
     def _sizes(self) -> List[SizeTiming]:

@@ -15,6 +15,8 @@ from hwcheck.node.wire import SizeTiming
 # An exception in one rank is often the echo of another's death, which comes a moment later.
 ECHO_S = 0.3
 EXIT_S = 2.0
+DEATH_S = 10.0  # a process that has used a GPU takes seconds to end
+LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,45 @@ class Watch:
         self._parts: Dict[Tuple[int, bool], List[Dict[str, Any]]] = {}
         self._last_message = time.monotonic()
         for rank in group.ranks:
-            rank.done = False
+            rank.done = rank.started = False
+
+    def until_started(
+        self, limit_s: float, first_run_s: float, has_communicator: Callable[[], bool]
+    ) -> Tuple[str, str]:
+        """Wait until every rank has a verified run behind it; return the state and the reason.
+
+        Both are empty where they have, or where ``until`` knows what became of them. Ranks that
+        have no communicator after ``limit_s`` have not started (``not_started``); those that have
+        one and are silent for ``first_run_s`` hang: peer access that does not work shows there.
+        """
+        end, connecting = time.monotonic() + limit_s, False
+        while not self._is_open():
+            if not connecting and has_communicator():
+                connecting, end = True, time.monotonic() + first_run_s
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return ("hang" if connecting else "not_started"), self._where()
+            self._listen(min(left_s, LOOK_S))
+        return "", ""
+
+    @property
+    def joined(self) -> bool:
+        """Whether every rank has met the others, which for gloo is its communicator."""
+        return all(rank.joined for rank in self._group.ranks)
+
+    def _is_open(self) -> bool:
+        """Whether every rank has started, or has done what ends a turn otherwise."""
+        ranks = self._group.ranks
+        ended = self._dead() or any(rank.error for rank in ranks)
+        return bool(ended) or all(rank.started or rank.done for rank in ranks)
+
+    def _listen(self, wait_s: float) -> None:
+        """Take what the ranks send, once something comes or the time is over."""
+        speaking = [rank for rank in self._group.ranks if not rank.silent]
+        ready = select.select([rank.pipe_fd for rank in speaking], [], [], wait_s)[0]
+        for rank in speaking:
+            if rank.pipe_fd in ready:
+                self._take(rank)
 
     def until(
         self, deadline: float, silence_s: Optional[Callable[[], float]] = None
@@ -70,7 +110,7 @@ class Watch:
         ``deadline`` is on the monotonic clock. Ranks that were silent for ``silence_s`` then hang;
         those that speak are late.
         """
-        settled: Optional[float] = None
+        settled = self._settle()
         limit = deadline
         while True:
             now = time.monotonic()
@@ -82,11 +122,7 @@ class Watch:
                 end = deadline = max(limit, self._last_message + silence_s())
             if not speaking or now >= end or self._dead():
                 return self._verdict()
-            fds = [rank.pipe_fd for rank in speaking]
-            ready = select.select(fds, [], [], end - now)[0]
-            for rank in speaking:
-                if rank.pipe_fd in ready:
-                    self._take(rank)
+            self._listen(end - now)
             if settled is None:
                 settled = self._settle()
 
@@ -105,7 +141,7 @@ class Watch:
     def _verdict(self) -> Tuple[str, str]:
         dead = self._dead()
         if dead is not None:
-            wait_until(dead.ended, EXIT_S)
+            wait_until(dead.ended, DEATH_S)
             return "failed", dead.death() or "rank %d ended without a word" % dead.rank
         errors = [rank for rank in self._group.ranks if rank.error]
         if errors:
@@ -132,7 +168,9 @@ class Watch:
             kind = message["kind"]
             self._last_message = time.monotonic()
             if kind == "joined":
-                self.library = message["library"]
+                self.library, rank.joined = message["library"], True
+            elif kind == "started":
+                rank.started = True
             elif kind == "size":
                 self._add(message)
             elif kind == "done":

@@ -17,7 +17,7 @@ from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.tournament import rounds
 
-START_LIMIT_S = 60.0  # CUDA on every GPU, in one process
+START_LIMIT_S = CollectiveSpec.start_s  # CUDA on every GPU, in one process
 STEP_LIMIT_S = 20.0  # a pair takes a tenth of a second; through a slow host, some tenths
 EXIT_S = 2.0
 MOST_PEERS = 7  # what each of eight GPUs has, which every board can

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwcheck.node.collective.busbw import busbw_factor
+from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.collective.timing import quantile
 from hwcheck.results.multi_host import MultiHostRun, MultiHostTiming, Suspect
 from hwcheck.results.transport import alike
@@ -46,7 +47,12 @@ class Sizing:
         return self.start_s + moved / (self.floor_gbps * 1e9)
 
 
-NCCL = Sizing((256 * MIB,), (MIB, 32 * MIB, 256 * MIB, 1024 * MIB), floor_gbps=0.1, start_s=90.0)
+NCCL = Sizing(
+    (256 * MIB,),
+    (MIB, 32 * MIB, 256 * MIB, 1024 * MIB),
+    floor_gbps=0.1,
+    start_s=CollectiveSpec.start_s,
+)
 GLOO = Sizing((MIB,), (MIB,), floor_gbps=0.004, start_s=30.0)
 """gloo over the CPUs is an exercise: small, so that it costs little."""
 

@@ -7,6 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,18 +17,29 @@ pytest.importorskip("torch")
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.rank import Bounds, Turn, turns_of
-from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
+from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 
-SPEC = CollectiveSpec(("all_reduce",), 2, 0, 45.0, 1 << 30)
+SPEC = CollectiveSpec(("all_reduce",), 2, 0, 45.0, 1 << 30, grace_s=0.2)
 Send = Callable[[dict[str, Any]], None]
 
 
 def echo(spec: CollectiveSpec, rank: int, store_fd: int, turns_fd: int, send: Send) -> None:
     """Say who this is, once, and answer every turn as it asks."""
-    send({"kind": "joined", "library": "echo"})
+    if os.environ.get("NCCL_NET") == "broken":
+        raise RuntimeError("no device of this plugin can be used")
+    start = spec.collectives[0]
+    if start == "slow start":
+        select.select([], [], [], 1.0)
+    if start != "no communicator":
+        send({"kind": "joined", "library": "echo"})
+        if spec.gpus and start != "no log":
+            os.write(1, b"NCCL INFO comm 0x5 rank %d nranks 2 - Init COMPLETE\n" % rank)
     os.write(1, b"leg says %s\n" % os.environ.get("NCCL_P2P_DISABLE", "nothing").encode())
     for turn in turns_of(turns_fd):
         os.write(1, b"rank %d is at turn %d\n" % (rank, turn.number))
+        if turn.collective == "never":
+            signal.pause()
+        send({"kind": "started"})
         if turn.collective == "slow":
             send({"kind": "size", "size_bytes": MIB, "times_us": [1.0], "wrong": 0})
             while True:
@@ -44,12 +56,12 @@ def echo(spec: CollectiveSpec, rank: int, store_fd: int, turns_fd: int, send: Se
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], LegRun]]:
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., LegRun]]:
     monkeypatch.setattr(rank_body, "run_rank", echo)
     runs: list[LegRun] = []
 
-    def begin(leg: int) -> LegRun:
-        runs.append(LegRun(SPEC, EVERY_NODE_LEGS[leg], []))
+    def begin(leg: int, **changes: Any) -> LegRun:
+        runs.append(LegRun(replace(SPEC, **changes), EVERY_NODE_LEGS[leg], []))
         return runs[-1]
 
     yield begin
@@ -85,7 +97,7 @@ def test_ranks_stay_between_turns_beside_those_of_another_leg(start: Any) -> Non
     ("collective", "state", "reason"),
     [
         ("leave", "failed", "rank 1 exited with code 7"),
-        ("hang", "hang", "killed after 0 s, before the first size was finished"),
+        ("hang", "hang", "killed after 1 s, before the first size was finished"),
     ],
 )
 def test_ranks_that_break_are_ended_and_the_next_turn_has_others(
@@ -93,7 +105,7 @@ def test_ranks_that_break_are_ended_and_the_next_turn_has_others(
 ) -> None:
     run = start(0)
     before = take(run)
-    broken = take(run, collective, limit_s=20 if state == "failed" else 0.4)
+    broken = take(run, collective, limit_s=20 if state == "failed" else 0.8)
     assert (broken.state, broken.reason) == (state, reason)
     assert "leg says nothing" in broken.tail
     assert not alive(pids(before))
@@ -119,6 +131,65 @@ def test_ranks_that_speak_beyond_their_time_are_ended_and_keep_their_sizes(start
     assert found.reason == "data still moved after 1 s, after 1 MiB was finished"
     assert [each.size_bytes for each in found.timed] == [MIB]
     assert take(run).state == "done"
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+def test_the_clock_of_a_turn_starts_with_its_first_verified_run(start: Any, gpus: int) -> None:
+    run = start(0, collectives=("slow start",), gpus=gpus)
+    first, second = take(run, limit_s=0.3), take(run, number=2, limit_s=0.3)
+    assert (first.state, second.state) == ("done", "done")
+    assert first.duration_s > first.start_s > 0.9
+    assert second.start_s < 0.9
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+def test_ranks_without_a_communicator_have_not_started(start: Any, gpus: int) -> None:
+    run = start(0, collectives=("no communicator",), gpus=gpus, start_s=0.6, connect_s=0.0)
+    taken = take(run, "never")
+    assert (taken.state, taken.timed) == ("not_started", [])
+    assert taken.reason == "no communicator after 1 s, before the first size was finished"
+    assert taken.duration_s >= taken.start_s >= 0.6
+    assert "-- stack of rank 1" in taken.tail
+
+
+@pytest.mark.parametrize(("begins", "state"), [("", "hang"), ("no log", "not_started")])
+def test_silence_once_nccl_has_a_communicator_is_a_hang(
+    start: Any, begins: str, state: str
+) -> None:
+    limits = {"start_s": 3.0 if state == "hang" else 0.5, "connect_s": 0.5}
+    run = start(0, collectives=(begins,), gpus=2, **limits)
+    taken = take(run, "never")
+    assert taken.state == state
+    assert taken.duration_s < 3.0 + 5.0  # stacks and the flight record of two ranks
+    assert "before the first size was finished" in taken.reason
+
+
+def test_a_communicator_that_was_there_before_is_not_waited_for(start: Any) -> None:
+    run = start(0, gpus=2, start_s=60.0, connect_s=0.5)
+    assert take(run).state == "done"
+    taken = take(run, "never", number=2)
+    assert (taken.state, taken.start_s < 10.0) == ("hang", True)
+
+
+def test_the_leg_net_has_a_second_try_over_sockets(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hwcheck.node.collective.leg_run.rank_environment", broken_plugin)
+    run = start(2, gpus=2)
+    first = take(run)
+    assert (first.state, first.more_env, first.first_failure) == ("failed", {}, "")
+    assert "no device of this plugin" in first.reason
+    assert run.try_again(first.reason)
+    second = take(run)
+    assert (second.state, second.more_env) == ("done", {"NCCL_NET": "Socket"})
+    assert second.first_failure == first.reason
+    assert not run.try_again("and again")
+    assert not start(1, gpus=2).try_again("it is not about the network")
+    assert not start(2).try_again("gloo has no plugin")
+
+
+def broken_plugin(spec: CollectiveSpec, leg: LegPlan, rank: int, outside: Any) -> dict[str, str]:
+    return {"NCCL_NET": "broken", **os.environ, **leg.env}
 
 
 def test_a_rank_that_dies_between_turns_fails_the_next(start: Any) -> None:

@@ -7,7 +7,7 @@ from hwcheck.node.collective.rank import LARGEST_MEASURED, Bounds, agree
 from hwcheck.node.collective.runtime import dist
 from hwcheck.node.collective.spec import MIB
 
-BOUNDS = Bounds(deadline=1e12, limit_s=60.0, max_bytes=1024 * MIB)
+BOUNDS = Bounds(share_s=1e12, limit_s=60.0, max_bytes=1024 * MIB)
 PLENTY = 10**15
 
 
@@ -63,5 +63,7 @@ def test_the_slowest_and_the_smallest_rank_decide(other: str, wanted: str) -> No
     store = dist.HashStore()
     store.set(f"took/{MIB}/1", other)
     mine = (MIB, 0.1, PLENTY)
-    assert agree(store, 2, 0, bounds, mine, 2 * MIB) == wanted
-    assert agree(store, 2, 1, bounds, mine, 2 * MIB) == wanted  # rank 1 reads what rank 0 decided
+    assert agree(store, 2, 0, bounds, 1e6, mine, 2 * MIB) == wanted
+    assert (
+        agree(store, 2, 1, bounds, 1e6, mine, 2 * MIB) == wanted
+    )  # rank 1 reads what rank 0 decided

@@ -253,6 +253,9 @@ class Ranks:
             ]
             return Taken(state, "", timed, "", "", sizes[-1], "", [], "", 0.0)
 
+        def try_again(self, reason: str) -> bool:
+            return False
+
         def end(self) -> None:
             self.ranks.there.discard(self.plan.name)
 
@@ -271,7 +274,7 @@ def served(
         else:
             ranks.told.append(message["text"])
 
-    serve.serve(spec, [load(name) for name in spec.collectives], send, 0.0, [], Hangs(driver))
+    serve.serve(spec, [load(name) for name in spec.collectives], send, [], Hangs(driver))
     return said
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any, Callable, List
 
-from hwcheck.node.collective.pattern import MAX_RANKS, Pattern
+from hwcheck.node.collective.pattern import MAX_RANKS, PERIODS, Pattern
 from hwcheck.node.collective.runtime import dist, one_of
 
 IN_PLACE, OUT_OF_PLACE, BOTH = "in place", "out of place", "both"
@@ -24,7 +25,8 @@ class Operation:
     rank, ranks)`` starts the collective; in place one of the two is a part of the other, or the
     same. Where ``by_rank``, the bytes that nccl-tests prints as *size* are those of one chunk for
     each rank, otherwise those of one chunk. ``placement`` is IN_PLACE, OUT_OF_PLACE or BOTH: what
-    the library offers.
+    the library offers. ``sums``: the ranks' data is added up; ``by_pair``: every two ranks have
+    data of their own. Both bound how many ranks can be told apart, see ``pattern``.
     """
 
     name: str
@@ -34,12 +36,16 @@ class Operation:
     by_rank: bool
     placement: str
     least_ranks: int = 1
-    max_ranks: int = MAX_RANKS
-    max_ranks_bfloat16: int = MAX_RANKS
+    sums: bool = False
+    by_pair: bool = False
 
-    def refuses(self, ranks: int, dtype: str) -> str:
-        """Return why so many ranks cannot be measured, or an empty text."""
-        most = self.max_ranks_bfloat16 if dtype == "bfloat16" else self.max_ranks
+    def refuses(self, ranks: int, dtype: str, summed_ranks: int = MAX_RANKS) -> str:
+        """Return why so many ranks cannot be measured, or an empty text.
+
+        ``summed_ranks`` is how many ranks' data can be added up exactly.
+        """
+        senders = isqrt(PERIODS[dtype]) if self.by_pair else PERIODS[dtype]
+        most = summed_ranks if self.sums else senders
         if ranks > most:
             return "%s verifies up to %d ranks, not %d" % (self.name, most, ranks)
         if ranks < self.least_ranks:
@@ -59,6 +65,7 @@ all_reduce = Operation(
     _run_all_reduce,
     by_rank=False,
     placement=IN_PLACE,
+    sums=True,
 )
 
 
@@ -78,7 +85,7 @@ alltoall = Operation(
     _run_alltoall,
     by_rank=True,
     placement=OUT_OF_PLACE,
-    max_ranks_bfloat16=15,  # 15 x 15 pairs have data of their own in a period of 251
+    by_pair=True,
 )
 
 
@@ -109,6 +116,7 @@ reduce_scatter = Operation(
     _run_reduce_scatter,
     by_rank=True,
     placement=BOTH,
+    sums=True,
 )
 
 

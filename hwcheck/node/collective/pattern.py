@@ -17,13 +17,14 @@ from typing import Any
 from hwcheck.node.collective.runtime import torch
 
 DTYPES = {"float": torch.float32, "bfloat16": torch.bfloat16}
-PERIODS = {"float": 65521, "bfloat16": 251}  # of copies: prime, and held exactly
+# Of copies: prime, and held exactly. So many codes have data that differs everywhere.
+PERIODS = {"float": 65521, "bfloat16": 251}
 PERIOD = 8191  # of summands in fp32
 BF16_PERIOD = 191  # of summands in bf16: 63 + 190 is below 256
 CODE_SHIFT = 61
 ROUND_SHIFT = 977
-# 8191 n(n+1)/2 must stay below 2^24, where fp32 holds every integer and any order of summing is
-# exact.
+# Of sums: 8191 n(n+1)/2 must stay below 2^24, where fp32 holds every integer and any order of
+# summing is exact.
 MAX_RANKS = 63
 COMPARED_AT_ONCE = 1 << 23  # elements: 8 MiB of results, however large the buffer
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -103,7 +102,7 @@ def measure(
     refused = chosen.refuses(order.world, order.dtype)
     many = order.collective == "all_reduce" and order.dtype == DTYPE and bool(refused)
     if many:
-        refused = replace(chosen, max_ranks=Large.MAX_RANKS).refuses(order.world, DTYPE)
+        refused = chosen.refuses(order.world, DTYPE, Large.MAX_RANKS)
     if refused:
         raise ValueError(refused)
     data = (Large if many else pattern.Pattern)(order.dtype, order.world, device.name)

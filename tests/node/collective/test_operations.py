@@ -20,6 +20,7 @@ from hwcheck.node.collective.operations import (  # noqa: E402
     sendrecv,
     stop_this_process,
 )
+from hwcheck.node.collective.pattern import CODE_SHIFT, MAX_RANKS, PERIODS  # noqa: E402
 from tests.node.collective.simulated import COUNT, Ranks, summed  # noqa: E402
 
 
@@ -40,7 +41,7 @@ def all_reduce_total(ranks: Ranks, round_: int):
 
 
 @pytest.mark.parametrize("dtype", ["float", "bfloat16"])
-@pytest.mark.parametrize("count", [1, 2, 8, 16, all_reduce.max_ranks])
+@pytest.mark.parametrize("count", [1, 2, 8, 16, MAX_RANKS])
 def test_the_sum_of_all_ranks_is_exactly_what_is_expected(count: int, dtype: str) -> None:
     ranks = Ranks(all_reduce, count, dtype)
     assert all_reduce_total(ranks, 5).max() < {"float": 2**24, "bfloat16": 256}[dtype]
@@ -85,11 +86,26 @@ def test_every_rank_ends_with_the_chunk_that_each_has_for_it(count: int, dtype: 
     assert [ranks.wrong(rank, got(ranks, rank, 3), 3) for rank in range(count)] == [0] * count
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("float", 63), ("bfloat16", 15)])
-def test_no_two_pairs_have_the_same_data(dtype: str, most: int) -> None:
-    ranks = Ranks(alltoall, most, dtype)
+@pytest.mark.parametrize("dtype", ["float", "bfloat16"])
+def test_only_sums_are_bound_to_63_ranks(dtype: str) -> None:
+    for operation in (all_reduce, reduce_scatter):
+        assert operation.refuses(63, dtype) == ""
+        assert "up to 63 ranks" in operation.refuses(64, dtype)
+    for operation in (all_gather, broadcast, sendrecv):
+        assert operation.refuses(72, dtype) == ""
+    assert alltoall.refuses(72, "float") == ""
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float", 255), ("bfloat16", 15)])
+def test_so_many_pairs_have_data_that_begins_at_places_of_its_own(dtype: str, most: int) -> None:
     assert alltoall.refuses(most, dtype) == ""
     assert f"up to {most} ranks" in alltoall.refuses(most + 1, dtype)
+    assert len({CODE_SHIFT * code % PERIODS[dtype] for code in range(most**2)}) == most**2
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float", 72), ("bfloat16", 15)])
+def test_no_two_pairs_have_the_same_data(dtype: str, most: int) -> None:
+    ranks = Ranks(alltoall, most, dtype)
     first = {
         tuple(float(x) for x in period[:2])
         for rank in range(most)
@@ -108,7 +124,7 @@ def test_a_chunk_for_or_from_another_rank_is_wrong(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float", "bfloat16"])
-@pytest.mark.parametrize("count", [1, 3, 8, 63])
+@pytest.mark.parametrize("count", [1, 3, 8, 72])
 def test_every_rank_ends_with_all_chunks_in_their_order(count: int, dtype: str) -> None:
     ranks = Ranks(all_gather, count, dtype)
     gathered = [ranks.sent(rank, 3)[0] for rank in range(count)]

@@ -173,7 +173,7 @@ class LiveNode:
         works on the node, unless the request has ``force``.
         """
         with load_lock.held():
-            why = "" if self.request.force else self.busy() or self._in_use()
+            why = "" if self.request.force else self._busy_with_others() or self._in_use()
             if why:
                 raise load_lock.BusyError(why)
             yield
@@ -216,6 +216,20 @@ class LiveNode:
             if pids:
                 return "%s is in use by process %s" % (gpu.subject, ", ".join(map(str, pids[:5])))
         return ""
+
+    def _busy_with_others(self) -> str:
+        """Return ``busy()``, having waited a while for what this visit has ended to leave."""
+        end_s = time.monotonic() + load_lock.LEAVE_S
+        while True:
+            why = self.busy()
+            if not why or time.monotonic() >= end_s or not self._only_own_leave():
+                return why
+            time.sleep(LOOK_S)
+
+    def _only_own_leave(self) -> bool:
+        """Whether all processes on the GPUs are of this visit, or have ended but for the driver."""
+        pids = {pid for gpu in self.gpus() for pid in gpu.compute_processes()}
+        return self._loaded and all(map(load_lock.is_own_or_gone, pids))
 
     def _in_use(self) -> str:
         """Return which GPU is at work for nobody that NVML names, or an empty text."""

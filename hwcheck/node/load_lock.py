@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import contextmanager
 from typing import Iterator
 
@@ -16,12 +17,23 @@ IDLE_PERCENT = 20
 """A GPU that is in use for less may be that of a desktop."""
 TRAIL_S = 5.0
 """So long a GPU may still say that it is in use by what this visit has just ended."""
+LEAVE_S = 30.0
+"""So long a process of this visit that has been ended may still be on a GPU: the driver takes
+seconds to clean up what a process had on eight of them."""
 IN_USE = "%s is %.0f %% in use by a process that draws, or that NVML does not name"
 """A desktop at work; or in a container, which does not see the processes of others."""
 
 
 class BusyError(Exception):
     """The node is at work; the text says with what."""
+
+
+def is_own_or_gone(pid: int) -> bool:
+    """Whether a process is in this process's session, as all that a visit starts, or has ended."""
+    try:
+        return os.getsid(pid) == os.getsid(0)
+    except ProcessLookupError:
+        return True
 
 
 @contextmanager

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -62,10 +65,10 @@ def loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
     monkeypatch.setattr(launch, "Burn", Burn)
     monkeypatch.setattr(run, "times", lambda request, gpus: Times(0.0, 0.0, 0.0))
 
-    def node(uuid: str, pids: Sequence[int] = (), use: Any = 0, **request: Any) -> LiveNode:
+    def node(uuid: str, pids: Any = (), use: Any = 0, **request: Any) -> LiveNode:
         gpu = {"pci_address": ADDRESSES[0], "uuid": uuid, "mig_mode": None}
         gpu["utilization_percent"] = use
-        return live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": list(pids)}]}, **request)
+        return live_node(tmp_path, {"gpus": [{**gpu, "compute_processes": pids}]}, **request)
 
     return node
 
@@ -157,6 +160,50 @@ def test_a_gpu_in_use_by_nobody_that_is_named_is_not_loaded(
     )
     assert run_check(asked, loading("GPU-aaaa", use=97, force=True)).state == "done"
     assert run_check(asked, loading("GPU-aaaa", use=20)).state == "done"
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    yield pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    with subprocess.Popen(["/bin/sleep", "600"], start_new_session=True) as process:
+        yield process.pid
+        process.kill()
+
+
+def ended_pid() -> int:
+    with subprocess.Popen(["/bin/true"]) as process:
+        return process.pid
+
+
+def test_processes_of_this_visit_that_are_still_leaving_are_waited_for(
+    loading: Loading, monkeypatch: pytest.MonkeyPatch, child: int, stranger: int
+) -> None:
+    monkeypatch.setattr(collective, "run_legs", held_legs)
+    monkeypatch.setattr(live, "LOOK_S", 0.0)
+    asked = check(metrics=[], remedy=Remedy("c", "f"), load=True)(legs)
+
+    def state(*answers: list[int], loaded: bool = True) -> str:
+        node = loading("GPU-aaaa", pids={"then": list(answers)})
+        node._loaded = loaded
+        gpus = node.gpus()  # each answers one read after the other
+        monkeypatch.setattr(node._nvml, "gpus", lambda: gpus)
+        return run_check(asked, node).reason or "idle"
+
+    leaving = [[child, ended_pid()]] * 4
+    assert state(*leaving, [child], []) == "idle"
+    assert state(*leaving, [stranger], [stranger], []).startswith("gpu0 is in use by process")
+    assert state([child], [], loaded=False) == f"gpu0 is in use by process {child}"
+    monkeypatch.setattr(load_lock, "LEAVE_S", 0.0)
+    assert state([child], []) == f"gpu0 is in use by process {child}"
 
 
 def test_what_has_just_ended_may_fade(loading: Loading, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,9 @@ def start_hang(leg: Leg, legs: Iterable[Leg]) -> str:
 
 
 def _last_of_nccl(leg: Leg) -> str:
-    lines = [text for text in leg.log_tail.splitlines() if "NCCL" in text]
+    lines = [
+        text for text in leg.log_tail.splitlines() if "NCCL INFO" in text or "NCCL WARN" in text
+    ]
     return f"; NCCL's last line: {line(lines[-1], 160)}" if lines else ""
 
 

@@ -222,7 +222,11 @@ class Ranks:
         took_s: float = 0.0,
         hangs_in: tuple[tuple[str, int], ...] = (),
         exclusive: bool = False,
+        start_s: float = 0.0,
+        stopped: str = "hang",
     ) -> None:
+        self.stopped = stopped
+        self.start_s, self.shares_s = start_s, list[float]()
         self.took_s, self.hangs_in, self.exclusive = took_s, hangs_in, exclusive
         self.turns: list[tuple[str, str, tuple[int, ...]]] = []
         self.there: set[str] = set()
@@ -243,15 +247,21 @@ class Ranks:
                 return Taken("failed", reason, [], "", "", 0, "", [], "", 0.0)
             turns = self.ranks.turns
             turns.append((turn.collective, self.plan.name, turn.sizes))
+            self.ranks.shares_s.append(turn.bounds.share_s)
             nth = len([one for one in turns if one[:2] == (turn.collective, self.plan.name)])
-            state = "hang" if (self.plan.name, nth) in self.ranks.hangs_in else "done"
+            state = "done"
+            if (self.plan.name, nth) in self.ranks.hangs_in:
+                state = self.ranks.stopped
             largest = self.spec.max_bytes if self.plan.name == "default" else 32 * MIB
             sizes = turn.sizes or (MIB, min(largest, turn.bounds.max_bytes))
             time_us = 100.0 * nth
             timed = [
                 Timed(size, size, False, [time_us] * 20, 0, self.ranks.took_s) for size in sizes
             ]
-            return Taken(state, "", timed, "", "", sizes[-1], "", [], "", 0.0)
+            start_s = self.ranks.start_s
+            return Taken(
+                *(state, "", timed, "", "", sizes[-1], "", [], "", start_s), start_s=start_s
+            )
 
         def try_again(self, reason: str) -> bool:
             return False
@@ -304,6 +314,26 @@ def test_the_budget_decides_how_often_it_is_timed_again(
     ranks = Ranks(took_s=took_s)
     assert [leg.sizes[-1].passes for leg in served(ranks, monkeypatch)] == [turns] * 6
     assert len(ranks.turns) == 6 * turns
+
+
+def test_what_a_leg_takes_to_start_is_not_taken_from_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = Ranks(start_s=60.0)
+    found = served(ranks, monkeypatch)
+    assert ranks.shares_s[:6] == pytest.approx([45.0 * 0.6 / n for n in range(6, 0, -1)])
+    assert [leg.sizes[-1].passes for leg in found] == [3] * 6
+    assert {leg.start_s for leg in found} == {60.0}
+
+
+def test_a_leg_that_did_not_start_takes_no_further_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(hangs_in=(("net", 1),), stopped="not_started")
+    found = {(leg.collective, leg.leg): leg for leg in served(ranks, monkeypatch)}
+    assert found["all_reduce", "net"].state == "not_started"
+    assert found["all_reduce", "net"].driver == "answers"
+    assert found["alltoall", "net"].reason == (
+        "leg net did not start in all_reduce: not tried again in this visit"
+    )
 
 
 def test_a_leg_that_hangs_once_takes_no_further_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,14 +92,14 @@ def answer(
         checks=asked,
         load_s=LOAD_S,
         host_root=str(variables["hwcheck_host_root"]),
-        expect=_declared(node),
+        expect=declared(node),
         torch_python=str(variables["hwcheck_torch_python"]),
     )
     start = ("-c", START, str(folder))
     return answers(zipped, request, environment, timeout_s=TIME_LIMIT_S, start=start)
 
 
-def _declared(node: LoadedNode) -> dict[str, Any]:
+def declared(node: LoadedNode) -> dict[str, Any]:
     variables = {f"hwcheck_{name}": value for name, value in node.scenario.expect.items()}
     return expectations(Variables(node.name, variables, node.scenario.name))
 
@@ -108,7 +108,7 @@ def judged(
     node: LoadedNode, report: Report, asked: tuple[str, ...]
 ) -> tuple[tuple[Finding, ...], tuple[Action, ...]]:
     """Judge a node by itself; return the findings and what is to be done about them."""
-    plan = HostPlan(node.name, "127.0.0.1", _declared(node))
+    plan = HostPlan(node.name, "127.0.0.1", declared(node))
     meta = RunMeta(id="load", started="", checks=asked, hosts=(plan,))
     run = Run(Path(), meta, (HostRecord(node.name, "reported", report=report),))
     judgement = judge(run)

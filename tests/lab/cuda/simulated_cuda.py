@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import simulated_gpu
+import simulated_nccl
 
 CUDA_VERSION = "12.8"
 EDGE = 8
@@ -176,6 +177,7 @@ def install(torch: ModuleType) -> None:
     torch.cuda.synchronize = lambda device=None: _wait(_place(device))
     torch.cuda.can_device_access_peer = lambda one, other: bool(_gpu(one).says["peer_access"])
     torch.cuda.Event = Event
+    simulated_nccl.install(torch)
 
 
 def _place(device: object) -> int:

@@ -1,5 +1,9 @@
 """GPUs that are only simulated: how long their work takes, and what NVML is to see of it.
 
+``HWLAB_START`` is how slowly a process starts and ends (JSON; all may be left out): seconds of
+``import_s`` (torch), ``context_s`` (CUDA on one GPU, in each process), and what ``simulated_nccl``
+says of a communicator. With ``scale`` a start takes so much of its time; work takes all of it.
+
 ``HWLAB_CUDA`` names a file with what each GPU can do (``tests/lab/loads.py``); the rest, such as
 its clock, its memory and its link, is what NVML says.
 """
@@ -30,6 +34,7 @@ MOST_PEERS = 8
 """Peers that a GPU can have in one process, none of which it gives up (cudaErrorTooManyPeers)."""
 FAR_SHARE = 0.6
 """What is left of a copy through the host whose buffers are in the memory of another socket."""
+START = json.loads(os.environ.get("HWLAB_START", "{}"))
 PAUSE_S = 10.0
 """What goes on within so long is the same work: a busy machine lets nobody run at times."""
 
@@ -166,13 +171,19 @@ def visible() -> list[str]:
     return [nvml().nvmlDeviceGetUUID(handle) for handle in handles]
 
 
+def start_up(what: str) -> None:
+    """Take as long as this part of a start takes."""
+    time.sleep(START.get(what, 0.0) * START.get("scale", 1.0))
+
+
 @cache
 def gpu(place: int) -> Gpu:
-    """Return one of them. Raises RuntimeError as torch does where there is none."""
+    """Return one of them, with a context. Raises RuntimeError as torch does where there is none."""
     if not visible():
         raise RuntimeError("No CUDA GPUs are available")
     handle = nvml().nvmlDeviceGetHandleByUUID(visible()[place])
     facts = json.loads(Path(os.environ["HWLAB_CUDA"]).read_text("utf-8"))
+    start_up("context_s")
     return Gpu(handle, facts[nvml().nvmlDeviceGetIndex(handle)])
 
 

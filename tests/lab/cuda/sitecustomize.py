@@ -26,10 +26,12 @@ class AfterTorch:
             run = spec.loader.exec_module
 
             def run_and_change(module: ModuleType) -> None:
-                from simulated_cuda import install
+                import simulated_cuda
+                import simulated_gpu
 
+                simulated_gpu.start_up("import_s")
                 run(module)
-                install(module)
+                simulated_cuda.install(module)
 
             spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
         return spec

@@ -18,8 +18,9 @@ WRONG, HANG, TRANSPORT = "prove_wrong", "prove_hang", "prove_transport"
 BUDGET_S = 10.0
 GRACE_S = CollectiveSpec.grace_s
 START_S = CollectiveSpec.start_s
+CONNECT_S = CollectiveSpec.connect_s
 KILL_S = 10.0
-"""A leg that hangs has ended after all four, stacks and kill included."""
+"""A leg that hangs has ended after all five, stacks and kill included."""
 VERIFICATIONS = 2
 """How often a size is compared, before and after timing: one damaged element in each."""
 
@@ -55,6 +56,8 @@ def orders(gpus: int, memory_available_bytes: int) -> Iterator[CollectiveSpec]:
                 max_bytes=MIB,
                 turns=1,
                 grace_s=GRACE_S,
+                start_s=START_S,
+                connect_s=CONNECT_S,
             )
 
 
@@ -90,7 +93,8 @@ def verdict(leg: Leg) -> Tuple[bool, str]:
         return counted == VERIFICATIONS, words
     if gate == HANG and leg.state == "hang":
         words = "a stopped rank became a hang in %.0f s: %s" % (leg.duration_s, leg.reason)
-        return leg.duration_s <= START_S + BUDGET_S + GRACE_S + KILL_S, words
+        limit_s = START_S + CONNECT_S + BUDGET_S + GRACE_S + KILL_S
+        return leg.duration_s <= limit_s, words
     if gate == HANG and leg.state == "done":
         return False, "a leg with a stopped rank was taken for one that ended"
     if gate == TRANSPORT and leg.state == "not_engaged":

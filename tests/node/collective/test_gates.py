@@ -12,7 +12,7 @@ from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.wire import Leg
 from tests.factories import leg, wrong
 
-BUDGET_S, GRACE_S = 4.0, 6.0
+BUDGET_S, GRACE_S, CONNECT_S = 4.0, 6.0, 5.0
 ROOT = str(Path(launch.__file__).parents[3])
 ENV = "NCCL INFO %s set by environment to 1"
 TAKEN = "\n".join(ENV % name for name in NO_WAY.env)
@@ -31,6 +31,7 @@ def over_gloo() -> dict[str, Leg]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gates, "BUDGET_S", BUDGET_S)
         patch.setattr(gates, "GRACE_S", GRACE_S)
+        patch.setattr(gates, "CONNECT_S", CONNECT_S)
         found = list(gates.run(sys.executable, ROOT, 0, 1 << 30, lambda text: None))
     return {gates.gate_of(leg): leg for leg in found}
 
@@ -43,7 +44,7 @@ def test_on_the_cpu_both_gates_fire(over_gloo: dict[str, Leg]) -> None:
     fired, said = verdict(over_gloo[HANG])
     assert fired
     assert "before the first size was finished" in said
-    assert over_gloo[HANG].duration_s < BUDGET_S + GRACE_S + gates.KILL_S
+    assert over_gloo[HANG].duration_s < CONNECT_S + BUDGET_S + gates.KILL_S
 
 
 @pytest.mark.timeout(180)
@@ -67,7 +68,7 @@ def test_a_collective_that_is_whole_fires_no_gate() -> None:
         (_as(WRONG, wrong(elements=3)), False),
         (_as(WRONG, leg()), False),
         (_as(HANG, leg(), state="hang", sizes=(), duration_s=38.0), True),
-        (_as(HANG, leg(), state="hang", sizes=(), duration_s=51.0), False),
+        (_as(HANG, leg(), state="hang", sizes=(), duration_s=201.0), False),
         (_as(HANG, leg()), False),
         (_as(TRANSPORT, leg(), state="not_engaged", reason="NCCL used NET, not P2P"), True),
         (_as(TRANSPORT, leg(), state="not_engaged", reason="NCCL names no connection"), False),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.lab import nvml, nvml_keys, scenario
 from tests.lab.nvml_keys import functions, lay_over, lines, versions
@@ -91,7 +90,7 @@ def test_every_key_is_documented() -> None:
 
 @pytest.mark.parametrize("name", scenario.names())
 def test_the_scenarios_of_the_lab_are_accepted(tmp_path: Path, name: str) -> None:
-    given = yaml.safe_load((scenario.FOLDER / f"{name}.yml").read_text("utf-8"))["nvml"]
+    given = scenario.load(name).nvml
     if given is not None:
         nvml.write(tmp_path / "scenario", given)
         gpus = f"gpus={len(given.get('gpus', []))}\n"

@@ -72,6 +72,15 @@ def test_every_fault_is_of_checks_that_there_are(scenario: Scenario) -> None:
         assert {fault.check, *fault.also} <= set(REGISTRY)
 
 
+def test_a_gpu_may_be_that_of_another_scenario() -> None:
+    of, own = load("a40x8").nvml, load("a40x10").nvml
+    assert of is not None
+    assert own is not None
+    assert {key for key in of["gpu"] if own["gpu"][key] != of["gpu"][key]} == set()
+    assert own["gpu"].keys() - of["gpu"].keys() == {"nvlinks"}
+    assert len(own["gpus"]) == 10
+
+
 def test_a_fault_lies_over_its_scenario(tmp_path: Path) -> None:
     path = write(tmp_path)
     healthy, faulty = load(path), load(path, "hot")

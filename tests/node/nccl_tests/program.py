@@ -6,11 +6,13 @@ each leg does. Every start adds a line to ``calls.jsonl`` and every row one to `
 
 What it does as the programs do (NVIDIA/nccl-tests, src/common.cu and src/util.cu of 2.13 to 2.19):
 stdout is line-buffered; a row is printed in four pieces (sizes, out of place, in place, the line
-end), with the collectives run in between; ``-N`` repeats all rows under one header. And as NCCL
-does (NVIDIA/nccl, src/debug.cc, src/init.cc, src/enqueue.cc of 2.18 to 2.30): its lines go to
-NCCL_DEBUG_FILE, or else into the same buffer of stdout; the version goes to stdout in any case up
-to 2.19; rank 0 names the algorithm of every collective from 2.20 on, with the collective's name
-from 2.23 on; peers connect at the first collective from 2.22 on, and before that at the start.
+end), with the collectives run in between; ``-N``, which the oldest lack, repeats all rows under
+one header; the JSON report lists the first device of a process. And as NCCL does (NVIDIA/nccl,
+src/debug.cc, src/init.cc, src/enqueue.cc of 2.18 to 2.30): its lines go to NCCL_DEBUG_FILE, or else
+into the same buffer of stdout; older ones (here up to 2.19) print the version to stdout in any
+case; rank 0 names the algorithm of every collective from 2.20 on, with the collective's name from
+2.23 on; peers connect at the first collective from 2.22 on, and before that at the start. Where the
+sources show a change and no version of it, the version here is near it.
 """
 
 from __future__ import annotations

@@ -72,6 +72,25 @@ def test_what_lands_in_stdout_all_the_same_costs_no_row_and_no_proof(tmp_path, v
         assert not any("left out" in note for note in leg.notes)
 
 
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [
+        (VERSIONS[0], "this figure may be of NVLink"),
+        (VERSIONS[1], "this figure may be of NVLink"),
+        (VERSIONS[2], "this figure is of NVLink"),
+        (VERSIONS[4], "this figure is of NVLink"),
+        (VERSIONS[-1], "this figure is of NVLink"),
+    ],
+    ids=str,
+)
+def test_nvls_in_a_leg_without_p2p_is_told_by_every_nccl(tmp_path, versions, words):
+    nvls = {"p2p_off": {"nvls": True, "algo": "NVLS"}}
+    folder = install(tmp_path / "nccl-tests", versions=versions, **nvls)
+    (leg,), _ = run(folder, legs=EVERY_NODE_LEGS[1:2], max_bytes=MIB)
+    assert (leg.state, leg.transport["nvls"]) == ("done", True)
+    assert words in leg.notes[-1]
+
+
 def test_a_program_killed_in_the_middle_of_a_row_has_the_rows_before(tmp_path):
     folder = install(tmp_path / "nccl-tests", default={"die_in": 8 * MIB})
     (leg,), _ = run(folder, legs=EVERY_NODE_LEGS[:1])

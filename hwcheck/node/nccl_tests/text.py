@@ -118,7 +118,7 @@ class _Stream:
             self._torn = before[row.start(1) :]
         elif self._torn and before and _PIECE.match(before):
             self._torn = (self._torn + before)[:LINE_CHARACTERS]
-        elif "#" in before:
+        elif "#" in before or line.lstrip()[:1] == "#":
             self.end()
             self._comment(line)
             return

@@ -165,7 +165,7 @@ def test_what_sets_only_the_log_is_no_setting() -> None:
     info = NcclInfo(
         env_set={
             "NCCL_DEBUG_SUBSYS": "INIT",
-            "NCCL_DEBUG_FILE": "/tmp/x",
+            "NCCL_DEBUG_FILE": "nccl.log",
             "NCCL_CONF_FILE": "/dev/null",
         }
     )

@@ -179,9 +179,9 @@ def test_a_leg_that_is_slow_ends_before_the_size_that_does_not_fit(folder):
 def test_a_leg_that_was_stopped_is_timed_again_where_it_is_compared(folder):
     legs, _ = run(install(folder, default={"slow_s": 0.4}), budget_s=3.0)
     largest = legs[0].sizes[-1].size_bytes
-    again = [call for call in measuring(folder) if call["leg"] == "default"][1]["argv"]
-    assert again[:4] == ["-b", str(largest), "-e", str(largest)]
-    assert "-N" not in again
+    second = [call for call in measuring(folder) if call["leg"] == "default"][1]["argv"]
+    assert second[:4] == ["-b", str(largest), "-e", str(largest)]
+    assert "-N" not in second
     assert [size.passes for size in legs[0].sizes] == [1] * (len(legs[0].sizes) - 1) + [2]
 
 

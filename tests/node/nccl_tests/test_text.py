@@ -184,6 +184,11 @@ def test_the_rows_of_every_version_are_read_where_nccl_tears_them(tmp_path):
         assert [[half.time_us for half in each.halves] for each in table.rows] == times
 
 
+def test_a_comment_that_other_output_runs_into_is_one():
+    footer = "# Out of bounds values : 2 FAILEDnode7:700:731 [0] NCCL INFO x"
+    assert one("\n".join([header(), row(MIB), footer])).bounds_failed == 2
+
+
 def test_several_tables_are_told_apart():
     second = logs.log().replace("all_reduce", "all_gather")
     tables = read(logs.log() + "\n" + second)

@@ -1,5 +1,6 @@
 """The launcher with a collective that misbehaves in the legs whose environment says so.
 
+``FAULT`` is what it does, and ``JOIN_S`` how long a rank takes until it meets the others.
 Started in place of the launcher (``launch.BOOT``); the product code knows nothing of faults.
 """
 
@@ -26,9 +27,15 @@ def boot() -> str:
 
 
 def main() -> None:
-    from hwcheck.node.collective import launcher, operations
+    from hwcheck.node.collective import launcher, operations, runtime
 
-    load = operations.load
+    load, join = operations.load, runtime.join
+
+    def join_late(*given: Any) -> Any:
+        time.sleep(float(os.environ.get("JOIN_S", "0")))
+        return join(*given)
+
+    runtime.join = join_late
     operations.load = lambda name: replace(load(name), run=run(name, load(name).run))
     launcher.main()
 
@@ -116,11 +123,12 @@ def talk(buffer: Any, healthy: Any) -> None:
 
 
 SAID: list[bool] = []
-ALWAYS = ("spy", "drag", "talk")
+ALWAYS = ("spy", "drag", "talk", "hang_at_once")
 FAULTS = {
     "corrupt": corrupt,
     "nan": nan,
     "hang": hang,
+    "hang_at_once": hang,
     "deaf_hang": deaf_hang,
     "leave": leave,
     "crash": crash,

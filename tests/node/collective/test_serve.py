@@ -148,6 +148,28 @@ def test_the_budget_bounds_the_run(run_faulty: Run, small: Small) -> None:
     assert all(size.iterations == 20 for size in largest)
 
 
+def test_a_start_costs_nothing_and_one_that_does_not_end_is_told_from_a_hang(
+    run_faulty: Run, small: Small
+) -> None:
+    plans = (
+        LegPlan("late", {"JOIN_S": "2.5"}),
+        LegPlan("never", {"JOIN_S": "600"}),
+        fault("hang_at_once"),
+    )
+    orders = small(*plans, budget_s=6.0, start_s=6.0, connect_s=2.0)
+    found = {leg.leg: leg for leg in run_faulty(orders)}
+    late, never, hangs = (found[plan.name] for plan in plans)
+    assert (late.state, late.sizes[-1].size_bytes) == ("done", 4 * MIB), (late.reason, late.notes)
+    assert late.start_s is not None
+    assert late.start_s > 2.5, "more than its share of the budget"
+    assert (never.state, never.sizes, never.driver) == ("not_started", (), "answers")
+    assert never.reason == "no communicator after 6 s, before the first size was finished"
+    assert "in join_late" in never.log_tail
+    assert (hangs.state, hangs.sizes) == ("hang", ())
+    assert hangs.reason.startswith("killed after")
+    assert "in hang" in hangs.log_tail
+
+
 def test_memory_bounds_the_sizes(run_faulty: Run, small: Small) -> None:
     # 16 MiB for two ranks, half of it for buffers: 4 MiB each.
     orders = small(EVERY_NODE_LEGS[0], memory_available_bytes=16 * MIB, max_bytes=64 * MIB)

@@ -104,7 +104,7 @@ def mig_hides_counters(host: HostFindings) -> Sign | None:
     effect="nothing is wrong that is known: what only root may read was not measured, so "
     "access control on the bus or errors in the kernel log may go unseen",
     fix="set ansible_become for the node, or add the login to the group adm and run as "
-    "root what names PCI configuration space",
+    "root what names PCI configuration space; a container sees no kernel log: log in to its node",
     confirm="id; sudo -n true",
     source="proc(5) and dmesg(1), kernel.dmesg_restrict; pciutils, lspci(8): the "
     "configuration space beyond 64 bytes is for root",

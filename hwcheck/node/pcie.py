@@ -54,18 +54,24 @@ def widest(gpu: Gpu, host: NodeHost, now: int = ANY) -> int:
     Raises CouldNotMeasure, also where fewer are in use ``now`` and that is no evidence of a fault.
     """
     lanes = _both(gpu, host, "lanes", now, gpu.pcie_link_width_max(), host.pcie_port_width_max)
-    return lanes // 2 if now < lanes and _lanes_are_split(gpu, host, lanes) else lanes
+    if now < lanes == SLOT_LANES and _lanes_are_split(gpu, host):
+        return HALF_A_SLOT
+    return lanes
 
 
-def _lanes_are_split(gpu: Gpu, host: NodeHost, lanes: int) -> bool:
+SLOT_LANES, HALF_A_SLOT = 16, 8
+
+
+def _lanes_are_split(gpu: Gpu, host: NodeHost) -> bool:
     """Whether half of the lanes of the GPU's slot go to the slot beside it.
 
     Desktop boards wire two slots to 16 lanes of the processor and give each 8 when both are in use;
     the root port of the first may go on saying that it has 16. The ports of such a pair are
     functions of one device (two RTX 5090 at 00:01.1 and 00:01.4, with a disk that has 4 lanes of
     its own at 00:01.2 between them: noonghunna/club-3090#1075). A GPU behind the port beside, or
-    half of the lanes in use there, shows the split. Below a switch nothing is split, and the ports
-    of a virtual machine are made up.
+    half of the lanes in use there, shows the split; more than half in use there rules it out.
+    Below a switch nothing is split, and a virtual machine has ports that are made up, often
+    several on one device.
     """
     bridges = host.bridges_above(gpu.pci_address())
     if len(bridges) != 1 or host.hypervisor():
@@ -73,9 +79,10 @@ def _lanes_are_split(gpu: Gpu, host: NodeHost, lanes: int) -> bool:
     device = bridges[0].rpartition(".")[0]
     beside = ["%s.%d" % (device, function) for function in range(8)]
     beside.remove(bridges[0])
-    if any(port in beside for other in host.pci_gpus() for port in host.bridges_above(other)):
-        return True
-    return any(2 * _lanes_in_use(host, port) >= lanes for port in beside)
+    most = max(_lanes_in_use(host, port) for port in beside)
+    if most >= HALF_A_SLOT:
+        return most == HALF_A_SLOT
+    return any(port in beside for other in host.pci_gpus() for port in host.bridges_above(other))
 
 
 def _lanes_in_use(host: NodeHost, port: str) -> int:

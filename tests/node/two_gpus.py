@@ -220,6 +220,8 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "blackwell": ({}, {"nvlinks": links(BLACKWELL, ("malformed_packet",))}, {}),
     "no_ways": ({"topology": None, "p2p": None}, {}, {}),
     "no_fabric": ({}, {"fabric": None}, {}),
+    "fabric_unknown_error": ({}, {"fabric": None, "errors": {
+        "nvmlDeviceGetGpuFabricInfoV": "UNKNOWN"}}, {}),
     "supported_first": ({"version_checked_first": False}, {"fabric": None}, {}),
     "deprecated": ({"deprecated": ["nvmlDeviceGetTemperature", "nvmlDeviceGetPerformanceState"]},
                    {}, {}),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.nvml.reader import FunctionMissing, GpuLost, NotSupported, NvmlReader
+from hwcheck.node.nvml.reader import (
+    FunctionMissing,
+    GpuLost,
+    NotSupported,
+    NvmlReader,
+    VersionMismatch,
+)
 from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors
 
 FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
@@ -123,7 +129,7 @@ class LinkReader(NvmlReader):
                 continue
             except NotSupported:
                 return None
-            except CouldNotMeasure as error:
+            except VersionMismatch as error:
                 problem = error  # the driver may know an older structure
         if problem is not None:
             raise problem

@@ -29,6 +29,7 @@ from hwcheck.node.nvml.reader import (
     NoPermission,
     NotSupported,
     TimedOut,
+    VersionMismatch,
     text,
 )
 from hwcheck.node.threads import Bounded, side_by_side
@@ -44,6 +45,7 @@ ERRORS: Dict[str, Type[CouldNotMeasure]] = {
     "NOT_SUPPORTED": NotSupported,
     "FUNCTION_NOT_FOUND": FunctionMissing,
     "DEPRECATED": FunctionMissing,
+    "ARGUMENT_VERSION_MISMATCH": VersionMismatch,
     "NO_PERMISSION": NoPermission,
     "CORRUPTED_INFOROM": CorruptedInforom,
     "GPU_IS_LOST": GpuLost,

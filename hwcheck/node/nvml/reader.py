@@ -47,6 +47,10 @@ class FunctionMissing(NotSupported):
     """The driver or pynvml has no such function or structure, or has it no more."""
 
 
+class VersionMismatch(CouldNotMeasure):
+    """The driver does not know this version of a structure."""
+
+
 class NoPermission(CouldNotMeasure):
     """The user that runs the payload may not ask."""
 

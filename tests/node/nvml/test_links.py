@@ -89,6 +89,12 @@ def test_a_gpu_without_a_fabric_beside_a_structure_that_the_driver_does_not_know
     assert ask(deviation)["gpus"]["gpu0"]["fabric"] is None
 
 
+def test_an_error_that_is_no_matter_of_versions_is_no_answer(ask: Ask) -> None:
+    """Negative control: the oldest function says NOT_SUPPORTED here too."""
+    fabric = ask("fabric_unknown_error")["gpus"]["gpu0"]["fabric"]
+    assert fabric == "could not measure: gpu0: fabric: Unknown Error"
+
+
 def test_a_link_that_is_not_supported_hides_none_after_it(ask: Ask) -> None:
     gpu = ask("link_3_unsupported")["gpus"]["gpu0"]
     assert [link["link"] for link in gpu["nvlinks"]] == [0, 1, 2, 4, 5, 6, 7]

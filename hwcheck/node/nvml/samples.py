@@ -83,7 +83,7 @@ class SampleReader(NvmlReader):
         margin: List[Call] = []
         kind = constant("NVML_TEMPERATURE_THRESHOLD_SLOWDOWN")
         if not self._value("slowdown", "nvmlDeviceGetTemperatureThreshold", (kind,)):
-            limit = self.limit_c("SLOWDOWN") or 0
+            limit = self._slowdown_limit_c()
             margin = [("thermal_margin_c", MARGIN, (), lambda value: int(value) - limit)]
         return [
             [
@@ -117,6 +117,15 @@ class SampleReader(NvmlReader):
                 ("pcie_rx_gbps", traffic, (constant("NVML_PCIE_UTIL_RX_BYTES"),), _from_kilo),
             ],
         ]
+
+    def _slowdown_limit_c(self) -> int:
+        """Return what the margin is at the slowdown; 0, which is stricter, where nobody says it."""
+        try:
+            return self.limit_c("SLOWDOWN") or 0
+        except GpuLost:
+            raise
+        except CouldNotMeasure:
+            return 0
 
     def _value(self, quantity: str, names: Union[str, Sequence[str]], args: Any) -> Any:
         try:

@@ -150,6 +150,15 @@ def test_what_fails_once_is_asked_again() -> None:
     assert set(gpu.sample(EACH)) == EACH_TIME
 
 
+def test_a_driver_that_gives_no_fields_hides_nothing_else() -> None:
+    library = Library(
+        nvmlDeviceGetTemperatureThreshold=NotSupported("no"), nvmlDeviceGetMarginTemperature=21
+    )
+    library.says["nvmlDeviceGetFieldValues"] = CouldNotMeasure("Unknown Error")
+    said = reader(library).sample(OFTEN)
+    assert (said["thermal_margin_c"], said["power_w"]) == (21, 7 / 1000)
+
+
 @pytest.mark.parametrize("name", ["nvmlDeviceGetTemperature", "nvmlDeviceGetFieldValues"])
 def test_a_lost_gpu_says_so(name: str) -> None:
     library = Library(**{name: GpuLost("GPU is lost")})

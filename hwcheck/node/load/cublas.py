@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 
-NAME = re.compile(r"\S*/libcublas\.so[.\d]*$", re.MULTILINE)
+NAME = re.compile(r"/.*/libcublas\.so[.\d]*$", re.MULTILINE)
 PARTS = range(3)
 """MAJOR_VERSION, MINOR_VERSION and PATCH_LEVEL of libraryPropertyType (CUDA, library_types.h)."""
 

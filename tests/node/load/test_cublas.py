@@ -49,5 +49,9 @@ def test_a_library_that_does_not_tell(tmp_path: Path, name: str, status: int) ->
     assert version_with(library(tmp_path / "it", "12, 8, 4", name, status)) == ""
 
 
+def test_a_folder_with_a_space_in_its_name(tmp_path: Path) -> None:
+    assert version_with(library(tmp_path / "my environment", "12, 8, 4")) == "12.8.4"
+
+
 def test_without_a_library() -> None:
     assert version_with() == ""

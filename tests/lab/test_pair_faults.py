@@ -40,11 +40,11 @@ HEALTHY = [loads.load("h100x8"), loads.load("rtx4090x4"), loads.ten_a40()]
 FAULTY = {
     "corrupts": faulty(loads.load("h100x8"), "corrupts", gpu2={"5": {"flip_every": 1}}),
     "slow": faulty(loads.load("h100x8"), "slow", gpu1={"6": {"gbps": 180}}),
-    "slow_of_ten": faulty(loads.ten_a40(), "slow", gpu9={"5": {"gbps": 12}}),
+    "slow_of_ten": faulty(loads.ten_a40(), "slow", gpu9={"4": {"gbps": 12}}),
     "slow_through_the_host": faulty(loads.load("rtx4090x4"), "slow", gpu3={"0": {"gbps": 9}}),
 }
 FINDS = {
-    "slow_of_ten": {"p2p_percent_of_alike gpu9-gpu5": "warn"},
+    "slow_of_ten": {"p2p_percent_of_alike gpu9-gpu4": "warn"},
     "corrupts": {"p2p_wrong_elements gpu2-gpu5": "fail"},
     "slow": {"p2p_percent_of_alike gpu1-gpu6": "warn"},
     "slow_through_the_host": {"p2p_percent_of_alike gpu3-gpu0": "warn"},

@@ -83,6 +83,7 @@ class Nvml:
     ) -> None:
         self._opening_s = opening_s
         self._took_s = 0.0
+        self._opening: Optional[int] = None
         self._bounded = Bounded("NVML", timeout_s)
         self._pynvml: Any = None
         self._kinds: Dict[Any, Type[CouldNotMeasure]] = {}
@@ -92,13 +93,13 @@ class Nvml:
     def status(self) -> str:
         """Return ``ok``, or in NVML's own words why it cannot be used. Initializes NVML once."""
         if not self._status:
-            begin_s = time.monotonic()
             try:
                 self._bounded.call_within(self._opening_s(), self._load)
                 self._status = "ok"
             except CouldNotMeasure as error:
                 self._status = str(error)
-            self._took_s += time.monotonic() - begin_s
+        if self._bounded.hung and self._opening is not None:
+            return "%s: gpu%d does not open" % (self._bounded.hung, self._opening)
         return self._bounded.hung or self._status
 
     def driver_version(self) -> str:
@@ -119,9 +120,11 @@ class Nvml:
         """
         if self._gpus is None:
             self._usable()
-            begin_s, bound_s = time.monotonic(), self._opening_s()
-            self._gpus = self._bounded.call_within(bound_s, self._open_all)
-            self._took_s += time.monotonic() - begin_s
+            try:
+                self._gpus = self._bounded.call_within(self._opening_s(), self._open_all)
+            except CouldNotMeasure:
+                self._usable()  # which says where it hangs
+                raise
         return list(self._gpus)
 
     def opening_took_s(self) -> float:
@@ -195,7 +198,9 @@ class Nvml:
         self._pynvml = pynvml
         codes = {getattr(pynvml, "NVML_ERROR_" + name, None): name for name in ERRORS}
         self._kinds = {code: ERRORS[name] for code, name in codes.items()}
+        begin_s = time.monotonic()
         self._call(("nvmlInit",), ())
+        self._took_s += time.monotonic() - begin_s
 
     def _call(self, names: Sequence[str], args: Tuple[Any, ...]) -> Any:
         reason = ""
@@ -214,9 +219,14 @@ class Nvml:
         raise FunctionMissing(reason)
 
     def _open_all(self) -> List[NvmlGpu]:
-        count = self._call(("nvmlDeviceGetCount",), ())
-        # At the same time, as far as the driver lets them.
-        return list(side_by_side(self._open, range(count)))
+        gpus, begin_s = [], time.monotonic()
+        # In order: the driver initializes one at a time, and so the one that hangs is known.
+        for index in range(self._call(("nvmlDeviceGetCount",), ())):
+            self._opening = index
+            gpus.append(self._open(index))
+        self._opening = None
+        self._took_s += time.monotonic() - begin_s
+        return gpus
 
     def _open(self, index: int) -> NvmlGpu:
         try:

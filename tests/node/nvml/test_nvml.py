@@ -62,12 +62,16 @@ def test_gpus_that_are_open_take_no_time(ask: Ask) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("deviation", ["hang_init", "hang_handle"])
-def test_a_driver_that_hangs_when_it_is_opened_is_given_up(ask: Ask, deviation: str) -> None:
+@pytest.mark.parametrize(
+    ("deviation", "where"), [("hang_init", ""), ("hang_handle", ": gpu1 does not open")]
+)
+def test_a_driver_that_hangs_when_it_is_opened_is_given_up(
+    ask: Ask, deviation: str, where: str
+) -> None:
     """Negative control of the test above."""
     started = time.monotonic()
     said = ask(deviation, bound_s=0.3, opening_s=1)
-    hung = "NVML did not answer within 1 s"
+    hung = "NVML did not answer within 1 s" + where
     assert said["status after"] == hung
     assert said["gpus"] == said["opening_s"] == f"could not measure: {hung}"
     assert said["facts"] == []

@@ -14,7 +14,7 @@ DTYPES = ("bf16", "fp16", "tf32", "fp32")
 OF_MODEL = (
     "hwcheck/judge/models, each with its source: what one healthy GPU of the model reached in a "
     "large product, as a rule alone and at its best shape. No steady figure of all GPUs of a node "
-    "at once was found, so one below it is to be looked at; what makes it a fault are its neighbors"
+    "at once is published, so a GPU below it warns, and only one below its neighbors fails"
 )
 
 

@@ -74,7 +74,7 @@ class Watch:
         one and are silent for ``first_run_s`` hang: peer access that does not work shows there.
         """
         end, connecting = time.monotonic() + limit_s, False
-        while not self._is_open():
+        while not self._start_is_over():
             if not connecting and has_communicator():
                 connecting, end = True, time.monotonic() + first_run_s
             left_s = end - time.monotonic()
@@ -88,7 +88,7 @@ class Watch:
         """Whether every rank has met the others, which for gloo is its communicator."""
         return all(rank.joined for rank in self._group.ranks)
 
-    def _is_open(self) -> bool:
+    def _start_is_over(self) -> bool:
         """Whether every rank has started, or has done what ends a turn otherwise."""
         ranks = self._group.ranks
         ended = self._dead() or any(rank.error for rank in ranks)

@@ -107,8 +107,9 @@ class Leg:
     ``transport`` is what NCCL said of the way that the data went: connections by kind (``SHM``,
     ``P2P/CUMEM``, ``NET/IB``), ``gdrdma``, ``nvls``, ``channels``, ``algorithms``, ``network``.
     ``driver`` is what the driver did once a leg that hung had been killed: ``answers``, or why not.
-    ``start_s`` are the seconds from the first turn's begin to its first verified run, or until a
-    leg that never came so far was given up; None where the engine does not tell. ``first_failure``
+    ``start_s`` are the seconds from the first turn's begin to its first verified run (of a program
+    of nccl-tests: to its communicator), or until a leg that never came so far was given up; None in
+    runs of former versions. ``first_failure``
     is why the leg failed under its own variables, where ``env`` has more (``spec.SECOND_TRY``).
     """
 

@@ -12,6 +12,9 @@ from hwcheck.node.check import CouldNotMeasure, Gpu
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import DRIVER_ANSWERS
 
+ENDED = {"hang": "hung", "not_started": "did not start"}
+"""States of legs that were ended, and what became of these."""
+
 Driver = Callable[[], str]
 """Says why the driver does not answer, within a bound; an empty text where it does."""
 
@@ -49,12 +52,12 @@ class Hangs:
         """Return why a leg has no further turn in this visit, or an empty text."""
         return self._gone or self._hung.get(leg, "")
 
-    def add(self, collective: str, leg: str, how: str = "hung") -> str:
-        """Take note of a leg that was killed; return what the driver did afterwards.
+    def add(self, collective: str, leg: str, state: str = "hang") -> str:
+        """Take note of a leg that was killed, in a state of ``ENDED``.
 
-        That is ``answers``, or why it does not.
+        Return what the driver did afterwards: ``answers``, or why it does not.
         """
-        words = (leg, how, collective)
+        words = (leg, ENDED[state], collective)
         self._hung[leg] = "leg %s %s in %s: not tried again in this visit" % words
         return self.ask("leg %s of %s" % (leg, collective))
 

@@ -14,6 +14,7 @@ from hwcheck.node import json_lines
 from hwcheck.node.collective import rank as rank_body
 from hwcheck.node.collective import stacks
 from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.nccl_info import INIT_COMPLETE
 from hwcheck.node.collective.rank import Turn
 from hwcheck.node.collective.ranks import RankGroup, wait_until
 from hwcheck.node.collective.spec import (
@@ -27,9 +28,6 @@ from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
 
 EXIT_S = 10.0
-INIT_COMPLETE = "Init COMPLETE"
-"""What NCCL prints for each rank of a new communicator (NVIDIA/nccl, src/init.cc, 2.8 to 2.30)."""
-
 ENDINGS = {
     "hang": "killed after",
     "not_started": "no communicator after",

@@ -37,6 +37,8 @@ _CHOSEN = re.compile(
     r"(?:\b(\w{1,40})(?: \[Symmetric\])?: )?\b\d{1,20} Bytes -> "
     r"(?:Algo (\w{1,20}) proto (\w{1,20})|Kernel (\w{1,80}))"
 )
+INIT_COMPLETE = "Init COMPLETE"
+"""What NCCL prints for each rank of a new communicator (NVIDIA/nccl, src/init.cc, 2.8 to 2.30)."""
 UNNAMED = "collective"
 """In ``algorithms`` in place of a name that NCCL does not tell."""
 _REFUSED = re.compile(r"Could not enable P2P between|P2P is disabled between")

@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import Callable, List, Mapping, Sequence, Tuple
 
-from hwcheck.node.collective.hangs import Hangs
+from hwcheck.node.collective.hangs import ENDED, Hangs
 from hwcheck.node.collective.leg_run import LegRun, Taken
 from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import Bounds, Turn
@@ -24,9 +24,6 @@ from hwcheck.node.wire import SizeTiming, to_dict
 # Of cudaErrorDevicesUnavailable: a GPU in exclusive mode takes one process, and another leg's rank
 # waits on it.
 BUSY = "busy or unavailable"
-
-ENDED = {"hang": "hung", "not_started": "did not start"}
-"""Of turns that were ended: what became of the leg."""
 
 
 def serve(
@@ -109,8 +106,7 @@ class Ranks:
             self._end_all()
         unit.add(took)
         if took.state in ENDED:
-            how = ENDED[took.state]
-            unit.driver = self._hangs.add(unit.chosen.name, unit.plan.name, how)
+            unit.driver = self._hangs.add(unit.chosen.name, unit.plan.name, took.state)
         return took
 
     def _taken(

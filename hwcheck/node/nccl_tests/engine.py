@@ -15,14 +15,14 @@ import sys
 import tempfile
 from dataclasses import replace
 from functools import cached_property
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import conf_files, nccl_info, proof
-from hwcheck.node.collective.hangs import Driver, Hangs, nobody
+from hwcheck.node.collective.hangs import ENDED, Driver, Hangs, nobody
 from hwcheck.node.collective.log import head_of, last_lines, shortened
 from hwcheck.node.collective.schedule import FIRST_SHARE, take_turns
-from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
+from hwcheck.node.collective.spec import SECOND_TRY, CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.nccl_tests import json_form, process, text
 from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.pace import Pace
@@ -31,9 +31,6 @@ from hwcheck.node.nccl_tests.records import Table
 from hwcheck.node.wire import COLLECTIVES, Leg
 
 HELP_S = 20.0
-START_S = 120.0
-"""How long contexts and the communicator may take: 60 s on a cold DGX B200 (NVIDIA/nccl issue
-1646)."""
 
 MEASURED_BY = "measured by nccl-tests%s (%s): means, out of place; the spread is to in place"
 NO_CYCLES = "timed once: these programs have no -N"
@@ -129,7 +126,7 @@ class NcclTestsProgram:
             first_bytes = 2 * largest * spec.warmups + smallest * (spec.iterations + 2)
             pace = Pace(
                 "%s %s" % (self._collective, plan.name),
-                START_S,
+                spec.start_s,
                 spec.grace_s + 2 * first_bytes / FLOOR_BYTES_PER_S,
                 lambda: head_of(log),
                 (first_s, all_s, spec.grace_s),
@@ -145,7 +142,7 @@ class NcclTestsProgram:
         words = (plan.name, self._path, shortened(nccl_log), ended.output)
         sys.stderr.write("-- log of leg %s, %s\n%s\n%s\n" % words)
         sys.stderr.flush()
-        leg = self._record(self.refused(plan, ""), plan, ended, table, both)
+        leg = self._record(self.refused(plan, ""), plan, ended, table, both, pace.start_s)
         if leg.sizes and pace.stop:
             leg = replace(leg, notes=(*leg.notes, pace.stop))
         return leg, pace
@@ -177,9 +174,18 @@ class NcclTestsProgram:
         flags += ["-N", str(cycles)] if cycles > 1 else []
         return flags + (["-J", report] if self._folder.has("-J") else [])
 
-    def _record(self, leg: Leg, plan: LegPlan, ended: Ended, table: Table, log: str) -> Leg:
+    def _record(
+        self,
+        leg: Leg,
+        plan: LegPlan,
+        ended: Ended,
+        table: Table,
+        log: str,
+        start_s: Optional[float],
+    ) -> Leg:
         """Return the record; ``log`` is what NCCL said and the program printed."""
-        result = outcome(self._collective, self.spec, ended, table)
+        has_started = start_s is not None
+        result = outcome(self._collective, self.spec, ended, table, has_started=has_started)
         info = nccl_info.read(log)
         state, reason = result.state, result.reason
         if state == "done" and self.spec.ranks > 1:
@@ -203,7 +209,8 @@ class NcclTestsProgram:
             log_tail="" if state == "done" else last_lines(log),
             duration_s=ended.duration_s,
             transport=proof.facts(info),
-            driver=self._hangs.add(self._collective, plan.name) if state == "hang" else "",
+            driver=self._hangs.add(self._collective, plan.name, state) if state in ENDED else "",
+            start_s=ended.duration_s if start_s is None else start_s,
         )
 
     def _measured_by(self, table: Table) -> str:
@@ -220,6 +227,7 @@ class ProgramLeg:
 
     def __init__(self, program: NcclTestsProgram, plan: LegPlan) -> None:
         self.plan = plan
+        self._plan_now = plan
         self.largest = 0
         self.complete = False
         self.compared: Tuple[int, ...] = ()
@@ -242,6 +250,12 @@ class ProgramLeg:
         all_s = share_s / FIRST_SHARE if cycles > 1 else share_s
         sizes = (self._program.spec.min_bytes, max_bytes)
         turn, pace = self._program.time(self.plan, sizes, cycles, share_s, all_s)
+        more_env = SECOND_TRY.get(self.plan.name)
+        if turn.state == "failed" and more_env:
+            first_failure = turn.reason
+            self._plan_now = replace(self.plan, env={**self.plan.env, **more_env})
+            turn, pace = self._program.time(self._plan_now, sizes, cycles, share_s, all_s)
+            turn = replace(turn, first_failure=first_failure)
         if max_bytes_reason:
             turn = replace(turn, notes=(*turn.notes, max_bytes_reason))
         self._turns.append(turn)
@@ -249,12 +263,13 @@ class ProgramLeg:
         self.complete = not pace.cut_short
         reached = max((size.size_bytes for size in turn.sizes), default=0)
         self.largest = self._program.requested_bytes(reached) if pace.cut_short else max_bytes
-        return self._measured_s
+        before_s = pace.first_row_after_s
+        return 0.0 if before_s is None else max(0.0, turn.duration_s - before_s)
 
     def repeat(self) -> None:
         if self.repeat_s():
             sizes, time_s = (self.compared[0], self.compared[-1]), 2 * self.repeat_s()
-            self._turns.append(self._program.time(self.plan, sizes, 1, time_s, time_s)[0])
+            self._turns.append(self._program.time(self._plan_now, sizes, 1, time_s, time_s)[0])
 
     def repeat_s(self) -> float:
         if self.complete or self._program.cycles() == 1:

@@ -38,7 +38,7 @@ RAN_INTO = "other output runs into them"
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """The leg's state (done, hang, failed), the reason, its sizes and notes.
+    """The leg's state (done, hang, not_started, failed, not_run), the reason, its sizes and notes.
 
     A size stands there once for each cycle of the program, in the order in which it printed them.
     """
@@ -49,11 +49,19 @@ class ProgramOutcome:
     notes: Tuple[str, ...] = ()
 
 
-def outcome(collective: str, spec: CollectiveSpec, ended: Ended, table: Table) -> ProgramOutcome:
-    """Return what became of a leg. A leg with wrong data is done: its wrong elements say it."""
+def outcome(
+    collective: str, spec: CollectiveSpec, ended: Ended, table: Table, *, has_started: bool = True
+) -> ProgramOutcome:
+    """Return what became of a leg. A leg with wrong data is done: its wrong elements say it.
+
+    ``has_started``: there was a communicator or a row.
+    """
     sizes, problem = _sizes(collective, spec, table)
     notes = _notes(ended, table)
     where = _where(sizes)
+    if ended.why == "time" and not has_started:
+        reason = "no communicator after %.0f s, %s" % (ended.duration_s, where)
+        return ProgramOutcome("not_started", reason, sizes, notes)
     if ended.why == "time":
         return ProgramOutcome(
             "hang", "killed after %.0f s, %s" % (ended.duration_s, where), sizes, notes
@@ -179,6 +187,8 @@ def together(turns: List[Leg]) -> Leg:
         turns[0] if turns[-1].state == "done" else turns[-1],
         sizes=tuple(_middle(sizes[each]) for each in sorted(sizes)),
         duration_s=sum(turn.duration_s for turn in turns),
+        start_s=turns[0].start_s,
+        first_failure=turns[0].first_failure,
     )
 
 

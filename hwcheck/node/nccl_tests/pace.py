@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from typing import Callable, Optional, Tuple
 
+from hwcheck.node.collective.nccl_info import INIT_COMPLETE
 from hwcheck.node.collective.spec import NOISE, size_text
 from hwcheck.node.nccl_tests import text
 
 NO_TIME = "stopped at %s: the next size does not fit in the time"
-STARTED = "Init COMPLETE"
-"""What each rank says in NCCL's log once the communicator is there (NVIDIA/nccl, src/init.cc)."""
-
 FEWER_CYCLES = "timed %d times and not %d: another time does not fit in the time"
 
 
@@ -24,7 +22,9 @@ class Pace:
     for all, and the grace after which it dies.
     ``largest`` is the largest size in bytes: its row ends a cycle, and after the last of
     ``cycles`` nothing is left to end. ``stop`` says why the program was ended, and ``cut_short``
-    whether that was in its first cycle.
+    whether that was in its first cycle. ``start_s`` are the seconds that its start took, None as
+    long as there is neither a communicator nor a row, and ``first_row_after_s`` those until its
+    first row.
     """
 
     def __init__(
@@ -41,9 +41,11 @@ class Pace:
     ) -> None:
         self.stop = ""
         self.cut_short = False
+        self.start_s: Optional[float] = None
+        self.first_row_after_s: Optional[float] = None
         self._name = name
-        self._started_by = time.monotonic() + start_s
-        self._has_started = False
+        self._begin = time.monotonic()
+        self._started_by = self._begin + start_s
         self._first_row_s = first_row_s
         self._log = log
         self._first_s, self._all_s, self._grace_s = seconds
@@ -59,9 +61,8 @@ class Pace:
     def until(self) -> float:
         """Return when the program is ended: the next row may take twice as long as it should."""
         if self._first is None:
-            if not self._has_started and STARTED in self._log():
-                self._has_started = True
-                self._started_by = min(self._started_by, time.monotonic())
+            if self.start_s is None and INIT_COMPLETE in self._log():
+                self._communicator_is_there()
             return self._started_by + self._first_row_s
         return max(self._first + self._all_s + self._grace_s, self._awaited)
 
@@ -71,13 +72,17 @@ class Pace:
 
     def goes_on(self, line: str) -> bool:
         """Take a line of the program, and say whether the program may go on."""
+        if INIT_COMPLETE in line:  # NCCL prints to stdout where it cannot open its file
+            self._communicator_is_there()
         size = text.row_size(line)
         if not size:
             return True
         self._progress("%s %s" % (self._name, size_text(size)))
         now = time.monotonic()
         if self._first is None:
+            self._communicator_is_there()
             self._first = self._began = now
+            self.first_row_after_s = now - self._begin
         before, self._last = self._last, now
         if size > self._last_but_one:
             return self._cycle_over(now)
@@ -91,6 +96,12 @@ class Pace:
         self.cut_short = not self._over
         self.stop = NO_TIME % size_text(size) if self.cut_short else self._fewer()
         return False
+
+    def _communicator_is_there(self) -> None:
+        now = time.monotonic()
+        if self.start_s is None:
+            self.start_s = now - self._begin
+            self._started_by = min(self._started_by, now)
 
     def _cycle_over(self, now: float) -> bool:
         assert self._first is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.judge.legs import leg_problem, planned_env, start_hang
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.ranks import wait_until
@@ -193,12 +194,62 @@ def test_a_program_that_was_stopped_by_us_is_no_failure(folder):
     assert "timed 2 times and not 3: another time does not fit in the time" in leg.notes
 
 
-def test_a_communicator_that_does_not_come_is_a_hang(folder, monkeypatch):
-    monkeypatch.setattr(engine, "START_S", 0.5)
-    leg = only(install(folder, default={"start_s": 60}), grace_s=0.5, max_bytes=MIB, warmups=0)
+def test_a_communicator_that_does_not_come_is_judged_beside_the_other_legs(folder):
+    install(folder, default={"start_s": 60})
+    orders = {"start_s": 1.5, "grace_s": 2.0, "max_bytes": MIB, "warmups": 0}
+    legs, _ = run(folder, collectives=("all_reduce", "alltoall"), **orders)
+    never, off, net, refused = legs[:4]
+    assert [leg.state for leg in (never, off, net)] == ["not_started", "done", "done"]
+    assert never.reason.startswith("no communicator after 4 s, before the first size")
+    assert (never.driver, round(never.start_s)) == ("answers", 4)
+    assert off.start_s < never.start_s / 2
+    assert "leg default did not start in all_reduce: not tried again" in refused.reason
+    assert start_hang(never, legs).startswith("it hangs at start: no communicator after 4 s")
+    assert [start_hang(leg, [leg]) for leg in legs[:3]] == [""] * 3
+
+
+def test_a_program_that_hangs_at_its_first_collective_has_started(folder):
+    leg = only(install(folder, default={"hang_at": "start"}), budget_s=1.0, grace_s=0.5)
+    assert (leg.state, leg.start_s < leg.duration_s) == ("hang", True)
+
+
+def test_a_communicator_counts_where_nccl_cannot_open_its_file(folder):
+    silent = {"ignores_debug_file": True, "hang_at": "start"}
+    leg = only(install(folder, default=silent), start_s=30.0, budget_s=1.0, grace_s=0.5)
     assert leg.state == "hang"
-    assert "before the first size was finished" in leg.reason
     assert leg.duration_s < 10
+
+
+def test_a_network_leg_that_failed_has_a_second_try_over_sockets(folder):
+    legs, _ = run(install(folder, net={"exit_before_without": "NCCL_NET", "exit_before": 3}))
+    net = legs[2]
+    assert (net.state, [leg.first_failure for leg in legs[:2]]) == ("done", ["", ""])
+    assert net.first_failure.startswith("it ended with code 3 (an NCCL error), before the first")
+    assert net.env == {**EVERY_NODE_LEGS[2].env, "NCCL_NET": "Socket"}
+    assert leg_problem(net, planned_env("net")) == ""
+    assert [call["leg"] for call in measuring(folder)] == ["default", "p2p_off", "net", "net"]
+
+
+def test_a_network_leg_that_fails_over_sockets_too_is_a_failure(folder):
+    legs, _ = run(install(folder, default={"exit_before": 3}, net={"exit_before": 3}))
+    assert [leg.state for leg in legs] == ["failed", "done", "failed"]
+    assert legs[2].first_failure
+    assert [call["leg"] for call in measuring(folder)] == ["default", "p2p_off", "net", "net"]
+
+
+def test_a_hang_after_the_first_row_takes_its_time_from_the_budget(folder):
+    install(folder, default={"hang_at": MIB})
+    orders = spec(budget_s=1.0, grace_s=0.5, turns=1)
+    program = engine.NcclTestsProgram(
+        engine.ProgramFolder(str(folder), PAYLOAD),
+        "all_reduce",
+        PAYLOAD,
+        orders,
+        lambda text: None,
+        engine.Hangs(),
+    )
+    spent_s = engine.ProgramLeg(program, EVERY_NODE_LEGS[0]).first(1.0, 64 * MIB, "")
+    assert 1.4 < spent_s < 5.0
 
 
 def test_a_slow_start_takes_nothing_from_the_time_of_the_leg(folder):

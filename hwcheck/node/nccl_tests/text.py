@@ -283,6 +283,8 @@ def _half(names: List[str], fields: List[str]) -> Half:
         ratio = (max(0.0, busbw - other) / (algbw + one), (busbw + other) / (algbw - one))
     if names[3] == "error":
         return Half(time_us, algbw, busbw, None, checked, ratio)
+    if checked is not None and (checked < 0 or checked % 1):
+        raise ValueError("no count of elements")
     wrong = None if checked is None else int(checked)
     return Half(time_us, algbw, busbw, wrong, None, ratio)
 

@@ -267,6 +267,15 @@ def test_the_bounds_of_busbw_over_algbw_hold_the_true_ratio():
         assert low <= 1.5 <= high, step
 
 
+@pytest.mark.parametrize("field", ["-1", "0.5", "18.35"])
+def test_a_count_of_elements_that_cannot_be_one_damages_its_row(field):
+    good = header() + "\n" + row(MIB) + "\n"
+    (table,) = read(good)
+    assert [each.in_place.wrong for each in table.rows] == [0]
+    (table,) = read(header() + "\n" + row(MIB).rstrip()[:-1] + field + "\n")
+    assert (table.rows, table.damaged) == ([], 1)
+
+
 def test_row_size():
     assert row_size(row(MIB)) == MIB
     assert row_size("# size count type") == 0

@@ -26,10 +26,12 @@ FOREIGN_PREFIXES = (
 )
 
 # Set for every leg: what is recorded and where, not how data travels. PCI order makes rank n GPU n
-# of NVML.
+# of NVML. An empty NCCL_DEBUG_FILE is stdout (NVIDIA/nccl, src/debug.cc), and being set it keeps
+# NCCL from the file that /etc/nccl.conf may name: there nobody would find the proof of a leg.
 COMMON_ENV = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,P2P,SHM,NET,NVLS,TUNING",
+    "NCCL_DEBUG_FILE": "",
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
 LOGGING = "NCCL_DEBUG"

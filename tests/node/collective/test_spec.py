@@ -42,7 +42,7 @@ def leg(name: str) -> LegPlan:
 
 
 def transport(env: dict[str, str]) -> dict[str, str]:
-    recorded = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_CONF_FILE")
+    recorded = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_CONF_FILE")
     return {k: v for k, v in env.items() if k.startswith("NCCL_") and k not in recorded}
 
 
@@ -62,6 +62,14 @@ def test_a_leg_has_its_own_settings_and_none_from_outside(
     assert env["PATH"] == "/usr/bin"
     assert not {"TORCH_NCCL_BLOCKING_WAIT", "GLOO_SOCKET_IFNAME", "CUDA_VISIBLE_DEVICES"} & set(env)
     assert env["NCCL_DEBUG"] == "INFO"
+
+
+def test_a_configuration_file_of_the_system_cannot_move_the_log() -> None:
+    outside = {**OUTSIDE, "NCCL_DEBUG_FILE": "/tmp/nccl.%p", "NCCL_DEBUG": "WARN"}
+    env = rank_environment(spec(), leg("default"), 0, outside)
+    in_file = {"NCCL_DEBUG_FILE": "/var/log/nccl.%h.%p", "NCCL_DEBUG": "VERSION"}
+    taken = {**in_file, **env}  # NCCL takes from a file what is not set yet, src/misc/param.cc
+    assert (taken["NCCL_DEBUG_FILE"], taken["NCCL_DEBUG"]) == ("", "INFO")
 
 
 def test_gloo_stays_on_the_loopback_interface() -> None:

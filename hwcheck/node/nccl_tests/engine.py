@@ -143,8 +143,9 @@ class NcclTestsProgram:
         sys.stderr.write("-- log of leg %s, %s\n%s\n%s\n" % words)
         sys.stderr.flush()
         leg = self._record(self.refused(plan, ""), plan, ended, table, both, pace.start_s)
-        if leg.sizes and pace.stop:
-            leg = replace(leg, notes=(*leg.notes, pace.stop))
+        stop = pace.stop or (pace.missing() if leg.state == "done" else "")
+        if leg.sizes and stop:
+            leg = replace(leg, notes=(*leg.notes, stop))
         return leg, pace
 
     def cycles(self) -> int:

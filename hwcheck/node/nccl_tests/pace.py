@@ -12,6 +12,8 @@ from hwcheck.node.nccl_tests import text
 NO_TIME = "stopped at %s: the next size does not fit in the time"
 FEWER_CYCLES = "timed %d times and not %d: another time does not fit in the time"
 
+PRINTED_FEWER = "timed %d times and not %d: the program ended by itself"
+
 
 class Pace:
     """Ends a program before a row or a cycle that does not fit in its time; tells of every row.
@@ -69,6 +71,12 @@ class Pace:
     def measured_s(self) -> float:
         """Return the seconds from the first row to the last one."""
         return 0.0 if self._first is None else self._last - self._first
+
+    def missing(self) -> str:
+        """Return that cycles are missing of a program that ended by itself, or an empty text."""
+        if self.stop or self._over >= self._cycles:
+            return ""
+        return PRINTED_FEWER % (self._over, self._cycles)
 
     def goes_on(self, line: str) -> bool:
         """Take a line of the program, and say whether the program may go on."""

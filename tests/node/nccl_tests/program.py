@@ -208,7 +208,7 @@ class Program:
         self._stuck("start")
         self._results: list[dict[str, Any]] = []
         self._warm_up()
-        for cycle in range(int(self._options.get("-N", 1))):
+        for cycle in range(int(self._do.get("cycles", self._options.get("-N", 1)))):
             self._sizes(cycle)
         return self._finish()
 

@@ -252,6 +252,14 @@ def test_a_hang_after_the_first_row_takes_its_time_from_the_budget(folder):
     assert 1.4 < spent_s < 5.0
 
 
+def test_a_program_that_repeats_less_than_it_was_told_to_is_noted(folder):
+    note = "timed 1 times and not 3: the program ended by itself"
+    legs, _ = run(install(folder, default={"cycles": 1}), max_bytes=2 * MIB)
+    assert [leg.state for leg in legs] == ["done"] * 3
+    assert [note in leg.notes for leg in legs] == [True, False, False]
+    assert legs[0].sizes[-1].passes == 1
+
+
 def test_a_slow_start_takes_nothing_from_the_time_of_the_leg(folder):
     leg = only(install(folder, default={"start_s": 2.5}), budget_s=1.0, grace_s=0.5)
     assert leg.state == "done", leg.reason

@@ -100,7 +100,7 @@ def _leg(keys: Mapping[str, Any], gpus: int) -> Leg:
     given = dict(keys)
     name, gbps = given.pop("leg"), given.pop("gbps", 100.0)
     changes: dict[str, Any] = {"ranks": gpus, "transport": given.pop("transport", {})}
-    changes |= {key: given.pop(key) for key in ("library",) if key in given}
+    changes |= {key: given.pop(key) for key in ("library", "first_failure") if key in given}
     changes |= {"notes": tuple(given.pop("notes", ())), "log_tail": given.pop("log", "")}
     state, wrong = given.pop("state", "done"), given.pop("wrong", 0)
     assert not given, f"unknown keys of a leg: {sorted(given)}"

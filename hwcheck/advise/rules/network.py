@@ -124,5 +124,25 @@ def wrong_network_transport(host: HostFindings) -> Sign | None:
     return sign("likely", explained, observations, independent=True)
 
 
+@rule(
+    title="A network plugin of NCCL does not work between GPUs of one node",
+    effect="jobs on one node lose nothing, as they take NVLink, PCIe or shared memory; those over "
+    "several nodes may fail as the leg did",
+    fix="read at what NCCL failed, and bring the plugin (aws-ofi-nccl, NCCL-SHARP of HPC-X, "
+    "libnccl-net.so) and this NCCL to versions that belong together; whether it works between "
+    "nodes, hwcheck validate --scope pairs shows",
+    confirm="ldconfig -p | grep libnccl-net; NCCL_DEBUG=INFO with any job shows NET/Plugin",
+    source="NCCL User Guide, NCCL_NET and NCCL_NET_PLUGIN",
+)
+def network_plugin_fails(host: HostFindings) -> Sign | None:
+    """The leg net failed over the network that NCCL chose, and is well over sockets."""
+    failures = {leg.collective: leg.first_failure for leg in host.legs if leg.first_failure}
+    transports = host.bad_collectives("network_transport")
+    explained = [finding for finding in transports if finding.check in failures]
+    return sign("likely", explained)
+
+
 def _only_sockets(leg: Leg) -> bool:
+    if leg.first_failure:  # sockets were its second try
+        return False
     return {kind for kind in leg.transport if kind.startswith("NET/")} == {SOCKET}

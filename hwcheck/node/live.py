@@ -222,14 +222,14 @@ class LiveNode:
         end_s = time.monotonic() + load_lock.LEAVE_S
         while True:
             why = self.busy()
-            if not why or time.monotonic() >= end_s or not self._only_own_leave():
+            if not why or time.monotonic() >= end_s or not self._only_ours_leave():
                 return why
             time.sleep(LOOK_S)
 
-    def _only_own_leave(self) -> bool:
+    def _only_ours_leave(self) -> bool:
         """Whether all processes on the GPUs are of this visit, or have ended but for the driver."""
         pids = {pid for gpu in self.gpus() for pid in gpu.compute_processes()}
-        return self._loaded and all(map(load_lock.is_own_or_gone, pids))
+        return self._loaded and all(map(load_lock.is_ours_or_gone, pids))
 
     def _in_use(self) -> str:
         """Return which GPU is at work for nobody that NVML names, or an empty text."""

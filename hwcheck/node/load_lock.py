@@ -28,7 +28,7 @@ class BusyError(Exception):
     """The node is at work; the text says with what."""
 
 
-def is_own_or_gone(pid: int) -> bool:
+def is_ours_or_gone(pid: int) -> bool:
     """Whether a process is in this process's session, as all that a visit starts, or has ended."""
     try:
         return os.getsid(pid) == os.getsid(0)

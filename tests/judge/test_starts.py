@@ -31,10 +31,10 @@ def slow(name: str, **changes: Any) -> Leg:
 
 
 def complaints(*legs: Leg) -> set[tuple[str, str, str]]:
-    return {(f.subject, f.outcome, f.reason) for f in found(*legs) if f.outcome != "pass"}
+    return {(f.subject, f.outcome, f.reason) for f in findings_of(*legs) if f.outcome != "pass"}
 
 
-def found(*legs: Leg) -> tuple[Finding, ...]:
+def findings_of(*legs: Leg) -> tuple[Finding, ...]:
     whole = run(node("n", legs), checks=("all_reduce",))
     return tuple(
         f for f in judge(whole).findings if f.check == "all_reduce" and f.metric != "busbw"
@@ -58,11 +58,11 @@ def test_where_none_started_nothing_is_known() -> None:
     reason = (
         "the leg did not start: no communicator after 120 s, before the first size was finished"
     )
-    said = complaints(*map(slow, ("default", "p2p_off", "net")))
+    complained = complaints(*map(slow, ("default", "p2p_off", "net")))
     assert {
         (f"leg {name}", "inconclusive", reason) for name in ("default", "p2p_off", "net")
-    } <= said
-    assert "fail" not in {outcome for _, outcome, _ in said}
+    } <= complained
+    assert "fail" not in {outcome for _, outcome, _ in complained}
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,8 @@ class _Stream:
             return ""
         ends = [len(host) for host in self._hosts if name.endswith(host)]
         number = _OF_ROW.match(name)
-        own = name[: -max(ends)] if ends else number.group(0) if number else name
-        return before + own
+        of_row = name[: -max(ends)] if ends else number.group(0) if number else name
+        return before + of_row
 
     def _add_host(self, name: str) -> None:
         if name and len(self._hosts) < MOST_HOSTS:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Sequence, Set, Tuple
 
 from hwcheck.node.affinity import cpu_set, stay_on
 from hwcheck.node.json_lines import Send
+from hwcheck.node.pairs.records import Pair, Round
 from hwcheck.node.torch_runtime import torch
 
 MOST_BYTES = 256 * 1024 * 1024  # 0.6 ms at 400 GB/s: a launch of some us does not show
@@ -23,10 +24,6 @@ MOST_COPIES = 100
 # Odd, so an element tells its index from every other below 2^32, whatever is added to all.
 FACTOR = -1640531535
 ELEMENT_BYTES = 4
-
-Pair = Tuple[int, int]
-Round = Sequence[Pair]
-"""Pairs that share no GPU."""
 
 
 class Ends:

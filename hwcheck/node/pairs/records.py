@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+Pair = Tuple[int, int]
+Round = Sequence[Pair]
+"""Pairs that share no GPU."""
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,13 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
-from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.node.pairs.records import PairCopy, PairsRun, Round
 from hwcheck.node.tournament import rounds
 
 START_LIMIT_S = CollectiveSpec.start_s  # CUDA on every GPU, in one process
 STEP_LIMIT_S = 20.0  # a pair takes a tenth of a second; through a slow host, some tenths
 EXIT_S = 2.0
 MOST_PEERS = 7  # what each of eight GPUs has, which every board can
-
-Round = List[Tuple[int, int]]
 
 Body = Callable[[Send], None]
 
@@ -41,7 +39,7 @@ def serve(spec: CollectiveSpec, send: Send, close_fds: List[int], hangs: Hangs) 
     send({"kind": "pairs", "pairs": run.to_dict()})
 
 
-def shares(gpus: int) -> List[List[Round]]:
+def shares(gpus: int) -> Sequence[Sequence[Round]]:
     """Return the rounds of each process, in which every GPU meets every other once.
 
     A GPU without NVSwitches can have eight peers at a time (CUDA C++ Programming Guide,

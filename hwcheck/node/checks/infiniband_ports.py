@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, List
 
-from hwcheck.node.check import Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, among_equals
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
@@ -182,11 +182,18 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     ``hwcheck_rdma_ports``. One port of eight at half its rate halves what all of them carry. What
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
     no figure for a healthy node is known. The ports by which NVSwitches of HGX B200 are managed are
-    left out where the login is root's; others count them. Not applicable without RDMA devices.
+    left out; where the login may not read which they are, nothing is measured. Not applicable
+    without RDMA devices.
     """
     ports = node.host.rdma_ports()
     if not ports:
         raise NotApplicable("no RDMA device")
+    unclear = next((port.name for port in ports if port.may_be_bridge), "")
+    if unclear:
+        raise CouldNotMeasure(
+            "port %s and its like are of network cards or of what manages the NVSwitches; which, "
+            "the VPD of the device says: run as root" % unclear
+        )
     active = sum(port.state == ACTIVE for port in ports)
     yield Sample("active_ports", active, "ports")
     for port in ports:

@@ -70,7 +70,8 @@ class RdmaPort(NamedTuple):
 
     ``state`` and ``physical_state`` are the kernel's words (``ACTIVE``, ``LinkUp``), ``lanes`` is
     4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has. ``board`` is the
-    maker's id of the card's design (PSID), empty where the driver does not give it.
+    maker's id of the card's design (PSID), empty where the driver does not give it. One that
+    ``may_be_bridge`` is of a card, or of what manages NVSwitches: this login cannot tell.
     """
 
     name: str
@@ -84,3 +85,4 @@ class RdmaPort(NamedTuple):
     counters: Mapping[str, int]
     gids: Tuple[Gid, ...] = ()
     board: str = ""
+    may_be_bridge: bool = False

@@ -25,6 +25,9 @@ NVSwitches of HGX B200 and B300. It has the PCI ids of a card and ports like one
 traffic of jobs (NVIDIA Fabric Manager User Guide; siderolabs/extensions#893 shows four of them,
 mlx5_8 to mlx5_11, beside eight cards)."""
 
+BRIDGED_BOARDS = {"0x2901", "0x3182"}
+"""PCI device ids of the GPUs of HGX B200 and B300 (pci.ids), which have such bridges."""
+
 GENERATION_BY_GTS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """PCIe generation by transfer rate (PCI Express Base Specification)."""
 
@@ -64,6 +67,14 @@ class PciReader(Tree):
                 and SWITCH_MANAGEMENT in (contents(self._path(DEVICES + address + "/vpd")) or b"")
             ]
         return self._bridges
+
+    def _may_be_bridge(self, address: str) -> bool:
+        """Whether a card's board has such bridges, and the mark of this one cannot be read."""
+        vpd = self._path(DEVICES + address + "/vpd")
+        if not os.path.lexists(vpd) or contents(vpd) is not None:
+            return False
+        gpus = {self._read(DEVICES + gpu + "/device").strip() for gpu in self.pci_gpus()}
+        return not gpus.isdisjoint(BRIDGED_BOARDS)
 
     def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
         addresses = []

@@ -71,6 +71,9 @@ class RdmaReader(PciReader):
             },
             gids=() if self._is_iwarp(device) else self._gids(port),
             board=self._read(CLASS + device + "/board_id").strip(),
+            may_be_bridge=self._may_be_bridge(
+                os.path.basename(self._resolve(CLASS + device + "/device"))
+            ),
         )
 
     def _is_iwarp(self, device: str) -> bool:

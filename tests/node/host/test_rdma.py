@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from hwcheck.node.checks.infiniband_ports import COUNTED
 from hwcheck.node.host.facts import Gid
 from hwcheck.node.host.rdma import COUNTERS, HW_COUNTERS
@@ -66,6 +68,27 @@ def test_bridges_that_manage_nvswitches_are_no_rdma_ports(tmp_path: Path) -> Non
     assert [port.name for port in root.host.rdma_ports()] == ["mlx5_1/1", "mlx5_2/1"]
     assert list(root.host.rdma_devices()) == ["mlx5_1", "mlx5_2"]
     assert root.host.nvswitches() == ["0000:01:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "readable", "unclear"),
+    [("0x2901", False, True), ("0x2901", True, False), ("0x2330", False, False)],
+)
+def test_where_the_mark_cannot_be_read_a_port_may_be_of_a_bridge(
+    tmp_path: Path, gpu: str, readable: bool, unclear: bool
+) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    of_gpu = root.device("0000:01:00.0", vendor="0x10de", kind="0x030200") + "/0000:01:00.0"
+    root.write(of_gpu + "/device", gpu + "\n")
+    card = root.device("0000:02:00.0", vendor="0x15b3", kind="0x020700") + "/0000:02:00.0"
+    if readable:
+        root.write(card + "/vpd", "SMDL=MCX7")
+    else:
+        (tmp_path / card / "vpd").mkdir()  # not even root can read it
+    os.symlink(tmp_path / card, tmp_path / DEVICE / "device")
+    (port,) = root.host.rdma_ports()
+    assert port.may_be_bridge is unclear
 
 
 def test_a_port_that_says_nothing(tmp_path: Path) -> None:

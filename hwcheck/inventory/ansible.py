@@ -20,9 +20,19 @@ PLAIN_OUTPUT = {
 """Where an ansible.cfg or the caller's environment has something else: stdout must be JSON only."""
 
 
+WITHOUT_CURRENT_FOLDER = (
+    "import sys; sys.path[:] = [folder for folder in sys.path if folder]; "
+    "import runpy; runpy.run_module('ansible', run_name='__main__', alter_sys=True)"
+)
+"""``python -m ansible``, which would import a ``json.py`` that lies in the current folder.
+
+Python's own switch for it, ``-P``, is not in 3.10, and ``-I`` would lose the user's packages.
+"""
+
+
 def run(words: list[str], stdin_text: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run ``ansible-<first word>``, with a text on its stdin. Raises UsageError if it cannot."""
-    command = [sys.executable, "-m", "ansible", *words]
+    command = [sys.executable, "-c", WITHOUT_CURRENT_FOLDER, *words]
     try:
         return subprocess.run(
             command,

@@ -15,6 +15,7 @@ from hwcheck.exit_codes import INTERRUPTED, PASS, USAGE
 from hwcheck.tasks.output import refuse_closed_stdout, say
 
 SHORT_FLAGS = {
+    "hosts": "i",
     "limit": "l",
     "forks": "f",
     "verbose": "v",
@@ -85,7 +86,7 @@ class Command(fabric.Task):  # type: ignore[misc]
             raise Exit(code=USAGE)
         if args and args[0].config.get("connect_kwargs"):
             say(
-                "hwcheck: Fabric's own connection options (-i, -t, connect_kwargs) are not used; "
+                "hwcheck: Fabric's own connection options (-t, connect_kwargs) are not used; "
                 "the inventory and the ssh configuration say how to connect"
             )
         try:

@@ -71,6 +71,12 @@ def refuse_core_flags(flags: Any, remainder: str) -> None:
             f"-f {file}: before the task that is Invoke's own configuration file, and hwcheck "
             f"has none; for an inventory: validate --hosts {file}"
         )
+    key = flags["identity"].value
+    if key:
+        raise UsageError(
+            f"-i {key[0]}: before the task that is Fabric's option of a key, not used here; for "
+            f"an inventory: validate -i {key[0]}; for a key: ansible_ssh_private_key_file"
+        )
     ssh_file = flags["ssh-config"].value
     if ssh_file:
         raise UsageError(

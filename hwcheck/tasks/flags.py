@@ -21,8 +21,7 @@ from hwcheck.text import binary_size
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 HELP = {
-    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
-    f"(default: {DEFAULT_INVENTORY}, this machine)",
+    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
     "limit": "Ansible pattern of hosts (h100:!node03)",
     "playbook": "a playbook file, or one that hwcheck brings (default: site.yml)",
     "tags": "comma-separated tags; every role has its own name as one",
@@ -217,7 +216,9 @@ def percent(text: str | bool | None) -> float | None:
 
 
 def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) -> Cluster:
-    """Read the inventory and pass its warnings on. Raises UsageError."""
+    """Read the inventory and pass its warnings on. Raises UsageError, and where none is named."""
+    if not hosts:
+        raise UsageError("no host is named: say --hosts cluster.yml, or --hosts node1,node2")
     cluster = inventory.read(hosts, limit, extra_vars)
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")

@@ -11,7 +11,7 @@ from hwcheck.exit_codes import combine
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, read_become, read_cluster, whole
+from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import say
 from hwcheck.tasks.stages import apply, assert_after
 
@@ -19,7 +19,7 @@ from hwcheck.tasks.stages import apply, assert_after
 @command(help=HELP, iterable=["extra_vars"])
 def provision(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = DEFAULT_INVENTORY,
+    hosts: str = "",
     limit: str | None = None,
     playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,

@@ -24,7 +24,7 @@ from hwcheck.tasks.validate import validate
 if TYPE_CHECKING:
     from hwcheck.provision.playbook import ProvisionRecord
 
-OTHER_FLAGS = ("hosts", "check", "diff")
+OTHER_FLAGS = ("check", "diff")
 DEFAULT_BATCH = "8"
 FORMAT = 1
 
@@ -32,7 +32,6 @@ FORMAT = 1
 @command(
     help={
         **{flag: text for flag, text in HELP.items() if flag not in OTHER_FLAGS},
-        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
         "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
         "canary": "the host that goes first (default: the first of the inventory)",
         "only": "comma-separated checks that validate each batch (default: all, quick)",
@@ -44,7 +43,7 @@ FORMAT = 1
 @with_site
 def rollout(
     ctx: Context,
-    hosts: str,
+    hosts: str = "",
     limit: str | None = None,
     playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,

@@ -8,7 +8,7 @@ from invoke import Context
 
 from hwcheck.provision.state.request import StateRequest, choose_roles, mend_command, with_become
 from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, read_become, read_cluster, whole
+from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.stages import run_assertions
 
 FLAGS = (
@@ -26,7 +26,7 @@ FLAGS = (
 )
 def state(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = DEFAULT_INVENTORY,
+    hosts: str = "",
     limit: str | None = None,
     roles: str | None = None,
     extra_vars: Sequence[str] | None = None,

@@ -64,3 +64,33 @@ def test_a_dry_run_is_refused_and_visits_nobody(
     assert ended.value.code == 2
     assert capfd.readouterr().err.startswith("hwcheck: --dry: a visit cannot be tried")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["provision", "state", "rollout"])
+def test_what_acts_on_hosts_does_so_only_where_they_are_named(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, refusal in {
+        (): "no host is named: say --hosts cluster.yml, or --hosts node1,node2",
+        ("-i", "missing.yml"): "no such inventory: missing.yml",
+    }.items():
+        with pytest.raises(SystemExit) as ended:
+            program.run(["hwcheck", command, *words])
+        assert ended.value.code == 2
+        assert capfd.readouterr().err.startswith(f"hwcheck: {refusal}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_i_is_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, refusal in {
+        ("validate", "-i", "missing.ini"): "no such inventory: missing.ini",
+        ("-i", "missing.ini", "validate"): "-i missing.ini: before the task that is Fabric's",
+    }.items():
+        with pytest.raises(SystemExit) as ended:
+            program.run(["hwcheck", *words])
+        assert ended.value.code == 2
+        assert capfd.readouterr().err.startswith(f"hwcheck: {refusal}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from hwcheck.errors import UsageError
 from hwcheck.node.wire import Value, to_json
-from hwcheck.results.files import replace_text, writing_to
-from hwcheck.results.schema_check import schema_problem
+from hwcheck.results.files import read_json, replace_text, writing_to
 
 FORMAT = 1
 FILE = "group.json"
@@ -178,17 +175,8 @@ def write_multi_host(folder: Path, record: MultiHostRecord) -> None:
 
 def read_multi_host(folder: Path) -> MultiHostRecord | None:
     """Read ``group.json``; None where the run was over single hosts only. Raises UsageError."""
-    file = folder / FILE
-    if not file.exists():
-        return None
-    try:
-        data = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"damaged run folder: {file}: not JSON ({error})") from None
-    problem = schema_problem(data, "group")
-    if problem:
-        raise UsageError(f"damaged run folder: {file}: {problem}")
-    return MultiHostRecord.from_dict(data)
+    data = read_json(folder, PurePath(FILE), "group")
+    return None if data is None else MultiHostRecord.from_dict(data)
 
 
 def _run(data: Mapping[str, Any]) -> MultiHostRun:

@@ -23,7 +23,7 @@ from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import Report, Timing, to_dict, to_json
 from hwcheck.results import series
-from hwcheck.results.files import replace_text, writing_to
+from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import Observed
 from hwcheck.site_limits import SiteLimits
@@ -196,7 +196,7 @@ class RunFolder:
 
     def write_series(self, host: str, data: Mapping[str, Any]) -> None:
         """Write ``series/<host>.json``, as the node sent it. Raises DiskError."""
-        file = _series_file(self.path, host)
+        file = self.path / _series_file(host)
         with writing_to(self.path):
             file.parent.mkdir(exist_ok=True)
             replace_text(file, to_json(data) + "\n")
@@ -254,62 +254,48 @@ def read_run(path: Path) -> Run:
     In a run without an end, hosts that were under way say so. Raises UsageError that names the file
     when one is missing, damaged or does not match its schema.
     """
-    meta = RunMeta.from_dict(_read_json(path / "run.json", "run"))
+    data = read_json(path, PurePath("run.json"), "run") if path.is_dir() else None
+    if data is None:
+        raise UsageError(f"not a run folder: {path / 'run.json'}: No such file or directory")
+    meta = RunMeta.from_dict(data)
     records, second_visits = [], {}
     for host in meta.hosts:
         record = _read_host(path, host.name, meta)
         if record is None:
             reason = "the run was stopped before its turn"
             if meta.checks and meta.finished and not meta.interrupted:
-                raise UsageError(f"damaged run folder: {_host_file(path, host.name)}: missing")
+                raise UsageError(f"damaged run folder: {path / _host_file(host.name)}: missing")
             if not meta.finished:
                 reason = "the run itself ended before its turn, or as its visit began"
             record = HostRecord(host.name, "not_visited", reason)
         records.append(record)
-        second_visit = _read_host(path / SECOND_VISITS, host.name, meta)
+        second_visit = _read_host(path, host.name, meta, SECOND_VISITS)
         if second_visit is not None:
             second_visits[host.name] = second_visit
     return Run(path, meta, tuple(records), second_visits)
 
 
-def _read_host(path: Path, host: str, meta: RunMeta) -> HostRecord | None:
-    file = _host_file(path, host)
-    if not file.exists():
+def _read_host(path: Path, host: str, meta: RunMeta, part: str = "") -> HostRecord | None:
+    file = part / _host_file(host)
+    data = read_json(path, file, "host")
+    if data is None:
         return None
-    record = HostRecord.from_dict(_read_json(file, "host"))
+    record = HostRecord.from_dict(data)
     if record.host != host:
-        raise UsageError(f"damaged run folder: {file}: it is about {record.host!r}")
+        raise UsageError(f"damaged run folder: {path / file}: it is about {record.host!r}")
     cut_off = record.reason == UNDER_WAY and not meta.finished
     return replace(record, reason=CUT_OFF) if cut_off else record
 
 
-def _host_file(path: Path, host: str) -> Path:
-    return path / "nodes" / f"{host}.json"
+def _host_file(host: str) -> PurePath:
+    return PurePath("nodes", f"{host}.json")
 
 
 def read_series(path: Path, host: str) -> Observed | None:
     """Read a host's load from a run folder; None where it had none. Raises UsageError."""
-    file = _series_file(path, host)
-    return series.unpack(_read_json(file, "series")) if file.exists() else None
+    data = read_json(path, _series_file(host), "series")
+    return None if data is None else series.unpack(data)
 
 
-def _series_file(path: Path, host: str) -> Path:
-    return path / "series" / f"{host}.json"
-
-
-def _read_json(path: Path, schema: str) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
-    except OSError as error:
-        raise UsageError(f"not a run folder: {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"damaged run folder: {path}: not JSON ({error})") from None
-    problem = schema_problem(data, schema)
-    if problem:
-        raise UsageError(f"damaged run folder: {path}: {problem}")
-    assert isinstance(data, dict)
-    return data
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def _series_file(host: str) -> PurePath:
+    return PurePath("series", f"{host}.json")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,3 +304,40 @@ def test_a_run_that_could_not_be_read_back_is_not_begun(tmp_path: Path) -> None:
 def test_long_arguments_are_read_back(tmp_path: Path) -> None:
     meta = RunMeta("", "", (), (HostPlan("a", "b"),), inventory="a," * 60_000, limit="a:" * 60_000)
     assert read_run(RunFolder.create(tmp_path, meta).path).meta.inventory == "a," * 60_000
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["FIFO", "device", "link", "folder"])
+@pytest.mark.parametrize("file", ["run.json", "nodes/node01.json", "again/nodes/node01.json"])
+def test_what_is_no_plain_file_is_refused(folder: RunFolder, file: str, kind: str) -> None:
+    path = folder.path / file
+    text = (folder.path / "run.json").read_text()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "device":
+        if os.geteuid() != 0:
+            pytest.skip("only root makes a device")
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # /dev/zero never ends
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        (folder.path / "elsewhere.json").write_text(text)
+        path.symlink_to(folder.path / "elsewhere.json")
+    reason = "a symbolic link" if kind == "link" else "not a file"
+    with pytest.raises(UsageError, match=f"damaged run folder: .*/{file}: {reason}"):
+        read_run(folder.path)
+
+
+def test_a_folder_of_it_that_is_a_link_is_refused(folder: RunFolder) -> None:
+    (folder.path / "nodes").rename(folder.path / "moved")
+    (folder.path / "nodes").symlink_to("moved")
+    with pytest.raises(UsageError, match="a symbolic link"):
+        read_run(folder.path)
+
+
+def test_a_link_to_the_whole_folder_is_read(folder: RunFolder) -> None:
+    latest = folder.path.parent / "latest"
+    latest.symlink_to(folder.path)
+    assert read_run(latest).meta == read_run(folder.path).meta

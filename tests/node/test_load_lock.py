@@ -77,3 +77,68 @@ def test_a_kernel_that_grants_no_socket(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(load_lock, "NAME", str(tmp_path / "missing" / "lock"))
     with pytest.raises(CouldNotMeasure, match="no load lock: No such file or directory"):
         take()
+
+
+SQUATTER = """
+import os, socket, sys
+os.setuid(int(sys.argv[1]))
+names = ["\\0" + name for name in sys.argv[3:]]
+sockets = [socket.socket(socket.AF_UNIX) for _ in names]
+for each, name in zip(sockets, names):
+    each.bind(name)
+    if sys.argv[2] == "listens":
+        each.listen(0)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+NOBODY = 65534
+
+
+@contextmanager
+def squatter(user: int, how: str, *names: str) -> Iterator[None]:
+    """Hold names as another user does, who answers (listens) or not."""
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    words = [sys.executable, "-c", SQUATTER, str(user), how, *names]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("how", ["listens", "is silent"])
+def test_a_stranger_does_not_hold_it(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_lock, "ANSWER_S", 0.1)
+    with squatter(NOBODY, how, name), load_lock.held():
+        for _ in range(3 * load_lock.PLACES):  # as many ask as they like
+            with pytest.raises(load_lock.BusyError, match="another hwcheck"):
+                take()
+    assert take()
+
+
+def test_strangers_who_hold_every_name_are_named(name: str) -> None:
+    names = [name, *(f"{name}.{place}" for place in range(1, load_lock.PLACES))]
+    refusal = r"strangers hold .*: process \d+ of user 65534,"
+    with squatter(NOBODY, "listens", *names), pytest.raises(CouldNotMeasure, match=refusal):
+        take()
+    assert take()
+
+
+def test_it_is_held_on_when_a_stranger_leaves(name: str) -> None:
+    with squatter(NOBODY, "listens", name):
+        lock = load_lock.held()
+        lock.__enter__()
+    with pytest.raises(load_lock.BusyError, match="another hwcheck"):
+        take()
+    lock.__exit__(None, None, None)
+    assert take()
+
+
+def test_root_is_believed_by_everybody(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with squatter(0, "listens", name):
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        with pytest.raises(load_lock.BusyError, match="another hwcheck"):
+            take()

@@ -9,8 +9,8 @@ from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.role_vars import role_vars
 from hwcheck.provision.state.asserts import NOTHING_WANTED, Asserts
-from hwcheck.provision.state.role_vars import role_vars
 
 PREFIX = "test_"
 APPLIED_BY = {"nvidia_repository": "nvidia_driver"}

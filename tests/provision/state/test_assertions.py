@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.role_vars import defaults
 from hwcheck.provision.state.asserts import Asserts, NotMeasuredError
 from hwcheck.provision.state.cases import Cases, roles_with_assertions
-from hwcheck.provision.state.role_vars import defaults
 from tests.provision.state.fake_host import FakeHost
 
 CASES = Path(__file__).parent / "cases"

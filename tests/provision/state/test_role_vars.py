@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
-from hwcheck.provision.state.role_vars import defaults, role_vars
+from hwcheck.provision.role_vars import defaults, role_vars
 
 
 def of(variables: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import locale
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from hwcheck.errors import UsageError
 
@@ -30,13 +31,15 @@ Python's own switch for it, ``-P``, is not in 3.10, and ``-I`` would lose the us
 """
 
 
-def run(words: list[str], stdin_text: str | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    words: list[str], stdin_text: str | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run ``ansible-<first word>``, with a text on its stdin. Raises UsageError if it cannot."""
     command = [sys.executable, "-c", WITHOUT_CURRENT_FOLDER, *words]
     try:
         return subprocess.run(
             command,
-            env=os.environ | plain_environment(),
+            env={**os.environ, **plain_environment(), **(environment or {})},
             input=stdin_text,
             stdin=subprocess.DEVNULL if stdin_text is None else None,
             capture_output=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.exit_codes import combine
+from hwcheck.provision.names import refuse_misspelt
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import command, end
@@ -47,6 +48,7 @@ def provision(
         diff=diff,
         accept_new_host_keys=accept_new_host_keys,
     )
+    refuse_misspelt(request)
     folder = new_folder(Path(out))
     record = apply(request, folder, verbose=verbose)
     codes = [record.exit_code]

@@ -11,6 +11,7 @@ from invoke import Context, Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
+from hwcheck.provision.names import refuse_misspelt
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
@@ -72,6 +73,7 @@ def rollout(
         extra_vars=tuple(extra_vars or ()),
         accept_new_host_keys=accept_new_host_keys,
     )
+    refuse_misspelt(request)
     refuse_unknown_limits(request.cluster)
     plan = batches(request.hosts, size, canary)
     folder = new_folder(Path(out))

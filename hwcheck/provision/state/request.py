@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.provision.names import nearest, refuse_misspelt_variables
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, Become, PlaybookRequest, find_playbook
 from hwcheck.provision.state.cases import roles_with_assertions
 
@@ -40,6 +41,7 @@ def from_options(config: pytest.Config) -> StateRequest:
     if forks < 1:
         raise UsageError(f"--hwcheck-forks {forks}: it takes a whole number from 1")
     cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"))
+    refuse_misspelt_variables(cluster)
     if option("hwcheck_become"):
         descriptor = option("hwcheck_become_password_fd")
         password = None if descriptor is None else _password(descriptor)
@@ -97,10 +99,10 @@ def choose_roles(text: str | None) -> tuple[str, ...]:
     if text is None:
         return roles
     names = {part.strip() for part in text.split(",")} - {""}
-    unknown = sorted(names - set(roles))
-    if unknown or not names:
-        which = ", ".join(unknown) or repr(text)
-        raise UsageError(f"{which}: no role with assertions; known: {', '.join(roles)}")
+    if not names:
+        raise UsageError(f"{text!r}: no role with assertions; known: {', '.join(roles)}")
+    for name in sorted(names - set(roles)):
+        raise UsageError(f"{name}: no role with assertions; {nearest(name, roles)}")
     return tuple(role for role in roles if role in names)
 
 

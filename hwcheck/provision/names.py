@@ -1,0 +1,78 @@
+"""Names that a person writes for roles: tags, roles and variables; a misspelt one is refused.
+
+Ansible takes any name of a variable, and a tag that nothing has does nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from hwcheck import shipped
+from hwcheck.errors import UsageError
+from hwcheck.inventory import ansible
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.provision.request import PlaybookRequest, roles_path
+from hwcheck.provision.role_vars import defaults
+
+SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
+"""Ansible documentation, Tags, Special tags."""
+LIKE = 0.85
+"""Variables that are so alike are one and its misspelling (``nccl_verson``)."""
+
+_TAGS = re.compile(r"TASK TAGS: \[(.*)\]")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return what to say of a name that is none of these."""
+    choices = sorted(names)
+    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(choices)}"
+
+
+def refuse_misspelt(request: PlaybookRequest) -> None:
+    """Raise UsageError for a misspelt tag, and with a playbook of ours for a variable of a role."""
+    if any(request.playbook.is_relative_to(root.resolve()) for root in shipped.ROOTS):
+        refuse_misspelt_variables(request.cluster)
+    if request.tags:
+        _refuse_tags(request.playbook, request.tags, request.cluster.source)
+
+
+def _refuse_tags(playbook: Path, tags: str, inventory: str) -> None:
+    """Raise UsageError for a tag that no task of a playbook has."""
+    words = ["playbook", "--list-tags", f"--inventory={inventory}", str(playbook)]
+    done = ansible.run(words, environment={"ANSIBLE_ROLES_PATH": roles_path()})
+    if done.returncode != 0:
+        return  # ansible-playbook says why, when it is to run it
+    listed = {tag for each in _TAGS.findall(done.stdout) for tag in each.split(", ")} - {""}
+    for tag in filter(None, (each.strip() for each in tags.split(","))):
+        if tag not in listed and tag not in SPECIAL_TAGS:
+            hint = nearest(tag, listed - set(SPECIAL_TAGS))
+            raise UsageError(f"--tags {tag}: no task of {playbook.name} has this tag; {hint}")
+
+
+def refuse_misspelt_variables(cluster: Cluster) -> None:
+    """Raise UsageError for a variable that is named nearly as one of a role, and is none.
+
+    A variable that another one refers to is the site's.
+    """
+    of_roles = sorted(name for role in _roles() for name in defaults(role))
+    for host in cluster.hosts:
+        for name in host.variables:
+            if name in of_roles or not name.startswith(_roles()):
+                continue
+            near = difflib.get_close_matches(name, of_roles, n=1, cutoff=LIKE)
+            others = (str(value) for other, value in host.variables.items() if other != name)
+            if near and not any(name in text for text in others):
+                raise UsageError(
+                    f"{cluster.source}: {host.name}: {name}: no role has this variable; did you "
+                    f"mean {near[0]}?"
+                )
+
+
+def _roles() -> tuple[str, ...]:
+    folders = (root / "roles" for root in shipped.ROOTS)
+    files = (file for folder in folders for file in folder.glob("*/defaults/main.yml"))
+    return tuple(sorted({file.parent.parent.name for file in files}))

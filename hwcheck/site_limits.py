@@ -17,6 +17,9 @@ from hwcheck.node.limits import AtLeast, AtMost, FromInventory, Limit
 SiteLimits = Mapping[str, Mapping[str, Any]]
 """By ``check.metric``: any of ``warn``, ``fail``, ``ignore``, and always ``source``."""
 
+ABSENT = "absent"
+"""The metric of a finding that a host lacks what like hosts have: a site may ignore it, no more."""
+
 MOST_SHARE = 10.0
 """A border that is a share of a reference is 0.95 and not 950."""
 
@@ -43,11 +46,13 @@ def ignored(limits: SiteLimits) -> dict[str, str]:
 def problem(key: str, terms: Mapping[str, Any], checks: Mapping[str, Check]) -> str:
     """Return why there is no such limit to be set, or an empty text."""
     names = [f"{check.id}.{metric.name}" for check in checks.values() for metric in check.metrics]
+    check, _, metric = key.partition(".")
+    if metric == ABSENT and check in checks:
+        return "" if terms.get("ignore") else f"{key}: only ignore: true is possible"
     if key not in names:
         near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`hwcheck checks` lists check and metric"
         return f"{key}: no such metric of a check; {hint}"
-    check = key.partition(".")[0]
     try:
         applied(checks[check], {key: terms})
     except ValueError as error:

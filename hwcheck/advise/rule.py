@@ -9,6 +9,7 @@ from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
+from hwcheck.site_limits import ABSENT
 
 BAD = ("warn", "fail")
 WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
@@ -98,14 +99,17 @@ class HostFindings:
     legs: tuple[Leg, ...] = ()
 
     def bad(self, check: str, *metrics: str) -> tuple[Finding, ...]:
-        """Return what failed or was warned of in a check: of these metrics, or of any."""
+        """Return what failed or was warned of in a check: of these metrics, or of any.
+
+        That like hosts have what this one lacks is a metric of its own (``ABSENT``), to be named.
+        """
         return tuple(
             finding
             for finding in self.findings
             if finding.check == check
             and finding.outcome in BAD
             and finding.metric
-            and (not metrics or finding.metric in metrics)
+            and (finding.metric in metrics if metrics else finding.metric != ABSENT)
         )
 
     def bad_on(self, subjects: Iterable[str], *checks: str) -> tuple[Finding, ...]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.judge.legs import leg_problem, planned_env, start_hang
-from hwcheck.node.check import WITHOUT_MIG, Check
-from hwcheck.node.limits import FromInventory
-from hwcheck.node.wire import CheckResult, Leg
+from hwcheck.node.check import WITHOUT_MIG, Check, Metric
+from hwcheck.node.limits import Equal, FromInventory
+from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import count, line
 
@@ -72,9 +72,16 @@ def _miscounts(result: CheckResult, facts: NodeFacts) -> Iterator[str]:
 
 
 def credible(check: Check, result: CheckResult, facts: NodeFacts) -> CheckResult:
-    """Return the answer, as one that could not be measured where it cannot be true."""
+    """Return the answer, as one that could not be measured where it cannot be true.
+
+    A node that lacks the things of which the inventory declares some has counted none.
+    """
     if result.state != "not_applicable":
         return result
+    counts = list(_declared_counts(check, facts.expect))
+    if check.optional and counts:
+        samples = (Sample(metric.name, 0, metric.unit) for metric in counts)
+        return replace(result, samples=tuple(samples))
     doubt = _doubt(check, facts)
     if not doubt:
         return result
@@ -111,6 +118,17 @@ def _declared(check: Check, expect: Mapping[str, Any]) -> dict[str, set[str]]:
             if isinstance(limit.operand, FromInventory) and limit.operand.name in expect:
                 metrics.setdefault(limit.operand.name, set()).add(metric.name)
     return metrics
+
+
+def _declared_counts(check: Check, expect: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield the metrics of which the inventory declares how many there are, if any."""
+    for metric in check.metrics:
+        for limit in metric.limits:
+            wanted = limit.operand
+            if not (isinstance(limit, Equal) and isinstance(wanted, FromInventory)):
+                continue
+            if metric.unit and expect.get(wanted.name):
+                yield metric
 
 
 def _silent(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from hwcheck.node.check import Check
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
-from hwcheck.site_limits import SiteLimits, ignored
+from hwcheck.site_limits import ABSENT, SiteLimits, ignored
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class HostCase:
         return {
             key: source
             for key, source in ignored(self.facts.limits).items()
-            if (check := key.partition(".")[0]) in self.checks
-            and states.get(check) != "not_applicable"
+            if (name := key.partition("."))[0] in self.checks
+            and (states.get(name[0]) != "not_applicable" or name[2] == ABSENT)
         }
 
     def judges(self, check: str, metric: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hwcheck import exit_codes
+from hwcheck.judge.absence import judge_absence
 from hwcheck.judge.evidence import credible
 from hwcheck.judge.expectation import judge_busbw
 from hwcheck.judge.fleet import fleet_of, same_machine
@@ -66,10 +67,11 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
-    for finding in judge_peers(hosts, findings):
-        host, of_host = by_host[finding.host]
-        if host.judges(finding.check, finding.metric):
-            of_host.append(finding)
+    for compare in (judge_absence, judge_peers):
+        for finding in list(compare(hosts, findings)):
+            host, of_host = by_host[finding.host]
+            if host.judges(finding.check, finding.metric):
+                of_host.append(finding)
     verdicts = list(map(_verdict, hosts, findings))
     outcome = worst(verdict.outcome for verdict in verdicts)
     everything = tuple(finding for of_host in findings for finding in of_host)

@@ -19,7 +19,7 @@ GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
-    *("ports", "cpu"),
+    *("ports", "cpu", "absent", "beside"),
 }
 
 
@@ -28,8 +28,9 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
 
     ``samples`` by check and metric: a value of the node, or values by subject. ``path`` is the way
     between the GPUs, ``legs`` those of all_reduce, ``unmeasured`` the reasons of checks that could
-    not be measured. ``ports`` are active RDMA ports by device: ``{gbps: 400, layer: InfiniBand,
-    near: {gpu0: PIX}}``, or the number alone. ``cpu`` is the vendor.
+    not be measured, ``absent`` those of checks that do not apply. ``ports`` are active RDMA ports
+    by device: ``{gbps: 400, layer: InfiniBand, near: {gpu0: PIX}}``, or the number alone. ``cpu``
+    is the vendor. ``beside`` is a host of which the run has four more.
     """
     gpus = case.get("gpus", GPUS)
     samples = {**case.get("samples", {})}
@@ -39,6 +40,10 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
     answers += [
         CheckResult(check, "could_not_measure", reason)
         for check, reason in case.get("unmeasured", {}).items()
+    ]
+    answers += [
+        CheckResult(check, "not_applicable", reason)
+        for check, reason in case.get("absent", {}).items()
     ]
     if "path" in case:
         way = topology(gpus, case["path"], link_gbps=case.get("link_gbps", 26.5625))
@@ -59,7 +64,8 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
 
 def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
     """Judge and diagnose some nodes as one run."""
-    run = run_of(*hosts)
+    beside = [case["beside"] for _, case in hosts if "beside" in case]
+    run = run_of(*hosts, *((f"like{n}", case) for case in beside for n in range(4)))
     return diagnose(run, judge(run))
 
 

@@ -189,7 +189,8 @@ def test_a_port_is_compared_with_its_own_design_only() -> None:
 def test_a_port_too_few() -> None:
     alike = [ported(host, mlx5_0=COMPUTE, mlx5_1=STORAGE) for host in "abc"]
     assert differing("infiniband_ports", *alike, ported("d", mlx5_0=COMPUTE)) == [
-        ("d", "active_ports", "node")
+        ("d", "active_ports", "node"),
+        ("d", "absent", "port mlx5_1/1"),
     ]
     older = [ported(host, "NVIDIA A100-SXM4-80GB", mlx5_0=(HDR, "20.39", 200.0)) for host in "de"]
     assert differing("infiniband_ports", *alike, *older) == []

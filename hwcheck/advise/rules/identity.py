@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.site_limits import ABSENT
 
 
 @rule(
@@ -94,3 +95,16 @@ def software_differs(host: HostFindings) -> Sign | None:
         *host.bad("software_versions"),
     )
     return sign("certain", versions)
+
+
+@rule(
+    title="The host lacks what hosts with the same GPUs have: hardware, a driver or software",
+    effect="a job meets one host that is not like the others: it fails there, or goes at its pace",
+    fix="see what the others have, then install or switch on what is missing; hardware that is not "
+    "seen any more needs a power cycle, then a technician",
+    confirm="lspci; lsmod; nvidia-smi -q (beside those of a like host)",
+    source="the majority of hosts with GPUs of the same models",
+)
+def lacks_what_others_have(host: HostFindings) -> Sign | None:
+    """Only that they differ is certain; which of them is wrong, the majority suggests."""
+    return sign("possible", (finding for finding in host.findings if finding.metric == ABSENT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.judge.network import named_ports
 from hwcheck.node.wire import Leg
+from hwcheck.site_limits import ABSENT
 
 SOCKET = "NET/Socket"
 """NCCL's name of its transport over sockets."""
@@ -24,7 +25,29 @@ SOCKET = "NET/Socket"
 def rdma_port_down(host: HostFindings) -> Sign | None:
     """Which of the three it is, the state of the port says."""
     metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
-    return sign("likely", host.bad("infiniband_ports", *metrics))
+    absent = (f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
+    return sign("likely", (*host.bad("infiniband_ports", *metrics), *absent))
+
+
+@rule(
+    title="The RDMA cards that like hosts have are not there: their driver is not loaded, or they "
+    "are gone from the bus",
+    effect="NCCL reaches other nodes over sockets, if at all",
+    fix="where lspci shows the cards load their driver (mlx5_ib; after a change of the kernel "
+    "install the vendor's again); where it does not, power the node off and on and reseat them; "
+    "have their functions given to a guest",
+    confirm="lspci | grep -iE 'infiniband|mellanox'; lsmod | grep -E 'mlx5_(core|ib)'; sudo dmesg "
+    "| grep -i mlx5",
+    source="Linux kernel, Documentation/ABI/stable/sysfs-class-infiniband: a device is there when "
+    "its driver is; the majority of like hosts",
+)
+def rdma_cards_missing(host: HostFindings) -> Sign | None:
+    """No device of the class infiniband; what else a host lacks for it follows."""
+    if host.values("infiniband_ports", "active_ports"):
+        return None
+    checks = ("infiniband_ports", "memlock", "peermem", "roce_gids")
+    absent = (finding for check in checks for finding in host.bad(check, ABSENT))
+    return sign("likely", (*absent, *host.bad("infiniband_ports", "active_ports")))
 
 
 @rule(

@@ -1,0 +1,204 @@
+"""What most like hosts have and a host lacks: a check that does not apply, a port, a version. Pure.
+
+``fleet`` and ``peers`` compare what hosts measure; a host without the thing measures nothing there.
+Hosts are alike as they are to ``fleet``: by the models of their GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.records import Finding
+from hwcheck.node.check import Check
+from hwcheck.node.limits import FromFleet
+from hwcheck.node.wire import CheckResult
+from hwcheck.site_limits import ABSENT
+from hwcheck.text import line, quantity
+
+SOURCE = (
+    "majority of hosts with GPUs of the same models: hardware, drivers and software of one kind of "
+    "machine are alike"
+)
+
+FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "application_clocks": ("driver",),
+        "bar1_size": ("gpu_count", "mig", "nvlink_state", "virtualization"),
+        "cpu_governor": ("virtualization",),
+        "ecc_errors": ("ecc_mode",),
+        "iommu": ("gpu_count", "infiniband_ports", "virtualization"),
+        "memlock": ("infiniband_ports",),
+        "nvlink_errors": ("mig", "nvlink_state"),
+        "nvlink_state": ("gpu_count", "mig"),
+        "nvswitch_fabric": ("mig", "virtualization"),
+        "p2p_status": ("gpu_count", "mig", "virtualization"),
+        "pcie_acs": ("gpu_count", "infiniband_ports", "virtualization"),
+        "pcie_aer": ("virtualization",),
+        "pcie_uplinks": ("virtualization",),
+        "peermem": ("infiniband_ports",),
+        "roce_gids": ("infiniband_ports",),
+    }
+)
+"""Where a host lacks something because of what another check already complains of there."""
+
+BY_USE: Mapping[str, str] = MappingProxyType(
+    {
+        "power_budget": "goes by what the inventory declares",
+        "power_state": "goes by who is at work",
+    }
+)
+"""Checks that apply to one of two like hosts and not to the other, and why. So do those of a load:
+they go by MIG and by the number of GPUs, which are compared, and by who is at work."""
+
+GPU = re.compile(r"gpu\d{1,3}")
+"""GPUs that a host lacks are counted (``gpu_count``)."""
+
+MOST_NAMED = 16
+
+Thing = tuple[str, str]
+"""A metric that is compared over hosts, and its subject."""
+
+
+def judge_absence(
+    hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]]
+) -> Iterator[Finding]:
+    """Yield a warning for what a host lacks and at least half of the hosts like it have.
+
+    ``findings`` are those of each host so far: what follows from them is not said again.
+    """
+    by_kind: dict[tuple[str, ...], list[tuple[HostCase, Mapping[str, set[str]]]]] = {}
+    for host, of_host in zip(hosts, findings, strict=True):
+        by_kind.setdefault(host.facts.kinds, []).append((host, _complaints(of_host)))
+    for kind, alike in by_kind.items():
+        checks = hosts[0].checks if kind and len(alike) > 1 else {}
+        for name, check in checks.items():
+            if check is None or check.load or check.after_load or name in BY_USE:
+                continue
+            answered = [
+                (host, host.answers[name], bad)
+                for host, bad in alike
+                if name in host.answers and host.answers[name].state in ("done", "not_applicable")
+            ]
+            yield from _without_answer(check, answered)
+            yield from _without_things(check, answered)
+
+
+Answered = Sequence[tuple[HostCase, CheckResult, Mapping[str, set[str]]]]
+"""Hosts with their answer to a check, and the subjects of what is complained of, by check."""
+
+
+def _complaints(findings: Sequence[Finding]) -> Mapping[str, set[str]]:
+    subjects: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.outcome != "pass":
+            subjects.setdefault(finding.check, set()).add(finding.subject)
+    return subjects
+
+
+def _without_answer(check: Check, answered: Answered) -> Iterator[Finding]:
+    voters = _voters(answered)
+    have = [answer for _, answer, _ in voters if answer.state == "done"]
+    if 2 * len(have) < len(voters) or len(have) == len(answered):
+        return
+    lacking = _lacking(check.id, answered)
+    for other in FOLLOWS.get(check.id, ()):
+        lacking -= _lacking(other, answered)
+    for host, answer, bad in answered:
+        explained = any(each in bad for each in (check.id, *FOLLOWS.get(check.id, ())))
+        if host.name in lacking and not explained:
+            counts = f"{len(have)} of {len(voters)} like hosts have it{_usual(check, have)}"
+            yield _warning(host, check, "node", answer.reason, counts, len(have), len(voters))
+
+
+def _lacking(check: str, answered: Answered) -> set[str]:
+    """Return the hosts to which another check does not apply, where it applies to others."""
+    answers = {host.name: host.answers[check] for host, *_ in answered if check in host.answers}
+    if all(answer.state != "done" for answer in answers.values()):
+        return set()
+    return {name for name, answer in answers.items() if answer.state == "not_applicable"}
+
+
+def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
+    compared = [
+        metric.name
+        for metric in check.metrics
+        if any(isinstance(limit.operand, FromFleet) for limit in metric.limits)
+    ]
+    if not compared or not check.optional:
+        return  # what every node has to answer, its limits demand
+    done = [each for each in answered if each[1].state == "done"]
+    things = {host.name: _things(compared, answer) for host, answer, _ in done}
+    voters = _voters(done)
+    votes = Counter(thing for host, *_ in voters for thing in things[host.name])
+    usual = sorted(
+        (thing for thing, count in votes.items() if 2 * count >= len(voters)),
+        key=lambda thing: (compared.index(thing[0]), thing[1]),
+    )
+    numbers = Counter(metric for metric, _ in usual)
+    for host, answer, bad in done:
+        has = things[host.name]
+        of_host = Counter(metric for metric, _ in has)
+        missing: dict[str, str] = {}
+        for metric, subject in usual:
+            # As many under other names are no fewer.
+            if (metric, subject) not in has and of_host[metric] < numbers[metric]:
+                missing.setdefault(subject, metric)
+        for subject, metric in list(missing.items())[:MOST_NAMED]:
+            if subject in bad.get(check.id, ()):
+                continue
+            count = votes[metric, subject]
+            reason = f"no {metric}" + (f" of {subject}" if subject != "node" else "")
+            if all(sample.subject != subject for sample in answer.samples):
+                reason = f"no {subject}"
+            counts = f"{count} of {len(voters)} like hosts have it"
+            yield _warning(host, check, subject, reason, counts, count, len(voters))
+
+
+def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
+    return {
+        (sample.metric, sample.subject)
+        for sample in answer.samples
+        if sample.metric in compared and not GPU.fullmatch(sample.subject)
+    }
+
+
+def _voters(answered: Answered) -> Answered:
+    """Return the golden hosts where there are any, otherwise all."""
+    return [each for each in answered if each[0].facts.golden] or answered
+
+
+def _usual(check: Check, answers: Sequence[CheckResult]) -> str:
+    """Say what most of these answers hold, by a metric that counts where there is one."""
+    wanted = sorted((m for m in check.metrics if m.required), key=lambda metric: not metric.unit)
+    for name in (metric.name for metric in wanted):
+        values = Counter(
+            quantity(sample.value, sample.unit)
+            for answer in answers
+            for sample in answer.samples
+            if sample.metric == name
+        )
+        if values:
+            return f" ({name} {line(values.most_common(1)[0][0], 60)})"
+    return ""
+
+
+def _warning(
+    host: HostCase, check: Check, subject: str, reason: str, counts: str, have: int, voters: int
+) -> Finding:
+    tie = "" if 2 * have > voters else "; which of them are right is not known"
+    return Finding(
+        host=host.name,
+        check=check.id,
+        outcome="warn",
+        metric=ABSENT,
+        subject=subject,
+        value=True,
+        limit=f"warn where like hosts have it: {have} of {voters}",
+        source=SOURCE,
+        confidence="derived",
+        reason=f"{line(reason, 160)}; {counts}{tie}",
+    )

@@ -1,0 +1,227 @@
+"""What most like hosts have and a host lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwcheck.judge.absence import BY_USE, FOLLOWS
+from hwcheck.judge.judge import judge
+from hwcheck.judge.records import Finding
+from hwcheck.node import checks
+from hwcheck.node.wire import CheckResult
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.site.cases import answer_of
+from hwcheck.site_limits import ABSENT, problem
+from tests import factories
+from tests.factories import gpu_facts, record
+
+H100, A40 = "NVIDIA H100 80GB HBM3", "NVIDIA A40"
+REGISTRY = checks.load()
+
+Answers = Mapping[str, Any]
+"""By check the values by metric, or the reason why it does not apply."""
+
+
+def host(name: str, answers: Answers, model: str = H100) -> HostRecord:
+    results = [
+        CheckResult(check, "not_applicable", says)
+        if isinstance(says, str)
+        else answer_of(check, says)
+        for check, says in {"kernel": {"kernel_release": "6.8"}, **answers}.items()
+    ]
+    gpus = [{**gpu, "uuid": f"GPU-{name}-{gpu['index']}"} for gpu in gpu_facts(2, model)]
+    return record(name, results, gpus=gpus)
+
+
+def findings(
+    *hosts: HostRecord, plans: Mapping[str, Mapping[str, Any]] | None = None
+) -> Sequence[Finding]:
+    """Return what is no pass; ``plans`` are fields of the plan of a host."""
+    names = {answer.check for one in hosts if one.report for answer in one.report.results}
+    run = factories.run(*hosts, checks=sorted(names))
+    declared = tuple(replace(plan, **(plans or {}).get(plan.name, {})) for plan in run.meta.hosts)
+    judged = judge(replace(run, meta=replace(run.meta, hosts=declared)))
+    return [finding for finding in judged.findings if finding.outcome != "pass"]
+
+
+def lacking(*hosts: HostRecord, **options: Any) -> list[tuple[str, str, str]]:
+    """Return host, check and subject of what a host lacks."""
+    absent = [f for f in findings(*hosts, **options) if f.metric == ABSENT]
+    assert all(finding.outcome == "warn" for finding in absent)
+    return [(finding.host, finding.check, finding.subject) for finding in absent]
+
+
+def ports(*names: str) -> dict[str, Any]:
+    each = [f"port {name}/1" for name in names]
+    return {
+        "active_ports": len(names),
+        "link_layer": dict.fromkeys(each, "InfiniBand"),
+        "linked_state": dict.fromkeys(each, "ACTIVE"),
+        "firmware": dict.fromkeys(each, "28.39.2048"),
+        "firmware_of_most": dict.fromkeys(each, "28.39.2048"),
+    }
+
+
+EIGHT = ports(*(f"mlx5_{number}" for number in range(8)))
+RDMA = {
+    "infiniband_ports": EIGHT,
+    "memlock": {"memlock_unlimited": True},
+    "peermem": {"peermem_module": "nvidia_peermem", "driver_is_open": True, "gpudirect_rdma": True},
+}
+NO_RDMA = {
+    "infiniband_ports": "no RDMA device",
+    "memlock": "no RDMA device",
+    "peermem": "no NVIDIA RDMA card",
+}
+GPUS = ("gpu0", "gpu1")
+ECC = {
+    "ecc_mode": {
+        "ecc_enabled": dict.fromkeys(GPUS, True),
+        "ecc_differs_from_default": dict.fromkeys(GPUS, False),
+        "ecc_change_pending": dict.fromkeys(GPUS, False),
+    },
+    "ecc_errors": {
+        metric: dict.fromkeys(GPUS, 0)
+        for metric in (
+            *("ecc_uncorrected_volatile", "ecc_corrected_volatile", "ecc_corrected_per_hour"),
+            *("ecc_uncorrected_aggregate", "ecc_corrected_aggregate"),
+        )
+    },
+}
+NO_ECC = {"ecc_mode": "no GPU of this node has ECC", "ecc_errors": "no GPU has ECC switched on"}
+TORCH = {"software_versions": {"torch_version": "2.8.0", "nccl_version": "2.27.5"}}
+NO_TORCH = {"software_versions": "neither torch nor NCCL is installed"}
+
+
+def fleet(have: Answers, lacks: Answers, with_it: int = 4, without: int = 1) -> list[HostRecord]:
+    """Return hosts a0, a1 ... that have something, and b0 ... without."""
+    return [host(f"a{n}", have) for n in range(with_it)] + [
+        host(f"b{n}", lacks) for n in range(without)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("have", "lacks", "check", "words"),
+    [
+        (RDMA, NO_RDMA, "infiniband_ports", "no RDMA device; 4 of 5 like hosts have it (active_"),
+        (ECC, NO_ECC, "ecc_mode", "no GPU of this node has ECC; 4 of 5 like hosts have it (ecc_"),
+        (TORCH, NO_TORCH, "software_versions", "installed; 4 of 5 like hosts have it"),
+        (
+            {"numa_balancing": {"numa_balancing": "0", "numa_nodes": 2}},
+            {"numa_balancing": "one NUMA node"},
+            "numa_balancing",
+            "4 of 5 like hosts have it (numa_nodes 2 nodes)",
+        ),
+    ],
+    ids=["HCA driver not loaded", "no ECC", "no torch", "a socket less"],
+)
+def test_a_check_that_does_not_apply_to_one_of_five(
+    have: Answers, lacks: Answers, check: str, words: str
+) -> None:
+    hosts = fleet(have, lacks)
+    assert lacking(*hosts) == [("b0", check, "node")], "what follows from it is not said"
+    (finding,) = findings(*hosts)
+    assert words in finding.reason
+    assert lacking(*fleet(have, lacks, 5, 0)) == []
+    assert lacking(*fleet(have, lacks, 0, 5)) == []
+
+
+def test_what_others_have_is_named() -> None:
+    (finding,) = findings(*fleet(RDMA, NO_RDMA))
+    assert "(active_ports 8 ports)" in finding.reason
+    assert finding.limit == "warn where like hosts have it: 4 of 5"
+
+
+def test_one_host_that_has_more_than_the_others_is_no_fault_of_theirs() -> None:
+    assert lacking(*fleet(RDMA, NO_RDMA, 1, 4)) == []
+
+
+def test_of_two_hosts_it_is_not_known_which_is_right() -> None:
+    hosts = fleet(RDMA, NO_RDMA, 1, 1)
+    assert lacking(*hosts) == [("b0", "infiniband_ports", "node")]
+    (finding,) = findings(*hosts)
+    assert finding.reason.endswith("which of them are right is not known")
+
+
+@pytest.mark.parametrize(("golden", "lacks"), [("b0", []), ("a0", ["b0", "b1", "b2", "b3"])])
+def test_a_golden_host_decides(golden: str, lacks: list[str]) -> None:
+    hosts = fleet(RDMA, NO_RDMA, 2, 4)
+    plans = {golden: {"expect": {"golden": True}}}
+    assert [name for name, *_ in lacking(*hosts, plans=plans)] == lacks
+
+
+def test_hosts_with_other_gpus_are_not_alike() -> None:
+    others = [host(f"b{n}", NO_RDMA, A40) for n in range(2)]
+    assert lacking(*fleet(RDMA, NO_RDMA, 4, 0), *others) == []
+
+
+def test_a_port_that_is_not_there_is_named() -> None:
+    seven = {"infiniband_ports": ports(*(f"mlx5_{n}" for n in range(8) if n != 3))}
+    hosts = fleet({"infiniband_ports": EIGHT}, seven)
+    assert lacking(*hosts) == [("b0", "infiniband_ports", "port mlx5_3/1")]
+    absent = next(f for f in findings(*hosts) if f.metric == ABSENT)
+    assert absent.reason == "no port mlx5_3/1; 4 of 5 like hosts have it"
+    renamed = {"infiniband_ports": ports(*(f"ibp{n}s0" for n in range(8)))}
+    assert lacking(*fleet({"infiniband_ports": EIGHT}, renamed)) == [], "as many are no fewer"
+
+
+def test_a_version_that_is_not_there() -> None:
+    without = {"software_versions": {"torch_version": "2.8.0"}}
+    assert lacking(*fleet(TORCH, without)) == [("b0", "software_versions", "node")]
+
+
+def virtual(hypervisor: str, **more: Any) -> Answers:
+    machine = {"hypervisor": hypervisor, "product": "x", "container": False}
+    return {"virtualization": machine, **more}
+
+
+def test_what_a_guest_lacks_follows_from_its_being_one() -> None:
+    metrics = ("aer_fatal", "aer_nonfatal", "aer_correctable", "aer_correctable_per_hour")
+    errors = {metric: {"pci 0000:00:01.1": 0} for metric in metrics}
+    metal = virtual("none", pcie_aer=errors)
+    guest = virtual("kvm", pcie_aer="a virtual machine does not see them")
+    hosts = fleet(metal, guest)
+    assert lacking(*hosts) == []
+    assert [f.metric for f in findings(*hosts)] == ["hypervisor"], "which is said instead"
+    bare = virtual("none", pcie_aer="the kernel reports none")
+    assert lacking(*fleet(metal, bare)) == [("b0", "pcie_aer", "node")]
+
+
+@pytest.mark.parametrize("check", sorted(BY_USE))
+def test_what_goes_by_use_is_not_compared(check: str) -> None:
+    states = {"performance_state": {"gpu0": 0}, "performance_state_at_work": {"gpu0": 0}}
+    limits = {"power_limit_w": dict.fromkeys(GPUS, 700.0)}
+    have = {"power_state": states, "power_budget": limits}[check]
+    assert lacking(*fleet({check: have}, {check: "not here"})) == []
+
+
+def test_what_is_declared_and_not_there_fails_and_is_said_once() -> None:
+    plans = {"b0": {"expect": {"rdma_ports": 8}}}
+    for hosts in (fleet(RDMA, NO_RDMA), [host("b0", NO_RDMA)]):
+        found = findings(*hosts, plans=plans)
+        assert {(f.metric, f.value, f.outcome == "inconclusive") for f in found} == {
+            ("active_ports", 0, False)
+        }
+        (failed,) = [finding for finding in found if finding.outcome == "fail"]
+        assert failed.limit == "= hwcheck_rdma_ports (8)"
+    none = {"b0": {"expect": {"rdma_ports": 0}}}
+    assert findings(host("b0", NO_RDMA), plans=none) == [], "none declared, none there"
+
+
+def test_a_site_may_ignore_it() -> None:
+    key = f"infiniband_ports.{ABSENT}"
+    plans = {"b0": {"limits": {key: {"ignore": True, "source": "no fabric in rack 3"}}}}
+    assert lacking(*fleet(RDMA, NO_RDMA), plans=plans) == []
+    assert problem(key, {"ignore": True, "source": "x"}, REGISTRY) == ""
+    assert "only ignore" in problem(key, {"warn": 1, "source": "x"}, REGISTRY)
+    assert "no such metric" in problem(f"infiniband.{ABSENT}", {"ignore": True}, REGISTRY)
+
+
+def test_the_tables_name_checks() -> None:
+    names = {*FOLLOWS, *BY_USE, *(each for others in FOLLOWS.values() for each in others)}
+    assert names <= set(REGISTRY)
+    assert all(metric.name != ABSENT for check in REGISTRY.values() for metric in check.metrics)

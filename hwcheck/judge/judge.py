@@ -17,6 +17,7 @@ from hwcheck.judge.fleet import fleet_of, same_machine
 from hwcheck.judge.host_case import HostCase, NodeFacts, node_facts
 from hwcheck.judge.limits import Limits
 from hwcheck.judge.multi_host import judge_multi_host, took_part
+from hwcheck.judge.neighbors import judge_neighbors
 from hwcheck.judge.network import judge_network
 from hwcheck.judge.p2p import judge_nccl_default, judge_p2p
 from hwcheck.judge.peers import judge_peers
@@ -67,7 +68,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
-    for compare in (judge_absence, judge_peers):
+    for compare in (judge_absence, judge_peers, judge_neighbors):
         for finding in list(compare(hosts, findings)):
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):

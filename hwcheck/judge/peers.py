@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from types import MappingProxyType
 
@@ -43,8 +43,8 @@ class Tolerance:
 
     ``relative`` is a share of the median, ``absolute`` in the unit; the larger counts. With
     ``decades`` figures are compared by their logarithm, and below ``absolute`` none is an outlier.
-    Hosts that scatter may lie ``mads`` median absolute deviations apart; fewer than ``least_hosts``
-    are not compared.
+    Hosts that scatter may lie ``mads`` median absolute deviations apart, and ``cap`` (in the unit,
+    or in decades) where that is less; fewer than ``least_hosts`` are not compared.
     """
 
     relative: float
@@ -54,9 +54,21 @@ class Tolerance:
     decades: float = 0.0
     mads: float = MADS
     least_hosts: int = LEAST_HOSTS
+    cap: float = math.inf
 
 
-COUNTER = Tolerance(0.0, 1000.0, high=True, decades=2.0)
+COUNTER = Tolerance(0.0, 1000.0, high=True, decades=2.0, cap=3.0)
+"""Healthy counters grow with use and differ tenfold, a standard deviation of 0.6 decades at most: a
+thousand times the middle is five of them. Their scatter has no part in it beyond that, since of
+counts from 0 to 97 eight deviations reach to half a million."""
+
+HOST_DECADES = 2.0
+"""How far the median over the GPUs of a host may lie from that of like hosts. It scatters half as
+much as one GPU does: 1.25 / sqrt(8) for eight."""
+
+LEAST_SLOTS = 3
+"""The median of fewer is that of one."""
+
 THINGS = Tolerance(0.01, 0.5, low=True, high=True)
 MEMORY = Tolerance(0.1, 0.0, low=True, high=True)
 
@@ -80,7 +92,7 @@ TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
 )
 """Floors at least five times the standard deviation that healthy hosts show: 2 % of a matmul
 (ml-engineering finds 5 % between GPUs of one node), 1 to 2 % of a bandwidth or a clock, 3 C, 3 % of
-a power. Counters grow with use, and healthy ones differ tenfold."""
+a power."""
 
 NOT_COMPARED: Mapping[str, str] = MappingProxyType(
     {
@@ -100,10 +112,11 @@ NOT_COMPARED: Mapping[str, str] = MappingProxyType(
 VOLATILE = frozenset(
     {
         *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
-        *("largest_size_bytes", "cool_down_s", "pcie_link_width"),
+        *("largest_size_bytes", "cool_down_s", "pcie_link_width", "ecc_corrected_aggregate"),
     }
 )
-"""Figures that go by use or by the run, or (a link's width) are held against their own maximum."""
+"""Figures that go by use, by the run or by age, or (a link's width) are held against their own
+maximum."""
 
 LOW_IS_BAD = ("margin", "drop")
 """In a name of a temperature difference."""
@@ -163,10 +176,11 @@ def middle_of(values: Iterable[float], tolerance: Tolerance) -> Middle | None:
     if tolerance.decades:
         logs = [_log(value) for value in figures]
         width = max(tolerance.decades, tolerance.mads * _scatter(logs))
-        return Middle(len(figures), median(figures), width, log=True)
+        return Middle(len(figures), median(figures), min(width, tolerance.cap), log=True)
     center = median(figures)
     floor = max(tolerance.relative * abs(center), tolerance.absolute)
-    return Middle(len(figures), center, max(floor, tolerance.mads * _scatter(figures)))
+    width = max(floor, min(tolerance.cap, tolerance.mads * _scatter(figures)))
+    return Middle(len(figures), center, width)
 
 
 def golden_middle(figures: Mapping[str, float], tolerance: Tolerance) -> Middle | None:
@@ -222,8 +236,9 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
                 figures.setdefault(key, []).append((host, value))
                 if facts.golden:
                     golden.setdefault(key, {})[host] = value
+    outliers: set[tuple[str, str, str]] = set()
     for key, of_hosts in figures.items():
-        metric, _, subject = key
+        metric, alike, subject = key
         compared = metrics[metric]
         values = [value for _, value in of_hosts]
         outermost = {min(values), max(values)}  # where these are none, there is no outlier
@@ -235,7 +250,35 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
         if middle and any(compared.is_outlier(value, middle) for value in outermost):
             for host, value in of_hosts:
                 if compared.is_outlier(value, middle):
+                    outliers.add((host, metric, alike))
                     yield _warning(host, check.id, metric, subject, compared, value, middle)
+    yield from _outlying_hosts(check, metrics, figures, outliers)
+
+
+def _outlying_hosts(
+    check: Check,
+    metrics: Mapping[str, _Compared],
+    figures: Mapping[Slot, Sequence[tuple[str, float]]],
+    outliers: set[tuple[str, str, str]],
+) -> Iterator[Finding]:
+    """Yield a warning for each host on which a counter rose everywhere, in no slot far enough."""
+    counts: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for (metric, alike, _), of_hosts in figures.items():
+        if metrics[metric].tolerance.decades:
+            for host, value in of_hosts:
+                counts.setdefault((metric, alike), {}).setdefault(host, []).append(value)
+    for (metric, alike), by_host in counts.items():
+        medians = {
+            host: median(values) for host, values in by_host.items() if len(values) >= LEAST_SLOTS
+        }
+        compared = metrics[metric]
+        tolerance = replace(compared.tolerance, decades=HOST_DECADES, cap=HOST_DECADES)
+        middle = middle_of(medians.values(), tolerance)
+        for host, value in medians.items() if middle else ():
+            if (host, metric, alike) in outliers or not middle:
+                continue  # said of its slots
+            if compared.is_outlier(value, middle):
+                yield _warning(host, check.id, metric, "node", compared, value, middle)
 
 
 def _figures(
@@ -262,7 +305,7 @@ def _compared(metric: Metric) -> _Compared:
             )
             return _Compared(metric.unit, tolerance, False, True, limit.source, with_golden=False)
     tolerance = TOLERANCES[metric.unit]
-    low, high = _bad_sides(metric, tolerance)
+    low, high = bad_sides(metric, tolerance)
     return _Compared(metric.unit, tolerance, low, high)
 
 
@@ -275,7 +318,7 @@ def _is_compared(metric: Metric) -> bool:
     )
 
 
-def _bad_sides(metric: Metric, tolerance: Tolerance) -> tuple[bool, bool]:
+def bad_sides(metric: Metric, tolerance: Tolerance) -> tuple[bool, bool]:
     """Return whether low and high are bad: as the metric's limits say, or else its unit."""
     if tolerance.decades or (tolerance.low and tolerance.high):
         return tolerance.low, tolerance.high
@@ -317,6 +360,7 @@ def _warning(
         width = f"{number(middle.width)} {unit} either way"
     like = f"its peers: {usual} in the middle of {middle.hosts}"
     whose = "like hosts have"
+    where = "in the same slot" if subject != "node" or not middle.log else "in the median"
     if middle.golden:
         like = f"golden {fold(middle.golden)}: {usual}"
         whose = f"golden {fold(middle.golden)} has"
@@ -331,7 +375,7 @@ def _warning(
         limit=f"warn unless like {like}, {width}",
         source=compared.source,
         confidence="derived",
-        reason=f"far {side} the {usual} that {whose} in the same slot",
+        reason=f"far {side} the {usual} that {whose} {where}",
     )
 
 

@@ -126,6 +126,44 @@ def test_counters_are_compared_by_decades() -> None:
     assert [finding.host for finding in found] == ["noisy"]
 
 
+def test_scatter_does_not_swallow_half_a_million() -> None:
+    usual = [idle(f"n{place}", replays) for place, replays in enumerate((0, 97, 3, 0, 41, 12, 80))]
+    assert warned(*usual, check="pcie_errors") == []
+    (found,) = warned(*usual, idle("noisy", 500_000), check="pcie_errors")
+    assert (found.host, found.subject) == ("noisy", "gpu0")
+    assert found.limit.endswith("in the middle of 8, 1000 times that")
+    assert warned(*usual, idle("old", 900), check="pcie_errors") == []
+
+
+def replayed(host: str, *replays: int) -> HostRecord:
+    samples = [Sample("pcie_replays", n, "packets", f"gpu{gpu}") for gpu, n in enumerate(replays)]
+    samples += [
+        Sample("pcie_replays_over_peers", 1.0, "x", f"gpu{gpu}") for gpu in range(len(replays))
+    ]
+    answer = CheckResult("pcie_errors", "done", samples=tuple(samples))
+    return record(host, [answer], gpus=gpu_facts(len(replays), H200))
+
+
+def test_a_host_on_which_all_gpus_rose_together() -> None:
+    """In no slot is it far enough off, as hosts scatter there; their medians do not."""
+    usual = [
+        replayed(f"n{n}", *((0, 30, 900)[(gpu + n) % 3] for gpu in range(8))) for n in range(6)
+    ]
+    assert warned(*usual, check="pcie_errors") == []
+    (found,) = warned(*usual, replayed("rose", *[20_000] * 8), check="pcie_errors")
+    assert (found.host, found.subject, found.value) == ("rose", "node", 20_000)
+    assert "that like hosts have in the median" in found.reason
+
+
+def test_what_a_whole_life_counted_is_not_compared() -> None:
+    def corrected(host: str, errors: int) -> HostRecord:
+        sample = Sample("ecc_corrected_aggregate", errors, "errors", "gpu0")
+        return record(host, [CheckResult("ecc_errors", "done", samples=(sample,))])
+
+    hosts = [corrected(f"n{n}", n) for n in range(5)]
+    assert warned(*hosts, corrected("old", 1500), check="ecc_errors") == []
+
+
 def legs(host: str, gbps: float, largest: int = 1 << 30) -> HostRecord:
     return gpu_host(host, [leg(peak_gbps=gbps, largest=largest)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.judge.neighbors import UNLIKE
 from hwcheck.site_limits import ABSENT
 
 
@@ -16,7 +17,7 @@ from hwcheck.site_limits import ABSENT
 )
 def mixed_models(host: HostFindings) -> Sign | None:
     """Firmware and limits that differ with the model follow from it."""
-    models = host.bad("gpu_model")
+    models = host.bad("gpu_model", "gpu_model")
     gpus = {finding.subject for finding in models}
     return sign("certain", (*models, *host.bad_on(gpus, "vbios", "inforom", "power_cap")))
 
@@ -108,3 +109,19 @@ def software_differs(host: HostFindings) -> Sign | None:
 def lacks_what_others_have(host: HostFindings) -> Sign | None:
     """Only that they differ is certain; which of them is wrong, the majority suggests."""
     return sign("possible", (finding for finding in host.findings if finding.metric == ABSENT))
+
+
+@rule(
+    title="One GPU is set up, or behaves, unlike the others of its board design in the node",
+    effect="collectives go at the pace of the GPU that is behind; a job that expects eight alike "
+    "may fail on it",
+    fix="give it the setting of the others (nvidia-smi -i N); where it is no setting, look at its "
+    "slot, its heat sink and its cables, then exchange it with a neighbor: what moves along is the "
+    "board's, what stays is the slot's",
+    confirm="nvidia-smi -q -i 0,1,2,3 (side by side)",
+    source="the majority of the GPUs of one board design in the node",
+)
+def unlike_its_neighbors(host: HostFindings) -> Sign | None:
+    """That it differs is certain, and not what made it differ; rules of the check know more."""
+    unlike = (f for f in host.findings if f.limit.startswith(UNLIKE))
+    return sign("possible", unlike)

@@ -1,0 +1,239 @@
+"""GPUs of one board in one node against each other: settings by majority, numbers by scatter. Pure.
+
+``fleet`` and ``peers`` ask the same over hosts; this says it of a node alone. What a load shows is
+left to its checks, which compare the GPUs of a node themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.peers import COUNTER, Middle, Tolerance, bad_sides, middle_of
+from hwcheck.judge.records import Finding
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.limits import FromSample
+from hwcheck.node.wire import Value
+from hwcheck.text import number, quantity
+
+LEAST_GPUS = 3
+"""Of two that differ nobody knows which is wrong."""
+
+LEAST_SLOTS = 8
+"""Slots of smaller machines have different widths by design."""
+
+UNLIKE = "warn unless like its neighbors:"
+"""So begins the limit of what this finds."""
+
+SOURCE = (
+    "majority of the GPUs of one board design (PCI ids) in one node: a server is built and set up "
+    "with all of them alike"
+)
+SCATTER_SOURCE = (
+    "median and median absolute deviation over the GPUs of one board design in one node (Leys et "
+    "al., Journal of Experimental Social Psychology 49, 2013), with floors for honest differences "
+    "between slots: at the rear of an air-cooled chassis GPUs run 10 C warmer"
+)
+
+MEMORY = Tolerance(0.05, 0.0, low=True, mads=0.0, least_hosts=LEAST_GPUS)
+COUNTS = replace(COUNTER, least_hosts=LEAST_GPUS)
+
+NUMBERS: Mapping[str, Tolerance] = MappingProxyType(
+    {
+        "C": Tolerance(0.0, 20.0, high=True, mads=5.0, cap=30.0, least_hosts=LEAST_GPUS),
+        "W": Tolerance(1.0, 40.0, high=True, mads=5.0, cap=100.0, least_hosts=LEAST_GPUS),
+        **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
+        **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTS),
+    }
+)
+"""Twice the others' idle power and 40 W more is no scatter: boards of one kind idle within 20 %,
+and a display takes 20 W. Memory that is gone goes by whole stacks, an eighth or more. Other units
+are figures of a load, or shares of what is compared itself."""
+
+SETTING = re.compile(r"_limit(_default)?_w|application_clock_\w+_mhz|\w+_max")
+"""Numbers that are settings: one is like the others or it is not."""
+
+OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("gpu_uuid", "board_serial", "pci_address"), "its identity"),
+        **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
+        **dict.fromkeys(("performance_state", "clock_event_reasons"), "goes by its work"),
+        "pcie_link_generation": "a link that nobody uses slows down",
+        "board_part_number": "boards of one design are made under several",
+        "memory_used_bytes": "goes by its work",
+        "process_memory_bytes": "goes by its work",
+        "ecc_corrected_aggregate": "counts a whole life",
+    }
+)
+"""Metrics in which GPUs of one kind may differ, and why."""
+
+BY_WORK = ("C", "W", "MHz")
+"""Units of what rises with work."""
+
+
+class Odd(NamedTuple):
+    """A GPU that is unlike the others of its board, and what the others have, in words."""
+
+    check: Check
+    metric: Metric
+    gpu: str
+    value: Value
+    limit: str
+    reason: str
+    source: str
+
+
+def judge_neighbors(
+    hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]]
+) -> Iterator[Finding]:
+    """Yield a warning for each GPU that is unlike the others of its board in its node.
+
+    ``findings`` are those of each host so far: of what is complained of nothing is said again. What
+    most like hosts show of the same slot is how they are made, or meant.
+    """
+    odd = [list(_odd(host, of_host)) for host, of_host in zip(hosts, findings, strict=True)]
+    kinds = Counter(host.facts.kinds for host in hosts)
+    shown = Counter(
+        (host.facts.kinds, each.check.id, each.metric.name, each.gpu)
+        for host, of_host in zip(hosts, odd, strict=True)
+        for each in of_host
+    )
+    for host, of_host in zip(hosts, odd, strict=True):
+        kind = host.facts.kinds
+        for each in of_host:
+            like_it = shown[kind, each.check.id, each.metric.name, each.gpu]
+            if like_it < 2 or 2 * like_it <= kinds[kind]:
+                yield Finding(
+                    host=host.name,
+                    check=each.check.id,
+                    outcome="warn",
+                    metric=each.metric.name,
+                    subject=each.gpu,
+                    value=each.value,
+                    unit=each.metric.unit,
+                    limit=each.limit,
+                    source=each.source,
+                    confidence="derived",
+                    reason=each.reason,
+                )
+
+
+def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
+    boards: dict[str, list[str]] = {}
+    for gpu, board in host.facts.boards.items():
+        boards.setdefault(board, []).append(gpu)
+    alike = [gpus for gpus in boards.values() if len(gpus) >= LEAST_GPUS]
+    if not alike:
+        return
+    bad = {(f.check, f.subject) for f in findings if f.outcome != "pass"}
+    at_work = _at_work(host)
+    named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
+    for check, answer in host.judged_answers:
+        if check.load or check.after_load or answer.state != "done":
+            continue
+        values: dict[str, dict[str, Value]] = {}
+        for sample in answer.samples:
+            values.setdefault(sample.metric, {})[sample.subject] = sample.value
+        for metric in _compared(check):
+            of_metric = values.get(metric.name, {})
+            for gpus in alike if of_metric else ():
+                figures = {gpu: of_metric[gpu] for gpu in gpus if gpu in of_metric}
+                if metric.unit in BY_WORK and not _is_setting(metric):
+                    figures = {gpu: each for gpu, each in figures.items() if gpu not in at_work}
+                if len(figures) < LEAST_GPUS or len(set(figures.values())) == 1:
+                    continue
+                for odd in _unlike(check, metric, figures):
+                    key = (odd.gpu, metric.unit or metric.name)
+                    if (check.id, odd.gpu) not in bad and key not in named:
+                        named.add(key)
+                        yield odd
+
+
+def _at_work(host: HostCase) -> set[str]:
+    """Return the GPUs on which somebody computes or draws."""
+    busy: set[str] = set()
+    for check, metrics in (
+        ("stray_processes", ("compute_processes", "graphics_processes")),
+        ("power_state", ("performance_state_at_work",)),
+    ):
+        answer = host.answers.get(check)
+        for sample in answer.samples if answer else ():
+            if sample.metric in metrics and (check == "power_state" or sample.value):
+                busy.add(sample.subject)
+    return busy
+
+
+def _compared(check: Check) -> Iterator[Metric]:
+    """Yield the metrics in which GPUs of one kind are alike; what others are held against is not.
+
+    A reference (``vbios_of_most``) says of a GPU what the others have.
+    """
+    references = {
+        limit.operand.metric
+        for metric in check.metrics
+        for limit in metric.limits
+        if isinstance(limit.operand, FromSample) and "of_" in limit.operand.metric
+    }
+    for metric in check.metrics:
+        if metric.name in OF_EACH_GPU or metric.name in references:
+            continue
+        if not metric.unit or _is_setting(metric) or metric.unit in NUMBERS:
+            yield metric
+
+
+def _is_setting(metric: Metric) -> bool:
+    return not metric.unit or bool(SETTING.search(metric.name))
+
+
+def _unlike(check: Check, metric: Metric, figures: Mapping[str, Value]) -> Iterator[Odd]:
+    if _is_setting(metric):
+        yield from _in_the_minority(check, metric, figures)
+        return
+    numbers = {gpu: float(v) for gpu, v in figures.items() if not isinstance(v, (bool, str))}
+    tolerance = NUMBERS[metric.unit]
+    low, high = tolerance.low, tolerance.high
+    if metric.unit == "C":
+        low, high = bad_sides(metric, tolerance)
+    middle = middle_of(numbers.values(), tolerance)
+    for gpu, value in numbers.items() if middle else ():
+        if middle and middle.beyond(value, tolerance, low=low, high=high):
+            yield _far_off(check, metric, gpu, value, middle)
+
+
+def _in_the_minority(check: Check, metric: Metric, figures: Mapping[str, Value]) -> Iterator[Odd]:
+    (usual, count), *_ = Counter(figures.values()).most_common()
+    if 2 * count <= len(figures):
+        return
+    for gpu, value in figures.items():
+        if value == usual or (metric.unit == "lanes" and not _is_narrow(value, usual, figures)):
+            continue
+        has = quantity(usual, metric.unit)
+        yield Odd(
+            *(check, metric, gpu, value),
+            f"{UNLIKE} {has} on {count} of {len(figures)}",
+            f"{count} of {len(figures)} GPUs of this kind in the node have {has}",
+            SOURCE,
+        )
+
+
+def _is_narrow(value: Value, usual: Value, figures: Mapping[str, Value]) -> bool:
+    return len(figures) >= LEAST_SLOTS and float(value) < float(usual)
+
+
+def _far_off(check: Check, metric: Metric, gpu: str, value: float, middle: Middle) -> Odd:
+    usual = quantity(middle.median, metric.unit)
+    width = f"{quantity(middle.width, metric.unit)} either way"
+    if middle.log:
+        width = f"{number(10**middle.width)} times that"
+    side = "above" if value > middle.median else "below"
+    return Odd(
+        *(check, metric, gpu, value),
+        f"{UNLIKE} {usual} in the middle of {middle.hosts}, {width}",
+        f"far {side} the {usual} of the GPUs of this kind in the node",
+        SCATTER_SOURCE,
+    )

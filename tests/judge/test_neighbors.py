@@ -1,0 +1,216 @@
+"""GPUs of one node against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from hwcheck.judge.judge import judge
+from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, UNLIKE
+from hwcheck.judge.peers import TOLERANCES
+from hwcheck.judge.records import Finding
+from hwcheck.node import checks
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.site.cases import answer_of
+from tests import factories
+from tests.factories import gpu_facts, record
+
+H100 = "NVIDIA H100 80GB HBM3"
+REGISTRY = checks.load()
+
+Figures = Mapping[str, Mapping[str, Sequence[Any]]]
+"""By check and metric a value for each GPU."""
+
+
+def host(figures: Figures, models: Sequence[str] = (), name: str = "a") -> HostRecord:
+    answers = [
+        answer_of(
+            check,
+            {
+                metric: {f"gpu{n}": value for n, value in enumerate(values) if value is not None}
+                for metric, values in metrics.items()
+            },
+        )
+        for check, metrics in figures.items()
+    ]
+    gpus = max(len(values) for metrics in figures.values() for values in metrics.values())
+    facts = [
+        {**gpu, "uuid": f"GPU-{name}-{n}", "name": models[n] if models else gpu["name"]}
+        for n, gpu in enumerate(gpu_facts(gpus, H100))
+    ]
+    return record(name, answers, gpus=facts)
+
+
+def odd(*hosts: HostRecord) -> list[Finding]:
+    """Return the findings of GPUs that are unlike their neighbors."""
+    names = {answer.check for one in hosts if one.report for answer in one.report.results}
+    findings = judge(factories.run(*hosts, checks=sorted(names))).findings
+    return [finding for finding in findings if finding.limit.startswith(UNLIKE)]
+
+
+def named(*hosts: HostRecord) -> list[tuple[str, str]]:
+    return [(finding.metric, finding.subject) for finding in odd(*hosts)]
+
+
+def one_of(gpus: int, usual: Any, value: Any, place: int = 3) -> list[Any]:
+    return [value if n == place else usual for n in range(gpus)]
+
+
+def mig(*enabled: Any) -> Figures:
+    return {"mig": {"mig_enabled": enabled, "mig_change_pending": [False] * len(enabled)}}
+
+
+def idle(*temperatures: float) -> Figures:
+    slowdown = [89] * len(temperatures)
+    return {"temperature_idle": {"temperature_c": temperatures, "temperature_slowdown_c": slowdown}}
+
+
+def memory(*gib: float) -> Figures:
+    return {
+        "gpu_model": {
+            "gpu_model": [H100] * len(gib),
+            "gpu_model_of_most": [H100] * len(gib),
+            "gpu_board_id": ["x"] * len(gib),
+            "memory_gib": gib,
+        }
+    }
+
+
+def caps(*watts: float) -> Figures:
+    return {
+        "power_cap": {
+            "power_limit_w": watts,
+            "power_limit_default_w": [700.0] * len(watts),
+            "power_limit_percent": [100.0] * len(watts),
+        }
+    }
+
+
+def widths(*lanes: int) -> Figures:
+    same = {"pcie_link_generation": [1] * len(lanes), "pcie_link_generation_max": [5] * len(lanes)}
+    return {"pcie_link": {"pcie_link_width": lanes, "pcie_link_width_max": lanes, **same}}
+
+
+@pytest.mark.parametrize(
+    ("figures", "metric"),
+    [
+        (mig(*one_of(8, False, True)), "mig_enabled"),
+        (memory(*one_of(8, 80, 64)), "memory_gib"),
+        (idle(31, 33, 34, 62, 36, 38, 39, 41), "temperature_c"),
+        (caps(*one_of(8, 700.0, 650.0)), "power_limit_w"),
+        (widths(*one_of(8, 16, 8)), "pcie_link_width_max"),
+        (mig(False, False, False, True), "mig_enabled"),
+    ],
+    ids=["MIG", "memory", "warm", "power limit", "lanes", "of four"],
+)
+def test_one_of_several_is_unlike_its_neighbors(figures: Figures, metric: str) -> None:
+    found = odd(host(figures))
+    assert (metric, "gpu3") in [(finding.metric, finding.subject) for finding in found]
+    assert {(finding.outcome, finding.subject) for finding in found} == {("warn", "gpu3")}
+
+
+def test_what_the_others_have_is_named() -> None:
+    (finding,) = odd(host(mig(*one_of(8, False, True))))
+    assert finding.reason == "7 of 8 GPUs of this kind in the node have no"
+    (warm,) = odd(host(idle(31, 33, 34, 62, 36, 38, 39, 41)))
+    assert warm.reason == "far above the 37 C of the GPUs of this kind in the node"
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        mig(*[True] * 8),
+        mig(*[True] * 4, *[False] * 4),
+        idle(30, 31, 32, 33, 42, 44, 45, 47),
+        idle(*[33] * 8),
+        memory(*[80] * 7, 79),
+        widths(16, 8, 8, 8),
+        widths(16, 16, 16, 8),
+        mig(False, True),
+    ],
+    ids=["all MIG", "half", "a warm rear", "alike", "a reserve", "slots", "a short slot", "two"],
+)
+def test_healthy_neighbors(figures: Figures) -> None:
+    assert odd(host(figures)) == []
+
+
+def test_models_are_compared_with_their_own() -> None:
+    models = [H100] * 4 + ["NVIDIA A40"] * 4
+    hosts = host(memory(*[80] * 4, *[45] * 4), models)
+    assert odd(hosts) == []
+    assert named(host(memory(80, 80, 80, 64, *[45] * 4), models)) == [("memory_gib", "gpu3")]
+
+
+def test_gpus_at_work_and_those_with_a_display_are_warmer() -> None:
+    warm = idle(31, 33, 34, 62, 36, 38, 39, 41)
+    for metric in ("compute_processes", "graphics_processes"):
+        other = {"compute_processes": [0] * 8, "graphics_processes": [0] * 8}
+        busy = {"stray_processes": {**other, metric: one_of(8, 0, 1)}}
+        assert odd(host({**warm, **busy})) == []
+        assert named(host({**warm, "stray_processes": other})) == [("temperature_c", "gpu3")]
+
+
+def test_what_most_like_hosts_show_in_a_slot_is_meant() -> None:
+    figures = mig(*one_of(8, False, True))
+    alike = [host(figures, name=name) for name in "abc"]
+    assert odd(*alike) == []
+    healthy = [host(mig(*[False] * 8), name=name) for name in "de"]
+    found = judge(factories.run(host(figures), *healthy, checks=["mig"])).findings
+    assert {(f.host, f.subject) for f in found if f.outcome == "warn"} == {("a", "gpu3")}
+
+
+def test_what_is_complained_of_is_not_said_again() -> None:
+    hot = idle(31, 33, 34, 88, 36, 38, 39, 41)
+    left = [58, 56, 55, 1, 53, 51, 50, 48]
+    margins = {"thermal_margin": {"thermal_margin_c": left}}
+    findings = judge(
+        factories.run(host({**hot, **margins}), checks=["temperature_idle", "thermal_margin"])
+    ).findings
+    assert {f.metric for f in findings if f.outcome != "pass" and f.subject == "gpu3"} == {
+        *("temperature_c", "thermal_margin_c")
+    }
+    assert odd(host({**hot, **margins})) == []
+
+
+def counted(*errors: int) -> Figures:
+    zeros = {
+        metric: [0] * len(errors)
+        for metric in ("ecc_uncorrected_volatile", "ecc_uncorrected_aggregate")
+    }
+    return {
+        "ecc_errors": {
+            **zeros,
+            "ecc_corrected_volatile": [0] * len(errors),
+            "ecc_corrected_per_hour": errors,
+            "ecc_corrected_aggregate": [1500 if n == 3 else 0 for n in range(len(errors))],
+        }
+    }
+
+
+def test_counters_by_decades_and_never_those_of_a_whole_life() -> None:
+    assert odd(host(counted(0, 3, 40, 2, 97, 12, 0, 5))) == []
+    assert named(host(counted(0, 3, 40, 500_000, 97, 12, 0, 5))) == [
+        ("ecc_corrected_per_hour", "gpu3")
+    ]
+
+
+def test_a_new_metric_is_taken_in_by_its_unit() -> None:
+    """A mode in words, and a power in W; three times as much is none that a display takes."""
+    assert named(host(mig(*one_of(8, "Default", "Prohibited")))) == [("mig_enabled", "gpu3")]
+
+    def planned(*watts: float) -> HostRecord:
+        limits = [700.0] * len(watts)
+        return host({"power_budget": {"power_limit_w": limits, "power_planned_w": watts}})
+
+    assert named(planned(*one_of(8, 70.0, 210.0))) == [("power_planned_w", "gpu3")]
+    assert named(planned(68.0, 75.0, 71.0, 92.0, 66.0, 70.0, 69.0, 73.0)) == []
+    assert named(planned(9.0, 11.0, 31.0, 8.0)) == []
+
+
+def test_tables_are_of_metrics_and_units_that_there_are() -> None:
+    metrics = {metric.name for check in REGISTRY.values() for metric in check.metrics}
+    assert set(OF_EACH_GPU) <= metrics
+    assert set(NUMBERS) <= set(TOLERANCES)
+    assert LEAST_GPUS > 2

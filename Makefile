@@ -19,7 +19,7 @@ validate: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 2 --dist loadfile --no-loadscope-reorder
 
-# What `make test` shows with few simulated fleets, with a thousand.
+# What `make test` shows with few simulated fleets, with thousands.
 test-fleets: .venv/installed
 	$(BIN)/python -m pytest -m fleets -n 2
 

@@ -127,9 +127,10 @@ def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
         metric.name
         for metric in check.metrics
         if any(isinstance(limit.operand, FromFleet) for limit in metric.limits)
+        and not metric.required
     ]
     if not compared or not check.optional:
-        return  # what every node has to answer, its limits demand
+        return  # what every answer has, evidence demands
     done = [each for each in answered if each[1].state == "done"]
     things = {host.name: _things(compared, answer) for host, answer, _ in done}
     voters = _voters(done)

@@ -61,6 +61,7 @@ def ports(*names: str) -> dict[str, Any]:
         "active_ports": len(names),
         "link_layer": dict.fromkeys(each, "InfiniBand"),
         "linked_state": dict.fromkeys(each, "ACTIVE"),
+        "port_rate_gbps": dict.fromkeys(each, 400.0),
         "firmware": dict.fromkeys(each, "28.39.2048"),
         "firmware_of_most": dict.fromkeys(each, "28.39.2048"),
     }
@@ -165,6 +166,16 @@ def test_a_port_that_is_not_there_is_named() -> None:
     assert lacking(*hosts) == [("b0", "infiniband_ports", "port mlx5_3/1")]
     absent = next(f for f in findings(*hosts) if f.metric == ABSENT)
     assert absent.reason == "no port mlx5_3/1; 4 of 5 like hosts have it"
+    down = {"infiniband_ports": {**EIGHT, "active_ports": 7}}
+    for metric in ("linked_state", "port_rate_gbps"):
+        values = EIGHT[metric].items()
+        down["infiniband_ports"][metric] = {p: v for p, v in values if p != "port mlx5_3/1"}
+    down["infiniband_ports"]["port_state"] = {"port mlx5_3/1": "DOWN, Polling"}
+    hosts = fleet({"infiniband_ports": EIGHT}, down)
+    absent = next(f for f in findings(*hosts) if f.metric == ABSENT)
+    assert absent.reason == "no port_rate_gbps of port mlx5_3/1; 4 of 5 like hosts have it"
+    spare = dict(EIGHT, port_state={"port mlx5_99/1": "DOWN, Polling"})
+    assert lacking(*fleet({"infiniband_ports": spare}, {"infiniband_ports": EIGHT})) == []
     renamed = {"infiniband_ports": ports(*(f"ibp{n}s0" for n in range(8)))}
     assert lacking(*fleet({"infiniband_ports": EIGHT}, renamed)) == [], "as many are no fewer"
 

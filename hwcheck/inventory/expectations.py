@@ -113,6 +113,13 @@ def _cuda_version(variables: Variables, key: str) -> str:
     return text
 
 
+def _compute_mode(variables: Variables, key: str) -> str:
+    text = variables.word(key) or ""
+    if text not in ("default", "exclusive_process", "prohibited"):
+        raise variables.error(key, f"{text!r} is not default, exclusive_process or prohibited")
+    return text
+
+
 def _vbios(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{2}){4}", text):
@@ -166,6 +173,9 @@ EXPECTATIONS: Mapping[str, Variable] = {
     ),
     "hwcheck_gpu_model": Variable("model that every GPU must be (NVIDIA H200)", _word),
     "hwcheck_vbios": Variable("VBIOS that every GPU must have (96.00.99.00.01)", _vbios),
+    "hwcheck_compute_mode": Variable(
+        "compute mode that every GPU must be in (exclusive_process)", _compute_mode
+    ),
     "hwcheck_power_limit_w": Variable("power limit that every GPU must have, in W", _watts),
     "hwcheck_gpu_power_connectors": Variable(
         "power connectors of every GPU, each on a cable of its own (8-pin, 8-pin), or none",

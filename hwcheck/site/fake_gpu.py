@@ -83,6 +83,9 @@ class FakeGpu:
     def persistence_mode(self) -> bool:
         return bool(self._say("persistence_mode"))
 
+    def compute_mode(self) -> str | None:
+        return self._maybe("compute_mode", str)
+
     def pcie_link_width(self) -> int:
         return int(self._say("pcie_link_width"))
 

@@ -117,6 +117,7 @@ FIRST: dict[str, Any] = {
     "memory_temperature_max_c": 95,
     "utilization_percent": 0,
     "persistence_mode": True,
+    "compute_mode": "exclusive_process",
     "pcie_link_width": 16,
     "pcie_replays": 67,
     "recovery_action": 2,

@@ -126,3 +126,17 @@ def login_unprivileged(host: HostFindings) -> Sign | None:
 def kernel_log_lost(host: HostFindings) -> Sign | None:
     """The reason says it itself."""
     return sign("certain", host.unmeasured("has lost what came before"))
+
+
+@rule(
+    title="The compute mode of a GPU keeps processes off it",
+    effect="where it is prohibited, jobs end at their first CUDA call with an error that speaks of "
+    "busy devices; where it is exclusive, the second process on the GPU does",
+    fix="set it back with nvidia-smi -c 0, and look for the prolog or script that sets it; "
+    "declare it as hwcheck_compute_mode when it is meant",
+    confirm="nvidia-smi --query-gpu=index,compute_mode --format=csv",
+    source="NVML API Reference Guide, nvmlComputeMode_t",
+)
+def compute_mode_set(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("compute_mode"))

@@ -43,6 +43,9 @@ CLOCK_EVENT_BITS = (
 )
 """nvmlClocksEventReason* by bit; bits that came later are named by their number."""
 
+COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")
+"""nvmlComputeMode_t by number."""
+
 NAME_LIMIT = 40
 """Characters of a process name that are kept."""
 
@@ -176,6 +179,13 @@ class NvmlGpu(MemoryReader, TopologyReader):
     def persistence_mode(self) -> bool:
         mode = self.read("persistence mode", "nvmlDeviceGetPersistenceMode")
         return bool(mode == self._nvml.constant("NVML_FEATURE_ENABLED"))
+
+    def compute_mode(self) -> Optional[str]:
+        mode = self.optional("compute mode", "nvmlDeviceGetComputeMode")
+        if mode is None:
+            return None
+        known = 0 <= int(mode) < len(COMPUTE_MODES)
+        return COMPUTE_MODES[int(mode)] if known else "mode %d" % mode
 
     def compute_processes(self) -> List[int]:
         pids = [int(process.pid) for process in self.read("compute processes", COMPUTE)]

@@ -56,6 +56,9 @@ class Gpu(Protocol):
     def persistence_mode(self) -> bool:
         """Whether the driver stays loaded with no client."""
 
+    def compute_mode(self) -> Optional[str]:
+        """Which processes may compute: ``default``, ``exclusive_process``, ``prohibited``."""
+
     def pcie_link_width(self) -> int:
         """Lanes in use now."""
 

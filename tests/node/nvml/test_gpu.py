@@ -223,3 +223,8 @@ def test_sysfs_address(bus_id: str, address: str) -> None:
 def test_what_is_no_pci_address_is_refused(bus_id: str) -> None:
     with pytest.raises(CouldNotMeasure, match="is not a PCI address"):
         sysfs_address(bus_id)
+
+
+def test_the_compute_mode_is_named(ask: Ask) -> None:
+    first, second = ask()["gpus"].values()
+    assert (first["compute_mode"], second["compute_mode"]) == ("exclusive_process", None)

@@ -1,0 +1,82 @@
+"""Every GPU takes the processes of a job."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import where_supported
+from hwcheck.node.limits import Equal, FromInventory
+from hwcheck.node.wire import Sample
+
+MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
+
+
+@check(
+    metrics=[
+        Metric(
+            "compute_mode",
+            "",
+            "default, exclusive_process, exclusive_thread or prohibited",
+            (
+                Equal(
+                    FromInventory("compute_mode"),
+                    source="the inventory's hwcheck_compute_mode",
+                    confidence="inventory",
+                ),
+            ),
+            required=True,
+        ),
+        Metric(
+            "takes_work",
+            "",
+            "whether a process may compute on the GPU at all",
+            (Equal(True, source=MODES + "PROHIBITED allows no context on the device"),),
+            required=True,
+        ),
+        Metric(
+            "takes_several_processes",
+            "",
+            "whether several processes may; only where the inventory declares no mode",
+            (
+                Equal(
+                    True,
+                    source=MODES + "EXCLUSIVE_PROCESS allows one context on the device. Some "
+                    "sites want that, and NVIDIA's Multi-Process Service does, so it is no fault "
+                    "by itself",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+    ],
+    remedy=Remedy(
+        cause="a mode that somebody, or the prolog of a scheduler, set and did not take back",
+        fix="nvidia-smi -c 0 sets the default mode; declare the mode as hwcheck_compute_mode when "
+        "it is meant",
+        command="nvidia-smi --query-gpu=index,compute_mode --format=csv",
+    ),
+    per_gpu=True,
+    optional="GPUs that have a compute mode",
+)
+def compute_mode(node: Node) -> Iterator[Sample]:
+    """Read which processes each GPU lets compute.
+
+    On a GPU that prohibits compute every job ends at its first call, with an error that speaks of
+    busy devices. One that is exclusive to a process refuses the second: a debugger, a monitor that
+    computes, or two ranks that share the GPU. The mode outlives the job that set it.
+    """
+    declared = "compute_mode" in node.request.expect
+    missing = "no GPU of this node has a compute mode"
+    yield from where_supported(node, lambda gpu: _mode(gpu, declared), missing)
+
+
+def _mode(gpu: Gpu, declared: bool) -> Iterator[Sample]:
+    mode = gpu.compute_mode()
+    if mode is None:
+        return
+    yield Sample("compute_mode", mode, "", gpu.subject)
+    yield Sample("takes_work", mode != "prohibited", "", gpu.subject)
+    if not declared:
+        exclusive = mode in ("exclusive_process", "exclusive_thread")
+        yield Sample("takes_several_processes", not exclusive, "", gpu.subject)

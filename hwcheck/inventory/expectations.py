@@ -187,6 +187,9 @@ EXPECTATIONS: Mapping[str, Variable] = {
         "power to plan with, in W; unless set, hwcheck_psu_watts x hwcheck_psu_derate", _node_watts
     ),
     "hwcheck_host_power_w": Variable("power of all but the GPUs, in W", _node_watts),
+    "hwcheck_nvlink_domain": Variable(
+        "name of the NVLink domain (the NVL72 rack, or the part of it) that the node is in", _word
+    ),
     "hwcheck_kernel": Variable("Linux release that must run (6.8.0-60-generic)", _word),
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),

@@ -31,7 +31,7 @@ def read(**raw: object) -> tuple[HostSettings, dict[str, object]]:
     return settings(written), expectations(written)
 
 
-ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor", "interface"}
+ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor", "interface", "nvlink_domain"}
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, *EXPECTATIONS])

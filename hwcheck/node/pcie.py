@@ -107,7 +107,7 @@ def _both(
     except CouldNotMeasure:  # NVML's figure is to cover the system too, but knows no cloud's slots
         if host.hypervisor():
             why = "the virtual machine does not show the slot, which may have no more"
-    if now < reached and host.cpu_vendor() == "ARM" and _is_coherent(gpu):
+    if now < reached and host.cpu_vendor() == "ARM" and is_coherent(gpu):
         why = "the way to the host is NVLink-C2C, and the PCIe link beside it may be slow"
     if now < reached and why:
         text = "%s: PCIe %s: %d now of %d: %s"
@@ -115,7 +115,7 @@ def _both(
     return reached
 
 
-def _is_coherent(gpu: Gpu) -> bool:
+def is_coherent(gpu: Gpu) -> bool:
     """Whether the GPU's memory is one of the host's, as that of GH200 and GB200 is."""
     try:
         return gpu.numa_id() is not None

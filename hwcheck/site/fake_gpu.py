@@ -152,6 +152,19 @@ class FakeGpu:
     def memory_used_bytes(self) -> int | None:
         return self._maybe("memory_used_bytes", int)
 
+    def memory_reserved_bytes(self) -> int | None:
+        if "memory_reserved_bytes" not in self._says:
+            return None
+        return self._maybe("memory_reserved_bytes", int)
+
+    def virtualization_mode(self) -> str | None:
+        if "virtualization_mode" not in self._says:
+            return None
+        return self._maybe("virtualization_mode", str)
+
+    def power_w(self) -> float | None:
+        return self._maybe("power_w", float)
+
     def bar1_total_bytes(self) -> int | None:
         return self._maybe("bar1_total_bytes", int)
 

@@ -97,6 +97,7 @@ Memory and errors::
     mig_mode: false | {current, pending}                mig_devices_max: 7
     recovery_action: 0              nvmlDeviceGpuRecoveryAction_t; absent: an older driver
     compute_mode: default           exclusive_process, prohibited
+    virtualization_mode: none       nvmlGpuVirtualizationMode_t: passthrough, vgpu, host_vgpu
     utilization_percent  memory_utilization_percent  encoder_utilization_percent
     decoder_utilization_percent     display_active: false     display_mode: false
     processes: [{pid: 4711, kind: compute, memory_bytes: 2147483648, name: /usr/bin/python3,

@@ -209,6 +209,7 @@ GPU: dict[str, to.Reader] = {
     "brand": to.one_of(to.constants("NVML_BRAND_")),
     "architecture": to.one_of(to.constants("NVML_DEVICE_ARCH_")),
     "compute_mode": to.one_of(to.constants("NVML_COMPUTEMODE_")),
+    "virtualization_mode": to.one_of(to.constants("NVML_GPU_VIRTUALIZATION_MODE_")),
     "compute_capability": to.major_minor,
     "fan_speeds_percent": to.numbered(to.count),
     "clocks": to.group(dict.fromkeys(CLOCKS, to.number)),

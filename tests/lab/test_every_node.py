@@ -205,6 +205,7 @@ CAUSES: Mapping[str, str] = {
     "h100x8 hot_memory": "cooling",
     "h100x8 link_down": "nvlink_down",
     "h100x8 link_errors": "nvlink_failing",
+    "h100x8 memory_left_behind": "memory_held",
     "h100x8 mig_pending": "mig_change_pending",
     "h100x8 narrow_link": "pcie_link_degraded",
     "h100x8 narrow_uplink": "pcie_link_degraded",

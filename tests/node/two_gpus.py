@@ -118,6 +118,8 @@ FIRST: dict[str, Any] = {
     "utilization_percent": 0,
     "persistence_mode": True,
     "compute_mode": "exclusive_process",
+    "virtualization_mode": "vgpu",
+    "power_w": 71.5,
     "pcie_link_width": 16,
     "pcie_replays": 67,
     "recovery_action": 2,

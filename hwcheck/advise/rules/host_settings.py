@@ -140,3 +140,18 @@ def kernel_log_lost(host: HostFindings) -> Sign | None:
 def compute_mode_set(host: HostFindings) -> Sign | None:
     """The reading says it itself."""
     return sign("certain", host.bad("compute_mode"))
+
+
+@rule(
+    title="GPU memory is in use and nobody is on the GPU: a job left it behind",
+    effect="the next job on this GPU has less memory and may end as it asks for more",
+    fix="look for a process that was killed and cannot end (state D or Z) and that holds "
+    "/dev/nvidia*; end what holds it, then reset the GPU (nvidia-smi --gpu-reset -i N) or reboot",
+    confirm="nvidia-smi --query-gpu=index,memory.used,memory.reserved --format=csv; sudo fuser -v "
+    "/dev/nvidia*; ps -eo pid,stat,comm | grep -E ' [DZ]'",
+    source="derived from NVML API Reference Guide, nvmlDeviceGetMemoryInfo_v2 and "
+    "nvmlDeviceGetComputeRunningProcesses: what neither the driver nor a process has is left over",
+)
+def memory_held(host: HostFindings) -> Sign | None:
+    """A container, a guest of another or a kernel thread may hold it as well."""
+    return sign("likely", host.bad("stray_processes", "memory_held_bytes"))

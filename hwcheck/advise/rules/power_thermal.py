@@ -136,6 +136,6 @@ def thermal_contact(host: HostFindings) -> Sign | None:
 )
 def gpu_in_use(host: HostFindings) -> Sign | None:
     """A GPU at work is warm, too."""
-    processes = host.bad("stray_processes")
+    processes = host.bad("stray_processes", "compute_processes")
     gpus = {finding.subject for finding in processes}
     return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle")))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost
+from hwcheck.node.pcie import is_coherent
 from hwcheck.node.wire import Sample
+
+SHARED = ("vgpu", "host_vgpu", "host_vsga")
+"""Virtualization modes in which guests share a GPU."""
 
 
 @check(
@@ -36,6 +40,20 @@ from hwcheck.node.wire import Sample
         Metric("process_name", "", "name of the process"),
         Metric("process_memory_bytes", "bytes", "GPU memory of the process"),
         Metric("memory_used_bytes", "bytes", "GPU memory in use, whoever uses it"),
+        Metric(
+            "memory_held_bytes",
+            "bytes",
+            "GPU memory in use on a GPU on which nobody is, without what the driver reserves",
+            (
+                AtMost(
+                    "derived from facebookresearch/gcm, gpu_mem_usage (an idle GPU has at most "
+                    "15 MiB in use): ours leaves room for a text console and for what drivers "
+                    "keep, and lies below what one CUDA context takes",
+                    warn=256 << 20,
+                    confidence="derived",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a job that is running, or one that ended and left a process behind",
@@ -51,13 +69,18 @@ def stray_processes(node: Node) -> Iterator[Sample]:
 
     A process left behind by a job takes memory and time from the next one, and makes every figure
     of this report doubtful. Processes that draw are recorded, also those that compute as well, as
-    a desktop on Wayland does (C+G in nvidia-smi). In a container NVML does not show the processes
-    of others, and their memory shows all the same.
+    a desktop on Wayland does (C+G in nvidia-smi). Memory in use with nobody on the GPU is a context
+    that its process left behind, as one that is killed and cannot end does; only a reset frees it.
+    That is not judged where NVML does not show who is there: in a container it shows nobody else's
+    processes, on a shared GPU not those of other guests, with MIG on none of the whole GPU; nor
+    where the kernel keeps pages of its own in the GPU's memory (GH200, GB200), nor with drivers
+    that do not tell what they reserve (before R510).
     """
-    yield from per_gpu(node, _processes)
+    hidden = node.host.in_container()
+    yield from per_gpu(node, lambda gpu: _processes(gpu, hidden))
 
 
-def _processes(gpu: Gpu) -> Iterator[Sample]:
+def _processes(gpu: Gpu, hidden: bool) -> Iterator[Sample]:
     processes = gpu.processes()
     for kind in ("compute", "graphics"):
         count = sum(process.kind == kind for process in processes)
@@ -70,3 +93,13 @@ def _processes(gpu: Gpu) -> Iterator[Sample]:
     used = gpu.memory_used_bytes()
     if used is not None:
         yield Sample("memory_used_bytes", used, "bytes", gpu.subject)
+        held = None if hidden or processes else _held_bytes(gpu, used)
+        if held is not None:
+            yield Sample("memory_held_bytes", held, "bytes", gpu.subject)
+
+
+def _held_bytes(gpu: Gpu, used: int) -> Optional[int]:
+    reserved = gpu.memory_reserved_bytes()
+    if reserved is None or gpu.virtualization_mode() in SHARED or is_coherent(gpu):
+        return None
+    return max(0, used - reserved)

@@ -23,6 +23,7 @@ from hwcheck.node.quantities import Clocks, GpuProcess
 from hwcheck.node.wire import GpuFacts
 
 COMPUTE = tuple("nvmlDeviceGetComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
+CLIENTS = tuple("nvmlDeviceGetMPSComputeRunningProcesses" + end for end in ("_v3", "_v2", ""))
 GRAPHICS = tuple("nvmlDeviceGetGraphicsRunningProcesses" + end for end in ("_v3", "_v2", ""))
 TEMPERATURE = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
 PERFORMANCE = ("nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState")
@@ -45,6 +46,9 @@ CLOCK_EVENT_BITS = (
 
 COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process")
 """nvmlComputeMode_t by number."""
+
+VIRTUALIZATION_MODES = ("none", "passthrough", "vgpu", "host_vgpu", "host_vsga")
+"""nvmlGpuVirtualizationMode_t by number."""
 
 NAME_LIMIT = 40
 """Characters of a process name that are kept."""
@@ -102,6 +106,18 @@ class NvmlGpu(MemoryReader, TopologyReader):
         except NotSupported:
             return None
         return True
+
+    def virtualization_mode(self) -> Optional[str]:
+        name = "nvmlDeviceGetVirtualizationMode"
+        mode = self.remembered(name, lambda: self.optional("virtualization mode", name))
+        if mode is None:
+            return None
+        known = 0 <= int(mode) < len(VIRTUALIZATION_MODES)
+        return VIRTUALIZATION_MODES[int(mode)] if known else "mode %d" % mode
+
+    def power_w(self) -> Optional[float]:
+        milliwatts = self.optional("power", "nvmlDeviceGetPowerUsage")
+        return None if milliwatts is None else int(milliwatts) / 1000.0
 
     def power_limit_w(self) -> float:
         return self.number("power limit", "nvmlDeviceGetEnforcedPowerLimit") / 1000.0
@@ -197,7 +213,8 @@ class NvmlGpu(MemoryReader, TopologyReader):
         # A process with both kinds of context (C+G of nvidia-smi) is listed as graphics: GNOME and
         # KDE have both on Wayland.
         by_pid: Dict[int, GpuProcess] = {}
-        for kind, names in (("compute", COMPUTE), ("graphics", GRAPHICS)):
+        lists = (("compute", CLIENTS), ("compute", COMPUTE), ("graphics", GRAPHICS))
+        for kind, names in lists:
             for process in self.unless_mig("%s processes" % kind, names) or ():
                 pid, memory = int(process.pid), process.usedGpuMemory
                 if pid != os.getpid():

@@ -81,6 +81,15 @@ class MemoryReader(NvmlReader):
         memory = self.unless_mig("memory", "nvmlDeviceGetMemoryInfo")
         return None if memory is None else int(memory.used)
 
+    def memory_reserved_bytes(self) -> Optional[int]:
+        # Drivers before R510 have no second version of the structure.
+        try:
+            version = self._nvml.constant("nvmlMemory_v2")
+        except NotSupported:
+            return None  # an older pynvml
+        memory = self.unless_mig("memory", "nvmlDeviceGetMemoryInfo", version)
+        return None if memory is None else int(memory.reserved)
+
     def bar1_total_bytes(self) -> Optional[int]:
         window = self.unless_mig("BAR1", "nvmlDeviceGetBAR1MemoryInfo")
         return None if window is None or not window.bar1Total else int(window.bar1Total)

@@ -38,6 +38,12 @@ class Gpu(Protocol):
     def recovery_action(self) -> Optional[int]:
         """Repair that the driver wants before it takes work (``xids.RECOVERY_ACTIONS``)."""
 
+    def virtualization_mode(self) -> Optional[str]:
+        """``none``, ``passthrough``, ``vgpu`` (a share of a GPU in a guest), ``host_vgpu``."""
+
+    def power_w(self) -> Optional[float]:
+        """Power that the board draws now."""
+
     def power_limit_w(self) -> float:
         """Enforced power limit: the smallest of all that are in force."""
 
@@ -124,6 +130,9 @@ class Gpu(Protocol):
 
     def memory_used_bytes(self) -> Optional[int]:
         """Memory in use."""
+
+    def memory_reserved_bytes(self) -> Optional[int]:
+        """Memory in use that the driver and the board keep for themselves."""
 
     def bar1_total_bytes(self) -> Optional[int]:
         """Size of the window through which other PCI devices reach the GPU's memory."""

@@ -59,6 +59,7 @@ MODE(nvmlDeviceGetRetiredPagesPendingStatus, "retired_pages.pending")
 NUMBERED(nvmlDeviceGetBrand, nvmlBrandType_t, "brand")
 NUMBERED(nvmlDeviceGetArchitecture, nvmlDeviceArchitecture_t, "architecture")
 NUMBERED(nvmlDeviceGetComputeMode, nvmlComputeMode_t, "compute_mode")
+NUMBERED(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, "virtualization_mode")
 NUMBERED(nvmlDeviceGetPerformanceState, nvmlPstates_t, "performance_state")
 NUMBERED(nvmlDeviceGetPowerState, nvmlPstates_t, "performance_state")
 

@@ -228,3 +228,9 @@ def test_what_is_no_pci_address_is_refused(bus_id: str) -> None:
 def test_the_compute_mode_is_named(ask: Ask) -> None:
     first, second = ask()["gpus"].values()
     assert (first["compute_mode"], second["compute_mode"]) == ("exclusive_process", None)
+
+
+def test_power_and_virtualization_are_read_where_they_are(ask: Ask) -> None:
+    first, second = ask()["gpus"].values()
+    assert (first["power_w"], first["virtualization_mode"]) == (71.5, "vgpu")
+    assert (second["power_w"], second["virtualization_mode"]) == (None, None)

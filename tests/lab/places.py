@@ -25,7 +25,7 @@ def _place(address: str, above: list[str], host: Mapping[str, Any]) -> dict[str,
     switches = [f"switch{port}" for port in above[1::2]]
     found: dict[str, Any] = {"path": "/".join([f"numa{number or 0}", f"root{bus}", *switches])}
     if number is not None:
-        found |= {"memory_affinity": [number], "numa_node": number}
+        found["memory_affinity"] = [number]
     if number is not None or len(host["numa"]) == 1:
         found["cpu_affinity"] = host["numa"][number or 0]["cpus"]
     return found

@@ -19,7 +19,7 @@ where they are given. ``also`` names other checks that
 rightly change their answer with it. With ``blinds: true`` the fault leaves others without an answer
 too: they may end as inconclusive, and in no other way.
 
-What NVML says of a GPU's place (``path``, ``cpu_affinity``, ``memory_affinity``, ``numa_node``) is
+What NVML says of a GPU's place (``path``, ``cpu_affinity``, ``memory_affinity``) is
 taken from the PCI tree of ``host`` where a scenario does not give it.
 """
 

@@ -192,7 +192,7 @@ def test_places_come_from_the_tree_unless_they_are_given() -> None:
         "pci": {"0000:15:01.0": switch, "0000:27:01.0": {"0000:28:00.0": "gpu"}},
         "numa": [{"cpus": "0-3"}, {"cpus": "4-7", "buses": ["0000:15", "0000:27"]}],
     }
-    near = {"memory_affinity": [1], "numa_node": 1, "cpu_affinity": "4-7"}
+    near = {"memory_affinity": [1], "cpu_affinity": "4-7"}
     assert with_places({"gpus": gpus}, host)["gpus"] == [
         {**gpus[0], "path": "numa1/root0000:15/switch0000:16:00.0", **near},
         {**gpus[1], "path": "numa1/root0000:27", **near, "cpu_affinity": "7"},

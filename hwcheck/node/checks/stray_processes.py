@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import per_gpu
+from hwcheck.node.gpus import mig_is_on, per_gpu
 from hwcheck.node.limits import AtMost
 from hwcheck.node.pcie import is_coherent
 from hwcheck.node.wire import Sample
@@ -101,5 +101,7 @@ def _processes(gpu: Gpu, hidden: bool) -> Iterator[Sample]:
 def _held_bytes(gpu: Gpu, used: int) -> Optional[int]:
     reserved = gpu.memory_reserved_bytes()
     if reserved is None or gpu.virtualization_mode() in SHARED or is_coherent(gpu):
+        return None
+    if mig_is_on(gpu):
         return None
     return max(0, used - reserved)

@@ -87,7 +87,7 @@ class MemoryReader(NvmlReader):
             version = self._nvml.constant("nvmlMemory_v2")
         except NotSupported:
             return None  # an older pynvml
-        memory = self.unless_mig("memory", "nvmlDeviceGetMemoryInfo", version)
+        memory = self.optional("memory", "nvmlDeviceGetMemoryInfo", version)
         return None if memory is None else int(memory.reserved)
 
     def bar1_total_bytes(self) -> Optional[int]:

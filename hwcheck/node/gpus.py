@@ -28,6 +28,10 @@ A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)
 
 
+IDLE_UTILIZATION_PERCENT = 5
+"""Monitoring agents make short kernels show as a few percent."""
+
+
 def per_gpu(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:
     """Yield what ``read`` yields for each GPU, in order. The GPUs are read at the same time.
 
@@ -93,6 +97,25 @@ def mig_is_on(gpu: Gpu) -> bool:
     """Return whether the GPU is split into instances. Raises CouldNotMeasure."""
     mode = gpu.mig_mode()
     return mode is not None and mode.current
+
+
+def need_idle(gpu: Gpu) -> None:
+    """Raise CouldNotMeasure where somebody computes on the GPU."""
+    pids = gpu.compute_processes()
+    if pids:
+        raise CouldNotMeasure("%s is not idle: process %d uses it" % (gpu.subject, pids[0]))
+    utilization = _utilization_percent(gpu)
+    if utilization > IDLE_UTILIZATION_PERCENT:
+        raise CouldNotMeasure("%s is not idle: %d %% utilization" % (gpu.subject, utilization))
+
+
+def _utilization_percent(gpu: Gpu) -> int:
+    try:
+        return gpu.utilization_percent()
+    except CouldNotMeasure:
+        if not mig_is_on(gpu):
+            raise
+        return 0  # with MIG on NVML tells none; a GPU that nobody has open does nothing
 
 
 def majority(values: List[T]) -> T:

@@ -181,6 +181,7 @@ CAUSES: Mapping[str, str] = {
     "a40x8 small_bar1": "bar1_small",
     "a40x8 uncorrected_memory_error": "gpu_memory_failing",
     "b200x8 card_without_subnet_manager": "rdma_port_down",
+    "b200x8 draws_power_at_idle": "power_wasted",
     "b200x8 fabric_manager_down": "fabric_manager_down",
     "gb200 cloned_uuid": "cloned_identity",
     "gb200 degraded_fabric": "fabric_degraded",

@@ -139,3 +139,19 @@ def gpu_in_use(host: HostFindings) -> Sign | None:
     processes = host.bad("stray_processes", "compute_processes")
     gpus = {finding.subject for finding in processes}
     return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle")))
+
+
+@rule(
+    title="A GPU with nothing to do draws more power than it should",
+    effect="its power and heat are missing elsewhere; work that nobody sees, or a board that "
+    "leaks, is behind it",
+    fix="look for clocks that are locked high (nvidia-smi -rgc) and for work of containers and "
+    "guests; reset the GPU; when it goes on, have the board examined",
+    confirm="nvidia-smi --query-gpu=index,power.draw,pstate,clocks.sm,utilization.gpu --format=csv",
+    source="NVML API Reference Guide, nvmlDeviceGetPowerUsage; derived: idle boards of one model "
+    "draw alike",
+)
+def power_wasted(host: HostFindings) -> Sign | None:
+    """Its heat follows from it."""
+    power = host.bad("power_idle", "power_idle_w")
+    return sign("likely", (*power, *host.bad_on({f.subject for f in power}, "temperature_idle")))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import mig_is_on, per_gpu
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import need_idle, per_gpu
 from hwcheck.node.limits import AtMost, FromSample
 from hwcheck.node.wire import Sample
-
-IDLE_UTILIZATION_PERCENT = 5
-"""Monitoring agents make short kernels show as a few percent."""
 
 
 @check(
@@ -62,21 +59,7 @@ def temperature_idle(node: Node) -> Iterator[Sample]:
 
 
 def _idle_temperature(gpu: Gpu) -> Iterator[Sample]:
-    pids = gpu.compute_processes()
-    if pids:
-        raise CouldNotMeasure("%s is not idle: process %d uses it" % (gpu.subject, pids[0]))
-    utilization = _utilization_percent(gpu)
-    if utilization > IDLE_UTILIZATION_PERCENT:
-        raise CouldNotMeasure("%s is not idle: %d %% utilization" % (gpu.subject, utilization))
+    need_idle(gpu)
     slowdown = gpu.temperature_slowdown_c()
     yield Sample("temperature_c", gpu.temperature_c(), "C", gpu.subject)
     yield Sample("temperature_slowdown_c", slowdown, "C", gpu.subject)
-
-
-def _utilization_percent(gpu: Gpu) -> int:
-    try:
-        return gpu.utilization_percent()
-    except CouldNotMeasure:
-        if not mig_is_on(gpu):
-            raise
-        return 0  # with MIG on NVML tells none; a GPU that nobody has open does nothing

@@ -1,0 +1,62 @@
+"""A GPU with nothing to do draws little power."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.gpus import need_idle, where_supported
+from hwcheck.node.limits import AtMost, FromSample
+from hwcheck.node.wire import Sample
+
+
+@check(
+    metrics=[
+        Metric(
+            "power_idle_w",
+            "W",
+            "power that the board draws with no load",
+            (
+                AtMost(
+                    # No vendor publishes idle power. Public nvidia-smi -q outputs of idle boards
+                    # lie between 6 and 40 % of the limit, the most on boards of 70 W in P0.
+                    "derived from nvmlDeviceGetPowerUsage and "
+                    "nvmlDeviceGetPowerManagementDefaultLimit (NVML API Reference Guide): idle "
+                    "boards of the models in hwcheck/judge/models draw 6 to 40 % of their default "
+                    "limit, so at 60 % something runs or leaks",
+                    warn=0.6,
+                    of=FromSample("power_limit_default_w"),
+                    confidence="derived",
+                ),
+            ),
+            required=True,
+        ),
+        Metric("power_limit_default_w", "W", "power limit that the board boots with"),
+    ],
+    remedy=Remedy(
+        cause="work that NVML does not show, clocks that are locked high, or a board whose power "
+        "stages leak",
+        fix="look for locked clocks (nvidia-smi -rgc) and for work of containers and guests; reset "
+        "the GPU, and have the board examined when it goes on",
+        command="nvidia-smi --query-gpu=index,power.draw,pstate,clocks.sm,utilization.gpu "
+        "--format=csv",
+    ),
+    optional="GPUs that tell their power",
+)
+def power_idle(node: Node) -> Iterator[Sample]:
+    """Read what each idle GPU draws, for its neighbors and peers to be compared with.
+
+    A board that draws three times what its neighbors draw does something that nobody asked for, or
+    it is about to fail, and its heat and power are missing elsewhere. Only an idle GPU can be
+    judged: one with a compute process or more than 5 % utilization is named as not measured.
+    """
+    yield from where_supported(node, _idle_power, "no GPU of this node tells its power")
+
+
+def _idle_power(gpu: Gpu) -> Iterator[Sample]:
+    power = gpu.power_w()
+    if power is None:
+        return
+    need_idle(gpu)
+    yield Sample("power_idle_w", round(power, 1), "W", gpu.subject)
+    yield Sample("power_limit_default_w", gpu.power_limit_default_w(), "W", gpu.subject)

@@ -93,6 +93,25 @@ def where_supported(
         raise NotApplicable(missing)
 
 
+NO_VGPU = "GPUs that are no vGPU"
+"""What checks of what only a board has name as optional."""
+
+
+def of_boards(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each GPU but vGPUs; raises as ``where_supported`` does.
+
+    A vGPU is a share of a board that stays with the host: the guest is shown neither the board's
+    sensors nor its limits and links.
+    """
+
+    def unless_vgpu(gpu: Gpu) -> Iterator[Sample]:
+        if gpu.virtualization_mode() != "vgpu":
+            yield from read(gpu)
+
+    missing = "a vGPU is not shown the sensors, limits and links of its board"
+    yield from where_supported(node, unless_vgpu, missing)
+
+
 def mig_is_on(gpu: Gpu) -> bool:
     """Return whether the GPU is split into instances. Raises CouldNotMeasure."""
     mode = gpu.mig_mode()

@@ -107,12 +107,15 @@ def _both(
     except CouldNotMeasure:  # NVML's figure is to cover the system too, but knows no cloud's slots
         if host.hypervisor():
             why = "the virtual machine does not show the slot, which may have no more"
-    if now < reached and host.cpu_vendor() == "ARM" and is_coherent(gpu):
-        why = "the way to the host is NVLink-C2C, and the PCIe link beside it may be slow"
     if now < reached and why:
         text = "%s: PCIe %s: %d now of %d: %s"
         raise CouldNotMeasure(text % (gpu.subject, what, now, reached, why))
     return reached
+
+
+def has_c2c(gpu: Gpu, host: NodeHost) -> bool:
+    """Whether the GPU reaches its host over NVLink-C2C: a PCIe link beside it may be slow."""
+    return host.cpu_vendor() == "ARM" and is_coherent(gpu)
 
 
 def is_coherent(gpu: Gpu) -> bool:

@@ -34,6 +34,7 @@ from hwcheck.node.main import run_check
 from hwcheck.node.wire import Request
 
 EVERY_GPU = {"power_w", "temperature_c", "sm_clock_mhz", "clock_events"}
+OF_VGPU = {"sm_clock_mhz"}  # its board's sensors stay with the host
 root, expect, names, answers = json.load(sys.stdin)
 registry = checks.load(names)
 why = {}
@@ -42,7 +43,8 @@ for title, path in answers.items():
     node = LiveNode(Request("0", tuple(names), host_root=root, expect=expect), "", lambda _: None)
     results = [run_check(check, node) for check in registry.values()]
     without = {each.check: each.reason for each in results if each.state == "could_not_measure"}
-    lacking = EVERY_GPU - set(node._nvml.sampled()[-1].sample(2))
+    of_vgpu = node.gpus()[0].virtualization_mode() == "vgpu"
+    lacking = (OF_VGPU if of_vgpu else EVERY_GPU) - set(node._nvml.sampled()[-1].sample(2))
     why[title] = {**without, **({"samples": " ".join(lacking)} if lacking else {})}
 print(json.dumps(why))
 """

@@ -179,6 +179,7 @@ CAUSES: Mapping[str, str] = {
     "a40x8 p2p_refused_to_one_pair": "p2p_refused_over_pcie",
     "a40x8 row_remap_pending": "memory_repair_pending",
     "a40x8 small_bar1": "bar1_small",
+    "a40x8 small_bar1_of_one": "bar1_small",
     "a40x8 uncorrected_memory_error": "gpu_memory_failing",
     "b200x8 card_without_subnet_manager": "rdma_port_down",
     "b200x8 draws_power_at_idle": "power_wasted",
@@ -188,6 +189,7 @@ CAUSES: Mapping[str, str] = {
     "gb200 link_recovery_failed": "nvlink_failing",
     "gb200 no_peermem": "no_gpudirect",
     "gb200 wrong_partition": "fabric_partition",
+    "gh200 memory_repair_pending": "memory_repair_pending",
     "h100_pod row_remap_failed": "memory_worn",
     "h100_vm fabric_not_passed_through": "vm_without_fabric",
     "h100_vm one_function_missing": "rdma_port_down",
@@ -221,6 +223,7 @@ CAUSES: Mapping[str, str] = {
     "h100x8 xid_log_flooded": "kernel_log_lost",
     "h100x8 xid_log_lost": "gpu_memory_failing",
     "none should_have_some": "gpu_missing",
+    "rtx3090x4 riser_of_one_lane": "pcie_link_degraded",
     "rtx4090_desktop four_of_eight_lanes": "pcie_link_degraded",
     "rtx4090_desktop job_left_behind": "gpu_in_use",
     "rtx4090x4 job_left_behind": "gpu_in_use",
@@ -229,8 +232,6 @@ CAUSES: Mapping[str, str] = {
     "rtx4090x4 one_supply_taken_out": "power_budget_short",
     "rtx4090x4 persistence_off": "persistence_off",
     "rtx4090x4 replays": "pcie_noisy",
-    "rtx4090x4 small_bar1": "bar1_small",
-    "rtx4090x4 small_bar1_of_one": "bar1_small",
     "rtx4090x4 two_cables": "power_budget_short",
     "titan_rtx_x2 bridge_badly_seated": "nvlink_down",
     "v100x8 another_kernel": "software_differs",
@@ -239,6 +240,7 @@ CAUSES: Mapping[str, str] = {
     "v100x8 nccl_left_behind": "software_differs",
     "v100x8 no_subnet_manager": "rdma_port_down",
     "v100x8 page_pending": "memory_repair_pending",
+    "vgpu_guest job_left_behind": "gpu_in_use",
 }
 """The cause by scenario and fault."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.wire import Sample
+
+NO_ACCESS = ("CNS", "GNS", "TNS", "NS")
+"""Codes of ``P2PStatus`` that no setting of the driver would change."""
 
 
 @check(
@@ -46,16 +49,33 @@ def bar1_size(node: Node) -> Iterator[Sample]:
     256 MiB, peers cannot map the memory: data goes through the host, and collectives run at a
     fraction of what PCIe allows. A single GPU has no peer, one whose NVLinks lead to all others
     needs no window, and with MIG on there is no peer access: none of them is judged. Boards that
-    are bridged in pairs reach the other pairs through it.
+    are bridged in pairs reach the other pairs through it. GeForce boards to which the driver grants
+    no peer access are left out as well where there is no RDMA device: nobody uses their window.
     """
     peers = len(node.gpus()) - 1
     if not peers:
         raise NotApplicable("a single GPU has no peer that could use the window")
+    if not node.host.rdma_devices() and not _any_access(node):
+        raise NotApplicable("GeForce boards without peer access, and no RDMA device")
     windows = Survey(node, lambda gpu: _window(gpu, peers))
     for gpu, (window, memory) in windows.answers:
         yield Sample("bar1_total_bytes", window, "bytes", gpu.subject)
         yield Sample("memory_total_bytes", memory, "bytes", gpu.subject)
     windows.conclude("every GPU has NVLink to its peers, has MIG on, or has no such window")
+
+
+def _any_access(node: Node) -> bool:
+    """Whether the driver may grant a GPU peer access; only GeForce boards are made without it."""
+    gpus = node.gpus()
+    try:
+        return any(
+            "GeForce" not in gpu.name() or gpu.p2p_status(peer).read not in NO_ACCESS
+            for gpu in gpus
+            for peer in range(len(gpus))
+            if gpus[peer] is not gpu
+        )
+    except CouldNotMeasure:
+        return True  # as far as anybody knows
 
 
 def _window(gpu: Gpu, peers: int) -> Optional[Tuple[int, int]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
-from hwcheck.node.gpus import per_gpu
+from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.pcie import newest, widest
+from hwcheck.node.pcie import has_c2c, newest, widest
 from hwcheck.node.wire import Sample
 
 
@@ -52,6 +52,7 @@ from hwcheck.node.wire import Sample
         "--format=csv && sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'",
     ),
     per_gpu=True,
+    optional="GPUs that reach their host over PCIe",
 )
 def pcie_link(node: Node) -> Iterator[Sample]:
     """Compare each GPU's PCIe link width with the widest that both ends of the link support.
@@ -59,14 +60,21 @@ def pcie_link(node: Node) -> Iterator[Sample]:
     A link that trained at x8 instead of x16 halves the bandwidth to the host, the network card
     and, without NVLink, the other GPUs, and nothing reports an error. An x16 board in an x8 slot
     is as it was built, so the slot counts as well, and so is one of two boards that share the lanes
-    of a slot: both have half of them. A virtual machine may not show the slot, and a
-    GPU behind NVLink-C2C needs no wide link: few lanes say nothing there. The generation is
-    recorded and not judged: it drops at idle to save power and says something only under load.
+    of a slot: both have half of them. A virtual machine may not show the slot: few lanes say
+    nothing there. A GPU that reaches its host over NVLink-C2C (GH200, GB200) needs no wide link,
+    and a vGPU has none of its own: they are left out. The generation is recorded and not judged: it
+    drops at idle to save power and says something only under load.
     """
-    yield from per_gpu(node, lambda gpu: _link(gpu, node.host))
+    yield from where_supported(
+        node,
+        lambda gpu: _link(gpu, node.host),
+        "no GPU of this node depends on a PCIe link: vGPUs, or GPUs on NVLink-C2C",
+    )
 
 
 def _link(gpu: Gpu, host: NodeHost) -> Iterator[Sample]:
+    if gpu.virtualization_mode() == "vgpu" or has_c2c(gpu, host):
+        return
     width = gpu.pcie_link_width()
     yield Sample("pcie_link_width", width, "lanes", gpu.subject)
     yield Sample("pcie_link_width_max", widest(gpu, host, width), "lanes", gpu.subject)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
-from hwcheck.node.pcie import newest, widest
+from hwcheck.node.pcie import has_c2c, newest, widest
 from hwcheck.node.wire import Sample
 
 CAN = (
@@ -54,7 +54,7 @@ CAN = (
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional="GPUs that reach their host over PCIe, without MIG",
 )
 def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     """Compare speed and width of each GPU's PCIe link at work with what both ends support.
@@ -64,11 +64,18 @@ def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     bring out contacts that hold at idle. Lanes count while the GPU is in use and where two readings
     in a row agree: a link that wakes may show few for a moment.
     """
-    yield from per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, node.host))
+    over_pcie = False
+    for sample in per_loaded_gpu(node, lambda loaded: _of_gpu(loaded, node.host)):
+        over_pcie = True
+        yield sample
+    if not over_pcie:
+        raise NotApplicable("the way to the host is NVLink-C2C: the PCIe link may be slow")
 
 
 def _of_gpu(loaded: Loaded, host: NodeHost) -> Iterator[Sample]:
     subject = loaded.subject
+    if has_c2c(loaded.gpu, host):
+        return
     generation = int(median(loaded.under_load("pcie_generation")))
     yield Sample("pcie_generation", generation, "", subject)
     reached = newest(loaded.gpu, host, generation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import per_gpu
+from hwcheck.node.gpus import NO_VGPU, of_boards
 from hwcheck.node.limits import AtLeast, AtMost, FromInventory, FromModel, like_most
 from hwcheck.node.wire import Sample
 
@@ -69,6 +69,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
         command="nvidia-smi -q -d POWER",
     ),
     per_gpu=True,
+    optional=NO_VGPU,
 )
 def power_cap(node: Node) -> Iterator[Sample]:
     """Compare each GPU's enforced power limit with the inventory or with the board's default.
@@ -79,7 +80,7 @@ def power_cap(node: Node) -> Iterator[Sample]:
     lower limit that nobody declared is a warning, and a failure when it takes more than a quarter.
     """
     declared = node.request.expect.get("power_limit_w")
-    yield from per_gpu(node, lambda gpu: _limits(gpu, declared))
+    yield from of_boards(node, lambda gpu: _limits(gpu, declared))
 
 
 def _limits(gpu: Gpu, declared: Optional[float]) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import need_idle, per_gpu
+from hwcheck.node.gpus import NO_VGPU, need_idle, of_boards
 from hwcheck.node.limits import AtMost, FromSample
 from hwcheck.node.wire import Sample
 
@@ -47,6 +47,7 @@ from hwcheck.node.wire import Sample
         command="nvidia-smi -q -d TEMPERATURE && ipmitool sdr type Fan",
     ),
     per_gpu=True,
+    optional=NO_VGPU,
 )
 def temperature_idle(node: Node) -> Iterator[Sample]:
     """Read each idle GPU's temperature and hold it against the board's slowdown threshold.
@@ -55,7 +56,7 @@ def temperature_idle(node: Node) -> Iterator[Sample]:
     seconds, and a job with it. Only a GPU that is idle can be judged, so one with a compute
     process or more than 5 % utilization gives no sample and is named as not measured.
     """
-    yield from per_gpu(node, _idle_temperature)
+    yield from of_boards(node, _idle_temperature)
 
 
 def _idle_temperature(gpu: Gpu) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import per_gpu
+from hwcheck.node.gpus import NO_VGPU, of_boards
 from hwcheck.node.limits import AtLeast, AtMost
 from hwcheck.node.wire import Sample
 
@@ -87,6 +87,7 @@ WARM_WITHOUT_THRESHOLD_C = 80
         command="nvidia-smi -q -d TEMPERATURE && ipmitool sdr type Fan",
     ),
     per_gpu=True,
+    optional=NO_VGPU,
 )
 def thermal_margin(node: Node) -> Iterator[Sample]:
     """Read how far each GPU and its memory are from the temperatures that the board allows.
@@ -99,7 +100,7 @@ def thermal_margin(node: Node) -> Iterator[Sample]:
     stand while the GPU is about to slow down is judged. The temperature of memory without a
     threshold is recorded too: no figure holds for all kinds of memory.
     """
-    yield from per_gpu(node, _margins)
+    yield from of_boards(node, _margins)
 
 
 def _margins(gpu: Gpu) -> Iterator[Sample]:

@@ -23,7 +23,10 @@ from hwcheck.text import line, quantity
 Rules = Mapping[str, Rule]
 """Rules by their cause."""
 
+Rank = tuple[int, int, int]
+
 OBSERVED_LINES = 8
+MOST_PLACES = 8
 MOST_SUBJECTS = 8
 REASON_CHARACTERS = 160
 
@@ -68,11 +71,12 @@ def shipped() -> Rules:
 
 @dataclass(frozen=True)
 class HostCause:
-    """A cause on one host: the rule, and its sign there."""
+    """A cause on one host: the rule, its sign there, and where the GPUs are that it is about."""
 
     host: str
     rule: Rule
     sign: Sign
+    places: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -83,8 +87,9 @@ class HostCause:
 def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Causes:
     """Return what is wrong, as far as rules know; findings that none explains are left to others.
 
-    ``rules`` are the shipped ones where none are given. On a host the likeliest cause comes first.
-    One whose findings are all explained by likelier ones is not named: it would be a symptom.
+    ``rules`` are the shipped ones where none are given. On a host the likeliest cause comes first,
+    and before what it brings. One whose findings are all explained by those before it is not named:
+    it would be a symptom.
     """
     rules = load() if rules is None else rules
     causes: list[HostCause] = []
@@ -120,17 +125,47 @@ def findings_of(plan: HostPlan, record: HostRecord, findings: Iterable[Finding])
 
 
 def causes_of(host: HostFindings, rules: Rules) -> Iterator[HostCause]:
-    """Yield the causes of one host, the likeliest first."""
+    """Yield the causes of one host, the likeliest first, and what one brings after it."""
     signs = ((rule, rule.look(host)) for rule in rules.values())
-    causes = [HostCause(host.host, rule, sign) for rule, sign in signs if sign is not None]
+    causes = [
+        HostCause(host.host, rule, sign, tuple(_places(host, sign.explains)))
+        for rule, sign in signs
+        if sign is not None
+    ]
     unexplained = set(host.findings)
-    for cause in sorted(causes, key=_rank):
+    for cause in sorted(causes, key=lambda cause: _place_in_line(cause, causes)):
         if cause.sign.independent or unexplained & set(cause.sign.explains):
             unexplained -= set(cause.sign.explains)
             yield cause
 
 
-def _rank(cause: HostCause) -> tuple[int, int, int]:
+def _place_in_line(cause: HostCause, causes: Iterable[HostCause]) -> tuple[Rank, bool]:
+    """Return where a cause stands: by its rank, or after the one that brings it."""
+    explains = set(cause.sign.explains)
+    bringers = (
+        (_rank(other), True)
+        for other in causes
+        if cause.rule.cause in other.rule.brings
+        and other.sign.confidence != CONFIDENCES[-1]
+        and explains & set(other.sign.explains)
+    )
+    return max([(_rank(cause), False), *bringers])
+
+
+def _places(host: HostFindings, findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield where the GPUs are that findings name, for hands that look for the board.
+
+    Nothing where all GPUs of a host are named: then it is about the host.
+    """
+    gpus = host.record.report.gpus if host.record.report else ()
+    named = {host.gpu_of(finding.subject) for finding in findings}
+    some = [gpu for gpu in gpus if f"gpu{gpu.index}" in named and gpu.pci_address]
+    for gpu in some if len(some) < len(gpus) else ():
+        serial = f", serial {line(gpu.serial, 40)}" if gpu.serial else ""
+        yield f"gpu{gpu.index} is at {line(gpu.pci_address, 40)}{serial}"
+
+
+def _rank(cause: HostCause) -> Rank:
     return (
         CONFIDENCES.index(cause.sign.confidence),
         OUTCOMES.index(cause.outcome),
@@ -185,6 +220,10 @@ def _observed(members: list[HostCause]) -> Iterator[str]:
         yield f"{fold(names)}: {text}"
     if len(listed) > OBSERVED_LINES:
         yield f"and {len(listed) - OBSERVED_LINES} more, see the hosts"
+    places = [f"{line(each.host)}: {text}" for each in members for text in each.places]
+    yield from places[:MOST_PLACES]
+    if len(places) > MOST_PLACES:
+        yield f"and {len(places) - MOST_PLACES} more GPUs, see the hosts"
 
 
 def in_words(findings: Iterable[Finding]) -> Iterator[str]:

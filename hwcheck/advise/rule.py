@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
@@ -17,6 +19,11 @@ WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 
 CUT_SHORT = "killed after"
 """Words of the reason of an answer that ended with a pair that hung."""
+
+GPU = re.compile(r"gpu\d{1,3}")
+UNPRIVILEGED = ("needs root", "run as root")
+LOG_LOST = "has lost what came before"
+"""Words of reasons that lie with the login or the log, whatever else is wrong with the host."""
 
 Measured = Mapping[tuple[str, str], Mapping[str, Value]]
 """Values by check and metric, then by subject."""
@@ -58,7 +65,8 @@ class Rule:
     """One cause; ``cause`` is the name of its function, ``look`` the function.
 
     ``title`` says the cause as a statement, ``effect`` what it does to jobs, ``confirm`` is a
-    command for the host that shows it, ``role`` an Ansible role that mends it.
+    command for the host that shows it, ``role`` an Ansible role that mends it. ``brings`` are
+    causes that follow from this one on the same host: it comes before them.
     """
 
     cause: str
@@ -69,15 +77,23 @@ class Rule:
     confirm: str
     source: str
     role: str = ""
+    brings: tuple[str, ...] = ()
 
 
 def rule(
-    *, title: str, effect: str, fix: str, confirm: str, source: str, role: str = ""
+    *,
+    title: str,
+    effect: str,
+    fix: str,
+    confirm: str,
+    source: str,
+    role: str = "",
+    brings: tuple[str, ...] = (),
 ) -> Callable[[Callable[[HostFindings], Sign | None]], Rule]:
     """Make a function the rule of the cause that it is named after."""
 
     def decorate(look: Callable[[HostFindings], Sign | None]) -> Rule:
-        return Rule(look.__name__, look, title, effect, fix, confirm, source, role)
+        return Rule(look.__name__, look, title, effect, fix, confirm, source, role, brings)
 
     return decorate
 
@@ -126,6 +142,50 @@ class HostFindings:
             for finding in self.findings
             if finding.outcome == "inconclusive"
             and (not words or any(word in finding.reason for word in words))
+        )
+
+    def blinded(self) -> tuple[Finding, ...]:
+        """Return what a GPU or driver that does not answer keeps from being measured.
+
+        What the login may not read, or the kernel log no longer holds, is not for that reason.
+        """
+        others = (*UNPRIVILEGED, LOG_LOST)
+        return tuple(
+            finding
+            for finding in self.unmeasured()
+            if not any(word in finding.reason for word in others)
+        )
+
+    def gpu_of(self, subject: str) -> str:
+        """Return the GPU that a subject is about, such as ``gpu3``; empty where it is about none.
+
+        It may be named by its PCI address: ``pci 0000:9a:00.0 xid 94``.
+        """
+        kind, _, rest = subject.partition(" ")
+        if kind != "pci":
+            return subject if GPU.fullmatch(subject) else ""
+        return self._gpus_by_address.get(rest.partition(" ")[0].lower(), "")
+
+    @cached_property
+    def _gpus_by_address(self) -> Mapping[str, str]:
+        gpus = self.record.report.gpus if self.record.report else ()
+        return {gpu.pci_address.lower(): f"gpu{gpu.index}" for gpu in gpus if gpu.pci_address}
+
+    def of_gpus(self, gpus: Iterable[str], findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings that are about one of these GPUs, by its name or PCI address."""
+        wanted = set(gpus) - {""}
+        return tuple(finding for finding in findings if self.gpu_of(finding.subject) in wanted)
+
+    def logged(self, pattern: re.Pattern[str], *metrics: str) -> tuple[Finding, ...]:
+        """Return the findings of events that the driver reported, by the end of their subject.
+
+        That is ``xid 79``, or the kind of an event of NVML. ``metrics`` are as for ``bad``.
+        """
+        return tuple(
+            finding
+            for check in ("xid", "faults_under_load")
+            for finding in self.bad(check, *metrics)
+            if pattern.search(finding.subject)
         )
 
     def values(self, check: str, metric: str) -> Mapping[str, Value]:

@@ -19,8 +19,13 @@ GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
-    *("ports", "cpu", "absent", "beside"),
+    *("ports", "cpu", "absent", "beside", "others"),
 }
+
+
+def address(gpu: int) -> str:
+    """Return where a GPU of these nodes is on the bus."""
+    return f"0000:{0x18 + 8 * gpu:02x}:00.0"
 
 
 def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
@@ -55,7 +60,10 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
             answers.append(pcie(gpus, 4))
     if "legs" in case:
         answers.append(factories.reduce_result([_leg(each, gpus) for each in case["legs"]]))
-    made = factories.record(host, answers, gpus=factories.gpu_facts(gpus, H100))
+    facts = [
+        {**gpu, "pci_address": address(gpu["index"])} for gpu in factories.gpu_facts(gpus, H100)
+    ]
+    made = factories.record(host, answers, gpus=facts)
     if "cpu" not in case or made.report is None:
         return made
     facts = {**made.report.facts, "cpu_vendor": case["cpu"]}
@@ -70,7 +78,11 @@ def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
 
 
 def run_of(*hosts: tuple[str, Mapping[str, Any]]) -> Run:
-    """Return the run of some nodes."""
+    """Return the run of some nodes; ``others`` are what four hosts beside one of them answer."""
+    for host, case in list(hosts):
+        if "others" in case:
+            like = {**case, "samples": case["others"]}
+            hosts += tuple((f"{host}-other{n}", like) for n in range(1, 5))
     records = [record_of(host, case) for host, case in hosts]
     names = {r.check for record in records if record.report for r in record.report.results}
     run = factories.run(*records, checks=sorted(names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.advise.rule import LOG_LOST, UNPRIVILEGED, HostFindings, Sign, rule, sign
 
 
 @rule(
@@ -111,7 +111,7 @@ def mig_hides_counters(host: HostFindings) -> Sign | None:
 )
 def login_unprivileged(host: HostFindings) -> Sign | None:
     """The reasons say it themselves."""
-    return sign("certain", host.unmeasured("needs root", "run as root"))
+    return sign("certain", host.unmeasured(*UNPRIVILEGED))
 
 
 @rule(
@@ -125,7 +125,7 @@ def login_unprivileged(host: HostFindings) -> Sign | None:
 )
 def kernel_log_lost(host: HostFindings) -> Sign | None:
     """The reason says it itself."""
-    return sign("certain", host.unmeasured("has lost what came before"))
+    return sign("certain", host.unmeasured(LOG_LOST))
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.judge.neighbors import UNLIKE
+from hwcheck.judge.records import Finding
 from hwcheck.site_limits import ABSENT
 
 
@@ -17,9 +18,11 @@ from hwcheck.site_limits import ABSENT
 )
 def mixed_models(host: HostFindings) -> Sign | None:
     """Firmware and limits that differ with the model follow from it."""
-    models = host.bad("gpu_model", "gpu_model")
+    models = host.bad("gpu_model", "gpu_model", "gpu_board_id")
     gpus = {finding.subject for finding in models}
-    return sign("certain", (*models, *host.bad_on(gpus, "vbios", "inforom", "power_cap")))
+    return sign(
+        "certain", (*models, *host.bad_on(gpus, "gpu_model", "vbios", "inforom", "power_cap"))
+    )
 
 
 @rule(
@@ -50,9 +53,9 @@ def inforom_corrupted(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="Boards carry one identifier: an infoROM was written with another board's content",
+    title="Several boards carry one identifier",
     effect="tools that choose GPUs by identifier choose the wrong one",
-    fix="have the board replaced",
+    fix="have the boards replaced whose infoROM was written with another board's content",
     confirm="nvidia-smi -L",
     source="NVML API Reference Guide, nvmlDeviceGetUUID: unique over all boards",
 )
@@ -77,25 +80,66 @@ def unexpected_machine(host: HostFindings) -> Sign | None:
     return sign("certain", host.bad("virtualization", "hypervisor"))
 
 
+PYTHON = "python3 -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'"
+DIFFERS = "the inventory's declarations, and the majority of like hosts"
+
+
 @rule(
-    title="Driver, kernel, CUDA or NCCL differ from what is declared or from most hosts",
-    effect="a job over several hosts runs with several versions: it fails to start, or hosts "
-    "choose different transports",
-    fix="bring the host to the version of the others, and reboot where kernel or driver changed",
-    confirm="cat /proc/driver/nvidia/version; uname -r; python3 -c 'import torch; "
-    "print(torch.cuda.nccl.version())'",
-    source="the inventory's declarations, and the majority of like hosts",
+    title="The driver, or the CUDA that it runs, is of another version than declared or than on "
+    "most hosts",
+    effect="jobs that move between hosts meet another CUDA; a fault that comes with a version is "
+    "found only where all hosts have one",
+    fix="bring the host to the version of the others, and reboot",
+    confirm="cat /proc/driver/nvidia/version; nvidia-smi | head -n 4",
+    source=DIFFERS,
+    role="nvidia_driver",
+)
+def driver_differs(host: HostFindings) -> Sign | None:
+    """The newest CUDA that a driver runs goes by its version."""
+    return sign("certain", (*host.bad("driver", "driver_version"), *host.bad("cuda_driver")))
+
+
+@rule(
+    title="The kernel is of another version than declared or than on most hosts",
+    effect="drivers built for one kernel, and settings that it knows, differ between hosts",
+    fix="install the kernel of the others and boot it; where it is installed already, reboot",
+    confirm="uname -r; ls /boot/vmlinuz*; dkms status",
+    source=DIFFERS,
+)
+def kernel_differs(host: HostFindings) -> Sign | None:
+    """Versions are the same or they are not."""
+    return sign("certain", host.bad("kernel"))
+
+
+@rule(
+    title="NCCL is of another version than declared or than on most hosts",
+    effect="ranks of a job over several hosts fail to connect, hang, or choose other transports",
+    fix="install one version of NCCL on all hosts",
+    confirm="ldconfig -p | grep libnccl; " + PYTHON,
+    source=DIFFERS,
+    role="nccl",
+)
+def nccl_differs(host: HostFindings) -> Sign | None:
+    """That of the system; the one that torch brings comes with torch."""
+    versions = host.bad("software_versions", "nccl_version", "system_nccl_version")
+    return sign("certain", () if _of_torch(host, versions) else versions)
+
+
+@rule(
+    title="torch, or the NCCL that it brings, is of another version than declared or than on "
+    "most hosts",
+    effect="the ranks of a job over several hosts run two programs: they fail to connect, hang, "
+    "or choose other transports",
+    fix="install one torch on all hosts, or name the right interpreter as hwcheck_torch_python",
+    confirm=PYTHON + "; python3 -m pip list | grep -iE 'torch|nccl'",
+    source=DIFFERS,
     role="validation_env",
 )
-def software_differs(host: HostFindings) -> Sign | None:
-    """Versions are the same or they are not."""
-    versions = (
-        *host.bad("driver", "driver_version"),
-        *host.bad("kernel"),
-        *host.bad("cuda_driver"),
-        *host.bad("software_versions"),
-    )
-    return sign("certain", versions)
+def torch_differs(host: HostFindings) -> Sign | None:
+    """NCCL follows from torch where torch brings it."""
+    torch = host.bad("software_versions", "torch_version")
+    nccl = host.bad("software_versions", "nccl_version")
+    return sign("certain", (*torch, *(nccl if torch or _of_torch(host, nccl) else ())))
 
 
 @rule(
@@ -125,3 +169,12 @@ def unlike_its_neighbors(host: HostFindings) -> Sign | None:
     """That it differs is certain, and not what made it differ; rules of the check know more."""
     unlike = (f for f in host.findings if f.limit.startswith(UNLIKE))
     return sign("possible", unlike)
+
+
+def _of_torch(host: HostFindings, versions: tuple[Finding, ...]) -> bool:
+    """Whether versions of NCCL that differ are those of the wheels of torch alone."""
+    torch = host.value("software_versions", "torch_version")
+    nccl = host.value("software_versions", "nccl_version")
+    of_system = host.value("software_versions", "system_nccl_version")
+    system_differs = any(finding.metric == "system_nccl_version" for finding in versions)
+    return torch not in (None, "none") and nccl != of_system and not system_differs

@@ -5,16 +5,39 @@ from __future__ import annotations
 import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.judge.records import Finding
 
-XIDS = ("xid", "faults_under_load")
-"""Checks whose subjects end with the number of an Xid."""
-LOST = re.compile(r"xid (79|143)$")
+LOST = re.compile(r"(xid (79|143)|gpu_unavailable)$")
 RECOVERY = re.compile(r"xid 154$")
 WANTED = ("restart_events", "reset_events")
 """Metrics of what an Xid 154 asks for where the GPU takes no work until then."""
 NO_ANSWER = "NVML did not answer within"
 LEAST_CHECKS = 3
 """As many checks without an answer are no chance."""
+
+HANGS = (NO_ANSWER.lower(), "timeout")
+NOT_WHOLE = ("not loaded", "not_loaded", "mismatch", "library not found")
+GPU_GONE = ("gpu is lost", "gpu_is_lost", "requires restart", "reset_required")
+"""Words of NVML's status: the driver hangs, is not there or not in one version, has lost a GPU."""
+LIMIT = re.compile(r"\((\d+)\)$")
+"""The number that a count is held against, in the text of its limit."""
+
+
+def _status(host: HostFindings) -> str:
+    """Return why NVML cannot be used, in small letters; empty where it can."""
+    bad = host.bad("driver", "nvml_status")
+    return str(bad[0].value).lower() if bad else ""
+
+
+def _driver(host: HostFindings) -> tuple[Finding, ...]:
+    """Return the findings of a driver or NVML that cannot be used."""
+    return host.bad("driver", "driver_loaded", "nvml_status", "nvml_driver_version")
+
+
+def _is_more(finding: Finding) -> bool:
+    """Whether a count is above what it is held against."""
+    limit = LIMIT.search(finding.limit)
+    return limit is not None and isinstance(finding.value, int) and finding.value > int(limit[1])
 
 
 @rule(
@@ -28,14 +51,28 @@ LEAST_CHECKS = 3
     "nvmlDeviceGetCount_v2",
 )
 def gpu_missing(host: HostFindings) -> Sign | None:
-    """A driver that does not run explains the count better."""
+    """A driver that does not run explains the count better; more GPUs are another matter."""
     none_on_the_bus = host.value("gpu_count", "pci_gpus") == 0
-    driver = host.bad("driver")
+    driver = _driver(host)
     if driver and not none_on_the_bus:
         return None
-    count = host.bad("gpu_count")
-    unmeasured = host.unmeasured() if none_on_the_bus else host.unmeasured("GPUs")
+    count = [finding for finding in host.bad("gpu_count") if not _is_more(finding)]
+    unmeasured = host.blinded() if none_on_the_bus else host.unmeasured("GPUs")
     return sign("certain", (*count, *driver, *unmeasured) if count else ())
+
+
+@rule(
+    title="The host has more GPUs than it should",
+    effect="jobs that reckon with the declared number leave some idle; a job over several hosts "
+    "gets unequal shares",
+    fix="correct hwcheck_gpus in the inventory, or see whether the address leads to another host; "
+    "where a board was added on purpose, group the host with those like it",
+    confirm="lspci -d 10de:; nvidia-smi -L",
+    source="the inventory's hwcheck_gpus, and the number on most hosts",
+)
+def more_gpus(host: HostFindings) -> Sign | None:
+    """Counts are what they are; which number was meant, the inventory says."""
+    return sign("certain", (finding for finding in host.bad("gpu_count") if _is_more(finding)))
 
 
 @rule(
@@ -48,12 +85,18 @@ def gpu_missing(host: HostFindings) -> Sign | None:
     "NVML_ERROR_GPU_IS_LOST",
 )
 def gpu_lost(host: HostFindings) -> Sign | None:
-    """What cannot be measured while a GPU is lost follows from it."""
+    """What cannot be measured while a GPU is lost follows from it, and so do errors of its link."""
     lost = (*host.bad("gpu_lost"), *host.bad("faults_under_load", "gpu_answer_after_load"))
-    logged = [f for check in XIDS for f in host.bad(check) if LOST.search(f.subject)]
-    logged += [f for check in XIDS for f in host.bad(check, *WANTED) if RECOVERY.search(f.subject)]
-    count = host.bad("gpu_count") if lost or logged else ()
-    return sign("certain", (*lost, *logged, *count, *(host.unmeasured() if lost else ())))
+    if any(word in _status(host) for word in GPU_GONE):
+        lost += host.bad("driver", "nvml_status")
+    logged = (*host.logged(LOST), *host.logged(RECOVERY, *WANTED))
+    gone = (*lost, *logged)
+    gpus = {host.gpu_of(finding.subject) for finding in gone}
+    link = [*host.bad("pcie_aer"), *host.bad("pcie_errors"), *host.bad("pcie_link")]
+    link += [*host.bad("pcie_link_under_load"), *host.bad("errors_under_load", "new_pcie_replays")]
+    count = [f for f in host.bad("gpu_count") if not _is_more(f)] if gone else []
+    unmeasured = host.blinded() if lost else ()
+    return sign("certain", (*gone, *count, *host.of_gpus(gpus, link), *unmeasured))
 
 
 @rule(
@@ -65,13 +108,39 @@ def gpu_lost(host: HostFindings) -> Sign | None:
     confirm="cat /proc/driver/nvidia/version; nvidia-smi; dkms status; sudo dmesg | grep NVRM",
     source="NVML API Reference Guide, NVML_ERROR_LIB_RM_VERSION_MISMATCH and "
     "NVML_ERROR_DRIVER_NOT_LOADED",
+    role="nvidia_driver",
 )
 def driver_not_whole(host: HostFindings) -> Sign | None:
-    """Without a GPU none loads; what cannot be measured follows from it."""
-    driver = host.bad("driver", "driver_loaded", "nvml_status", "nvml_driver_version")
+    """NVML's words for it, two versions that were read, or a kernel without the module."""
+    driver, status = _driver(host), _status(host)
     if not driver or host.value("gpu_count", "pci_gpus") == 0:
         return None
-    return sign("certain", (*driver, *host.bad("gpu_count"), *host.unmeasured()))
+    if any(word in status for word in (*HANGS, *GPU_GONE)):
+        return None
+    no_module = bool(host.bad("driver", "driver_loaded")) and not host.container
+    two_versions = bool(host.bad("driver", "nvml_driver_version"))
+    if not (no_module or two_versions or any(word in status for word in NOT_WHOLE)):
+        return None
+    return sign("certain", (*driver, *host.bad("gpu_count"), *host.blinded()))
+
+
+@rule(
+    title="NVML cannot be used, and its error does not say why",
+    effect="nvidia-smi and what watches the GPUs fail here; whether jobs run is not known",
+    fix="see whether the login may open /dev/nvidia*, or the container was given the GPUs; read "
+    "the kernel log for what the driver wrote, then load the driver again or reboot",
+    confirm="nvidia-smi; ls -l /dev/nvidia*; id; sudo dmesg | grep NVRM | tail -n 30",
+    source="NVML API Reference Guide, nvmlInit_v2 and nvmlReturn_t: NVML_ERROR_NO_PERMISSION, "
+    "NVML_ERROR_OPERATING_SYSTEM and NVML_ERROR_UNKNOWN",
+)
+def nvml_unusable(host: HostFindings) -> Sign | None:
+    """A hang, a lost GPU, or a driver that is not whole has words of its own."""
+    driver, status = _driver(host), _status(host)
+    if not driver or host.value("gpu_count", "pci_gpus") == 0:
+        return None
+    if any(word in status for word in (*HANGS, *GPU_GONE)):
+        return None
+    return sign("possible", (*driver, *host.bad("gpu_count"), *host.blinded()))
 
 
 @rule(
@@ -85,7 +154,12 @@ def driver_not_whole(host: HostFindings) -> Sign | None:
     "XID Errors",
 )
 def driver_hangs(host: HostFindings) -> Sign | None:
-    """One lost call may be chance; several checks without an answer are a driver that hangs."""
-    unanswered = {finding.check for finding in host.unmeasured(NO_ANSWER)}
+    """One lost call may be chance; NVML that does not open, or several checks without an answer.
+
+    Why it hangs no reading says.
+    """
     findings = host.unmeasured(NO_ANSWER, "has no identifier")
+    if any(word in _status(host) for word in HANGS):
+        return sign("likely", (*_driver(host), *host.bad("gpu_count"), *host.blinded()))
+    unanswered = {finding.check for finding in host.unmeasured(NO_ANSWER)}
     return sign("likely", findings if len(unanswered) >= LEAST_CHECKS else ())

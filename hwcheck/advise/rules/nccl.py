@@ -114,6 +114,7 @@ def _needs_numa_calls(host: HostFindings) -> bool:
     "/proc/self/status",
     source="NCCL User Guide, Troubleshooting, Shared memory and Networking issues; Docker "
     "documentation, docker run",
+    brings=("shm_too_small", "memlock_limited"),
 )
 def container_keeps_back(host: HostFindings) -> Sign | None:
     """Two such things at once come from how it was started, not from the host."""
@@ -127,7 +128,7 @@ def container_keeps_back(host: HostFindings) -> Sign | None:
         host.bad_collectives("network_transport", "network_ports"),
     ]
     several = sum(map(bool, kept_back)) > 1
-    return sign("certain" if several else "possible", chain(*kept_back), [host.container])
+    return sign("likely" if several else "possible", chain(*kept_back), [host.container])
 
 
 @rule(
@@ -158,6 +159,8 @@ def stale_nccl_settings(host: HostFindings) -> Sign | None:
     confirm="python3 -c 'import torch; print(torch.cuda.nccl.version())'; ldconfig -p | grep "
     "libnccl; NCCL_DEBUG=INFO with any job",
     source="NVIDIA/nccl src/graph/paths.cc, ncclTopoCheckP2p, in 2.22 and 2.23",
+    role="nccl",
+    brings=("nccl_differs", "torch_differs"),
 )
 def nccl_p2p_default(host: HostFindings) -> Sign | None:
     """GPUs with NVLink are not concerned, nor are CPUs of Intel and ARM."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
+from hwcheck.judge.records import Finding
 
+NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")
+TAKEN_DOWN = re.compile(r"xid 155$")
+"""Also written when a link is taken down on purpose: no fault by itself."""
 NVLS = "add up"
 """Words of an expectation that reckons with switches that add up."""
 
@@ -26,12 +31,13 @@ def nvlink_down(host: HostFindings) -> Sign | None:
     pairs = host.bad("topology", "nvlinks", "nvlinks_unanswered")
     if not links and not pairs:
         return None
-    xids = [finding for finding in host.bad("xid") if finding.subject.endswith("xid 74")]
-    gpus = set(host.values("nvlink_state", "nvlink_links_active"))
-    everywhere = {finding.subject for finding in links} >= gpus
+    down = {finding.subject for finding in links}
+    everywhere = down >= set(host.values("nvlink_state", "nvlink_links_active"))
     slow = host.bad("gpu_pairs", "p2p_percent_of_alike")
     copies = [finding for finding in slow if host.has_nvlink(finding.subject)]
-    explained = (*links, *pairs, *xids, *copies, *host.slow_legs())
+    errors = (*host.bad_on(down, "nvlink_errors"), *host.logged(NVLINK_FAULTS))
+    errors += host.logged(TAKEN_DOWN)
+    explained = (*links, *pairs, *errors, *copies, *host.slow_legs())
     return sign("possible" if everywhere else "likely", explained)
 
 
@@ -51,7 +57,7 @@ def nvswitch_lost(host: HostFindings) -> Sign | None:
     lost = set(_links_lost(host))
     if len(gpus) < 2 or len(lost) != 1 or 0 in lost:
         return None
-    xids = host.bad("xid", "fabric_events")
+    xids = (*host.logged(NVLINK_FAULTS), *host.bad_on(gpus, "nvlink_errors"))
     links = host.bad("nvlink_state", "nvlink_links_active")
     observation = f"nvlink_state: {lost.pop()} links are down on each of {len(gpus)} GPUs"
     return sign("likely", (*switch_links, *links, *xids, *host.slow_legs()), [observation])
@@ -76,10 +82,17 @@ def _links_lost(host: HostFindings) -> Iterator[int]:
     "documentation, NVLink error limits",
 )
 def nvlink_failing(host: HostFindings) -> Sign | None:
-    """A link that could not be trained again leaves no doubt."""
-    errors = host.bad("nvlink_errors")
-    untrainable = any(finding.metric == "nvlink_recovery_failed_errors" for finding in errors)
-    return sign("certain" if untrainable else "likely", errors)
+    """A link that could not be trained again leaves no doubt, and explains one that is down."""
+    errors, logged = host.bad("nvlink_errors"), host.logged(NVLINK_FAULTS)
+    untrained = [f for f in errors if f.metric == "nvlink_recovery_failed_errors"]
+    gpus = {finding.subject for finding in untrained}
+    pairs = host.bad("topology", "nvlinks", "nvlinks_unanswered")
+    down = (
+        *host.bad_on(gpus, "nvlink_state"),
+        *(finding for finding in pairs if gpus & set(finding.subject.split("-"))),
+    )
+    slow = host.slow_legs() if down else ()
+    return sign("certain" if untrained else "likely", (*errors, *logged, *down, *slow))
 
 
 @rule(
@@ -95,26 +108,71 @@ def bridge_missing(host: HostFindings) -> Sign | None:
     return sign("likely", host.bad("nvlink_state", "nvlink_unbridged"))
 
 
+def _outside(host: HostFindings) -> tuple[Finding, ...]:
+    """Return the findings of GPUs that have not joined the fabric."""
+    return host.bad("nvswitch_fabric", "fabric_state", "fabric_status")
+
+
+def _follow(host: HostFindings, gpus: set[str]) -> Iterator[Finding]:
+    """Yield what is down, slow or cannot be measured because these GPUs are outside the fabric."""
+    yield from host.bad_on(gpus, "nvlink_state", "nvlink_errors")
+    yield from (f for f in host.unmeasured() if f.check in ("nvlink_state", "nvlink_errors"))
+    pairs = (
+        *host.bad("topology", "nvlinks", "nvlinks_unanswered"),
+        *host.bad("p2p_status", "nvlink_read", "nvlink_write"),
+        *host.bad("gpu_pairs"),
+    )
+    yield from (finding for finding in pairs if gpus & set(finding.subject.split("-")))
+    yield from host.failed_legs(WITH_P2P)
+    yield from host.slow_legs()
+
+
 @rule(
-    title="The fabric manager does not run, or did not bring the NVSwitch fabric up",
-    effect="CUDA does not start on these GPUs, or collectives go over PCIe at a tenth of the "
-    "bandwidth",
-    fix="install the fabric manager in the driver's version, start it, and read its log for a "
-    "link or switch that failed",
+    title="The fabric manager does not run",
+    effect="NVSwitches are not set up and their errors not handled: CUDA does not start on these "
+    "GPUs, or collectives go over PCIe at a tenth of the bandwidth",
+    fix="install the fabric manager in the driver's version and start it; where it ends again, "
+    "read its log",
     confirm="systemctl status nvidia-fabricmanager; journalctl -u nvidia-fabricmanager -n 50; "
     "nvidia-smi -q | grep -A12 Fabric",
-    source="NVIDIA Fabric Manager User Guide; pytorch/pytorch issue 177472 (multicast binding "
-    "fails)",
+    source="NVIDIA Fabric Manager User Guide, Fabric Manager Startup; pytorch/pytorch issue 177472 "
+    "(multicast binding fails)",
+    role="nvidia_fabricmanager",
 )
 def fabric_manager_down(host: HostFindings) -> Sign | None:
-    """Links that never came up are a symptom of it."""
-    fabric = host.bad("nvswitch_fabric", "fabric_manager", "fabric_state", "fabric_status")
-    if host.hypervisor or not fabric:
+    """Where its service cannot be seen, no GPU in the fabric makes it likely."""
+    service, outside = host.bad("nvswitch_fabric", "fabric_manager"), _outside(host)
+    if not service and (host.hypervisor or not outside or _is_managed(host)):
         return None
-    gpus = {finding.subject for finding in fabric}
-    links = host.bad_on(gpus, "nvlink_state", "nvlink_errors")
-    unmeasured = [f for f in host.unmeasured() if f.check in ("nvlink_state", "nvlink_errors")]
-    return sign("certain", (*fabric, *links, *unmeasured, *host.slow_legs()))
+    follow = _follow(host, {finding.subject for finding in outside})
+    return sign("certain" if service else "likely", (*service, *outside, *follow))
+
+
+def _is_managed(host: HostFindings) -> bool:
+    """Whether the fabric manager runs: it is seen, or some GPU has joined the fabric."""
+    runs = host.value("nvswitch_fabric", "fabric_manager") is True
+    return runs or "completed" in host.values("nvswitch_fabric", "fabric_state").values()
+
+
+@rule(
+    title="GPUs have not joined the NVSwitch fabric, although the fabric manager runs",
+    effect="CUDA does not start on these GPUs, or they reach the others over PCIe only, so a job "
+    "over all of them fails or is slow",
+    fix="read the fabric manager's log for the GPU, link or switch that failed; reset the GPUs and "
+    "start the fabric manager again, or reboot; where the same GPU stays outside, have it or the "
+    "baseboard repaired",
+    confirm="nvidia-smi -q | grep -A12 Fabric; journalctl -u nvidia-fabricmanager -n 50; sudo "
+    "dmesg | grep -E 'Xid|SXid'",
+    source="NVML API Reference Guide, nvmlGpuFabricInfo_v3_t, state and status; NVIDIA Fabric "
+    "Manager User Guide, errors while the fabric is set up",
+)
+def fabric_not_joined(host: HostFindings) -> Sign | None:
+    """Links of these GPUs that never came up are a symptom of it."""
+    outside = _outside(host)
+    if not outside or not _is_managed(host):
+        return None
+    gpus = {finding.subject for finding in outside}
+    return sign("certain", (*outside, *_follow(host, gpus)))
 
 
 @rule(
@@ -127,13 +185,13 @@ def fabric_manager_down(host: HostFindings) -> Sign | None:
     "NVIDIA/nccl-tests issue 260",
 )
 def vm_without_fabric(host: HostFindings) -> Sign | None:
-    """On bare metal it is the fabric manager of the node."""
-    if not host.hypervisor:
+    """A guest cannot see what the hypervisor did; one with switches of its own manages them."""
+    outside = _outside(host)
+    managed = _is_managed(host) or bool(host.bad("nvswitch_fabric", "fabric_manager"))
+    if not host.hypervisor or not outside or managed:
         return None
-    fabric = host.bad("nvswitch_fabric", "fabric_state", "fabric_status")
-    gpus = {finding.subject for finding in fabric}
-    links = host.bad_on(gpus, "nvlink_state", "nvlink_errors")
-    return sign("certain", (*fabric, *links), [f"virtualization: {host.hypervisor}"])
+    follow = _follow(host, {finding.subject for finding in outside})
+    return sign("likely", (*outside, *follow), [f"virtualization: {host.hypervisor}"])
 
 
 @rule(

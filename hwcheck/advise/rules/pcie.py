@@ -21,7 +21,7 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
     """Copies that are slow on the same GPU follow from it."""
     links = (
         *host.bad("pcie_link", "pcie_link_width"),
-        *host.bad("pcie_uplinks"),
+        *host.bad("pcie_uplinks", "uplink_width"),
         *host.bad("pcie_link_under_load", "pcie_width", "pcie_generation"),
     )
     if not links:

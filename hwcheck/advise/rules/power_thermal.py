@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 
+UNPLUGGED = re.compile(r"xid 54$")
 THROTTLED = ("hw_thermal_slowdown", "sw_thermal_slowdown")
 
 
@@ -36,17 +39,18 @@ def power_limit_lowered(host: HostFindings) -> Sign | None:
     "catalog, Xid 54",
 )
 def power_delivery(host: HostFindings) -> Sign | None:
-    """The brake is a wire from the supply, so there is no doubt about the side."""
+    """The brake is a wire that supply and management controller pull; Xid 54 names the cable."""
+    unplugged = host.logged(UNPLUGGED)
     brakes = (
         *host.bad("throttle_reasons", "hw_power_brake"),
         *host.bad("throttle_under_load", "hw_power_brake_percent"),
         *host.bad("power_under_load", "power_delivery_percent"),
-        *(finding for finding in host.bad("xid") if finding.subject.endswith("xid 54")),
+        *unplugged,
     )
-    gpus = {finding.subject for finding in brakes}
+    gpus = {host.gpu_of(finding.subject) for finding in brakes}
     throttled = host.bad_on(gpus, "throttle_reasons", "throttle_under_load", "power_under_load")
     slow = host.bad_on(gpus, "clocks_under_load", "sustained_tflops", "power_state")
-    return sign("certain", (*brakes, *throttled, *slow))
+    return sign("certain" if unplugged else "likely", (*brakes, *throttled, *slow))
 
 
 @rule(
@@ -136,7 +140,7 @@ def thermal_contact(host: HostFindings) -> Sign | None:
 )
 def gpu_in_use(host: HostFindings) -> Sign | None:
     """A GPU at work is warm, too."""
-    processes = host.bad("stray_processes", "compute_processes")
+    processes = host.bad("stray_processes", "compute_processes", "graphics_processes")
     gpus = {finding.subject for finding in processes}
     return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle")))
 

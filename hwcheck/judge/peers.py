@@ -113,7 +113,7 @@ VOLATILE = frozenset(
     {
         *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
         *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "pcie_link_width"),
-        "ecc_corrected_aggregate",
+        *("ecc_corrected_aggregate", "ecc_uncorrected_aggregate"),
     }
 )
 """Figures that go by use, by the run or by age, or (a link's width) are held against their own

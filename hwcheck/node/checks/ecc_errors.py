@@ -75,8 +75,9 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
     ],
     remedy=Remedy(
         cause="a weak memory cell; seldom heat or power",
-        fix="drain the node, reset the GPU or reboot, and test its memory; have the board "
-        "replaced when errors come back or the SRAM threshold is exceeded",
+        fix="all were corrected: keep the node in service and watch the rate. One could not be: "
+        "drain the node, reset the GPU or reboot, and test its memory; have the board replaced "
+        "when such errors come back or the SRAM threshold is exceeded",
         command="nvidia-smi -q -d ECC,ROW_REMAPPER",
     ),
     optional="ECC that is switched on",
@@ -86,9 +87,10 @@ def ecc_errors(node: Node) -> Iterator[Sample]:
 
     An error that could not be corrected has spoiled the data of some job, and the repair of its
     cell waits for a reset. Errors before the last reset are history: their cells were replaced
-    (see row_remap and retired_pages), so counts over the board's life are kept and not judged. The
-    rate of corrected errors is kept to be compared: neither NVIDIA nor anybody else says which one
-    is too high. A GPU without ECC, or with ECC off, counts nothing.
+    (see row_remap and retired_pages), so counts over the board's life are kept, and neither judged
+    nor compared with those of other boards, which may be younger. The rate of corrected errors is
+    kept to be compared: neither NVIDIA nor anybody else says which one is too high. A GPU without
+    ECC, or with ECC off, counts nothing.
     """
     yield from where_supported(
         node,

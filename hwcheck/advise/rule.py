@@ -25,6 +25,9 @@ UNPRIVILEGED = ("needs root", "run as root")
 LOG_LOST = "has lost what came before"
 """Words of reasons that lie with the login or the log, whatever else is wrong with the host."""
 
+PEERS = "its peers"
+"""Words of a limit that like hosts set."""
+
 Measured = Mapping[tuple[str, str], Mapping[str, Value]]
 """Values by check and metric, then by subject."""
 
@@ -289,8 +292,13 @@ class HostFindings:
         )
 
     def slow_over_pcie(self) -> tuple[Finding, ...]:
-        """Return those of ``slow_legs`` that go over PCIe or host memory, and ``slow_pairs``."""
-        legs = (finding for finding in self.slow_legs() if "PCIe" in finding.limit)
+        """Return those of ``slow_legs`` that go over PCIe or host memory, and ``slow_pairs``.
+
+        Where no GPU has NVLink, that is also what is slower than on like hosts.
+        """
+        linked = any(path.startswith("NV") for path in self.paths.values())
+        words = ("PCIe",) if linked else ("PCIe", PEERS)
+        legs = (f for f in self.slow_legs() if any(word in f.limit for word in words))
         return (*legs, *self.slow_pairs())
 
     def _of_legs(

@@ -13,6 +13,7 @@ from hwcheck.advise.rule import LOG_LOST, UNPRIVILEGED, HostFindings, Sign, rule
     confirm="nvidia-smi --query-gpu=index,persistence_mode --format=csv; systemctl status "
     "nvidia-persistenced",
     source="NVIDIA Driver Persistence, Persistence Daemon",
+    role="nvidia_driver",
 )
 def persistence_off(host: HostFindings) -> Sign | None:
     """The reading says it itself; a slow opening is what it costs."""
@@ -28,6 +29,7 @@ def persistence_off(host: HostFindings) -> Sign | None:
     confirm="cpupower frequency-info; grep . "
     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort -t: -k2 | head",
     source="Linux kernel, admin-guide/pm/cpufreq, governors",
+    role="system_tuning",
 )
 def cpu_power_saving(host: HostFindings) -> Sign | None:
     """The governor is what the kernel says it is; that it costs is derived."""
@@ -40,6 +42,7 @@ def cpu_power_saving(host: HostFindings) -> Sign | None:
     fix="lower vm.nr_hugepages, or take hugepages= off the command line of the kernel",
     confirm="grep -i huge /proc/meminfo",
     source="Linux kernel documentation, admin-guide/mm/hugetlbpage",
+    role="system_tuning",
 )
 def huge_pages_idle(host: HostFindings) -> Sign | None:
     """The reading says it itself."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.fold import fold
 from hwcheck.judge.network import named_ports
-from hwcheck.node.wire import Leg
+from hwcheck.node.wire import Leg, Value
 from hwcheck.site_limits import ABSENT
 
 SOCKET = "NET/Socket"
@@ -23,10 +24,14 @@ SOCKET = "NET/Socket"
     "Architecture Specification, port states",
 )
 def rdma_port_down(host: HostFindings) -> Sign | None:
-    """Which of the three it is, the state of the port says."""
+    """Which of the three it is, the state of the port says; a count alone names none of them."""
     metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
+    ports = host.bad("infiniband_ports", *metrics)
+    counted = any(finding.metric == "active_ports" for finding in ports)
+    down = host.values("infiniband_ports", "port_state").items() if counted else ()
     absent = (f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
-    return sign("likely", (*host.bad("infiniband_ports", *metrics), *absent))
+    observations = [_without_link(host, port, state) for port, state in down]
+    return sign("likely", (*ports, *absent), observations)
 
 
 @rule(
@@ -48,6 +53,18 @@ def rdma_cards_missing(host: HostFindings) -> Sign | None:
     checks = ("infiniband_ports", "memlock", "peermem", "roce_gids")
     absent = (finding for check in checks for finding in host.bad(check, ABSENT))
     return sign("likely", (*absent, *host.bad("infiniband_ports", "active_ports")))
+
+
+def _without_link(host: HostFindings, subject: str, state: Value) -> str:
+    """Return a port without a link in words, with the GPUs that it is nearest to."""
+    device = subject.removeprefix("port ").partition("/")[0]
+    ways = host.values("topology", "nic_path").items()
+    near = [
+        pair.partition("-")[0]
+        for pair, way in ways
+        if pair.endswith(f"-{device}") and way in ("PIX", "PXB")
+    ]
+    return f"infiniband_ports: {subject} {state}" + (f", near {fold(near)}" if near else "")
 
 
 @rule(
@@ -74,6 +91,7 @@ def roce_without_address(host: HostFindings) -> Sign | None:
     confirm="ulimit -l; systemctl show --property=DefaultLimitMEMLOCK",
     source="NCCL User Guide, Troubleshooting, Networking issues; rdma-core, libibverbs, locked "
     "memory",
+    role="rdma",
 )
 def memlock_limited(host: HostFindings) -> Sign | None:
     """The limit is there or it is not."""
@@ -87,6 +105,7 @@ def memlock_limited(host: HostFindings) -> Sign | None:
     "kernel modules of the driver",
     confirm="lsmod | grep nvidia_peermem; modinfo nvidia | grep license",
     source="NVIDIA GPUDirect RDMA documentation; NCCL User Guide, Troubleshooting, GPU Direct RDMA",
+    role="rdma",
 )
 def no_gpudirect(host: HostFindings) -> Sign | None:
     """The modules are there or they are not."""

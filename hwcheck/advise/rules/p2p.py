@@ -21,6 +21,7 @@ WRONG = ("wrong_elements", "p2p_wrong_elements")
     confirm="sudo lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
     source="NCCL User Guide, Troubleshooting, PCI Access Control Services (ACS); NVIDIA/nccl "
     "issues 2079, 606, 631; both levels of bridges matter: local-inference-lab/rtx6kpro",
+    role="pcie_p2p",
 )
 def acs_redirect(host: HostFindings) -> Sign | None:
     """In a virtual machine access control has to be on."""
@@ -36,6 +37,7 @@ def acs_redirect(host: HostFindings) -> Sign | None:
     confirm="cat /proc/cmdline; grep . /sys/kernel/iommu_groups/*/type | sort -t: -k2 | head",
     source="NCCL User Guide, Troubleshooting, GPU Direct; NVIDIA/nccl issues 257 and 631, "
     "ROCm/rccl issue 1129, vllm-project/vllm issue 33041",
+    role="pcie_p2p",
 )
 def iommu_translates(host: HostFindings) -> Sign | None:
     """In a virtual machine the IOMMU is its host's."""

@@ -26,14 +26,16 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
     )
     if not links:
         return None
-    gpus = {finding.subject for finding in links}
+    gpus = {host.gpu_of(finding.subject) for finding in links} - {""}
     copies = host.bad_on(gpus, "host_to_device", "device_to_host")
     pairs = [
         finding
         for finding in host.bad("gpu_pairs", "p2p_percent_of_alike")
         if gpus & set(finding.subject.split("-")) and not host.has_nvlink(finding.subject)
     ]
-    return sign("certain", (*links, *copies, *pairs, *host.slow_over_pcie()))
+    # Without P2P, data goes over PCIe whatever else joins the GPUs.
+    legs = (*host.slow_over_pcie(), *host.slow_legs("p2p_off", "p2p_sys", "net"))
+    return sign("certain", (*links, *copies, *pairs, *legs))
 
 
 @rule(

@@ -50,6 +50,7 @@ and amd-pstate, active mode)."""
         "cpupower frequency-set -g performance",
         command="cpupower frequency-info --policy; "
         "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor | sort | uniq -c",
+        role="system_tuning",
     ),
     optional="a kernel that controls CPU frequencies",
 )

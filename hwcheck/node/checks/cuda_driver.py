@@ -35,6 +35,7 @@ from hwcheck.node.wire import Sample
         fix="install the driver that the cluster runs and reboot; take compatibility packages out "
         "of the library path where they are not meant",
         command="nvidia-smi | grep 'CUDA Version'; ldconfig -p | grep libcuda",
+        role="nvidia_driver",
     ),
 )
 def cuda_driver(node: Node) -> Iterator[Sample]:

@@ -59,6 +59,7 @@ INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver c
         fix="install the driver and its kernel module in one version, then reboot, or unload and "
         "load the module with nothing using a GPU",
         command="cat /proc/driver/nvidia/version; nvidia-smi; dkms status",
+        role="nvidia_driver",
     ),
 )
 def driver(node: Node) -> Iterator[Sample]:

@@ -45,6 +45,7 @@ GIB = float(1 << 30)
         cause="a pool of huge pages for a program that does not run here, such as a hypervisor",
         fix="lower vm.nr_hugepages, or remove hugepages= from the kernel's command line",
         command="grep -i huge /proc/meminfo; cat /sys/kernel/mm/transparent_hugepage/enabled",
+        role="system_tuning",
     ),
 )
 def hugepages(node: Node) -> Iterator[Sample]:

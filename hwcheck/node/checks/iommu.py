@@ -49,6 +49,7 @@ PASSTHROUGH = ("", "identity")
         fix="boot with iommu=pt (and intel_iommu=on or amd_iommu=on), or switch VT-d or AMD-Vi off "
         "in the firmware where nothing is passed to virtual machines",
         command="cat /proc/cmdline; grep . /sys/kernel/iommu_groups/*/type | sort -t: -k2 | head",
+        role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
 )

@@ -34,6 +34,7 @@ from hwcheck.node.wire import Sample
         "/etc/security/limits.d, LimitMEMLOCK=infinity for the scheduler's daemon, and --ulimit "
         "memlock=-1 for containers",
         command="ulimit -l",
+        role="rdma",
     ),
     optional="RDMA devices",
 )

@@ -32,6 +32,7 @@ from hwcheck.node.wire import Sample
         cause="the distribution's default on machines with several NUMA nodes",
         fix="set kernel.numa_balancing = 0 in /etc/sysctl.d",
         command="sysctl kernel.numa_balancing; numactl --hardware",
+        role="system_tuning",
     ),
     optional="several NUMA nodes",
 )

@@ -77,6 +77,7 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
         "its log for the link that failed",
         command="nvidia-smi -q | grep -A12 Fabric; systemctl status nvidia-fabricmanager; "
         "journalctl -u nvidia-fabricmanager -n 50",
+        role="nvidia_fabricmanager",
     ),
     optional="NVSwitch",
 )

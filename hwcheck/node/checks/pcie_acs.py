@@ -42,6 +42,7 @@ Register (PCI Express Base Specification, Access Control Services capability).""
         fix="switch ACS off in the firmware, or clear it on these bridges at every boot with "
         "setpci -s <bridge> ECAP_ACS+6.w=0000; root ports alone are not enough",
         command="sudo lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'",
+        role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
 )

@@ -43,6 +43,7 @@ DMA_BUF_KERNEL = (5, 12)
         fix="load nvidia-peermem at boot (a file in /etc/modules-load.d), or install the driver's "
         "open kernel modules on Linux 5.12 or later",
         command="lsmod | grep -E 'peermem|nv_peer_mem'; cat /proc/driver/nvidia/version; uname -r",
+        role="rdma",
     ),
     optional="NVIDIA RDMA cards",
 )

@@ -46,6 +46,7 @@ from hwcheck.node.wire import Sample
         fix="enable and start the nvidia-persistenced service",
         command="nvidia-smi --query-gpu=index,persistence_mode --format=csv && "
         "systemctl status nvidia-persistenced",
+        role="nvidia_driver",
     ),
     per_gpu=True,
 )

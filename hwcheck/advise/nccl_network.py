@@ -237,6 +237,12 @@ def _why_ports(records: Sequence[HostRecord]) -> str:
     if not any(map(port_rates, records)):
         return "no host told of an active RDMA port (checks infiniband_ports and topology)"
     far = [(record, _far_ports(record)) for record in records]
+    lost = [record.host for record, ports in far if ports and lost_gpus(record, records)]
+    if lost:
+        return (
+            f"{host_names(lost)} has lost a GPU, so which ports are near it is not known; bring it "
+            "back and measure again"
+        )
     if any(ports for _, ports in far):
         _, ports = next(each for each in far if each[1])
         hosts = host_names(record.host for record, ports in far if ports)
@@ -265,6 +271,25 @@ def _far_ports(record: HostRecord) -> list[str]:
     used = {port for ports in near.values() for port in ports}
     most = max((rates[port] for port in used if port in rates), default=0.0)
     return [port for port in rates if port not in used and rates[port] >= most]
+
+
+def lost_gpus(record: HostRecord, records: Sequence[HostRecord]) -> bool:
+    """Whether a node has a GPU that cannot be opened, or fewer than one with the same ports."""
+    seen = values_of(record, "gpu_count", "seen_by_nvml").values()
+    answers = values_of(record, "gpu_lost", "gpu_answer").values()
+    if not all(seen) or any(answer != "ok" for answer in answers):
+        return True
+    like = (other for other in records if port_rates(other).keys() == port_rates(record).keys())
+    opened = _opened(record)
+    return opened < _counted(record) or any(opened < _opened(other) for other in like)
+
+
+def _counted(record: HostRecord) -> int:
+    return len(record.report.gpus) if record.report else 0
+
+
+def _opened(record: HostRecord) -> int:
+    return sum(not gpu.error for gpu in record.report.gpus) if record.report else 0
 
 
 def _names_ports(record: HostRecord) -> bool:

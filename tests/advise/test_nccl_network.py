@@ -252,3 +252,32 @@ def test_the_reports_say_why_each_is_left_unset() -> None:
 def test_cross_nic_is_never_set() -> None:
     hosts = [_host("a", ALL_PORTS, FAST | SLOW), _host("b", "Socket eth0 virbr0")]
     assert all("NCCL_CROSS_NIC" not in _named(host) for host in hosts)
+
+
+def _with(host: HostRecord, *answers: CheckResult, gpus: int | None = None) -> HostRecord:
+    assert host.report is not None
+    facts = dict(host.report.facts)
+    if gpus is not None:
+        facts["gpus"] = [{"index": index, "name": "NVIDIA H200"} for index in range(gpus)]
+    report = replace(host.report, facts=facts, results=(*host.report.results, *answers))
+    return replace(host, report=report)
+
+
+def _answer(check: str, metric: str, value: object, subject: str) -> CheckResult:
+    return CheckResult(check, "done", samples=(Sample(metric, value, "", subject),))  # type: ignore[arg-type]
+
+
+def test_a_port_whose_gpu_was_lost_is_not_near_no_gpu() -> None:
+    healthy = _rails("mlx5_4")
+    lost = _answer("gpu_lost", "gpu_answer", "GPU is lost", "gpu2")
+    unseen = _answer("gpu_count", "seen_by_nvml", False, "pci 0000:3b:00.0")
+    others = replace(_with(healthy, gpus=3), host="b")
+    for hosts in (
+        [_with(healthy, lost)],
+        [_with(healthy, unseen)],
+        [_with(healthy, gpus=2), others],
+    ):
+        why = _why("NCCL_IB_HCA", *hosts)
+        assert "a has lost a GPU, so which ports are near it is not known" in why
+        assert "near no GPU" not in why
+    assert "near no GPU" in _why("NCCL_IB_HCA", healthy)

@@ -88,10 +88,15 @@ class Trials:
         if not kinds:
             return []
         if "ok" not in kinds.values():
-            return [Suspect((host,), worst_kind(kinds.values()), self._evidence([host], partners))]
+            evidence = self._evidence([host], partners, without)
+            return [Suspect((host,), worst_kind(kinds.values()), evidence)]
         bad = [name for name in partners if self._bad_twice(host, name)]
         return [
-            Suspect((host, name), self.kind((host, name)), self._evidence([host, name], partners))
+            Suspect(
+                (host, name),
+                self.kind((host, name)),
+                self._evidence([host, name], partners, without),
+            )
             for name in bad
         ]
 
@@ -114,10 +119,17 @@ class Trials:
         self._fresh(pair)
         return self.bad(pair)
 
-    def _evidence(self, searched: Sequence[str], partners: Sequence[str]) -> tuple[str, ...]:
-        """Return the pairs of these hosts, and the best that others reach without them."""
-        lines, best = [], 0.0
+    def _evidence(
+        self, searched: Sequence[str], partners: Sequence[str], without: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """Return the pairs of these hosts, and the best that others reach without them.
+
+        A pair with another suspect (``without``) is evidence against neither.
+        """
+        lines, best, left_out = [], 0.0, set(without) - set(searched)
         for hosts, outcome in self.outcomes.values():
+            if left_out & set(hosts):
+                continue
             if len(hosts) == 2 and set(hosts) & set(searched):
                 lines.append(f"{hosts[0]} with {hosts[1]}: {outcome.text()}")
             elif not set(hosts) & set(searched):

@@ -127,3 +127,14 @@ def test_a_switch_that_only_the_whole_overloads_is_no_host() -> None:
     assert found.suspects == ()
     (line,) = found.unresolved
     assert "slow together and fine in parts" in line
+
+
+def test_evidence_of_one_slow_host_leaves_the_other_out() -> None:
+    for seed in range(40):
+        hosts = names(8)
+        one, other = random.Random(seed).sample(hosts, 2)
+        found = bisect(hosts, Fleet({(one,): "slow", (other,): "slow"}, seed).measure, HEALTHY_GBPS)
+        assert {suspect.hosts for suspect in found.suspects} == {(one,), (other,)}
+        for suspect in found.suspects:
+            innocent = other if suspect.hosts == (one,) else one
+            assert not [line for line in suspect.evidence if innocent in line]

@@ -84,3 +84,16 @@ def test_without_a_reference_the_best_run_stands_for_it() -> None:
     assert seen.kind(names(2)) == "ok", "there is nothing to compare it with"
     assert seen.kind(GOOD) == "ok"
     assert seen.kind(names(2)) == "slow"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pair_with_another_suspect_is_no_evidence(kind: str) -> None:
+    fleet = Fleet({("n01",): kind, ("n05",): kind})
+    both = trials(fleet)
+    both.run(("n01", "n05"))
+    both.run(("n05", "n01", "n02"))
+    for host, other in (("n01", "n05"), ("n05", "n01")):
+        (suspect,) = both.confirm(host, [other])
+        assert suspect.hosts == (host,)
+        assert not [line for line in suspect.evidence if other in line]
+        assert [line for line in suspect.evidence if line.startswith(f"{host} with n02: ")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.results.multi_host import MultiHostRecord, Suspect
+from hwcheck.results.multi_host import FABRIC, MultiHostRecord, Suspect
 from hwcheck.text import line
 
 REMEDIES = {
@@ -76,13 +76,26 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
             tuple(record.absent),
             tuple(f"{host}: {line(reason)}" for host, reason in record.absent.items()),
         )
-    if record.unresolved:
+    between = tuple(text for text in record.unresolved if FABRIC in text)
+    others = tuple(text for text in record.unresolved if FABRIC not in text)
+    if between:
+        yield _open(
+            "what connects groups of hosts, not the hosts",
+            "a switch, an uplink or a route between them: too few or slow uplinks, one that is "
+            "down or drops packets, a wrong MTU or routing table",
+            "look at the switches between the groups named below: state, speed and error counters "
+            "of their uplinks, and routes; the hosts stay in service, each group by itself; "
+            "hwcheck validate --scope rails shows which rails it concerns",
+            record.hosts,
+            tuple(line(text) for text in between),
+        )
+    if others:
         yield _open(
             "what went wrong between hosts and could be pinned on none",
             "a fault that comes and goes, or one of what connects the hosts",
             "run again, with more hosts where there are few; look at the switches between them",
             record.hosts,
-            tuple(line(text) for text in record.unresolved),
+            tuple(line(text) for text in others),
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from hwcheck.fold import fold
 from hwcheck.node.wire import Value, to_json
 from hwcheck.results.files import read_json, replace_text, writing_to
 
@@ -15,6 +16,9 @@ FILE = "group.json"
 SCOPES = ("pairs", "all", "rails")
 KINDS = ("hang", "wrong", "failed", "slow")
 """What a host or a link can be suspected of, worst first."""
+
+FABRIC = "the fabric between"
+"""How a line of ``unresolved`` begins that names two groups of hosts, and no host of them."""
 
 SLOW_SHARE = 0.6
 """A run below this share of what other hosts reach is slow. Between healthy nodes of one kind the
@@ -58,6 +62,15 @@ class Suspect:
     kind: str
     evidence: tuple[str, ...]
     direct: bool = False
+
+
+def fabric_between(sides: Iterable[Sequence[str]], kind: str) -> str:
+    """Say, for ``unresolved``, that groups of hosts are fine and what connects them is not."""
+    groups = sorted((sorted(side) for side in sides), key=lambda side: side[0])
+    return (
+        f"{FABRIC} {' and '.join(map(fold, groups))}: {kind} wherever hosts of both run together, "
+        "and each side is fine by itself"
+    )
 
 
 def worst_kind(kinds: Iterable[str]) -> str:

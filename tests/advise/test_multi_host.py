@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.multi_host import REMEDIES, multi_host_actions
-from hwcheck.results.multi_host import KINDS, Suspect
+from hwcheck.results.multi_host import KINDS, Suspect, fabric_between
 from tests.factories import HOSTILE
 from tests.judge.test_multi_host import HEALTHY
 
@@ -44,3 +44,13 @@ def test_text_from_a_node_is_one_line_without_controls(text: str) -> None:
     for action in multi_host_actions(record):
         for shown in action.evidence:
             assert shown.isprintable()
+
+
+def test_the_fabric_between_groups_is_an_action_of_its_own() -> None:
+    text = fabric_between((("a",), ("b",)), "slow")
+    record = replace(HEALTHY, unresolved=(f"rail 3: {text}", "a and b: hang"))
+    between, other = multi_host_actions(record)
+    assert between.title == "what connects groups of hosts, not the hosts"
+    assert "switches between" in between.fix
+    assert between.evidence == (f"rail 3: {text}",)
+    assert other.evidence == ("a and b: hang",)

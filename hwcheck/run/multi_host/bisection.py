@@ -3,6 +3,11 @@
 Pure: whoever calls it says how a set of hosts is measured. One bad host among n takes at most
 2 log2(n) + 6 runs. A bad link shows only where both its hosts are, and takes up to 4 log2(n) + 2.
 Every further culprit adds about as many.
+
+Where both halves of a set are fine and the whole is not, mixed halves decide: half of one with half
+of the other. One of them bad leads to a link; all of them bad is the fabric between the halves, and
+no host (NVIDIA Cluster Readiness Engine, Adaptive Fault Isolation, Cross-boundary probing); none
+bad is what only the size brings out. So are hosts that are bad with all others and fine together.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwcheck.results.multi_host import Suspect
+from hwcheck.results.multi_host import Suspect, fabric_between, worst_kind
 from hwcheck.run.multi_host.trials import Hosts, Measure, Share, Trials
 
 
@@ -79,6 +84,10 @@ class _Bisection:
             if not accused:
                 self.unresolved.append(f"{host}: not seen again with known-good partners")
             by_hosts.update((tuple(sorted(suspect.hosts)), suspect) for suspect in accused)
+        apart = [name for name in self._hosts if (name,) in by_hosts]
+        if len(apart) > 1 and not trials.bad(apart):
+            kind = worst_kind(by_hosts.pop((name,)).kind for name in apart)
+            self._fabric(apart, trials.good(apart), kind)
         for one, other in self._links:
             accused = trials.confirm_link(one, other)
             if not accused:
@@ -132,27 +141,42 @@ class _Bisection:
 
     def _find_between(self, left: list[str], right: list[str], pad: list[str]) -> None:
         """Search two sets each of which is fine: it takes hosts of both."""
-        sides = [left, right]
-        for index in (0, 1):
-            while len(sides[index]) > 1:
-                other = sides[1 - index]
-                parts = _halves(sides[index])
-                for part in parts:
-                    self.trials.run([*part, *other, *pad])
-                bad = [part for part in parts if self.trials.bad([*part, *other, *pad])]
-                if not bad:
-                    break
-                sides[index] = bad[0]
-        if len(sides[0]) == len(sides[1]) == 1:
-            self._links.append((sides[0][0], sides[1][0]))
-        else:
-            self._together([*sides[0], *sides[1]])
+        if len(left) == len(right) == 1:
+            self._links.append((left[0], right[0]))
+            return
+        parts, others = _parts(left), _parts(right)
+        crossed = [(part, other) for part in parts for other in others]
+        straight = [(parts[0], others[0]), (parts[-1], others[-1])]
+        bad = self._bad_of(straight, pad)
+        if len(bad) != 1:
+            bad += self._bad_of([mixed for mixed in crossed if mixed not in straight], pad)
+        if len(bad) == len(crossed):
+            self._fabric(left, right, self.trials.kind([*left, *right, *pad]))
+        for part, other in bad if len(bad) < len(crossed) else ():
+            self._find_between(part, other, pad)
+        if not bad:
+            self._together([*left, *right])
+
+    def _bad_of(
+        self, mixed: list[tuple[list[str], list[str]]], pad: list[str]
+    ) -> list[tuple[list[str], list[str]]]:
+        for part, other in mixed:
+            self.trials.run([*part, *other, *pad])
+        return [each for each in mixed if self.trials.bad([*each[0], *each[1], *pad])]
+
+    def _fabric(self, left: Sequence[str], right: Sequence[str], kind: str) -> None:
+        self.unresolved.append(fabric_between((left, right), kind))
 
     def _together(self, hosts: Sequence[str]) -> None:
         self.unresolved.append(
             f"{', '.join(hosts)}: {self.trials.kind(hosts)} together and fine in parts; look at "
             "what connects them (a switch, an oversubscribed uplink)"
         )
+
+
+def _parts(hosts: list[str]) -> list[list[str]]:
+    """Return both halves of some hosts, or a single one."""
+    return list(_halves(hosts)) if len(hosts) > 1 else [hosts]
 
 
 def _halves(hosts: list[str]) -> tuple[list[str], list[str]]:

@@ -13,13 +13,15 @@ from hwcheck.run.multi_host.reference import Pairs, Reference
 class Standouts:
     """Who stands out before a second look. ``good`` are the hosts that do not.
 
-    ``reference`` is what a healthy run reaches.
+    ``reference`` is what a healthy run reaches. ``groups`` are hosts that are fine among themselves
+    and bad with those of every other group: nothing is wrong with them, but with what is between.
     """
 
     hosts: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     good: tuple[str, ...]
     reference: Reference
+    groups: tuple[tuple[str, ...], ...] = ()
 
 
 def standouts(pairs: Pairs, kinds: Mapping[str, str] = MappingProxyType({})) -> Standouts:
@@ -34,6 +36,11 @@ def standouts(pairs: Pairs, kinds: Mapping[str, str] = MappingProxyType({})) -> 
     bad = {
         pair for pair, outcome in pairs.items() if outcome.kind_against(reference.of(pair)) != "ok"
     }
+    groups = _groups(names, pairs, bad)
+    if groups:
+        good = tuple(name for group in groups for name in group)
+        alone = tuple(name for name in names if name not in good)
+        return Standouts(alone, (), good, reference, groups)
     hosts: list[str] = []
     while True:
         left = [name for name in names if name not in hosts]
@@ -49,6 +56,26 @@ def standouts(pairs: Pairs, kinds: Mapping[str, str] = MappingProxyType({})) -> 
         good = tuple(name for name in left if name not in marred) or tuple(left)
         return Standouts(tuple(hosts), links, good, reference)
     return Standouts((), tuple(pair for pair in pairs if pair in bad), (), reference)
+
+
+def _groups(
+    names: Iterable[str], pairs: Pairs, bad: set[tuple[str, str]]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of two hosts and more that only what is between them spoils.
+
+    Within a group every pair is fine, and every pair of two groups is bad; nothing where that is
+    not so, or there is one group only.
+    """
+    group_of = {name: {name} for name in names}
+    for one, other in pairs.keys() - bad:
+        if group_of[one] is not group_of[other]:
+            group_of[one] |= group_of[other]
+            for name in group_of[other]:
+                group_of[name] = group_of[one]
+    if any(group_of[one] is group_of[other] for one, other in bad):
+        return ()
+    distinct = dict.fromkeys(tuple(sorted(group)) for group in group_of.values() if len(group) > 1)
+    return tuple(distinct) if len(distinct) > 1 else ()
 
 
 def _bad_share(name: str, among: Iterable[str], pairs: Pairs, bad: set[tuple[str, str]]) -> float:

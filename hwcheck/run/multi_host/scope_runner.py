@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hwcheck.fold import fold
 from hwcheck.node.tournament import rounds
-from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRecord, MultiHostRun, Suspect
+from hwcheck.results.multi_host import (
+    FABRIC,
+    MultiHostOutcome,
+    MultiHostRecord,
+    MultiHostRun,
+    Suspect,
+    fabric_between,
+)
 from hwcheck.results.transport import socket_warnings
 from hwcheck.run.multi_host.bisection import bisect
 from hwcheck.run.multi_host.orders import GLOO, NCCL, MultiHostOptions, Sizing
@@ -17,8 +25,10 @@ from hwcheck.run.multi_host.record_writer import RecordWriter
 from hwcheck.run.multi_host.reference import Reference
 from hwcheck.run.multi_host.settings import in_force, leg_of
 from hwcheck.run.multi_host.trials import Hosts, Trials
+from hwcheck.text import line
 
 REASON_CHARACTERS = 300
+WAY_CHARACTERS = 160
 MOST_HINTED = 4
 """Where a run points at more hosts, a search takes fewer runs than a look at each."""
 LOOPBACK = "it would wait for the others at its loopback address; set hwcheck_interface"
@@ -91,6 +101,7 @@ class ScopeRunner:
         """Forget what the pairs of another collective reached."""
         self._reference = Reference({})
         self._good: tuple[str, ...] = ()
+        self._groups: tuple[Hosts, ...] = ()
         self._logged: set[str] = set()
 
     def _pairs(self) -> None:
@@ -103,12 +114,31 @@ class ScopeRunner:
         outliers = standouts(outcomes, self._kinds())
         self._learn(outliers.reference, outliers.good)
         trials = self._trials()
+        if outliers.groups:
+            self._look_between(outliers.groups, trials)
         for host in outliers.hosts:
             others = [name for name in outliers.hosts if name != host]
             self._second_look(host, lambda host=host, others=others: trials.confirm(host, others))  # type: ignore[misc]
         for pair in outliers.links:
             name = " with ".join(pair)
             self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
+
+    def _look_between(self, groups: tuple[Hosts, ...], trials: Trials) -> None:
+        """Name the fabric between groups of hosts, after a second look at a pair of two of them."""
+        pair = (groups[0][0], groups[1][0])
+        try:
+            kind = trials.kind(pair)
+        except HostGoneError as gone:
+            self._writer.unresolved(f"{' with '.join(pair)}: stood out at first; {gone}")
+            return
+        if kind != "ok":
+            self._groups = groups
+            self._writer.unresolved(fabric_between(groups, kind))
+        else:
+            self._writer.unresolved(
+                f"{fold(groups[0])} with {fold(groups[1])}: stood out among the pairs, and "
+                f"{' with '.join(pair)} is fine when it runs alone"
+            )
 
     def _kinds(self) -> dict[str, str]:
         return {name: ready.kind for name, ready in self._participants.ready.items()}
@@ -149,9 +179,9 @@ class ScopeRunner:
             return
         if self._confirmed(run, accused_before):
             return
-        self._split(
-            [name for name in self._participants.present if name not in accused_before], run
-        )
+        left = [name for name in self._participants.present if name not in accused_before]
+        for group in self._groups or (left,):  # what is between groups is known by now
+            self._split([name for name in group if name in left], run)
 
     def _confirmed(self, run: MultiHostRun, accused_before: set[str]) -> bool:
         """Pair whom the run points at with known-good hosts; return whether one was accused."""
@@ -175,15 +205,25 @@ class ScopeRunner:
         if len(present) == 3:
             self._pairs()
             return
-        runs = self._runs("pairs", 0, rounds(present)[0])
-        outcomes = _pair_outcomes(runs)
+        opposite = _pair_outcomes(self._runs("pairs", 0, rounds(present)[0]))
+        outcomes = {**opposite, **self._beside_each_other(opposite)}
         good = [name for pair, outcome in outcomes.items() if outcome.kind == "ok" for name in pair]
         self._learn(Reference(outcomes, self._kinds()), good)
         trials = self._trials()
-        for pair, outcome in outcomes.items() if good else ():
-            if outcome.kind != "ok":
-                name = " with ".join(pair)
-                self._second_look(name, lambda pair=pair: trials.confirm_link(*pair))  # type: ignore[misc]
+        bad = [pair for pair, outcome in opposite.items() if outcome.kind != "ok"]
+        if good and len(bad) == 1:  # several have no host in common, so the split has to tell
+            (pair,) = bad
+            self._second_look(" with ".join(pair), lambda: trials.confirm_link(*pair))
+
+    def _beside_each_other(
+        self, met: Mapping[tuple[str, str], MultiHostOutcome]
+    ) -> dict[tuple[str, str], MultiHostOutcome]:
+        """Return what neighbors reach: hosts that met others may all have met another rack."""
+        present = self._participants.present
+        pairs = zip(present[::2], present[1::2], strict=False)
+        if len(present) < 4:
+            return {}
+        return _pair_outcomes(self._runs("pairs", 1, [pair for pair in pairs if pair not in met]))
 
     def _rails(self) -> None:
         """Run the same GPU of every host together, one index after another."""
@@ -230,7 +270,7 @@ class ScopeRunner:
             evidence = tuple(prefix + text for text in one.evidence)
             self._writer.accuse([replace(one, evidence=evidence)])
         for text in culprits.unresolved:
-            self._writer.unresolved(prefix + text)
+            self._writer.unresolved(prefix + text + (_way_of(run) if FABRIC in text else ""))
         if not culprits.suspects and not culprits.unresolved and set(hosts) == set(run.hosts):
             self._once(prefix, run)
 
@@ -275,6 +315,13 @@ class ScopeRunner:
             for text in notes:
                 self._writer.note(text)
         return runs
+
+
+def _way_of(run: MultiHostRun) -> str:
+    """Return the ports that NCCL named as its network in a run; nothing where it named none."""
+    named = (str(each.facts.get("network", "")) for each in run.transport)
+    networks = dict.fromkeys(line(text, WAY_CHARACTERS) for text in named if text)
+    return f"; NCCL went over {' and '.join(list(networks)[:2])}" if networks else ""
 
 
 def _proven(run: MultiHostRun) -> bool:

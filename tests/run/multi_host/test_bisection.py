@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from hwcheck.results.multi_host import KINDS
+from hwcheck.fold import fold
+from hwcheck.results.multi_host import FABRIC, KINDS
 from hwcheck.run.multi_host.bisection import bisect
 from tests.run.multi_host.planted import HEALTHY_GBPS, Fleet, names
 
@@ -138,3 +139,62 @@ def test_evidence_of_one_slow_host_leaves_the_other_out() -> None:
         for suspect in found.suspects:
             innocent = other if suspect.hosts == (one,) else one
             assert not [line for line in suspect.evidence if innocent in line]
+
+
+def racks(amount: int, first: int) -> tuple[tuple[str, ...], ...]:
+    hosts = names(amount)
+    return (tuple(hosts[:first]), tuple(hosts[first:]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("amount", [4, 6, 8, 16, 64])
+def test_the_fabric_between_two_halves_is_named_and_no_host(amount: int, kind: str) -> None:
+    left, right = racks(amount, amount // 2)
+    fleet = Fleet({}, racks=(left, right), between=kind)
+    found = bisect(names(amount), fleet.measure)
+    assert found.suspects == ()
+    (line,) = found.unresolved
+    assert line.startswith(f"{FABRIC} {fold(left)} and {fold(right)}: {kind} wherever")
+    assert found.runs == len(fleet.runs) <= 7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", [2, 3, 5, 6])
+def test_the_fabric_is_named_where_the_racks_are_no_halves(first: int, kind: str) -> None:
+    sides = racks(8, first)
+    found = bisect(names(8), Fleet({}, racks=sides, between=kind).measure, HEALTHY_GBPS)
+    assert found.suspects == ()
+    (line,) = found.unresolved
+    for side in sides:
+        assert f" {fold(side)}" in line.partition(":")[0]
+
+
+@pytest.mark.parametrize("uplink_hosts", [2, 4])
+def test_an_uplink_that_only_a_crowd_fills_is_the_fabric(uplink_hosts: int) -> None:
+    sides = racks(16, 8)
+    fleet = Fleet({}, racks=sides, between="slow", uplink_hosts=uplink_hosts)
+    found = bisect(names(16), fleet.measure)
+    assert found.suspects == ()
+    (line,) = found.unresolved
+    assert line.startswith(f"{FABRIC} {fold(sides[0])} and {fold(sides[1])}")
+
+
+def test_what_only_the_size_brings_out_is_no_fabric_between_halves() -> None:
+    hosts = names(16)
+
+    def measure(group: tuple[str, ...]):  # type: ignore[no-untyped-def]
+        return Fleet({(): "hang"} if len(group) > 8 else {}).measure(group)
+
+    found = bisect(hosts, measure, HEALTHY_GBPS)
+    assert found.suspects == ()
+    (line,) = found.unresolved
+    assert FABRIC not in line
+    assert "together and fine in parts" in line
+    assert found.runs <= 7
+
+
+def test_two_bad_hosts_are_not_taken_for_a_fabric() -> None:
+    """They are bad together as well, unlike two that share an uplink."""
+    found = bisect(names(8), Fleet({("n01",): "slow", ("n02",): "slow"}).measure, HEALTHY_GBPS)
+    assert {suspect.hosts for suspect in found.suspects} == {("n01",), ("n02",)}
+    assert found.unresolved == ()

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from hwcheck.results.multi_host import KINDS, MultiHostRecord, MultiHostRun, read_multi_host
+from hwcheck.results.multi_host import (
+    KINDS,
+    MultiHostRecord,
+    MultiHostRun,
+    Transport,
+    fabric_between,
+    read_multi_host,
+)
 from hwcheck.run.multi_host.orders import GLOO, NCCL
 from hwcheck.run.multi_host.scope_runner import LOOPBACK, ScopeRunner
 from tests.run.multi_host.fake_participants import FakeMembers
@@ -158,3 +165,68 @@ def test_rails_of_hosts_without_gpus_are_none(tmp_path: Path) -> None:
     record, fake = session(tmp_path, {}, 3, "rails")
     assert fake.asked == []
     assert record.notes == ("rails: there are no GPUs",)
+
+
+def in_racks(
+    folder: Path, sides: tuple[tuple[str, ...], ...], kind: str, *scopes: str
+) -> MultiHostRecord:
+    hosts = sorted(name for side in sides for name in side)
+    fake = FakeMembers(Fleet({}, racks=sides, between=kind), hosts)
+    return ScopeRunner(fake, scopes, folder, lambda text: None).run()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scopes", [("pairs",), ("all",), ("pairs", "all")])
+@pytest.mark.parametrize("first", [2, 4, 5])
+def test_the_fabric_between_racks_accuses_no_host(
+    tmp_path: Path, first: int, scopes: tuple[str, ...], kind: str
+) -> None:
+    sides = (tuple(names(8)[:first]), tuple(names(8)[first:]))
+    record = in_racks(tmp_path, sides, kind, *scopes)
+    assert record.suspects == ()
+    assert record.unresolved == (fabric_between(sides, kind),)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_racks_whose_names_alternate_are_told_by_their_pairs(tmp_path: Path, kind: str) -> None:
+    sides = (tuple(names(8)[::2]), tuple(names(8)[1::2]))
+    record = in_racks(tmp_path, sides, kind, "pairs", "all")
+    assert record.suspects == ()
+    assert record.unresolved == (fabric_between(sides, kind),)
+
+
+def test_a_bad_host_beside_a_bad_fabric_is_named(tmp_path: Path) -> None:
+    sides = (tuple(names(8)[:4]), tuple(names(8)[4:]))
+    fake = FakeMembers(Fleet({("n06",): "slow"}, racks=sides, between="slow"), names(8))
+    record = ScopeRunner(fake, ("pairs",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    assert [one.hosts for one in record.suspects] == [("n06",)]
+    assert record.unresolved == (fabric_between((sides[0], ("n05", "n07", "n08")), "slow"),)
+
+
+def test_the_ports_that_nccl_names_say_which_rails(tmp_path: Path) -> None:
+    class Named(FakeMembers):
+        def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> MultiHostRun:
+            way = Transport(hosts, {"network": "IB mlx5_0:1/IB mlx5_1:1/IB"})
+            return replace(super()._one(why, round_, hosts), transport=(way,))
+
+    sides = (tuple(names(4)[:2]), tuple(names(4)[2:]))
+    fake = Named(Fleet({}, racks=sides, between="slow"), names(4))
+    record = ScopeRunner(fake, ("all",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    assert record.unresolved == (
+        fabric_between(sides, "slow") + "; NCCL went over IB mlx5_0:1/IB mlx5_1:1/IB",
+    )
+
+
+def test_a_rail_between_racks_is_named(tmp_path: Path) -> None:
+    sides = (tuple(names(4)[:2]), tuple(names(4)[2:]))
+    fleets = {0: Fleet({}), 1: Fleet({}, racks=sides, between="slow")}
+
+    class Rails(FakeMembers):
+        def run(self, why, round_, groups, sizes, sizing, device=None):  # type: ignore[no-untyped-def]
+            self.fleet = fleets[device]
+            return super().run(why, round_, groups, sizes, sizing, device)
+
+    fake = Rails(fleets[0], names(4), gpus=dict.fromkeys(names(4), 2))
+    record = ScopeRunner(fake, ("rails",), tmp_path, lambda text: None).run()  # type: ignore[arg-type]
+    assert record.suspects == ()
+    assert record.unresolved == ("rail 1: " + fabric_between(sides, "slow"),)

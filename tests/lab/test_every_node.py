@@ -164,6 +164,7 @@ CAUSES: Mapping[str, str] = {
     "a100x8 numa_balancing_on": "numa_placement",
     "a100x8 one_switch_gone": "nvswitch_lost",
     "a100x8 p2p_level_left_over": "stale_nccl_settings",
+    "a100x8 peermem_alone": "peermem_alone",
     "a100x8 powersave": "cpu_power_saving",
     "a100x8 shm_of_a_container": "shm_too_small",
     "a100x8_guest link_down": "nvlink_down",

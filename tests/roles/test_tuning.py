@@ -167,6 +167,7 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         "system_tuning_hugepages": 16,
         "system_tuning_dev_shm_size": "64m",
         "rdma_memlock_services": ["slurmd"],
+        "rdma_gpu_memory": "peermem",
         "gpu_power_limit_w": 500,
         "gpu_power_application_clocks": "2619,1755",
         "nccl_library": False,
@@ -285,7 +286,7 @@ def test_the_other_choices_are_applied_and_hold(
 ) -> None:
     wanted = variables | {
         "rdma_stack": "ofed",
-        "rdma_gpu_memory": "dmabuf",
+        "rdma_gpu_memory": "auto",
         "gpu_power_application_clocks": "reset",
         "nccl_conf": "absent",
         "nccl_tests_make": ["NVCC_GENCODE=-arch=sm_90"],

@@ -99,17 +99,35 @@ def memlock_limited(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="GPUDirect RDMA is not possible: neither nvidia-peermem nor dma-buf",
+    title="GPUDirect RDMA is not possible: neither dma-buf nor nvidia-peermem",
     effect="data to other nodes is copied through host memory first, at about half the bandwidth",
-    fix="load nvidia-peermem at boot (a file in /etc/modules-load.d), or install the open "
-    "kernel modules of the driver",
-    confirm="lsmod | grep nvidia_peermem; modinfo nvidia | grep license",
+    fix="install the open kernel modules of the driver, which bring dma-buf on Linux 5.12 or "
+    "newer; on an older kernel, or with GPUs before Turing, load nvidia-peermem at boot (a file in "
+    "/etc/modules-load.d)",
+    confirm="modinfo -F license nvidia; uname -r; lsmod | grep nvidia_peermem",
     source="NVIDIA GPUDirect RDMA documentation; NCCL User Guide, Troubleshooting, GPU Direct RDMA",
     role="rdma",
 )
 def no_gpudirect(host: HostFindings) -> Sign | None:
-    """The modules are there or they are not."""
+    """The driver, the kernel and the module say it together."""
     return sign("certain", host.bad("peermem", "gpudirect_rdma"))
+
+
+@rule(
+    title="GPUDirect RDMA hangs on nvidia-peermem alone, where dma-buf could be",
+    effect="nothing today; the interface that the module stands on is deprecated since CUDA 13.0, "
+    "and the module has to be built and loaded for each kernel and network driver",
+    fix="install the open kernel modules of the driver (nvidia_driver_kernel_modules: open); NCCL "
+    "takes dma-buf by itself then",
+    confirm="modinfo -F license nvidia; uname -r; NCCL_DEBUG=INFO with any job over several nodes "
+    "shows DMA-BUF is available",
+    source="GPUDirect RDMA guide, Changes in CUDA 13.0, Deprecation Notice: NV-P2P API Support; "
+    "NVIDIA GPU Operator documentation, GPUDirect RDMA (dma-buf is recommended)",
+    role="nvidia_driver",
+)
+def peermem_alone(host: HostFindings) -> Sign | None:
+    """The driver, the kernel and the module say it together."""
+    return sign("certain", host.bad("peermem", "peermem_alone"))
 
 
 @rule(

@@ -49,14 +49,22 @@ def test_gpu_memory(host: Any, wanted: str) -> None:
     """The module that lets a card reach GPU memory is loaded, or dma-buf can take its place."""
     if host.run("test -d /sys/module/nvidia").failed:
         pytest.skip("no NVIDIA driver is loaded")
-    if wanted == "peermem":
+    lacks = "" if wanted == "peermem" else _lacks_dma_buf(host)
+    if wanted == "peermem" or (wanted == "auto" and lacks):
         loaded = host.run("test -d /sys/module/nvidia_peermem").succeeded
-        assert loaded, "nvidia-peermem is not loaded"
+        assert loaded, "; ".join(filter(None, [lacks, "nvidia-peermem is not loaded"]))
         return
+    assert not lacks, lacks
+
+
+def _lacks_dma_buf(host: Any) -> str:
+    """Return what keeps the node from dma-buf; empty where it has it."""
     major, minor = map(int, re.findall(r"\d+", ask(host, "uname -r"))[:2])
-    assert (major, minor) >= (5, 12), f"Linux {major}.{minor} has no dma-buf for RDMA"
-    license_ = ask(host, "modinfo -F license nvidia")
-    assert license_ != "NVIDIA", "dma-buf needs the open kernel modules"
+    if (major, minor) < (5, 12):
+        return f"Linux {major}.{minor} has no dma-buf for RDMA"
+    if host.run("modinfo -F license nvidia").stdout.strip() in ("", "NVIDIA"):
+        return "dma-buf needs the open kernel modules"
+    return ""
 
 
 @asserts("rdma_memlock_kib")

@@ -36,6 +36,12 @@ def faulty(node: LoadedNode, doc: str, **faults: Mapping[str, Mapping[str, Any]]
     return replace(node, name=f"{node.name} {doc}", gpus=tuple(gpus))
 
 
+def refused(node: LoadedNode) -> LoadedNode:
+    """Return a node on which CUDA grants no peer access, whatever NVML says."""
+    gpus = tuple({**says, "peer_access": False} for says in node.gpus)
+    return replace(node, name=f"{node.name} refused", gpus=gpus)
+
+
 HEALTHY = [loads.load("h100x8"), loads.load("rtx4090x4"), loads.ten_a40()]
 FAULTY = {
     "corrupts": faulty(loads.load("h100x8"), "corrupts", gpu2={"5": {"flip_every": 1}}),
@@ -43,6 +49,7 @@ FAULTY = {
     "slow_of_ten": faulty(loads.ten_a40(), "slow", gpu9={"4": {"gbps": 12}}),
     "slow_through_the_host": faulty(loads.load("rtx4090x4"), "slow", gpu3={"0": {"gbps": 9}}),
 }
+REFUSED = refused(loads.ten_a40())
 FINDS = {
     "slow_of_ten": {"p2p_percent_of_alike gpu9-gpu4": "warn"},
     "corrupts": {"p2p_wrong_elements gpu2-gpu5": "fail"},
@@ -82,7 +89,7 @@ def rows() -> dict[str, Row]:
             said = " ".join(" ".join(action.evidence) for action in actions)
             return Row(report.results[0], findings, said)
 
-        nodes = [*HEALTHY, *FAULTY.values()]
+        nodes = [*HEALTHY, *FAULTY.values(), REFUSED]
         with ThreadPoolExecutor(len(nodes)) as pool:
             return {node.name: row for node, row in zip(nodes, pool.map(run, nodes), strict=True)}
 
@@ -101,6 +108,16 @@ def test_on_a_healthy_node_every_pair_is_whole_and_alike(
         assert len(values) == count * (count - 1)
         wanted = 100 if metric.endswith("alike") else node.gpus[0]["peer_gbps"]
         assert [*values.values()] == pytest.approx([wanted] * len(values), rel=0.02)
+
+
+def test_what_cuda_refuses_and_nvml_grants_is_said_of_every_pair(rows: dict[str, Row]) -> None:
+    row = rows[REFUSED.name]
+    found = row.complaints()
+    assert row.values("p2p_access") == dict.fromkeys(row.values("p2p_access"), False)
+    assert len(found) == 90
+    assert {(name.split()[0], outcome) for name, outcome in found.items()} == {
+        ("p2p_refused_by_cuda", "warn")
+    }
 
 
 @pytest.mark.parametrize("fault", FAULTY)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.records import Finding
 
 STATES = ("leg_state", "p2p_state")
 """Metrics that say how a leg, or the copies of a pair, ended."""
+LOOKS_AT_IOMMU = (13, 5)
+"""The CUDA from which on the driver looks at IOMMU and ACS before it grants PCIe P2P."""
 WRONG = ("wrong_elements", "p2p_wrong_elements")
 """Metrics of data that arrived wrong."""
 
@@ -140,6 +144,35 @@ def p2p_refused_over_pcie(host: HostFindings) -> Sign | None:
         if code not in (None, "OK")
     }
     return sign("certain", refused, sorted(codes))
+
+
+@rule(
+    title="CUDA refuses PCIe P2P that NVML grants: from 13.5 on it looks at IOMMU and ACS first",
+    effect="data between these GPUs goes through host memory; with an older CUDA the same path "
+    "would hang, damage data or be slow",
+    fix="boot with iommu=pt and clear ACS redirection on the bridges above the GPUs, then measure "
+    "again; set CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 only where gpu_pairs and every "
+    "collective are clean with it",
+    confirm="cat /proc/cmdline; sudo lspci -vvv | grep -E '^[0-9a-f]|ACSCtl'; nvidia-smi topo "
+    "-p2p r",
+    source="CUDA Features Archive, CUDA 13.5, CUDA Platform: cuDeviceCanAccessPeer() and "
+    "cuCtxEnablePeerAccess()",
+    role="pcie_p2p",
+)
+def cuda_refuses_p2p(host: HostFindings) -> Sign | None:
+    """It is certain where such a CUDA, and what it looks for, are seen."""
+    refused = host.bad("gpu_pairs", "p2p_refused_by_cuda")
+    refused = tuple(finding for finding in refused if not host.has_nvlink(finding.subject))
+    if not refused:
+        return None
+    reasons = (*host.bad("iommu", "translated"), *host.bad("pcie_acs", "acs_redirect"))
+    cuda = str(host.value("cuda_driver", "cuda_driver_version") or "")
+    number = re.match(r"(\d{1,3})\.(\d{1,3})", cuda)
+    looks = number is not None and (int(number[1]), int(number[2])) >= LOOKS_AT_IOMMU
+    slow = host.slow_over_pcie() if looks else ()
+    confidence = "certain" if looks and reasons else "likely" if looks or reasons else "possible"
+    observations = [f"cuda_driver: CUDA {cuda}"] if cuda else []
+    return sign(confidence, (*refused, *reasons, *slow), observations)
 
 
 @rule(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, Iterator, List, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect
 from hwcheck.node.limits import AtLeast, Equal
-from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
 from hwcheck.node.wire import DRIVER_ANSWERS, Sample
 
 
@@ -27,7 +27,21 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
             ),
             required=True,
         ),
-        Metric("p2p_access", "", "whether the driver grants the first GPU the second's memory"),
+        Metric("p2p_access", "", "whether CUDA grants the first GPU the second's memory"),
+        Metric(
+            "p2p_refused_by_cuda",
+            "",
+            "whether CUDA refuses the first GPU the second's memory although NVML grants it",
+            (
+                Equal(
+                    False,
+                    "NVML API Reference Guide, nvmlDeviceGetP2PStatus; CUDA Features Archive, CUDA "
+                    "13.5: cuDeviceCanAccessPeer() also checks IOMMU and PCI ACS",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric("p2p_check_off", "", "value of %s, where it is set" % CHECK_OFF),
         Metric(
             "p2p_wrong_elements",
             "elements",
@@ -103,11 +117,16 @@ def gpu_pairs(node: Node) -> Iterator[Sample]:
     way between them at all. Each ordered pair copies alone, then disjoint pairs of all GPUs at
     once, in the rounds of a tournament: a switch may carry one pair and collapse under several.
     Where the driver grants peer access the copies go straight, otherwise through the host, and
-    they must be whole either way. Wrong data with access granted is evidence against P2P.
+    they must be whole either way. Wrong data with access granted is evidence against P2P. CUDA's
+    word is held against NVML's: from 13.5 on CUDA refuses PCIe peer access where IOMMU or ACS
+    would break it, and NVML does not know.
     """
-    if len(node.gpus()) < 2:
+    gpus = node.gpus()
+    if len(gpus) < 2:
         raise NotApplicable("one GPU has nobody to copy to")
     run = node.pairs()
+    if run.check_off:
+        yield Sample("p2p_check_off", run.check_off)
     for pair in run.hung:
         yield Sample("p2p_state", "hang", "", pair)
     if run.driver:
@@ -116,6 +135,7 @@ def gpu_pairs(node: Node) -> Iterator[Sample]:
     together = len({gpu for copy in run.copies for gpu in (copy.one, copy.other)}) // 2
     for copy in run.copies:
         yield from _pair(run, copy, _alike(copy, run.copies, ways))
+        yield from _against_nvml(gpus, copy)
         if together > 1 and copy.access and copy.gbps and copy.together_gbps is not None:
             share = 100.0 * together * copy.together_gbps / copy.gbps
             yield Sample("p2p_concurrent_percent", round(share, 1), "%", copy.subject)
@@ -136,6 +156,18 @@ def _pair(run: PairsRun, copy: PairCopy, alike: List[float]) -> Iterator[Sample]
             yield Sample("p2p_percent_of_alike", round(share, 1), "%", subject)
     if copy.together_gbps is not None:
         yield Sample("p2p_concurrent_gbps", round(copy.together_gbps, 3), "GB/s", subject)
+
+
+def _against_nvml(gpus: Sequence[Gpu], copy: PairCopy) -> Iterator[Sample]:
+    """Yield whether NVML grants what CUDA refuses; nothing where NVML does not say."""
+    if copy.access:
+        return
+    try:
+        status = gpus[copy.one].p2p_status(copy.other)
+    except (CouldNotMeasure, IndexError):  # ``p2p_status`` says why, ``gpu_count`` which is missing
+        return
+    granted = (status.read, status.write) == ("OK", "OK")
+    yield Sample("p2p_refused_by_cuda", granted, "", copy.subject)
 
 
 def _ways(node: Node) -> Dict[Tuple[int, int], str]:

@@ -9,6 +9,10 @@ Pair = Tuple[int, int]
 Round = Sequence[Pair]
 """Pairs that share no GPU."""
 
+CHECK_OFF = "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK"
+"""Set to 1 it keeps CUDA from looking at IOMMU and ACS before it grants peer access over PCIe (CUDA
+Features Archive, CUDA 13.5)."""
+
 
 @dataclass(frozen=True)
 class PairCopy:
@@ -38,13 +42,15 @@ class PairsRun:
     """All pairs, and why there are no more.
 
     ``hung`` names the pairs whose copies had to be killed; ``driver`` is what the driver did
-    afterwards, as that of a leg.
+    afterwards, as that of a leg. ``check_off`` is the value of ``CHECK_OFF`` under which they
+    copied, empty where it was not set.
     """
 
     copies: Tuple[PairCopy, ...] = ()
     reason: str = ""
     hung: Tuple[str, ...] = ()
     driver: str = ""
+    check_off: str = ""
 
     def to_dict(self) -> Dict[str, Any]:
         """Return plain JSON types."""

@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import time
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from hwcheck.node.collective import stacks
@@ -14,12 +15,13 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
-from hwcheck.node.pairs.records import PairCopy, PairsRun, Round
+from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun, Round
 from hwcheck.node.tournament import rounds
 
 START_LIMIT_S = CollectiveSpec.start_s  # CUDA on every GPU, in one process
 STEP_LIMIT_S = 20.0  # a pair takes a tenth of a second; through a slow host, some tenths
 EXIT_S = 2.0
+VALUE_LIMIT = 64
 MOST_PEERS = 7  # what each of eight GPUs has, which every board can
 
 Body = Callable[[Send], None]
@@ -35,7 +37,8 @@ def serve(spec: CollectiveSpec, send: Send, close_fds: List[int], hangs: Hangs) 
             break
     if run.hung:
         killed = "the process that copies %s" % ", ".join(run.hung)
-        run = PairsRun(run.copies, run.reason, run.hung, hangs.ask(killed))
+        run = replace(run, driver=hangs.ask(killed))
+    run = replace(run, check_off=os.environ.get(CHECK_OFF, "")[:VALUE_LIMIT])
     send({"kind": "pairs", "pairs": run.to_dict()})
 
 

@@ -14,7 +14,7 @@ from hwcheck.node.collective.hangs import Hangs
 from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs import serve
-from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
 
 SPEC = CollectiveSpec((), 2, 2, 45.0, 1 << 30, pairs=True)
 
@@ -151,3 +151,13 @@ def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.Monke
         ("gpu9-gpu0",),
         "answers",
     )
+
+
+def test_what_keeps_cuda_from_its_check_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "_body", lambda *_: copies)
+    sent: list[dict[str, Any]] = []
+    for value in ("1", ""):
+        monkeypatch.setenv(CHECK_OFF, value)
+        serve.serve(SPEC, sent.append, [], Hangs(lambda: ""))
+    runs = [PairsRun.from_dict(each["pairs"]) for each in sent if each["kind"] == "pairs"]
+    assert [run.check_off for run in runs] == ["1", ""]

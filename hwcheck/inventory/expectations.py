@@ -138,6 +138,13 @@ def _flag(variables: Variables, key: str) -> bool:
     return variables.flag(key)
 
 
+def _floors(variables: Variables, key: str) -> str:
+    text = variables.word(key) or ""
+    if text not in ("warn", "fail"):
+        raise variables.error(key, f"{text!r} is neither warn nor fail")
+    return text
+
+
 def _interface(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
@@ -195,6 +202,9 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
+    "hwcheck_version_floors": Variable(
+        "what a driver or card firmware below its dated floor gives: warn or fail", _floors
+    ),
     "hwcheck_golden": Variable("this host is what hosts like it are held against", _flag),
 }
 """What is held against measurements, kept with the run."""

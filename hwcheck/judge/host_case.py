@@ -94,7 +94,8 @@ class HostCase:
     version does not have. ``answers`` are the host's by check, as far as they are credible
     (``evidence.credible``). ``second_visit`` measured again what lay on a border, and
     ``multi_host`` are the runs over several hosts: None where there were none with this host.
-    ``same_machine`` says why it may be the same machine as another host of the run.
+    ``same_machine`` says why it may be the same machine as another host of the run, ``started``
+    when the run began.
     """
 
     plan: HostPlan
@@ -105,6 +106,7 @@ class HostCase:
     second_visit: HostRecord | None = None
     multi_host: MultiHostRecord | None = None
     same_machine: str = ""
+    started: str = ""
 
     @property
     def name(self) -> str:

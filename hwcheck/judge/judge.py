@@ -29,6 +29,7 @@ from hwcheck.judge.records import (
     worst,
 )
 from hwcheck.judge.second_visit import judge_second_visit
+from hwcheck.judge.software import judge_floors, judge_nccl_defects
 from hwcheck.judge.starts import judge_starts
 from hwcheck.judge.visit import judge_visit
 from hwcheck.node import checks
@@ -64,6 +65,8 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
         judge_second_visit,
         judge_network,
         judge_nccl_default,
+        judge_nccl_defects,
+        judge_floors,
         judge_multi_host,
     )
     findings = [_by_check(host, judges) for host in hosts]
@@ -114,6 +117,7 @@ def _host_cases(
             second_visit=run.second_visits.get(plan.name),
             multi_host=multi_host if plan.name in in_multi_host else None,
             same_machine=machines.get(plan.name, ""),
+            started=run.meta.started,
         )
 
 

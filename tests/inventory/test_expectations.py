@@ -94,6 +94,12 @@ def test_supplies_cables_and_software_are_read() -> None:
             expectations(variables(**{name: 1.5, "hwcheck_psu_watts": 1000}))
 
 
+def test_old_versions_warn_or_fail_and_nothing_else() -> None:
+    assert expectations(variables(hwcheck_version_floors="fail")) == {"version_floors": "fail"}
+    with pytest.raises(UsageError, match="hwcheck_version_floors: 'yes' is neither warn nor fail"):
+        expectations(variables(hwcheck_version_floors="yes"))
+
+
 def test_the_page_on_the_inventory_lists_every_variable() -> None:
     page = (Path(__file__).parents[2] / "docs/inventory.md").read_text()
     assert [name for name in VARIABLES if f"| `{name}` |" not in page] == []

@@ -171,6 +171,22 @@ def unlike_its_neighbors(host: HostFindings) -> Sign | None:
     return sign("possible", unlike)
 
 
+@rule(
+    title="The driver or a card's firmware is below the floor on record, or its branch has ended",
+    effect="known holes and defects are not mended there, and will not be",
+    fix="take a driver of a supported branch at or above its floor, and the card's firmware of its "
+    "train; hwcheck_version_floors says how grave it is here",
+    confirm="cat /proc/driver/nvidia/version; ibstat | grep -i firmware",
+    source="NVIDIA Data Center Drivers, Supported Drivers and CUDA Toolkit Versions; "
+    "hwcheck/judge/versions/floors.yml",
+    role="nvidia_driver",
+)
+def version_below_floor(host: HostFindings) -> Sign | None:
+    """The version is below or it is not."""
+    old = host.bad("driver", "driver_floor", "floors_age_days")
+    return sign("certain", (*old, *host.bad("infiniband_ports", "firmware_floor")))
+
+
 def _of_torch(host: HostFindings, versions: tuple[Finding, ...]) -> bool:
     """Whether versions of NCCL that differ are those of the wheels of torch alone."""
     torch = host.value("software_versions", "torch_version")

@@ -188,3 +188,19 @@ def nccl_too_old(host: HostFindings) -> Sign | None:
     """These are NCCL's own words, in the log of a leg that failed."""
     words = [text[:160] for text in host.log_lines("ncclMaxSharedMem")][:2]
     return sign("certain", host.bad_collectives("leg_state") if words else (), words)
+
+
+@rule(
+    title="This NCCL has a known defect that any job may meet",
+    effect="jobs crash, hang or compute with wrong data, some of the time and with no fault of the "
+    "node",
+    fix="bring torch or NCCL to a version without it, and until then set what the defect's report "
+    "names; hwcheck/judge/versions/nccl.yml has both",
+    confirm="python3 -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'",
+    source="NCCL Release Notes and NVIDIA/nccl issues, row by row in "
+    "hwcheck/judge/versions/nccl.yml",
+    role="validation_env",
+)
+def nccl_defect(host: HostFindings) -> Sign | None:
+    """The version has it or it does not; whether a leg failed by it nobody can say."""
+    return sign("certain", host.bad("software_versions", "nccl_defects"))

@@ -1,0 +1,108 @@
+"""Versions that are known to be broken or old, by the data in ``versions/``. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.records import Finding
+from hwcheck.judge.versions import OLD_DAYS, floors, nccl_defects
+from hwcheck.node.wire import Value
+
+SOFTWARE = "software_versions"
+DEFECTS_SOURCE = "hwcheck/judge/versions/nccl.yml, each row with its own source"
+ASKED = "version_floors"
+NOT_ASKED = "recorded only: the inventory declares no hwcheck_version_floors"
+
+
+def judge_nccl_defects(host: HostCase) -> Iterator[Finding]:
+    """Yield what is known of the NCCL that jobs take here: a warning for what any job may meet."""
+    version = str(_values(host, SOFTWARE, "nccl_version").get("node", ""))
+    defects = [defect for defect in nccl_defects() if defect.concerns(version)]
+    for_all = [defect for defect in defects if not defect.needs]
+    if not defects:
+        return
+    yield Finding(
+        host=host.name,
+        check=SOFTWARE,
+        outcome="warn" if for_all else "pass",
+        metric="nccl_defects",
+        value=version,
+        limit="warn unless every known defect needs more than an ordinary job uses",
+        source=DEFECTS_SOURCE,
+        confidence="published",
+        reason="; ".join(map(str, for_all or defects)),
+    )
+
+
+def judge_floors(host: HostCase) -> Iterator[Finding]:
+    """Yield each version that is below its floor or of a branch that ended, and the table's age.
+
+    Nobody is warned of a driver of last year unasked: most fleets run one, and mean to.
+    """
+    table, today = floors(), _day(host.started)
+    if today is None:
+        return
+    asked = str(host.facts.expect.get(ASKED, ""))
+    driver = _values(host, "driver", "driver_version")
+    firmware = _values(host, "infiniband_ports", "firmware")
+    for check, metric, values in (
+        ("driver", "driver_floor", driver),
+        ("infiniband_ports", "firmware_floor", firmware),
+    ):
+        for subject, value in values.items():
+            version = str(value)
+            problem = (
+                table.driver_problem(version, today)
+                if check == "driver"
+                else table.firmware_problem(version)
+            )
+            if problem or asked:
+                yield _floor(host, check, metric, subject, version, problem)
+    days = table.age_days(today)
+    if asked and driver and days > OLD_DAYS:
+        yield Finding(
+            host=host.name,
+            check="driver",
+            outcome="warn",
+            metric="floors_age_days",
+            value=days,
+            unit="days",
+            limit=f"warn unless <= {OLD_DAYS}",
+            source=table.source,
+            confidence="derived",
+            reason=f"the floors are those of {table.as_of}; take a newer hwcheck",
+        )
+
+
+def _floor(
+    host: HostCase, check: str, metric: str, subject: str, version: str, problem: str
+) -> Finding:
+    asked = str(host.facts.expect.get(ASKED, ""))
+    reason = "; ".join(filter(None, [problem, NOT_ASKED if problem and not asked else ""]))
+    return Finding(
+        host=host.name,
+        check=check,
+        outcome=asked if problem and asked else "pass",
+        metric=metric,
+        subject=subject,
+        value=version,
+        limit=f"at or above the floors of {floors().as_of}",
+        source=floors().source,
+        confidence="published",
+        reason=reason,
+    )
+
+
+def _values(host: HostCase, check: str, metric: str) -> dict[str, Value]:
+    answer = host.answers.get(check)
+    samples = answer.samples if answer and check in host.checks else ()
+    return {sample.subject: sample.value for sample in samples if sample.metric == metric}
+
+
+def _day(started: str) -> date | None:
+    try:
+        return date.fromisoformat(started[:10])
+    except ValueError:
+        return None

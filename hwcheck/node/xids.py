@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Match, Optional, Tuple
 
 WORDS = ("NVRM: Xid", "SXid (")
 
@@ -88,6 +88,7 @@ XID_CATALOG: Dict[int, Tuple[str, str]] = {
     167: ("a PCIe timeout that the GPU does not survive", WATCH),
     168: ("the GPU has less memory than it should", WATCH),
     169: ("a microcontroller of the GPU halted", WATCH),
+    170: ("an interrupt of the NVLink security in confidential computing", WATCH),
     171: ("where the memory error of Xid 48 was: DRAM", NOTHING),
     172: ("where the memory error of Xid 48 was: SRAM", NOTHING),
 }
@@ -100,6 +101,35 @@ XID_CATALOG.update(
 )
 XID_CATALOG.update((code, (NVLINK, RESET)) for code in range(144, 151))
 
+NVLINK5 = re.compile(
+    r"(?P<unit>[A-Z][A-Z0-9_]{1,30}(?: Degraded)?)\s+(?P<severity>Fatal|Non-?fatal)"
+    r"\s+XC\s*\d{1,2}\s+i\s*(?P<injected>\d{1,2})\s+Link\s+(?P<link>\d{1,3})"
+    r"(?:\s*[([](?P<info>0x[0-9a-fA-F]{1,8})(?:\s+(?P<status>0x[0-9a-fA-F]{1,8}))?)?",
+    re.IGNORECASE,
+)
+"""Words of Xid 144 to 150: sub-unit, severity, whether it was injected, link, interrupt and error
+status (the catalog, XID 144-150 Decode)."""
+
+SIGNAL = "look at the link's signal, cable and transceiver"
+PEER = "the other end of the link took it down: look there"
+SOFTWARE = "software or somebody took the link down: ask whether it was meant"
+LINK_DOWN: Dict[int, str] = {
+    1: "an issue for NVIDIA when it comes more than once a day",
+    **dict.fromkeys((2, 4, 10, 42, 43), SIGNAL),
+    **dict.fromkeys((15, 17, 22, 38), SOFTWARE),
+    **dict.fromkeys((16, 18), SOFTWARE + ", and else " + SIGNAL),
+    **dict.fromkeys((21, 32, 33, 34, 35, 36, 37), PEER),
+    40: "the host reports it: look in its other logs",
+}
+"""Why a link went down, by bits 20 to 25 of the interrupt of a NETIR link event."""
+LINK_DOWN_UNITS = ("NETIR_LINK_EVT", "NETIR_LINK_DOWN")
+LINK_DOWN_IGNORED = (38, 40)
+"""Those of which the catalog says IGNORE whatever the severity."""
+
+BY_XID_154 = "an Xid 154 beside it says what to do; without one restart the application"
+EVALUATED: Dict[str, int] = {"RLW_REMAP": 0x3F, "RLW_SRC_TRACK": 0xC}
+"""Error status bits by which the catalog says XID_154_EVAL, by sub-unit."""
+
 RECOVERY = 154
 RECOVERY_ACTIONS = {0: NOTHING, 1: RESET, 2: RESTART, 3: RESET, 4: RESET, 6: RESET, 7: RESTART}
 """What the driver now wants, by nvmlDeviceGpuRecoveryAction_t; 0: what came before is repaired.
@@ -107,6 +137,8 @@ RECOVERY_ACTIONS = {0: NOTHING, 1: RESET, 2: RESTART, 3: RESET, 4: RESET, 6: RES
 Xid 154 has the number too, and words that change with the driver: 2 is Node Reboot Required, and
 OS Reboot since R610.
 """
+
+BURST_S = 180.0
 
 FATAL = "fatal"
 """Traffic stalls until GPUs and NVSwitches are reset."""
@@ -242,9 +274,53 @@ def _xid_meaning(code: int, rest: str) -> Tuple[str, str]:
         action = RECOVERY_ACTIONS.get(int(wanted.group(1), 16) if wanted else -1, WATCH)
         return "what the driver wants now: " + action, action
     meaning, action = XID_CATALOG.get(code, UNKNOWN)
-    if meaning == NVLINK and re.search(r"non-?fatal", rest, re.IGNORECASE):
-        action = NOTHING
+    if meaning == NVLINK:
+        decoded = NVLINK5.search(rest)
+        if decoded:
+            return _nvlink5_meaning(decoded)
+        if re.search(r"non-?fatal", rest, re.IGNORECASE):
+            action = NOTHING
     return meaning, action
+
+
+def _nvlink5_meaning(words: Match[str]) -> Tuple[str, str]:
+    """Return what an NVLink 5 error means and asks for, by its sub-unit and its status."""
+    unit, fatal = words["unit"].upper(), words["severity"].lower() == "fatal"
+    info, status = (int(words[name] or "0", 16) for name in ("info", "status"))
+    action, why = RESET if fatal else NOTHING, ""
+    if unit in LINK_DOWN_UNITS and words["info"]:
+        reason = info >> 20 & 0x3F
+        why = LINK_DOWN.get(reason, "other errors beside it come first")
+        if reason in LINK_DOWN_IGNORED:
+            action = NOTHING
+    elif unit == "NETIR_BER_EVENT":
+        why = SIGNAL
+    elif unit == "RLW_RXPIPE" and status & 7 and _second_action(info):
+        action = RESET
+    elif not fatal and status & EVALUATED.get(unit, 0):
+        why = BY_XID_154
+    severity = "fatal" if fatal else "not fatal"
+    text = "an NVLink error in %s on link %d, %s" % (unit, int(words["link"]), severity)
+    if int(words["injected"]):
+        text += ", injected for a test"
+    return "; ".join(filter(None, [text, why])), action
+
+
+def _second_action(info: int) -> bool:
+    """Whether the receive pipe asks for a reset: bit 7 of RLW_RXPIPE, bit 10 before R575."""
+    return info & 0xFF == 0x86 or info & 0x7FF == 0x4C2
+
+
+def incidents(ages_s: Iterable[float]) -> int:
+    """Count the bursts among events: those within three minutes of one another are one.
+
+    One fault makes several GPUs and processes speak (NVIDIA Fleet Intelligence counts alike).
+    """
+    count, last = 0, None
+    for age_s in sorted(ages_s):
+        count += last is None or age_s - last > BURST_S
+        last = age_s
+    return count
 
 
 def _sxid_meaning(code: int, severity: str) -> SxidEntry:

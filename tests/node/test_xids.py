@@ -139,3 +139,56 @@ def test_every_number_is_one_of_an_nvswitch() -> None:
 def test_every_severity_has_an_action() -> None:
     severities = {severity for _, severity in xids.SXID_CATALOG.values()}
     assert severities == set(xids.SXID_ACTIONS)
+
+
+NVLINK5 = "NVRM: Xid (PCI:0018:01:00): {}, {}"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "action", "says"),
+    [
+        # Of the catalog's rows, with the interrupt words of R575 and newer and of older drivers.
+        (149, "NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x0 0x0)", xids.RESET, xids.PEER),
+        (149, "NETIR_LINK_DOWN Fatal XC0 i0 Link 17 (0x00a00011)", xids.RESET, xids.SIGNAL),
+        (149, "NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x026001c6)", xids.NOTHING, xids.SOFTWARE),
+        (149, "NETIR_LINK_DOWN Fatal XC0 i0 Link 3 (0x02800011)", xids.NOTHING, "other logs"),
+        (149, "NETIR_LINK_EVT Fatal XC 1 i 2 Link 01 [0x0000000a]", xids.RESET, "injected"),
+        (
+            149,
+            "NETIR_BER_EVENT Nonfatal XC0 i0 Link 04 (0x00000013 0x1)",
+            xids.NOTHING,
+            xids.SIGNAL,
+        ),
+        (145, "RLW_REMAP Nonfatal XC1 i0 Link 10 (0x00000004 0x00000004)", xids.NOTHING, "Xid 154"),
+        (145, "RLW_REMAP Fatal XC1 i0 Link 10 (0x00000082 0x00000040)", xids.RESET, "RLW_REMAP"),
+        (145, "RLW_RXPIPE Nonfatal XC0 i0 Link 02 (0x00000086 0x00000001)", xids.RESET, "RXPIPE"),
+        (145, "RLW_RXPIPE Nonfatal XC0 i0 Link 02 (0x000004c2 0x00000002)", xids.RESET, "RXPIPE"),
+        (145, "RLW_RXPIPE Nonfatal XC0 i0 Link 02 (0x00000006 0x00000001)", xids.NOTHING, "RXPIPE"),
+        (
+            145,
+            "pid=4, name=<unknown>, RLW_SRC_TRACK Fatal XC0 i1 Link 00 (0x7 0x1)",
+            xids.RESET,
+            "0",
+        ),
+        (144, "SAW_MVB Fatal XC0 i0 Link 00 (0x00000001 0x00000002)", xids.RESET, "SAW_MVB"),
+        (146, "TLW_RX_PIPE1 Nonfatal XC0 i0 Link 03 (0x10 0x20)", xids.NOTHING, "on link 3"),
+        (150, "MSE Degraded Fatal XC0 i0 Link 00 (0x0 0xffffffff)", xids.RESET, "MSE DEGRADED"),
+        (148, "driver-specific detail", xids.RESET, "the message says how bad"),
+        (148, "driver-specific detail, nonfatal", xids.NOTHING, "the message says how bad"),
+    ],
+)
+def test_nvlink_5_is_decoded_by_sub_unit_and_status(
+    code: int, words: str, action: str, says: str
+) -> None:
+    found = xids.parse(NVLINK5.format(code, words))
+    assert found is not None
+    assert found.action == action
+    assert says in found.meaning
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "count"),
+    [((), 0), ((5.0,), 1), ((5.0, 100.0, 250.0), 1), ((5.0, 186.0), 2), ((900.0, 5.0, 6.0), 2)],
+)
+def test_a_burst_is_one_incident(ages_s: tuple[float, ...], count: int) -> None:
+    assert xids.incidents(ages_s) == count

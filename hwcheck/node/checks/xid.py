@@ -94,6 +94,11 @@ MESSAGE_LIMIT = 10_000
             "events that a later reset of the GPU repaired",
             required=True,
         ),
+        Metric(
+            "incidents",
+            "events",
+            "bursts of all events of the log: those within three minutes of one another are one",
+        ),
         Metric("meaning", "", "what the code means and asks for"),
         Metric("log_complete", "", "whether the log still goes back to the boot", required=True),
     ],
@@ -115,11 +120,13 @@ def xid(node: Node) -> Iterator[Sample]:
     """
     log = node.host.kernel_log(xids.WORDS)
     events = []
+    times_s: List[float] = []
     ages_s: Dict[str, float] = {}
     for message in log.messages[-MESSAGE_LIMIT:]:
         event = xids.parse(message.text)
         if event is not None:
             events.append(event)
+            times_s.append(message.age_s)
             ages_s[event.subject] = message.age_s  # the latest
     left, settled = xids.outstanding(events)
     counts: Dict[str, List[xids.XidEvent]] = {}
@@ -143,6 +150,8 @@ def xid(node: Node) -> Iterator[Sample]:
     for metric in (*JUDGED, OLD) if enough else ():
         if metric not in counted:
             yield Sample(metric, 0, "events")
+    if len(times_s) > 1:
+        yield Sample("incidents", xids.incidents(times_s), "events")
     yield Sample("settled_events", settled, "events")
     yield Sample("log_complete", log.complete)
     if not enough:

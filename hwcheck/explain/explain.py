@@ -38,6 +38,7 @@ def _entries(source: LogFile) -> Iterator[Entry]:
         runs = runs_of(tables, broken_off.messages(source.text), _announced(source.text, commands))
         notes = (
             *nccl_log.info_notes(info),
+            *nccl_log.fabric_notes(source.text),
             *environment.notes(info, commands),
             *network_notes.notes(runs, info, commands),
             *_command_notes(source.text),

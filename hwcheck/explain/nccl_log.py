@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from hwcheck.explain.records import Graph, NcclLog
 from hwcheck.node.collective import nccl_info
 from hwcheck.node.collective.nccl_info import NcclInfo
+from hwcheck.node.fabric_health import decode
 from hwcheck.text import count, line, number
 
 MOST_SPEEDS = 20
@@ -40,6 +41,15 @@ _CPU = re.compile(r"\bCPU/[\dA-Fa-f-]{1,20} \((-?\d{1,3})/(-?\d{1,3})/(-?\d{1,3}
 _LINK = re.compile(r"\+ (PCI|SYS|NVL|NET|C2C|PXN)\[(\d{1,6}(?:\.\d{1,3})?)\]")
 _SAME_GPU = re.compile(r"\bGPU/[\dA-Fa-f-]{1,20} ?:(?=GPU)")
 _PATH = re.compile(r"GPU/[\dA-Fa-f-]{1,20} \(\d{1,3}/[\d.]{1,12}/([A-Z0-9]{2,4})\)")
+_MNNVL = re.compile(
+    r"MNNVL busId 0x[\da-fA-F]{1,16} fabric UUID [\da-fA-F]{1,16}\.[\da-fA-F]{1,16} "
+    r"cliqueId 0x([\da-fA-F]{1,8}) state \d{1,3} healthMask 0x([\da-fA-F]{1,8})\b"
+)
+"""What src/init.cc prints of the fabric for each rank (fillInfo, NCCL 2.21 on)."""
+
+NO_CLIQUE = 0x7FFE
+"""What stands for no clique (a rack whose trays joined none, seen with NCCL hanging there)."""
+
 SHM = "/dev/shm"  # noqa: S108 - the kernel's own name
 _SEGMENT = re.compile(SHM + r"/\S{1,80}.{0,40}?(\d{4,15})")
 
@@ -50,7 +60,8 @@ def read(file: str, text: str) -> NcclLog | None:
     graph = _graph(text)
     if info == NcclInfo() and graph == Graph() and not _LINE.search(text):
         return None
-    return NcclLog(file, info, graph, (*info_notes(info), *_graph_notes(graph)))
+    notes = (*info_notes(info), *fabric_notes(text), *_graph_notes(graph))
+    return NcclLog(file, info, graph, notes)
 
 
 def info_notes(info: NcclInfo) -> Iterator[str]:
@@ -74,6 +85,29 @@ def info_notes(info: NcclInfo) -> Iterator[str]:
     if info.p2p_refused:
         yield f"P2P was refused {count(info.p2p_refused, 'time')}: see nvidia-smi topo -p2p r"
     yield from _warning_notes(info)
+
+
+def fabric_notes(text: str) -> Iterator[str]:
+    """Yield what NCCL was told of the NVLink fabric: its health, and a clique that is none."""
+    masks = Counter(int(mask, 16) for _, mask in _MNNVL.findall(text))
+    for mask, times in sorted(masks.items()):
+        degraded, unhealthy = decode(mask)
+        of = f"healthMask {mask:#x} of {count(times, 'GPU')}"
+        wrong = [f"is unhealthy ({unhealthy})"] if unhealthy else []
+        wrong += [f"does without, or repairs, its {degraded}"] if degraded else []
+        if wrong:
+            yield f"{of}: the NVLink fabric {' and '.join(wrong)}"
+        elif mask:
+            yield (
+                f"{of} is a healthy NVLink fabric: each condition has two bits, and 2 means that "
+                "it is not there (NVIDIA/nccl issue 2186 read 0xaa as half of the paths lost)"
+            )
+    cliques = {int(clique, 16) for clique, _ in _MNNVL.findall(text)}
+    if NO_CLIQUE in cliques:
+        yield (
+            f"cliqueId {NO_CLIQUE:#x} is no clique: the fabric has none for these GPUs, so NVLink "
+            "over several hosts does not start; see nvidia-imex and the fabric manager"
+        )
 
 
 def _warning_notes(info: NcclInfo) -> Iterator[str]:

@@ -27,6 +27,8 @@ _TABLE = re.compile(r"\| NVIDIA-SMI (\S{1,30}) +.{0,30}Driver Version: (\S{1,30}
 _LINKS = re.compile(r"GPU (\d{1,3}): (.{1,100}?) \(UUID: ")
 _LINK = re.compile(r"\bLink (\d{1,2}): (.{1,100})")
 _COUNTER = re.compile(r"(.{0,60}?(?:[Ee]rror|[Rr]eplay|[Rr]ecovery).{0,30}?):? *(\d{1,19})\s*\Z")
+_BRIDGED_BY_DESIGN = re.compile(r"H100 NVL|H100 PCIe")
+"""Boards with three bridges of four links (Azure/azurehpc-health-checks issue 162: H100 NVL)."""
 _MIB = re.compile(r"(\d{1,9}) MiB")
 _NUMBER = re.compile(r"(\d{1,3})")
 
@@ -268,7 +270,10 @@ def nvlink_notes(
         model = ", ".join(line(name, 60) for name in dict.fromkeys(names))
         yield f"nvidia-smi nvlink of {model}: {links}"
     for index, gpu in enumerate(gpus):
-        if gpu["inactive"]:
+        if gpu["inactive"] and _BRIDGED_BY_DESIGN.search(names[index]) and len(gpu["active"]) == 12:
+            links = ", ".join(gpu["inactive"])
+            yield f"GPU {index}: NVLink {links} inactive by design: its bridges join 12 of 18 links"
+        elif gpu["inactive"]:
             links = ", ".join(gpu["inactive"])
             yield f"GPU {index}: NVLink {links} inactive: NCCL refuses to start, or goes by PCIe"
     bad = [f"GPU {n} {each}" for n, gpu in enumerate(gpus) for each in gpu["errors"]]

@@ -98,3 +98,27 @@ def test_what_a_warning_means(warning: str, note: str) -> None:
     found = log("node7:1:2 [0] misc/shmutils.cc:88 NCCL WARN " + warning)
     assert said(found, note)
     assert said(found, "it warned: ")
+
+
+MNNVL = "MNNVL busId 0x18000 fabric UUID 4a1.9b2 cliqueId {} state 3 healthMask {}"
+
+
+@pytest.mark.parametrize(
+    ("clique", "mask", "note"),
+    [
+        ("0x1", "0xaa", "healthMask 0xaa of 2 GPUs is a healthy NVLink fabric"),
+        ("0x1", "0x80", "healthMask 0x80 of 2 GPUs is a healthy NVLink fabric"),
+        ("0x1", "0xa9", "does without, or repairs, its bandwidth"),
+        ("0x1", "0x9a", "is unhealthy (route)"),
+        ("0x1", "0x4aa", "is unhealthy (no partition)"),
+        ("0x7ffe", "0xaa", "cliqueId 0x7ffe is no clique"),
+    ],
+)
+def test_what_nccl_was_told_of_the_fabric(clique: str, mask: str, note: str) -> None:
+    found = log("\n".join([INFO + MNNVL.format(clique, mask)] * 2))
+    assert said(found, note), found.notes
+    assert said(found, "is a healthy") == (mask in ("0xaa", "0x80"))
+
+
+def test_a_fabric_that_reports_no_health_gives_no_note() -> None:
+    assert not said(log(INFO + MNNVL.format("0x0", "0x0")), "healthMask")

@@ -187,3 +187,17 @@ def test_it_is_of_no_kind_that_has_a_name() -> None:
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     assert_in_proportion(lambda part: explain(LogFile("f", part)), text)
+
+
+def test_links_that_a_board_does_not_use_are_no_fault() -> None:
+    head = "GPU 0: NVIDIA H100 NVL (UUID: GPU-1)\n"
+    unused = (4, 5, 10, 11, 16, 17)
+    links = [f"\t Link {n}: {'<inactive>' if n in unused else '26.562 GB/s'}\n" for n in range(18)]
+    told = notes(head + "".join(links))
+    assert told[1] == (
+        "GPU 0: NVLink 4, 5, 10, 11, 16, 17 inactive by design: its bridges join 12 of 18 links"
+    )
+    one_more = notes(head + "".join(links).replace("Link 0: 26.562 GB/s", "Link 0: <inactive>"))
+    assert "by design" not in one_more[1]
+    sxm = notes(head.replace("H100 NVL", "H100 80GB HBM3") + "".join(links))
+    assert "by design" not in sxm[1]

@@ -130,9 +130,9 @@ def nvlink_state(node: Node) -> Iterator[Sample]:
     reports it. A GPU of a baseboard with NVSwitches has every link wired, so each of them must be
     up; when a switch fails, all GPUs lose the same number of links. Of other boards, links that
     are down on every GPU of a model alike are as the boards were built: the H100 NVL for example
-    leaves six of its eighteen unused, and boards with bridges may stand beside boards without.
-    With MIG on there is no peer access, and such GPUs are left out; so is a guest with a part of a
-    baseboard when it comes to links that are down on all GPUs.
+    leaves six of its eighteen unused (Azure/azurehpc-health-checks#162), and boards with bridges
+    may stand beside boards without. With MIG on there is no peer access, and such GPUs are left
+    out; so is a guest with a part of a baseboard when it comes to links that are down on all GPUs.
     """
     switches = bool(node.host.nvswitches())
     survey = Survey(node, lambda gpu: _ask(gpu, node, switches))

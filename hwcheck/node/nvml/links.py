@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.fabric_health import decode
 from hwcheck.node.nvml.reader import (
     FunctionMissing,
     GpuLost,
@@ -24,22 +25,6 @@ FABRIC_CALLS = (
 )
 """Newest first: a driver refuses the structures that came after it, some before they look whether
 the GPU has a fabric at all."""
-
-DEGRADED = (("bandwidth", 0), ("route recovery", 2), ("access timeout recovery", 6))
-UNHEALTHY = (("route", 4),)
-CONFIGURATION_SHIFT, CONFIGURATION_MASK = 8, 0xF
-CONFIGURATIONS = (
-    "",
-    "",
-    "wrong system GUID",
-    "wrong chassis serial number",
-    "no partition",
-    "too few NVLinks",
-    "incompatible GPU firmware",
-    "invalid location",
-    "invalid GPU state",
-)
-"""NVML_GPU_FABRIC_HEALTH_MASK_*: flags are two bits (1 is true), the configuration is four."""
 
 ERROR_FIELDS = {
     "replay": "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY",
@@ -140,18 +125,8 @@ class LinkReader(NvmlReader):
         if state == 0:
             return None
         name = FABRIC_STATES[state] if state < len(FABRIC_STATES) else "state %d" % state
-        mask = int(getattr(info, "healthMask", 0))
-        configuration = (mask >> CONFIGURATION_SHIFT) & CONFIGURATION_MASK
-        problems = [CONFIGURATIONS[configuration]] if configuration < len(CONFIGURATIONS) else []
-        return Fabric(
-            name,
-            self._nvml.error_text(int(info.status)),
-            ", ".join(flag for flag, shift in DEGRADED if (mask >> shift) & 3 == 1),
-            ", ".join(
-                [flag for flag, shift in UNHEALTHY if (mask >> shift) & 3 == 1]
-                + [problem for problem in problems if problem]
-            ),
-        )
+        degraded, unhealthy = decode(int(getattr(info, "healthMask", 0)))
+        return Fabric(name, self._nvml.error_text(int(info.status)), degraded, unhealthy)
 
     def _nvlinks(self) -> List[NvLink]:
         states = self._nvml.together(self._nvlink_states)

@@ -13,10 +13,13 @@ and recovery, as sxid.go of leptonai/gpud lists them. Numbers that only the open
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Match, Optional, Tuple
 
-WORDS = ("NVRM: Xid", "SXid (")
+WORDS = (
+    *("NVRM: Xid", "SXid (", "fallen off the bus", "RmInitAdapter failed"),
+    *("rm_init_adapter failed", "nvidia: probe of ", "probe with driver nvidia failed"),
+)
 
 RESTART = "restart the node"
 RESET = "reset the GPU"
@@ -214,19 +217,42 @@ SXID = re.compile(
 """More lines with the same code follow, with registers and without this word."""
 
 
+ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
+OFF_THE_BUS = re.compile(
+    r"NVRM: (?:The NVIDIA GPU|GPU at|GPU) %s\b.*fallen off the bus" % ADDRESS, re.DOTALL
+)
+"""Without an Xid where the driver finds it so as it is loaded: the message has three lines, which
+are one record (NVIDIA/NVSentinel#155)."""
+NOT_STARTED = re.compile(
+    r"NVRM: GPU %(at)s: RmInitAdapter failed"
+    r"|nvidia: probe of %(at)s failed with error"
+    r"|nvidia %(at)s: probe with driver nvidia failed with error" % {"at": ADDRESS}
+)
+"""In NVIDIA/gpu-operator#1146 and NVIDIA/open-gpu-kernel-modules#1230; what the kernel says of a
+driver that does not take a device (drivers/base/dd.c, before and from Linux 6.10 on)."""
+REFUSED = "the driver could not start the GPU"
+
+
 @dataclass(frozen=True)
 class XidEvent:
-    """One Xid (of ``kind`` xid) or SXid (sxid) of a device, and what it asks for."""
+    """One Xid (of ``kind`` xid) or SXid (sxid) of a device, and what it asks for.
+
+    Of ``kind`` driver it is a message without such a number. ``process`` is the id of the process
+    that ran, where the message names it.
+    """
 
     kind: str
     code: int
     pci_address: str
     meaning: str
     action: str
+    process: str = field(default="", compare=False)
 
     @property
     def subject(self) -> str:
         """``pci 0000:18:00.0 xid 79``."""
+        if self.kind == "driver":
+            return "pci %s not started" % self.pci_address
         return "pci %s %s %d" % (self.pci_address, self.kind, self.code)
 
 
@@ -236,14 +262,28 @@ def parse(text: str) -> Optional[XidEvent]:
     if match:
         code = int(match.group(2))
         meaning, action = _xid_meaning(code, match.group(3))
-        return XidEvent("xid", code, match.group(1).lower() + ".0", meaning, action)
+        process = re.search(r"\bpid='?(\d+)", match.group(3))
+        address = match.group(1).lower() + ".0"
+        return XidEvent("xid", code, address, meaning, action, process.group(1) if process else "")
     match = SXID.match(text)
     if match:
         code = int(match.group(2))
         meaning, severity = _sxid_meaning(code, match.group(3))
         action = SXID_ACTIONS[severity]
         return XidEvent("sxid", code, match.group(1).lower(), meaning, action)
+    match = OFF_THE_BUS.match(text)
+    if match:
+        return by_code(79, _function(match.group(1)))
+    match = NOT_STARTED.match(text)
+    if match:
+        address = _function(next(filter(None, match.groups())))
+        return XidEvent("driver", 0, address, REFUSED, WATCH)
     return None
+
+
+def _function(address: str) -> str:
+    """Return the first function of a device as sysfs spells it: NVML pads the domain with zeros."""
+    return address.lower()[-10:] + ".0"
 
 
 def by_code(code: int, pci_address: str) -> XidEvent:

@@ -163,3 +163,38 @@ def driver_hangs(host: HostFindings) -> Sign | None:
         return sign("likely", (*_driver(host), *host.bad("gpu_count"), *host.blinded()))
     unanswered = {finding.check for finding in host.unmeasured(NO_ANSWER)}
     return sign("likely", findings if len(unanswered) >= LEAST_CHECKS else ())
+
+
+NOT_STARTED = re.compile(r"not started$")
+
+
+@rule(
+    title="The driver could not start a GPU",
+    effect="NVML does not count or does not open it, and jobs that ask for all GPUs of the node do "
+    "not start",
+    fix="read what the driver says before it (firmware that does not load, a bus that does not "
+    "answer); reset the GPU or power the node off and on; then reseat the board, or have it "
+    "replaced",
+    confirm="sudo dmesg | grep -E 'NVRM|nvidia' | grep -iE 'fail|GSP|WPR2'; nvidia-smi -L; "
+    "lspci -d 10de:",
+    source="NVIDIA/open-gpu-kernel-modules issue 1230 and NVIDIA/gpu-operator issue 1146 "
+    "(RmInitAdapter failed); Linux, drivers/base/dd.c",
+)
+def gpu_not_started(host: HostFindings) -> Sign | None:
+    """A count that is short and GPUs that do not open follow from it."""
+    logged = [f for check in XIDS for f in host.bad(check) if NOT_STARTED.search(f.subject)]
+    follows = (*host.bad("gpu_count"), *host.bad("gpu_lost"), *host.unmeasured("GPUs"))
+    return sign("certain", (*logged, *follows) if logged else ())
+
+
+@rule(
+    title="One GPU ends process after process, and its neighbors do not",
+    effect="whatever job comes to this GPU may end with an error that looks like its own",
+    fix="drain the node and test this GPU alone (dcgmi diag -r 3 -i N); have the board replaced "
+    "when programs that run elsewhere end there",
+    confirm="sudo dmesg --ctime | grep 'NVRM: Xid'",
+    source="NVIDIA Xid catalog, Xids 13, 31, 43, 45 and 94; derived: applications run on all GPUs",
+)
+def gpu_ends_processes(host: HostFindings) -> Sign | None:
+    """One user's program that always asks for the same GPU looks alike."""
+    return sign("likely", host.bad("xid", "repeated_events"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Set
 
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
@@ -26,6 +26,10 @@ METRICS = {
 JUDGED = ("restart_events", "reset_events", "fabric_events", "repair_events", "watch_events")
 OLD = "old_reset_events"
 MESSAGE_LIMIT = 10_000
+
+REPEATED = (13, 31, 43, 45, 94)
+"""Mostly the application's; on one GPU alone, with many applications, the GPU's."""
+LEAST_GPUS = 4
 
 
 @check(
@@ -99,6 +103,20 @@ MESSAGE_LIMIT = 10_000
             "events",
             "bursts of all events of the log: those within three minutes of one another are one",
         ),
+        Metric(
+            "repeated_events",
+            "events",
+            "processes that ended with one code on one GPU alone, which is harmless by itself",
+            (
+                AtMost(
+                    "derived from NVIDIA Xid catalog, Xids 13, 31, 43, 45 and 94 (mostly the "
+                    "application's; the GPU's where they go on with other applications): that five "
+                    "processes chance upon the same one of four GPUs has the odds of 1 to 256",
+                    warn=4,
+                    confidence="derived",
+                ),
+            ),
+        ),
         Metric("meaning", "", "what the code means and asks for"),
         Metric("log_complete", "", "whether the log still goes back to the boot", required=True),
     ],
@@ -114,7 +132,9 @@ def xid(node: Node) -> Iterator[Sample]:
 
     The driver writes every fault of a GPU or an NVSwitch to the kernel log, and often that is the
     first and only sign. Each code is counted by GPU under what NVIDIA's catalog asks for. Errors
-    of applications, such as Xid 13, 31 and 43, are recorded and say nothing against the node. A
+    of applications, such as Xid 13, 31 and 43, are recorded and say nothing against the node,
+    unless one GPU of four or more has them alone, in process after process. What the driver says of
+    a GPU that it could not start has no code and counts as an event to watch. A
     log that has lost its beginning counts for as far as it goes back; when that is less than a day,
     what it does not hold could not be measured.
     """
@@ -152,6 +172,8 @@ def xid(node: Node) -> Iterator[Sample]:
             yield Sample(metric, 0, "events")
     if len(times_s) > 1:
         yield Sample("incidents", xids.incidents(times_s), "events")
+    if len(node.host.pci_gpus()) >= LEAST_GPUS:
+        yield from _repeated(left)
     yield Sample("settled_events", settled, "events")
     yield Sample("log_complete", log.complete)
     if not enough:
@@ -160,3 +182,19 @@ def xid(node: Node) -> Iterator[Sample]:
             "the kernel log goes back %.1f h only and has lost what came before; keep the journal, "
             "and read it as root or a member of group adm" % (log.reach_s / HOUR_S)
         )
+
+
+def _repeated(events: List[xids.XidEvent]) -> Iterator[Sample]:
+    """Yield how many processes met a code that one GPU alone has, where it was more than one.
+
+    One fault of one process is often logged many times.
+    """
+    processes: Dict[int, Dict[str, Set[str]]] = {}
+    for event in events:
+        if event.kind == "xid" and event.code in REPEATED and event.process:
+            of_code = processes.setdefault(event.code, {})
+            of_code.setdefault(event.subject, set()).add(event.process)
+    for of_code in processes.values():
+        for subject, ids in of_code.items():
+            if len(of_code) == 1 and len(ids) > 1:
+                yield Sample("repeated_events", len(ids), "events", subject)

@@ -9,7 +9,8 @@ Keys of ``node`` and what an absent one means:
 - ``widths`` are those of ``pcie_widths``, in use and at most, by PCI address;
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
-  path; ``pci_answers`` is false by PCI address; ``modules`` is the list of loaded ones;
+  path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
+  ``modules`` is the list of loaded ones;
   ``module_parameters`` are by ``module.name``;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
@@ -29,6 +30,7 @@ from hwcheck.node.host.facts import (
     HugePages,
     KernelLog,
     KernelMessage,
+    Mount,
     NcclSetting,
     RdmaPort,
     TorchStack,
@@ -51,6 +53,10 @@ DEFAULTS: dict[str, Any] = {
     "huge_pages": ABSENT,
     "locked_memory_limit_bytes": None,
     "home": "/home/user",
+    "mounts": ABSENT,
+    "memory_total_bytes": 1 << 37,
+    "memory_by_numa_bytes": {},
+    "swap_used_bytes": 0,
     "clock_synchronized": ABSENT,
     "kernel_options": [],
     "kernel_log": ABSENT,
@@ -74,6 +80,7 @@ BY_NAME = {
     "module_parameters",
     "filesystems",
     "pci_answers",
+    "pci_drivers",
     "numa_node_of",
 }
 HOST_KEYS = set(DEFAULTS) | BY_NAME
@@ -170,6 +177,25 @@ class FakeHost:
 
     def filesystem(self, path: str) -> Filesystem:
         return Filesystem(**self._of("filesystems", path))
+
+    def mounts(self) -> list[Mount]:
+        return [
+            Mount(**{**each, "options": tuple(each["options"])}) for each in self._say("mounts")
+        ]
+
+    def memory_total_bytes(self) -> int:
+        return int(self._say("memory_total_bytes"))
+
+    def memory_by_numa_bytes(self) -> dict[int, int]:
+        return {
+            int(number): int(size) for number, size in self._say("memory_by_numa_bytes").items()
+        }
+
+    def swap_used_bytes(self) -> int:
+        return int(self._say("swap_used_bytes"))
+
+    def pci_driver(self, pci_address: str) -> str:
+        return str(self._says.get("pci_drivers", {}).get(pci_address, "nvidia"))
 
     def home(self) -> str:
         return str(self._say("home"))

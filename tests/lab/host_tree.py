@@ -7,8 +7,10 @@ The keys of ``host`` (all may be left out, and an unknown one is an error):
   (``driver: null``: the kernel does not scale), ``hypervisor`` (the processor's flag)
 - ``numa``: a list of nodes, each ``cpus`` (``0-51,104-155``) and ``buses``, the root buses that
   are near it (``"0000:15"``)
-- ``memory``: ``total_gib``, ``available_gib``, ``huge_pages``, ``huge_pages_free``,
-  ``huge_page_kib``, ``transparent``
+- ``mounts``: of /proc/self/mountinfo, by mount point ``kind``, ``source``, ``options``
+- ``fstab``: the text of /etc/fstab
+- ``memory``: ``total_gib``, ``available_gib``, ``numa_gib`` (a list; all nodes alike unless given),
+  ``swap_used_gib``, ``huge_pages``, ``huge_pages_free``, ``huge_page_kib``, ``transparent``
 - ``kernel``: ``release``, ``options`` (the command line), ``settings`` (``kernel/numa_balancing``),
   ``uptime_s``, ``modules``, ``log`` (each ``at_s``, ``text``; ``null``: it may not be read),
   ``log_lost`` (its beginning is gone)
@@ -56,9 +58,16 @@ HOST: Mapping[str, Any] = {
     "iommu": None,
     "rdma": {},
     "rdma_port": {},
+    "mounts": {"/": {}},
+    "fstab": "",
     "memlock_kib": None,
     "clock_synchronized": True,
     "filesystems": {},
+}
+MOUNT: Mapping[str, Any] = {
+    "kind": "ext4",
+    "source": "/dev/nvme0n1p2",
+    "options": "rw,errors=remount-ro",
 }
 CPU: Mapping[str, Any] = {
     "vendor": "",
@@ -68,6 +77,8 @@ CPU: Mapping[str, Any] = {
 }
 MEMORY: Mapping[str, Any] = {
     "total_gib": 64,
+    "swap_used_gib": 0,
+    "numa_gib": None,
     "available_gib": 60,
     "huge_pages": 0,
     "huge_pages_free": 0,
@@ -91,7 +102,9 @@ def write_host(root: Path, host: Mapping[str, Any]) -> None:
     tree = TreeWriter(root)
     _write_firmware(tree, says)
     _write_cpus(tree, says)
-    _write_memory(tree, section(says["memory"], "host: memory", MEMORY))
+    memory = section(says["memory"], "host: memory", MEMORY)
+    _write_memory(tree, memory, len(says["numa"]))
+    _write_mounts(tree, says)
     kernel = section(says["kernel"], "host: kernel", KERNEL)
     _write_kernel(tree, kernel)
     if kernel["log"] is not None:
@@ -137,7 +150,27 @@ def _write_cpus(tree: TreeWriter, says: Mapping[str, Any]) -> None:
     tree.write("proc/cpuinfo", "\n".join(blocks))
 
 
-def _write_memory(tree: TreeWriter, memory: Mapping[str, Any]) -> None:
+def _write_mounts(tree: TreeWriter, says: Mapping[str, Any]) -> None:
+    lines = []
+    for number, (point, mount) in enumerate(says["mounts"].items(), 25):
+        its = section(mount, f"host: mounts: {point}", MOUNT)
+        place = f"{number} 1 259:{number} / {point} rw,relatime shared:1"
+        lines.append(f"{place} - {its['kind']} {its['source']} {its['options']}")
+    tree.write("proc/self/mountinfo", "\n".join(lines))
+    tree.write("etc/fstab", says["fstab"])
+
+
+def _write_memory(tree: TreeWriter, memory: Mapping[str, Any], nodes: int) -> None:
+    each_gib = memory["numa_gib"] or [memory["total_gib"] / max(1, nodes)] * nodes
+    for number, size_gib in enumerate(each_gib):
+        size = f"Node {number} MemTotal:  {int(size_gib * KIB_PER_GIB)} kB"
+        tree.write(f"sys/devices/system/node/node{number}/meminfo", size)
+    swapped = int(memory["swap_used_gib"] * KIB_PER_GIB)
+    tree.write(
+        "proc/swaps",
+        "Filename\tType\tSize\tUsed\tPriority\n"
+        + (f"/swap.img file {2 * swapped} {swapped} -2" if swapped else ""),
+    )
     kib = {name: int(memory[name] * KIB_PER_GIB) for name in ("total_gib", "available_gib")}
     tree.write(
         "proc/meminfo",

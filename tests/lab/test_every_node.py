@@ -23,7 +23,17 @@ ONLY_A_REAL_MACHINE: Mapping[str, str] = {}
 """Idle checks whose fault no scenario can present, with the reason."""
 
 HOST_CHECKS = {
-    *("cpu_governor", "disk_free", "hugepages", "infiniband_ports", "iommu", "kernel", "memlock"),
+    *(
+        "cpu_governor",
+        "disk_free",
+        "file_systems",
+        "host_memory",
+        "hugepages",
+        "infiniband_ports",
+        "iommu",
+        "kernel",
+        "memlock",
+    ),
     *("nccl_environment", "numa_balancing", "pcie_acs", "pcie_aer", "peermem", "roce_gids"),
     *("shm_size", "software_versions", "time_sync", "virtualization", "xid"),
 }
@@ -158,6 +168,10 @@ CAUSES: Mapping[str, str] = {
     "a100x8 disk_full": "disk_full",
     "a100x8 firmware_without_numa": "numa_placement",
     "a100x8 idle_huge_pages": "huge_pages_idle",
+    "a100x8 memory_module_gone": "host_memory_missing",
+    "a100x8 nouveau": "nouveau_bound",
+    "a100x8 root_read_only": "disk_failing",
+    "a100x8 swaps": "host_swaps",
     "a100x8 iommu_translates": "iommu_translates",
     "a100x8 memlock_limited": "memlock_limited",
     "a100x8 noisy_slot": "pcie_noisy",

@@ -158,3 +158,45 @@ def compute_mode_set(host: HostFindings) -> Sign | None:
 def memory_held(host: HostFindings) -> Sign | None:
     """A container, a guest of another or a kernel thread may hold it as well."""
     return sign("likely", host.bad("stray_processes", "memory_held_bytes"))
+
+
+@rule(
+    title="A file system was made read-only after an error: its disk may be dying",
+    effect="jobs end as they write a log, a checkpoint or a compiled kernel; what runs on may lose "
+    "what it writes",
+    fix="drain the node; read the kernel log for errors of the disk and its SMART data, check the "
+    "file system offline, replace the disk",
+    confirm="findmnt -O ro; sudo dmesg | grep -iE 'remount|I/O error|EXT4-fs error'; sudo smartctl "
+    "-a /dev/nvme0n1",
+    source="Linux kernel documentation, filesystems/ext4 (errors=remount-ro)",
+)
+def disk_failing(host: HostFindings) -> Sign | None:
+    """A damaged file system on a good disk looks alike."""
+    return sign("likely", host.bad("file_systems", "read_only_by_error"))
+
+
+@rule(
+    title="Memory of the host is missing: a module is switched off, or was left out",
+    effect="less room for data loaders and checkpoints, and fewer memory channels: copies to the "
+    "GPUs and collectives over host memory are slower than on other hosts",
+    fix="compare the management controller's list of modules with what was bought; reseat or "
+    "replace the module that is missing there",
+    confirm="sudo dmidecode -t memory | grep -E 'Size|Locator'; ipmitool sel list | grep -i "
+    "memory; numactl --hardware",
+    source="derived: processors of one host, and hosts of one kind, are populated alike",
+)
+def host_memory_missing(host: HostFindings) -> Sign | None:
+    """Modules may also have been put in so on purpose."""
+    return sign("likely", host.bad("host_memory", "memory_total_gib", "numa_memory_gib"))
+
+
+@rule(
+    title="Memory of the host is swapped out to a disk",
+    effect="data loaders and checkpoints wait for the disk, and the GPUs for them",
+    fix="see who is swapped out and give jobs limits; switch swap off where nothing needs it",
+    confirm="free -g; cat /proc/swaps; vmstat 1 5",
+    source="proc(5), /proc/swaps",
+)
+def host_swaps(host: HostFindings) -> Sign | None:
+    """The reading says it itself."""
+    return sign("certain", host.bad("host_memory", "swap_used_percent"))

@@ -198,3 +198,18 @@ def gpu_not_started(host: HostFindings) -> Sign | None:
 def gpu_ends_processes(host: HostFindings) -> Sign | None:
     """One user's program that always asks for the same GPU looks alike."""
     return sign("likely", host.bad("xid", "repeated_events"))
+
+
+@rule(
+    title="The kernel's own driver (nouveau) holds GPUs, and the NVIDIA driver cannot take them",
+    effect="no job finds these GPUs",
+    fix="put nouveau on the module blacklist, build the initramfs again and reboot; then see that "
+    "the NVIDIA driver is installed for this kernel",
+    confirm="lspci -nnk -d 10de: | grep -A2 -E 'VGA|3D'; cat /etc/modprobe.d/*nouveau*",
+    source="NVIDIA Driver Installation Guide, Disable Nouveau",
+)
+def nouveau_bound(host: HostFindings) -> Sign | None:
+    """The kernel says which driver a device has; what else fails follows from it."""
+    bound = host.bad("driver", "kernel_driver")
+    follows = (*host.bad("driver"), *host.bad("gpu_count"), *host.unmeasured())
+    return sign("certain", (*bound, *follows) if bound else ())

@@ -10,6 +10,9 @@ from hwcheck.node.wire import Sample
 
 INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver cannot be used"
 
+OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
+"""The kernel's own drivers; vfio-pci is how a GPU is given to a guest."""
+
 
 @check(
     metrics=[
@@ -22,6 +25,18 @@ INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver c
         ),
         Metric(
             "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
+        ),
+        Metric(
+            "kernel_driver",
+            "",
+            "driver that a GPU is bound to, where it is another that computes nothing",
+            (
+                Equal(
+                    "nvidia",
+                    source="NVIDIA Driver Installation Guide, Disable Nouveau: with it bound to "
+                    "the GPUs the NVIDIA driver cannot take them",
+                ),
+            ),
         ),
         Metric(
             "driver_version",
@@ -74,6 +89,10 @@ def driver(node: Node) -> Iterator[Sample]:
     status = node.nvml_status()
     yield Sample("driver_loaded", bool(module) or status == "ok")
     yield Sample("nvml_status", status)
+    for address in node.host.pci_gpus():
+        bound = node.host.pci_driver(address)
+        if bound in OTHERS:
+            yield Sample("kernel_driver", bound, "", "pci " + address)
     if module:
         yield Sample("driver_version", module)
     if status != "ok":

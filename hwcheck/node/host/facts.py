@@ -14,6 +14,20 @@ class Filesystem(NamedTuple):
     read_only: bool = False
 
 
+class Mount(NamedTuple):
+    """A mounted file system: where, its kind, its device, and the options of the whole of it.
+
+    A place may be mounted read-only although the file system itself is not; that is not told.
+    ``meant_read_only`` is what /etc/fstab wants; None where it says nothing of it.
+    """
+
+    point: str
+    kind: str
+    source: str
+    options: Tuple[str, ...]
+    meant_read_only: Optional[bool] = None
+
+
 class NcclSetting(NamedTuple):
     """An environment variable that a job would find, and the file or process it comes from."""
 

@@ -87,6 +87,11 @@ class PciReader(Tree):
                 addresses.append(address)
         return addresses
 
+    def pci_driver(self, pci_address: str) -> str:
+        driver = DEVICES + pci_address + "/driver"
+        bound = os.path.lexists(self._path(driver))
+        return os.path.basename(self._resolve(driver)) if bound else ""
+
     def pci_answers(self, pci_address: str) -> bool:
         identity = contents(self._path(DEVICES + pci_address + "/config"), 4)
         if identity is None or len(identity) < 4:

@@ -8,6 +8,7 @@ from hwcheck.node.host.facts import (
     Filesystem,
     HugePages,
     KernelLog,
+    Mount,
     NcclSetting,
     RdmaPort,
     TorchStack,
@@ -108,6 +109,21 @@ class NodeHost(Protocol):
 
     def filesystem(self, path: str) -> Filesystem:
         """Size of the file system that holds a path. Raises CouldNotMeasure."""
+
+    def mounts(self) -> List[Mount]:
+        """Mounted file systems, in order. Raises CouldNotMeasure."""
+
+    def memory_total_bytes(self) -> int:
+        """MemTotal. Raises CouldNotMeasure."""
+
+    def memory_by_numa_bytes(self) -> Dict[int, int]:
+        """Memory of each NUMA node that has processors; empty where the kernel does not say."""
+
+    def swap_used_bytes(self) -> int:
+        """Memory that is swapped out, but to compressed memory. Raises CouldNotMeasure."""
+
+    def pci_driver(self, pci_address: str) -> str:
+        """Kernel driver that a device is bound to; empty without one."""
 
     def home(self) -> str:
         """Home folder of the user that this runs as."""

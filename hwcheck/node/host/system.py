@@ -7,10 +7,11 @@ from typing import Dict, Iterator, List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host import system_calls
-from hwcheck.node.host.facts import Filesystem, HugePages
+from hwcheck.node.host.facts import Filesystem, HugePages, Mount
 from hwcheck.node.host.tree import Tree
 
 DMI = "sys/class/dmi/id/"
+NODES = "sys/devices/system/node/"
 POOLS = "sys/kernel/mm/hugepages/"
 EMULATORS = {
     "qemu": "qemu",
@@ -100,6 +101,58 @@ class SystemReader(Tree):
             transparent=mode.group(1) if mode else "none",
         )
 
+    def memory_total_bytes(self) -> int:
+        match = re.search(r"^MemTotal:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
+        if not match:
+            raise CouldNotMeasure("no MemTotal in /proc/meminfo")
+        return int(match.group(1)) * 1024
+
+    def memory_by_numa_bytes(self) -> Dict[int, int]:
+        sizes = {}
+        for name in self._list(NODES):
+            folder = NODES + name
+            match = re.search(r"MemTotal:\s+(\d+) kB", self._read(folder + "/meminfo"))
+            if match and name[4:].isdigit() and self._read(folder + "/cpulist").strip():
+                sizes[int(name[4:])] = int(match.group(1)) * 1024
+        return sizes
+
+    def swap_used_bytes(self) -> int:
+        text = self._text("proc/swaps")
+        if text is None:
+            raise CouldNotMeasure("/proc/swaps cannot be read")
+        lines = (line.split() for line in text.splitlines()[1:])
+        return 1024 * sum(
+            int(words[3])
+            for words in lines
+            if len(words) >= 4 and words[3].isdigit() and not words[0].startswith("/dev/zram")
+        )
+
+    def mounts(self) -> List[Mount]:
+        # The options behind the dash are those of the file system, and those before it those of
+        # the place (proc(5), /proc/pid/mountinfo).
+        meant = self._file_system_table()
+        found = []
+        for line in self._read("proc/self/mountinfo").splitlines():
+            place, _, whole = line.partition(" - ")
+            words, rest = place.split(), whole.split()
+            if len(words) >= 5 and len(rest) >= 3:
+                point = _unescaped(words[4])
+                options = tuple(rest[-1].split(","))
+                source = _unescaped(rest[1])
+                found.append(Mount(point, rest[0], source, options, meant.get(point)))
+        if not found:
+            raise CouldNotMeasure("/proc/self/mountinfo cannot be read")
+        return found
+
+    def _file_system_table(self) -> Dict[str, bool]:
+        """Return by mount point whether /etc/fstab wants it read-only."""
+        meant = {}
+        for line in self._read("etc/fstab").splitlines():
+            words = line.split()
+            if len(words) >= 4 and not words[0].startswith("#"):
+                meant[_unescaped(words[1])] = "ro" in words[3].split(",")
+        return meant
+
     def memory_available_bytes(self) -> int:
         match = re.search(r"^MemAvailable:\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE)
         if not match:
@@ -135,3 +188,8 @@ class SystemReader(Tree):
 
     def module_parameter(self, module: str, name: str) -> str:
         return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()
+
+
+def _unescaped(text: str) -> str:
+    """Return a word of mountinfo or fstab with its spaces, which stand there as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -7,6 +7,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host import system_calls
+from hwcheck.node.host.facts import Mount
 from tests.node.roots import Root
 
 REAL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu vme de pse\n"
@@ -179,3 +180,52 @@ def test_timesyncd_says_that_the_clock_is_right(
     assert not root.host.clock_synchronized()
     root.write("run/systemd/timesync/synchronized", "")
     assert root.host.clock_synchronized()
+
+
+MOUNTS = """\
+25 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 ro,errors=remount-ro
+31 25 0:47 / /home\\040of\\040all ro,nosuid master:9 shared:3 - nfs4 nas:/home rw,vers=4.2
+"""
+
+
+def test_the_options_of_a_mount_are_those_of_the_file_system(root: Root) -> None:
+    root.write("proc/self/mountinfo", MOUNTS)
+    root.write("etc/fstab", "# /etc/fstab\nUUID=1 / ext4 defaults 0 1\nnas:/x /x nfs ro,hard\n")
+    first, second = root.host.mounts()
+    options = ("ro", "errors=remount-ro")
+    assert first == Mount("/", "ext4", "/dev/nvme0n1p2", options, meant_read_only=False)
+    assert second == Mount("/home of all", "nfs4", "nas:/home", ("rw", "vers=4.2"))
+
+
+def test_mounts_that_are_hidden_are_not_measured(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match="mountinfo"):
+        root.host.mounts()
+
+
+def test_memory_of_a_numa_node_counts_where_it_has_processors(root: Root) -> None:
+    for number, (cpus, size) in enumerate((("0-71", 480), ("", 96))):
+        folder = f"sys/devices/system/node/node{number}"
+        root.write(folder + "/cpulist", cpus + "\n")
+        root.write(
+            folder + "/meminfo", f"Node {number} MemTotal:  {size} kB\nNode 0 MemFree: 1 kB\n"
+        )
+    assert root.host.memory_by_numa_bytes() == {0: 480 * 1024}
+
+
+def test_swap_in_compressed_memory_is_no_disk(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match="swaps"):
+        root.host.swap_used_bytes()
+    lines = (
+        "Filename Type Size Used Priority\n/dev/zram0 partition 99 50 100\n/swap.img file 90 7 -2\n"
+    )
+    root.write("proc/swaps", lines)
+    assert root.host.swap_used_bytes() == 7 * 1024
+
+
+def test_a_device_says_its_driver(root: Root) -> None:
+    root.device("0000:18:00.0")
+    assert root.host.pci_driver("0000:18:00.0") == ""
+    root.write("sys/bus/pci/drivers/nouveau/uevent", "")
+    folder = root.path / "sys/devices/pci0000:00/0000:00:18.0/0000:18:00.0"
+    (folder / "driver").symlink_to(root.path / "sys/bus/pci/drivers/nouveau")
+    assert root.host.pci_driver("0000:18:00.0") == "nouveau"

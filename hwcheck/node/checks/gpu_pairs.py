@@ -141,6 +141,16 @@ def gpu_pairs(node: Node) -> Iterator[Sample]:
             yield Sample("p2p_concurrent_percent", round(share, 1), "%", copy.subject)
     if run.reason:
         raise CouldNotMeasure(run.reason)
+    left_out = _left_out(run.copies, len(node.gpus()))
+    if left_out:
+        raise CouldNotMeasure("no bandwidth of %s" % ", ".join(left_out))
+
+
+def _left_out(copies: Sequence[PairCopy], gpus: int) -> List[str]:
+    """Return the pairs that nobody copied between."""
+    copied = {copy.subject for copy in copies if copy.gbps is not None}
+    pairs = ((one, other) for one in range(gpus) for other in range(gpus) if one != other)
+    return [name for name in ("gpu%d-gpu%d" % pair for pair in pairs) if name not in copied]
 
 
 def _pair(run: PairsRun, copy: PairCopy, alike: List[float]) -> Iterator[Sample]:

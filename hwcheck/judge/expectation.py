@@ -21,6 +21,9 @@ PASS_FROM, WARN_FROM = 0.85, 0.6
 """Shares of the prediction. Every published figure of a machine that nobody complains of reaches
 0.85 (``tests/judge/test_published.py``)."""
 
+TOO_FAST = 3.0
+"""Share from which a figure is none of these links: the best published one is 1.28."""
+
 FAIL_BELOW: Mapping[str, float] = MappingProxyType({"shared memory": 0.3})
 """Where another border holds than ``WARN_FROM``: CPUs forward two ways at once very differently
 (NVIDIA/nccl issue 384: half of what this rule says, and nothing broken)."""
@@ -133,7 +136,10 @@ def _finding(
         reason = f"{binary_size(size.size_bytes)} is too small a message for a bandwidth"
     else:
         limit = _limit(expected.at(size.size_bytes), expected)
-        if _straddles(size, expected):
+        if size.busbw_gbps > TOO_FAST * expected.at(size.size_bytes):
+            share = _share(size, expected)
+            reason = f"{share} from {expected.way}: no data can have gone that fast over them"
+        elif _straddles(size, expected):
             size, outcome, reason = _second_look(size, expected, second_leg)
         else:
             outcome = _outcomes(size, expected)[0]

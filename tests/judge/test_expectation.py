@@ -43,6 +43,12 @@ def test_a_warning_says_how_much_is_there_of_what() -> None:
     assert "GB/s expected from 18 NVLinks" in finding.reason
 
 
+def test_what_is_faster_than_the_links_can_be_is_no_figure() -> None:
+    (finding,) = judged(leg(peak_gbps=1700.0))
+    assert finding.outcome == "inconclusive"
+    assert "no data can have gone that fast" in finding.reason
+
+
 @pytest.mark.parametrize(("gbps", "borders"), [(405.0, "warn and pass"), (286.0, "fail and warn")])
 def test_a_spread_that_straddles_a_border_is_inconclusive(gbps: float, borders: str) -> None:
     (wide,) = judged(leg(peak_gbps=gbps, spread=0.08))

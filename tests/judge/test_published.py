@@ -16,7 +16,7 @@ from statistics import median
 
 import pytest
 
-from hwcheck.judge.expectation import PASS_FROM
+from hwcheck.judge.expectation import PASS_FROM, TOO_FAST
 from hwcheck.judge.interconnect import Hop, Links
 from hwcheck.judge.models import Busbw, Joined, models
 from hwcheck.judge.prediction import ERRORS, Prediction, predict
@@ -137,6 +137,10 @@ def test_each_rule_has_the_error_that_reports_give() -> None:
 
 def test_every_published_healthy_machine_passes() -> None:
     assert [row.hardware for row in HEALTHY if row.share < PASS_FROM] == []
+
+
+def test_no_published_machine_comes_near_what_is_too_fast() -> None:
+    assert max(row.share for row in HEALTHY) < TOO_FAST / 2
 
 
 def test_machines_that_their_owners_complain_of_do_not_pass() -> None:

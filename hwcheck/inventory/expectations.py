@@ -200,6 +200,7 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_kernel": Variable("Linux release that must run (6.8.0-60-generic)", _word),
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
+    "hwcheck_nvme": Variable("NVMe drives that the node must have on its PCIe bus", _count),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
     "hwcheck_version_floors": Variable(

@@ -17,8 +17,19 @@ MANY = float(2**64)
 """Counters of NVML and the kernel have 64 bits."""
 
 COUNTED = (
-    *("CPUs", "GIDs", "GPUs", "banks", "bytes", "elements", "errors", "errors/h", "events"),
-    *("groups", "links", "nodes", "packets", "pages", "ports", "processes", "products", "rows"),
+    *("CPUs", "GIDs", "GPUs", "banks", "bytes", "drives", "elements", "errors", "errors/h"),
+    *(
+        "events",
+        "groups",
+        "links",
+        "nodes",
+        "packets",
+        "pages",
+        "ports",
+        "processes",
+        "products",
+        "rows",
+    ),
 )
 
 RANGES: dict[str, tuple[float, float]] = {

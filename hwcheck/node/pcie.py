@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, NodeHost, NotApplicable
+from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NodeHost, NotApplicable
 
 
 class Place(NamedTuple):
@@ -124,6 +124,22 @@ def is_coherent(gpu: Gpu) -> bool:
         return gpu.numa_id() is not None
     except CouldNotMeasure:
         return False  # a driver that does not know of such GPUs
+
+
+class Card(NamedTuple):
+    """A PCIe device beside the GPUs by the name that people know it by (``mlx5_4``, ``nvme0``)."""
+
+    subject: str
+    pci_address: str
+
+
+def cards(node: Node) -> List[Card]:
+    """Return the functions of RDMA cards, and NVMe drives where the inventory declares them."""
+    found = [Card(*device) for device in node.host.rdma_devices().items()]
+    if "nvme" in node.request.expect:
+        for drive in node.host.nvme_drives():
+            found.append(Card(drive.name or "pci " + drive.pci_address, drive.pci_address))
+    return found
 
 
 X86 = ("GenuineIntel", "AuthenticAMD")

@@ -6,7 +6,9 @@ Keys of ``node`` and what an absent one means:
   ``DEFAULTS``; records are objects, lists of records are lists of objects;
 - ``numa_node_of`` is ``numa_node``, an object by PCI address; a device that is not in it is on
   none that is known;
-- ``widths`` are those of ``pcie_widths``, in use and at most, by PCI address;
+- ``widths`` are those of ``pcie_widths``, in use and at most, by PCI address; ``generations``
+  likewise, and 4 of 4 where nothing is given; ``pci_ids`` by address, and empty;
+- ``no_pcie_link`` is the list of addresses that have none;
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
@@ -32,6 +34,7 @@ from hwcheck.node.host.facts import (
     KernelMessage,
     Mount,
     NcclSetting,
+    NvmeDrive,
     RdmaPort,
     TorchStack,
 )
@@ -66,12 +69,16 @@ DEFAULTS: dict[str, Any] = {
     "torch_stack": None,
     "rdma_ports": [],
     "rdma_devices": {},
+    "nvme_drives": [],
+    "no_pcie_link": [],
     "iommu_groups": 0,
     "modules": [],
 }
 BY_NAME = {
     "ports",
     "widths",
+    "generations",
+    "pci_ids",
     "bridges",
     "acs_control",
     "aer_errors",
@@ -123,6 +130,20 @@ class FakeHost:
     def pcie_widths(self, pci_address: str) -> tuple[int, int]:
         now, most = self._of("widths", pci_address)
         return int(now), int(most)
+
+    def pcie_generations(self, pci_address: str) -> tuple[int, int]:
+        given = self._says.get("generations", {}).get(pci_address, (4, 4))
+        now, most = _value(pci_address, given)
+        return int(now), int(most)
+
+    def has_pcie_link(self, pci_address: str) -> bool:
+        return pci_address not in self._say("no_pcie_link")
+
+    def pci_ids(self, pci_address: str) -> str:
+        return str(self._says.get("pci_ids", {}).get(pci_address, ""))
+
+    def nvme_drives(self) -> list[NvmeDrive]:
+        return [NvmeDrive(**{"state": "live", **says}) for says in self._say("nvme_drives")]
 
     def bridges_above(self, pci_address: str) -> list[str]:
         return list(self._says.get("bridges", {}).get(pci_address, []))
@@ -250,7 +271,9 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _port(gids: Sequence[Mapping[str, Any]] = (), **rest: Any) -> RdmaPort:
+def _port(
+    gids: Sequence[Mapping[str, Any]] = (), pkeys: Sequence[str] = ("0xffff",), **rest: Any
+) -> RdmaPort:
     ordinary = {
         "driver": "mlx5_core",
         "firmware": "28.39.1002",
@@ -261,4 +284,8 @@ def _port(gids: Sequence[Mapping[str, Any]] = (), **rest: Any) -> RdmaPort:
         "lanes": 4,
         "counters": {},
     }
-    return RdmaPort(**{**ordinary, **rest}, gids=tuple(Gid(**gid) for gid in gids))
+    return RdmaPort(
+        **{**ordinary, **rest},
+        gids=tuple(Gid(**gid) for gid in gids),
+        pkeys=tuple(int(key, 16) for key in pkeys),
+    )

@@ -47,10 +47,13 @@ DEVICE: Mapping[str, Any] = {
     "answers": True,
     "config_bytes": 4096,
     "vpd": "",
+    "nvme": "",
+    "nvme_state": "live",
     "gone": False,
 }
 """``acs``: control register, null without the capability. ``aer``: errors by kind (correctable,
-fatal, nonfatal) and name; null is a kernel that does not count. ``current_*``: as the maximum.
+fatal, nonfatal) and name; null is a kernel that does not count. ``current_*``: as the maximum; a
+width of 0 is a device without a link of its own. ``nvme``: the name of the drive.
 ``vpd``: a text in the Vital Product Data, which only root may read; empty is a device without."""
 
 AER_ERRORS = {
@@ -117,8 +120,8 @@ class PciTree:
             "class": f"0x{says['class']:06x}",
             "max_link_width": str(says["max_link_width"]),
             "max_link_speed": says["max_link_speed"],
-            "current_link_width": str(says["current_link_width"] or says["max_link_width"]),
-            "current_link_speed": says["current_link_speed"] or says["max_link_speed"],
+            "current_link_width": str(_now(says, "link_width")),
+            "current_link_speed": _now(says, "link_speed"),
             **self._near(place.bus),
         }
         for name, text in texts.items():
@@ -133,6 +136,8 @@ class PciTree:
             driver = "sys/bus/pci/drivers/" + says["driver"]
             self._tree.folder(driver)
             self._tree.link(folder + "/driver", driver)
+        if says["nvme"]:
+            self._tree.write(f"{folder}/nvme/{says['nvme']}/state", says["nvme_state"])
         if says["virtual_function_of"]:
             physical = self.places[says["virtual_function_of"]]
             self._tree.link(folder + "/physfn", physical.folder)
@@ -152,6 +157,11 @@ def _walk(above: str, bus: str, address: str, below: Any) -> Iterator[tuple[str,
     if not isinstance(below, str):
         for child, its in below.items():
             yield from _walk(folder, bus, child, its)
+
+
+def _now(says: Mapping[str, Any], what: str) -> Any:
+    current = says["current_" + what]
+    return says["max_" + what] if current is None else current
 
 
 def _configuration(says: Mapping[str, Any]) -> bytes:

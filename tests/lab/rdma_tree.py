@@ -15,16 +15,19 @@ from tests.lab.tree_writer import ScenarioError, TreeWriter, section
 PORT: Mapping[str, Any] = {
     "pci": "",
     "firmware": "28.39.2048",
+    "board": "",
     "node_type": "1: CA",
     "link_layer": "InfiniBand",
     "state": "4: ACTIVE",
     "phys_state": "5: LinkUp",
     "rate": "400 Gb/sec (4X NDR)",
     "counters": {},
+    "pkeys": ["0xffff"],
     "gids": [],
     "interface": "",
 }
-"""``gids``: each ``address`` and ``kind``; ``interface``: its network interface."""
+"""``board``: the maker's id of the design; ``gids``: each ``address`` and ``kind``;
+``interface``: its network interface; ``pkeys``: the keys of its partitions."""
 
 COUNTERS = (
     *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
@@ -47,6 +50,8 @@ def write_rdma(
         folder = f"{place.folder}/infiniband/{name}"
         tree.write(folder + "/fw_ver", says["firmware"])
         tree.write(folder + "/node_type", says["node_type"])
+        if says["board"]:
+            tree.write(folder + "/board_id", says["board"])
         tree.link(folder + "/device", place.folder)
         tree.link("sys/class/infiniband/" + name, folder)
         if says["interface"]:
@@ -59,6 +64,8 @@ def _write_port(tree: TreeWriter, port: str, says: Mapping[str, Any]) -> None:
         tree.write(f"{port}/{name}", says[name])
     for name, count in section(says["counters"], "counters", dict.fromkeys(COUNTERS, 0)).items():
         tree.write(f"{port}/counters/{name}", str(count))
+    for index, key in enumerate([*says["pkeys"], "0x0000"]):
+        tree.write(f"{port}/pkeys/{index}", key)
     for index, gid in enumerate(says["gids"]):
         tree.write(f"{port}/gids/{index}", gid["address"])
         tree.write(f"{port}/gid_attrs/types/{index}", gid["kind"])

@@ -7,22 +7,28 @@ from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 
 @rule(
     title="A PCIe link runs below what board and slot have",
-    effect="copies to and from that GPU, or from all below that switch, are slower by that share, "
-    "and so is every ring through it",
+    effect="copies to and from that GPU or card, or from all below that switch, are slower by that "
+    "share, and so is every ring through it",
     fix="power off, reseat board, riser and cables; swap slots to see whether it follows the "
     "board or the slot; look for a speed limit of the slot in the firmware",
     confirm="nvidia-smi "
     "--query-gpu=index,pcie.link.gen.current,pcie.link.width.current,pcie.link.width.max "
     "--format=csv; sudo lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:'",
-    source="NVML API Reference Guide, nvmlDeviceGetCurrPcieLinkWidth; NCCL reads the most that a "
+    source="NVML API Reference Guide, nvmlDeviceGetCurrPcieLinkWidth; Linux kernel, "
+    "Documentation/ABI/testing/sysfs-bus-pci, current_link_width; NCCL reads the most that a "
     "link could be (src/misc/xml.cc) and does not see it",
 )
 def pcie_link_degraded(host: HostFindings) -> Sign | None:
-    """Copies that are slow on the same GPU follow from it."""
+    """Copies that are slow on the same GPU follow from it.
+
+    A card that is alone with less has lost it. Where all of them have less, or there is one only,
+    the slots may have been built or set so.
+    """
     links = (
         *host.bad("pcie_link", "pcie_link_width"),
         *host.bad("pcie_uplinks", "uplink_width"),
         *host.bad("pcie_link_under_load", "pcie_width", "pcie_generation"),
+        *host.bad("card_links"),
     )
     if not links:
         return None
@@ -35,7 +41,9 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
     ]
     # Without P2P, data goes over PCIe whatever else joins the GPUs.
     legs = (*host.slow_over_pcie(), *host.slow_legs("p2p_off", "p2p_sys", "net"))
-    return sign("certain", (*links, *copies, *pairs, *legs))
+    built = all(finding.check == "card_links" and finding.outcome == "warn" for finding in links)
+    explained = (*links, *copies, *pairs, *legs)
+    return sign("likely" if built else "certain", explained)
 
 
 @rule(
@@ -49,7 +57,7 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
     "DCGM, PCIe plugin (80 replays)",
 )
 def pcie_noisy(host: HostFindings) -> Sign | None:
-    """Replays and AER counters are two views of one contact."""
+    """Replays and AER counters are two views of one contact, of a GPU, a card or a switch."""
     errors = (
         *host.bad("pcie_aer"),
         *host.bad("pcie_errors"),
@@ -76,3 +84,17 @@ def numa_placement(host: HostFindings) -> Sign | None:
     )
     copies = (*host.bad("host_to_device"), *host.bad("device_to_host"))
     return sign("likely", (*placement, *copies) if placement else ())
+
+
+@rule(
+    title="An NVMe drive that the inventory declares is missing or does not work",
+    effect="scratch space, or the array that the drive is part of, is gone, and jobs that load "
+    "data from there end or wait",
+    fix="read the kernel log for what the drive said last; reseat or replace it; where the node "
+    "has another number of drives on purpose, correct hwcheck_nvme",
+    confirm="nvme list; lspci -d ::0108; grep . /sys/class/nvme/*/state; sudo dmesg | grep nvme",
+    source="Linux kernel, drivers/nvme/host/core.c, states of a controller",
+)
+def nvme_drive_missing(host: HostFindings) -> Sign | None:
+    """The bus and the driver say it themselves."""
+    return sign("certain", host.bad("nvme_drives"))

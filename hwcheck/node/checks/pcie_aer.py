@@ -1,11 +1,12 @@
-"""The PCIe links of the GPUs carry data without errors."""
+"""The PCIe links of GPUs and cards carry data without errors."""
 
 from __future__ import annotations
 
-from typing import Iterator, List
+from typing import Dict, Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
+from hwcheck.node.pcie import cards
 from hwcheck.node.wire import Sample
 
 SECONDS_PER_HOUR = 3600.0
@@ -66,16 +67,18 @@ PCIE = "PCI Express Base Specification, "
     optional="a PCIe bus of its own",
 )
 def pcie_aer(node: Node) -> Iterator[Sample]:
-    """Read the error counters of every GPU and of the bridges above it.
+    """Read the error counters of every GPU and card and of the bridges above them.
 
     A link that repeats packets still works, slower than it should, and is the first sign of one
     that fails. An error may be counted at either end, so the bridges are read as well. The
-    kernel counts from boot on. Not applicable in a virtual machine, which does not see them.
+    kernel counts from boot on. Cards are those of RDMA, and NVMe drives where the inventory
+    declares them. Not applicable in a virtual machine, which does not see the counters.
     """
     host = node.host
-    devices = dict.fromkeys(
-        device for address in host.pci_gpus() for device in (address, *host.bridges_above(address))
-    )
+    names = {card.pci_address: card.subject for card in cards(node)}
+    devices: Dict[str, None] = {}
+    for address in (*host.pci_gpus(), *names):
+        devices.update(dict.fromkeys((address, *host.bridges_above(address))))
     hours = host.uptime_s() / SECONDS_PER_HOUR
     silent: List[str] = []
     for device in devices:
@@ -84,7 +87,7 @@ def pcie_aer(node: Node) -> Iterator[Sample]:
         except CouldNotMeasure as error:
             silent.append(str(error))
             continue
-        subject = "pci " + device
+        subject = names.get(device, "pci " + device)
         yield Sample("aer_fatal", errors["fatal"], "errors", subject)
         yield Sample("aer_nonfatal", errors["nonfatal"], "errors", subject)
         yield Sample("aer_correctable", errors["correctable"], "errors", subject)

@@ -43,6 +43,14 @@ class TorchStack(NamedTuple):
     nccl: str
 
 
+class NvmeDrive(NamedTuple):
+    """An NVMe controller on the PCIe bus; name and state are empty where no driver has it."""
+
+    pci_address: str
+    name: str
+    state: str
+
+
 class KernelMessage(NamedTuple):
     """One message of the kernel and how many seconds ago it was written."""
 
@@ -84,8 +92,10 @@ class RdmaPort(NamedTuple):
 
     ``state`` and ``physical_state`` are the kernel's words (``ACTIVE``, ``LinkUp``), ``lanes`` is
     4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has. ``board`` is the
-    maker's id of the card's design (PSID), empty where the driver does not give it. One that
-    ``may_be_bridge`` is of a card, or of what manages NVSwitches: this login cannot tell.
+    maker's id of the card's design (PSID), empty where the driver does not give it, and
+    ``pci_ids`` what the bus says of it. One that ``may_be_bridge`` is of a card, or of what manages
+    NVSwitches: this login cannot tell. ``pkeys`` are the partition keys in its table but the empty
+    entries. ``pci_address`` is empty for a device of software.
     """
 
     name: str
@@ -100,3 +110,11 @@ class RdmaPort(NamedTuple):
     gids: Tuple[Gid, ...] = ()
     board: str = ""
     may_be_bridge: bool = False
+    pci_address: str = ""
+    pci_ids: str = ""
+    pkeys: Tuple[int, ...] = ()
+
+    @property
+    def design(self) -> str:
+        """What ports of cards of one design have in common; empty where nobody says."""
+        return self.board or self.pci_ids

@@ -8,6 +8,7 @@ import struct
 from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.facts import NvmeDrive
 from hwcheck.node.host.tree import Tree, contents
 
 DEVICES = "sys/bus/pci/devices/"
@@ -17,6 +18,9 @@ GPU_CLASSES = ("0x0300", "0x0302")
 """VGA compatible and 3D controllers (PCI Code and ID Assignment Specification, base class 03h)."""
 SWITCH_CLASSES = ("0x0680",)
 """Other bridges (the same, base class 06h): of NVIDIA's devices that is an NVSwitch."""
+
+NVME_CLASS = "0x0108"
+"""Non-volatile memory controllers (the same, base class 01h)."""
 
 BRIDGE_VENDOR = "0x15b3"
 SWITCH_MANAGEMENT = b"SW_MNG"
@@ -112,11 +116,35 @@ class PciReader(Tree):
 
     def pcie_port_generation_max(self, pci_address: str) -> int:
         text = self._port(pci_address, "max_link_speed")
-        match = re.match(r"(\d+(?:\.\d+)?) GT/s", text)
-        generation = GENERATION_BY_GTS.get(float(match.group(1))) if match else None
-        if generation is None:
-            raise CouldNotMeasure("the port above %s says speed %r" % (pci_address, text[:40]))
-        return generation
+        return _generation(text, "the port above " + pci_address)
+
+    def pcie_generations(self, pci_address: str) -> Tuple[int, int]:
+        device = DEVICES + pci_address
+        now, most = (
+            _generation(self._read("%s/%s_link_speed" % (device, which)).strip(), pci_address)
+            for which in ("current", "max")
+        )
+        return now, most
+
+    def has_pcie_link(self, pci_address: str) -> bool:
+        # Functions without a Link Status register read as no lanes.
+        return self._read(DEVICES + pci_address + "/current_link_width").strip() != "0"
+
+    def pci_ids(self, pci_address: str) -> str:
+        names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
+        texts = [self._read("%s%s/%s" % (DEVICES, pci_address, name)).strip() for name in names]
+        return ":".join(text[2:] for text in texts if text.startswith("0x"))
+
+    def nvme_drives(self) -> List[NvmeDrive]:
+        drives = []
+        for address in self._list(DEVICES):
+            device = DEVICES + address
+            is_one = self._read(device + "/class").startswith(NVME_CLASS)
+            if is_one and not os.path.lexists(self._path(device + "/physfn")):
+                name = next(iter(self._list(device + "/nvme")), "")
+                state = self._read("%s/nvme/%s/state" % (device, name)).strip() if name else ""
+                drives.append(NvmeDrive(address, name, state))
+        return drives
 
     def bridges_above(self, pci_address: str) -> List[str]:
         folder = os.path.dirname(self._resolve(DEVICES + pci_address))
@@ -198,6 +226,14 @@ def _lanes(text: str, who: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 32:
         raise CouldNotMeasure("%s says width %r" % (who, text[:40]))
     return int(text)
+
+
+def _generation(text: str, who: str) -> int:
+    match = re.match(r"(\d+(?:\.\d+)?) GT/s", text)
+    generation = GENERATION_BY_GTS.get(float(match.group(1))) if match else None
+    if generation is None:
+        raise CouldNotMeasure("%s says speed %r" % (who, text[:40]))
+    return generation
 
 
 def _counted(name: str) -> List[Tuple[int, str]]:

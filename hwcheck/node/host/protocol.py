@@ -10,6 +10,7 @@ from hwcheck.node.host.facts import (
     KernelLog,
     Mount,
     NcclSetting,
+    NvmeDrive,
     RdmaPort,
     TorchStack,
 )
@@ -48,6 +49,18 @@ class NodeHost(Protocol):
 
     def pcie_widths(self, pci_address: str) -> Tuple[int, int]:
         """Lanes that a device uses on its link and lanes it has there. Raises CouldNotMeasure."""
+
+    def pcie_generations(self, pci_address: str) -> Tuple[int, int]:
+        """PCIe generation of a device's link and the newest it can do. Raises CouldNotMeasure."""
+
+    def has_pcie_link(self, pci_address: str) -> bool:
+        """Whether a device has a PCIe link; virtual ones and those in the processor have none."""
+
+    def pci_ids(self, pci_address: str) -> str:
+        """Vendor, device and subsystem of a device (``15b3:1021:15b3:0041``); empty: not there."""
+
+    def nvme_drives(self) -> List[NvmeDrive]:
+        """NVMe controllers on the bus, by address; virtual functions are left out."""
 
     def bridges_above(self, pci_address: str) -> List[str]:
         """PCI addresses of the bridges between a device and the root, nearest first."""
@@ -162,4 +175,7 @@ class NodeHost(Protocol):
         """
 
     def rdma_ports(self) -> List[RdmaPort]:
-        """Ports of the RDMA devices but bridges that manage NVSwitches; empty without any."""
+        """Ports of the RDMA devices; empty without any.
+
+        Virtual functions beside their card and bridges that manage NVSwitches are left out.
+        """

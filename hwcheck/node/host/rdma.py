@@ -7,7 +7,7 @@ import re
 from typing import Dict, List, Tuple
 
 from hwcheck.node.host.facts import Gid, RdmaPort
-from hwcheck.node.host.pci import PciReader
+from hwcheck.node.host.pci import ADDRESS, PciReader
 
 CLASS = "sys/class/infiniband/"
 COUNTERS = (
@@ -35,6 +35,7 @@ HW_COUNTERS = (
 """Transport counters of mlx5 (NVIDIA, Understanding mlx5 Linux Counters and Status Parameters).
 Other drivers have some of them or none."""
 
+PKEY = re.compile(r"0x[0-9a-f]{1,4}")
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 
@@ -45,7 +46,8 @@ class RdmaReader(PciReader):
         return [
             self._rdma_port(device, port)
             for device in self._list(CLASS)
-            if os.path.basename(self._resolve(CLASS + device + "/device"))
+            if not os.path.lexists(self._path(CLASS + device + "/device/physfn"))
+            and os.path.basename(self._resolve(CLASS + device + "/device"))
             not in self._switch_bridges()
             for port in self._list(CLASS + device + "/ports")
         ]
@@ -56,6 +58,8 @@ class RdmaReader(PciReader):
         gbps = re.match(r"([\d.]+) Gb/sec", rate)
         lanes = re.search(r"\((\d+)X", rate)
         driver = os.path.realpath(self._path(CLASS + device + "/device/driver"))
+        address = os.path.basename(self._resolve(CLASS + device + "/device"))
+        is_pci = bool(ADDRESS.fullmatch(address))
         return RdmaPort(
             name="%s/%s" % (device, number),
             driver=os.path.basename(driver) if os.path.isdir(driver) else "",
@@ -71,9 +75,10 @@ class RdmaReader(PciReader):
             },
             gids=() if self._is_iwarp(device) else self._gids(port),
             board=self._read(CLASS + device + "/board_id").strip(),
-            may_be_bridge=self._may_be_bridge(
-                os.path.basename(self._resolve(CLASS + device + "/device"))
-            ),
+            may_be_bridge=self._may_be_bridge(address),
+            pci_address=address if is_pci else "",
+            pci_ids=self.pci_ids(address) if is_pci else "",
+            pkeys=self._pkeys(port),
         )
 
     def _is_iwarp(self, device: str) -> bool:
@@ -83,6 +88,13 @@ class RdmaReader(PciReader):
     def _counters(self, folder: str, names: Tuple[str, ...]) -> Dict[str, int]:
         texts = {name: self._read(folder + name).strip() for name in names}
         return {name: int(text) for name, text in texts.items() if text.isdigit()}
+
+    def _pkeys(self, port: str) -> Tuple[int, ...]:
+        texts = (
+            self._read(port + "pkeys/" + index).strip() for index in self._list(port + "pkeys")
+        )
+        keys = {int(text, 16) for text in texts if PKEY.fullmatch(text)}
+        return tuple(sorted(keys - {0}))
 
     def _gids(self, port: str) -> Tuple[Gid, ...]:
         gids = []

@@ -251,3 +251,43 @@ def test_a_device_that_fell_off_the_bus_reads_as_all_ones(root: Root) -> None:
     root.write_bytes(folder + "/config", b"\xff\xff")
     with pytest.raises(CouldNotMeasure, match="cannot be read"):
         root.host.pci_answers(GPU)
+
+
+def test_the_link_of_a_card(root: Root) -> None:
+    card = "0000:3b:00.0"
+    folder = root.device(card, vendor="0x15b3", kind="0x020700") + "/" + card
+    root.write(folder + "/current_link_speed", "8.0 GT/s PCIe\n")
+    root.write(folder + "/max_link_speed", "32.0 GT/s PCIe\n")
+    root.write(folder + "/current_link_width", "16\n")
+    root.write(folder + "/device", "0x1021\n")
+    root.write(folder + "/subsystem_vendor", "0x15b3\n")
+    root.write(folder + "/subsystem_device", "0x0041\n")
+    assert root.host.pcie_generations(card) == (3, 5)
+    assert root.host.has_pcie_link(card)
+    assert root.host.pci_ids(card) == "15b3:1021:15b3:0041"
+    assert root.host.pci_ids("0000:99:00.0") == ""
+
+
+def test_a_function_inside_the_processor_has_no_link(root: Root) -> None:
+    card = "0000:00:04.0"
+    folder = root.device(card, vendor="0x8086", kind="0x020000") + "/" + card
+    root.write(folder + "/current_link_width", "0\n")
+    root.write(folder + "/current_link_speed", "Unknown\n")
+    root.write(folder + "/max_link_speed", "Unknown\n")
+    assert not root.host.has_pcie_link(card)
+    with pytest.raises(CouldNotMeasure, match="Unknown"):
+        root.host.pcie_generations(card)
+
+
+def test_nvme_drives_with_and_without_a_driver(root: Root) -> None:
+    addresses = [f"0000:c{number}:00.0" for number in range(4)]
+    folders = [root.device(each, "0x144d", "0x010802") + "/" + each for each in addresses]
+    root.write(folders[0] + "/nvme/nvme1/state", "live\n")
+    root.write(folders[1] + "/nvme/nvme0/state", "dead\n")
+    os.symlink("../" + addresses[0], root.path / folders[3] / "physfn")
+    root.device("0000:d0:00.0", "0x1000", "0x010700")  # a SAS controller
+    assert root.host.nvme_drives() == [
+        (addresses[0], "nvme1", "live"),
+        (addresses[1], "nvme0", "dead"),
+        (addresses[2], "", ""),
+    ]

@@ -145,3 +145,28 @@ def test_iwarp_has_no_roce(tmp_path: Path) -> None:
 
 def test_every_counter_that_is_read_is_one_of_the_check() -> None:
     assert {*COUNTERS, *HW_COUNTERS} == set(COUNTED)
+
+
+def test_a_virtual_function_beside_its_card_is_no_port_of_the_node(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    for number, name in enumerate(("mlx5_0", "mlx5_1")):
+        address = f"0000:01:00.{number}"
+        folder = root.device(address, vendor="0x15b3", kind="0x020700") + "/" + address
+        root.write(f"{folder}/infiniband/{name}/ports/1/state", "4: ACTIVE\n")
+        os.symlink("../..", tmp_path / folder / "infiniband" / name / "device")
+        link = tmp_path / "sys/class/infiniband" / name
+        link.parent.mkdir(exist_ok=True, parents=True)
+        os.symlink(tmp_path / folder / "infiniband" / name, link)
+        if number:
+            os.symlink("../0000:01:00.0", tmp_path / folder / "physfn")
+    (port,) = root.host.rdma_ports()
+    assert (port.name, port.pci_address, port.design) == ("mlx5_0/1", "0000:01:00.0", "15b3")
+
+
+def test_partition_keys_without_the_empty_entries(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    for index, text in enumerate(("0x8005", "0x7fff", "0x0000", "0x7fff", "0xzz", "")):
+        root.write(f"{PORT}pkeys/{index}", text + "\n")
+    (port,) = root.host.rdma_ports()
+    assert port.pkeys == (0x7FFF, 0x8005)

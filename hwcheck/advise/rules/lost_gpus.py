@@ -182,7 +182,7 @@ NOT_STARTED = re.compile(r"not started$")
 )
 def gpu_not_started(host: HostFindings) -> Sign | None:
     """A count that is short and GPUs that do not open follow from it."""
-    logged = [f for check in XIDS for f in host.bad(check) if NOT_STARTED.search(f.subject)]
+    logged = host.logged(NOT_STARTED)
     follows = (*host.bad("gpu_count"), *host.bad("gpu_lost"), *host.unmeasured("GPUs"))
     return sign("certain", (*logged, *follows) if logged else ())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.fold import fold
+from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
 from hwcheck.node.wire import Leg, Value
 from hwcheck.site_limits import ABSENT
@@ -24,14 +25,17 @@ SOCKET = "NET/Socket"
     "Architecture Specification, port states",
 )
 def rdma_port_down(host: HostFindings) -> Sign | None:
-    """Which of the three it is, the state of the port says; a count alone names none of them."""
+    """Which of the three it is, the state of the port says, and the log how long it has lasted."""
     metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
     ports = host.bad("infiniband_ports", *metrics)
-    counted = any(finding.metric == "active_ports" for finding in ports)
-    down = host.values("infiniband_ports", "port_state").items() if counted else ()
+    without_link = host.bad("infiniband_ports", "port_link")
+    down = {finding.subject: finding.value for finding in without_link}
+    if any(finding.metric == "active_ports" for finding in ports):  # a count alone names none
+        down |= host.values("infiniband_ports", "port_state")
+    outages = host.bad_on({finding.subject for finding in without_link}, "port_flaps")
     absent = (f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
-    observations = [_without_link(host, port, state) for port, state in down]
-    return sign("likely", (*ports, *absent), observations)
+    observations = [_without_link(host, port, state) for port, state in down.items()]
+    return sign("likely", (*ports, *without_link, *outages, *absent), observations)
 
 
 @rule(
@@ -55,14 +59,52 @@ def rdma_cards_missing(host: HostFindings) -> Sign | None:
     return sign("likely", (*absent, *host.bad("infiniband_ports", "active_ports")))
 
 
+@rule(
+    title="The link of an RDMA port goes down and comes back, or makes errors",
+    effect="a job ends when a port is down for longer than its retries take, and loses bandwidth "
+    "to packets that are sent again",
+    fix="where all ports went down at once look at their switch; else clean and reseat cable and "
+    "module, swap them with those of another port and see what the fault follows; reset the "
+    "counters then (perfquery -R), so that a full one counts again",
+    confirm="sudo dmesg --ctime | grep -iE 'link (is )?(up|down|active)'; mlxlink -d mlx5_0 -c -m; "
+    "grep . /sys/class/infiniband/*/ports/*/counters/link_downed",
+    source="InfiniBand Architecture Specification, volume 1, PortCounters; NVIDIA Health "
+    "Validation, rdma_linkflap_fatal; NVIDIA NVSentinel, NIC health monitor",
+)
+def rdma_link_unstable(host: HostFindings) -> Sign | None:
+    """What the log and the counters say of a link; one that is down now is down."""
+    counters = [
+        metric
+        for name in ("symbol_errors", "link_error_recovery", "link_downed", "port_rcv_errors")
+        for metric in (f"{name}_per_hour", f"{name}_full")
+    ]
+    down = {finding.subject for finding in host.bad("infiniband_ports", "port_link")}
+    outages = [f for f in host.bad("port_flaps", "longest_outage_s") if f.subject not in down]
+    flaps = (*host.bad("port_flaps", "link_downs"), *outages)
+    return sign("likely", (*flaps, *host.bad("infiniband_ports", *counters)))
+
+
+@rule(
+    title="An InfiniBand port is not in the partition of its neighbors",
+    effect="the port is active and reaches nobody: NCCL hangs as it starts, or ends with a timeout "
+    "of that port",
+    fix="add the port's GUID to the partition as a full member, in the subnet manager "
+    "(partitions.conf, UFM), or have the cloud do it",
+    confirm="grep -H . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000",
+    source="InfiniBand Architecture Specification, volume 1, Partitioning; Linux kernel, "
+    "Documentation/ABI/stable/sysfs-class-infiniband, pkeys",
+)
+def rdma_partition_differs(host: HostFindings) -> Sign | None:
+    """The tables of the ports are compared with each other."""
+    return sign("likely", host.bad("partition_keys"))
+
+
 def _without_link(host: HostFindings, subject: str, state: Value) -> str:
     """Return a port without a link in words, with the GPUs that it is nearest to."""
     device = subject.removeprefix("port ").partition("/")[0]
     ways = host.values("topology", "nic_path").items()
     near = [
-        pair.partition("-")[0]
-        for pair, way in ways
-        if pair.endswith(f"-{device}") and way in ("PIX", "PXB")
+        pair.partition("-")[0] for pair, way in ways if pair.endswith(f"-{device}") and way in NEAR
     ]
     return f"infiniband_ports: {subject} {state}" + (f", near {fold(near)}" if near else "")
 

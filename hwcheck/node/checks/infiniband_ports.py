@@ -8,6 +8,7 @@ from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Rem
 from hwcheck.node.gpus import AnswerOfKind, among_equals
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
+from hwcheck.node.ports import sites
 from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "
@@ -16,7 +17,10 @@ LINKED = "LinkUp"
 ACTIVE = "ACTIVE"
 INFINIBAND = "InfiniBand"
 HOUR_S = 3600.0
-FULL = (1 << 16) - 1
+LEAST_NEAR, LEAST_FAR = 2, 4
+"""Ports alike that must have a link before one without is missed: near a GPU, and elsewhere, where
+of fewer half may well be there for something else."""
+
 DESIGN = ABI + "board_id: ports of cards of one design "
 SAME_PORT = ": the port of this name on a card of this design has the same place in the network"
 
@@ -40,6 +44,25 @@ COUNTED = {
     "rp_cnp_handled": ("packets", "congestion notifications that slowed this port down"),
 }
 """Counters of a port by name: unit and meaning (see hwcheck/node/host/rdma.py)."""
+
+FULL = {
+    "symbol_error": ("symbol_errors_full", 65535),
+    "link_error_recovery": ("link_error_recovery_full", 255),
+    "link_downed": ("link_downed_full", 255),
+    "port_rcv_errors": ("port_rcv_errors_full", 65535),
+}
+"""Metric and end of the counters that stop there (InfiniBand Architecture Specification, volume 1,
+PortCounters: 8 and 16 bits). A driver with wider counters goes on past it."""
+
+RATES = {
+    "symbol_error": ("symbol_errors_per_hour", 1.0),
+    "link_error_recovery": ("link_error_recovery_per_hour", 10.0),
+    "link_downed": ("link_downed_per_hour", 3.0),
+    "port_rcv_errors": ("port_rcv_errors_per_hour", 1.0),
+}
+"""Metric of the rate, and the hours that it is taken over at least. The counters begin with the
+driver or a reset of the port. When that was the kernel does not say, but not before the boot, so a
+rate since boot is never too high."""
 
 
 @check(
@@ -67,6 +90,21 @@ COUNTED = {
             required=True,
         ),
         Metric("port_state", "", "logical and physical state of a port without a link"),
+        Metric(
+            "port_link",
+            "",
+            "physical state of a port that has no link while the ports like it have one, with the "
+            "GPUs that it is nearest to",
+            (
+                Equal(
+                    LINKED,
+                    source="NVIDIA NVSentinel, NIC health monitor, link state detection: a card "
+                    "with fewer active ports than its peers; " + DESIGN + "and in like places",
+                    confidence="published",
+                    otherwise="warn",
+                ),
+            ),
+        ),
         Metric(
             "linked_state",
             "",
@@ -156,10 +194,58 @@ COUNTED = {
             ),
         ),
         Metric(
-            "symbol_errors_full",
-            "",
-            "whether that counter stands at its end, so that no rate can be told",
-            (Equal(False, IBTA + "PortCounters: it stops at 65535", otherwise="warn"),),
+            "link_error_recovery_per_hour",
+            "errors/h",
+            "recoveries of an InfiniBand link over the time since boot, ten hours at least",
+            (
+                AtMost(
+                    "infiniband-diags, ibqueryerrors, error_thresholds: 10 of LinkErrorRecovery "
+                    "are reported; here within ten hours, since the count never ends",
+                    warn=1,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "link_downed_per_hour",
+            "errors/h",
+            "times that the link went down over the time since boot, three hours at least",
+            (
+                AtMost(
+                    "Azure healthagent and Crusoe: more than 3 link-downs in 3 hours are a link "
+                    "that flaps; as an average",
+                    warn=1,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
+            "port_rcv_errors_per_hour",
+            "errors/h",
+            "damaged packets of an InfiniBand link over the time since boot, an hour at least",
+            (
+                AtMost(
+                    "as symbol_errors_per_hour: a damaged packet takes an error on the link",
+                    warn=120,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        *(
+            Metric(
+                metric,
+                "",
+                "whether %s stands at %d, its maximum: more cannot be counted, and no rate told"
+                % (name, most),
+                (
+                    Equal(
+                        False,
+                        IBTA + "PortCounters: %s stops at %d" % (name, most),
+                        otherwise="warn",
+                    ),
+                ),
+            )
+            for name, (metric, most) in FULL.items()
         ),
         *(Metric(name, unit, meaning) for name, (unit, meaning) in COUNTED.items()),
     ],
@@ -179,7 +265,10 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     A port whose link is up and that is not active has no subnet manager and carries nothing, so
     NCCL silently leaves it out or hangs. A port without a link may be one that nobody uses: it is
     recorded, and the number of active ones is held against the inventory's
-    ``hwcheck_rdma_ports``. One port of eight at half its rate halves what all of them carry. What
+    ``hwcheck_rdma_ports``. It is named where most ports on cards of its design, at the same place
+    on the card and as near to a GPU, have a link, unless as many are active as the inventory says.
+    One port of eight at half its rate halves what all of them carry. Counters of 8 and 16 bits stop
+    at their maximum, which is said; the others are taken per hour since boot. What
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
     no figure for a healthy node is known. The ports by which NVSwitches of HGX B200 are managed are
     left out; where the login may not read which they are, nothing is measured. Not applicable
@@ -198,8 +287,9 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     yield Sample("active_ports", active, "ports")
     for port in ports:
         yield from _port(port, [other for other in ports if _alike(port, other)])
+    yield from _missed_links(node, ports, active)
     yield from among_equals("firmware", [_firmware(port) for port in ports])
-    yield from _symbol_error_rates(node, ports)
+    yield from _rates(node, ports)
 
 
 def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
@@ -240,14 +330,39 @@ def _firmware(port: RdmaPort) -> AnswerOfKind:
     return AnswerOfKind(subject, port.board or subject, port.firmware or "unknown")
 
 
-def _symbol_error_rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:
+def _missed_links(node: Node, ports: List[RdmaPort], active: int) -> Iterator[Sample]:
+    """Yield the ports without a link that most ports like them have."""
+    if all(port.physical_state == LINKED for port in ports):
+        return
+    declared = node.request.expect.get("rdma_ports")
+    if isinstance(declared, int) and active >= declared:
+        return
+    of = sites(node.host, ports)
     for port in ports:
-        count = port.counters.get("symbol_error")
-        if count is None or port.link_layer != INFINIBAND or port.physical_state != LINKED:
+        site = of[port.name]
+        alike = [other for other in ports if of[other.name].kind == site.kind]
+        down = sum(other.physical_state != LINKED for other in alike)
+        linked = len(alike) - down
+        missed = linked >= LEAST_NEAR and linked > down
+        if not site.path:
+            missed = linked >= LEAST_FAR and down == 1
+        if missed and port.physical_state != LINKED:
+            state = port.physical_state or "unknown"
+            if site.path:
+                state += "; %s to the GPU at %s" % (site.path, ", ".join(site.gpus))
+            yield Sample("port_link", state, "", "port " + port.name)
+
+
+def _rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:
+    for port in ports:
+        if port.physical_state != LINKED:
             continue
         subject = "port " + port.name
-        if count >= FULL:
-            yield Sample("symbol_errors_full", True, "", subject)
-            continue
-        rate = count / max(1.0, node.host.uptime_s() / HOUR_S)
-        yield Sample("symbol_errors_per_hour", round(rate, 3), "errors/h", subject)
+        for name, (metric, least_hours) in RATES.items():
+            count = port.counters.get(name)
+            full, most = FULL[name]
+            if count == most:
+                yield Sample(full, True, "", subject)
+            elif count is not None and (port.link_layer == INFINIBAND or name == "link_downed"):
+                rate = count / max(least_hours, node.host.uptime_s() / HOUR_S)
+                yield Sample(metric, round(rate, 3), "errors/h", subject)

@@ -1,0 +1,143 @@
+"""The link of every RDMA port stays up."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.host.facts import KernelMessage, RdmaPort
+from hwcheck.node.limits import AtMost
+from hwcheck.node.wire import Sample
+
+WORDS = ("Link down", "Link up", "Link DOWN", "Link ACTIVE", "Link is")
+EVENT = re.compile(
+    r"\w+ ([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([\w.-]+): "
+    r"(?:Port: (\d+) )?(?:NIC )?Link (?:is )?(down|up|active)\b",
+    re.IGNORECASE,
+)
+"""What drivers write, with the address of the card and the name of the interface or the device:
+``mlx5_core 0000:9b:00.0 ib4: Link down``, ``bnxt_en ...: NIC Link is Down``, and the kernel's RDMA
+core ``mlx5_core 0000:9b:00.0 mlx5_4: Port: 1 Link DOWN`` (drivers/infiniband/core/cache.c)."""
+
+MINUTE_S, HOUR_S = 60.0, 3600.0
+DAY_S = 24 * HOUR_S
+WINDOW_S = 3 * HOUR_S
+START_S = 10 * MINUTE_S
+"""Links come up and go down while a node starts."""
+
+LINKED = "LinkUp"
+MESSAGE_LIMIT = 10_000
+
+
+@check(
+    metrics=[
+        Metric(
+            "link_downs",
+            "events",
+            "most times that the link went down within three hours, over the last day",
+            (
+                AtMost(
+                    "Azure healthagent and Crusoe: more than 3 link-downs in 3 hours",
+                    warn=3,
+                    confidence="published",
+                ),
+            ),
+            required=True,
+        ),
+        Metric(
+            "longest_outage_s",
+            "s",
+            "longest time that the link was down and that ended, or goes on, within the last day",
+            (
+                AtMost(
+                    "NVIDIA Health Validation, InfiniBand checks, rdma_linkflap_fatal: an outage "
+                    "of 30 s or more is critical; a switch that restarts makes one on a healthy "
+                    "node too, so it is a warning",
+                    warn=29.9,
+                    confidence="published",
+                ),
+            ),
+            required=True,
+        ),
+    ],
+    remedy=Remedy(
+        cause="a cable or module that is dirty, not seated or failing, a switch or its port that "
+        "restarts, or firmware of card and switch that do not agree",
+        fix="where all ports went down at once look at the switch; else clean and reseat cable and "
+        "module, swap them with those of another port, and see what the fault follows",
+        command="sudo dmesg --ctime | grep -iE 'link (is )?(up|down|active)'; mlxlink -d mlx5_0 -m",
+    ),
+    optional="RDMA devices",
+)
+def port_flaps(node: Node) -> Iterator[Sample]:
+    """Read from the kernel log how often and how long RDMA ports were without a link.
+
+    A job ends when its port is down for longer than its retries take, a few seconds by default,
+    and a port that goes down now and then looks well whenever somebody looks. The last day counts,
+    without the first ten minutes after boot. A log that goes back for less than three hours tells
+    nothing. Not applicable without RDMA devices.
+    """
+    host = node.host
+    ports = [port for port in host.rdma_ports() if port.pci_address and not port.may_be_bridge]
+    if not ports:
+        raise NotApplicable("no RDMA device on the bus")
+    uptime_s = host.uptime_s()
+    log = host.kernel_log(WORDS)
+    if not log.complete and log.reach_s < WINDOW_S:
+        raise CouldNotMeasure(
+            "the kernel log goes back %.0f minutes and has lost what came before"
+            % (log.reach_s / MINUTE_S)
+        )
+    since_s = min(DAY_S, uptime_s - START_S)
+    by_port: Dict[str, Dict[str, List[Event]]] = {}
+    for message in log.messages[-MESSAGE_LIMIT:]:
+        event = _event(message)
+        if event is not None and message.age_s <= since_s:
+            names = by_port.setdefault("%s %s" % (event.pci_address, event.port), {})
+            names.setdefault(event.name, []).append(event)
+    for port in ports:
+        key = "%s %s" % (port.pci_address, port.name.rpartition("/")[2])
+        # The interface and the RDMA device tell of the same event.
+        told = list(by_port.get(key, {}).values())
+        subject = "port " + port.name
+        yield Sample("link_downs", max(map(_most_at_once, told), default=0), "events", subject)
+        longest = max((_longest(events, port) for events in told), default=0.0)
+        yield Sample("longest_outage_s", round(longest, 1), "s", subject)
+
+
+class Event(NamedTuple):
+    """A link that went down or came up, by the name of who tells it."""
+
+    pci_address: str
+    port: str
+    name: str
+    is_down: bool
+    age_s: float
+
+
+def _event(message: KernelMessage) -> Optional[Event]:
+    match = EVENT.match(message.text)
+    if match is None:
+        return None
+    address, name, port, state = match.groups()
+    return Event(address, port or "1", name, state.lower() == "down", message.age_s)
+
+
+def _most_at_once(events: List[Event]) -> int:
+    """Return the most link-downs within one window, wherever it lies."""
+    ages = [event.age_s for event in events if event.is_down]
+    return max((sum(age - WINDOW_S <= other <= age for other in ages) for age in ages), default=0)
+
+
+def _longest(events: List[Event], port: RdmaPort) -> float:
+    """Return the longest outage; one without an end goes on only where the port is down now."""
+    longest, since = 0.0, None
+    for event in events:
+        if event.is_down:
+            since = event.age_s if since is None else since
+        elif since is not None:
+            longest, since = max(longest, since - event.age_s), None
+    if since is not None and port.physical_state != LINKED:
+        longest = max(longest, since)
+    return longest

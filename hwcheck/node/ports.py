@@ -1,0 +1,44 @@
+"""RDMA ports of one node that are alike: what one of them has, the others should have too."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Tuple
+
+from hwcheck.node.check import NodeHost
+from hwcheck.node.host.facts import RdmaPort
+from hwcheck.node.pcie import Place, pci_path, place_of
+
+
+class Site(NamedTuple):
+    """Where a port is. Ports with the same ``kind`` are cabled alike.
+
+    The kind is the card's design, the link layer, the place on the card and the way to a GPU;
+    ``path`` is that way, PIX or PXB, with the addresses of the ``gpus`` that are so near. Both are
+    empty where no GPU is. A port whose card's design nobody says is like no other.
+    """
+
+    kind: Tuple[str, ...]
+    path: str
+    gpus: Tuple[str, ...]
+
+
+def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, Site]:
+    """Return the site of each port by its name."""
+    gpus = [place_of(host, address) for address in host.pci_gpus()]
+    found = {}
+    for port in ports:
+        path, near = _nearest(host, port, gpus)
+        function, number = port.pci_address.rpartition(".")[2], port.name.rpartition("/")[2]
+        kind = (port.design or port.name, port.link_layer, function, number, path)
+        found[port.name] = Site(kind, path, near)
+    return found
+
+
+def _nearest(host: NodeHost, port: RdmaPort, gpus: List[Place]) -> Tuple[str, Tuple[str, ...]]:
+    if port.pci_address:
+        place = place_of(host, port.pci_address)
+        for path in ("PIX", "PXB"):
+            near = tuple(gpu.address for gpu in gpus if pci_path(place, gpu) == path)
+            if near:
+                return path, near
+    return "", ()

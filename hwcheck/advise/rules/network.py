@@ -6,7 +6,7 @@ from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.fold import fold
 from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
-from hwcheck.node.wire import Leg, Value
+from hwcheck.node.wire import Leg
 from hwcheck.site_limits import ABSENT
 
 SOCKET = "NET/Socket"
@@ -29,7 +29,7 @@ def rdma_port_down(host: HostFindings) -> Sign | None:
     metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
     ports = host.bad("infiniband_ports", *metrics)
     without_link = host.bad("infiniband_ports", "port_link")
-    down = {finding.subject: finding.value for finding in without_link}
+    down: dict[str, object] = {finding.subject: finding.value for finding in without_link}
     if any(finding.metric == "active_ports" for finding in ports):  # a count alone names none
         down |= host.values("infiniband_ports", "port_state")
     outages = host.bad_on({finding.subject for finding in without_link}, "port_flaps")
@@ -99,7 +99,7 @@ def rdma_partition_differs(host: HostFindings) -> Sign | None:
     return sign("likely", host.bad("partition_keys"))
 
 
-def _without_link(host: HostFindings, subject: str, state: Value) -> str:
+def _without_link(host: HostFindings, subject: str, state: object) -> str:
     """Return a port without a link in words, with the GPUs that it is nearest to."""
     device = subject.removeprefix("port ").partition("/")[0]
     ways = host.values("topology", "nic_path").items()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
-from hwcheck.judge.records import MULTI_HOST
+from hwcheck.judge.fabric import BUSBW
+from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.results.multi_host import FABRIC, MultiHostRecord, Suspect
 from hwcheck.text import line
 
+MOST_LINES = 8
 REMEDIES = {
     "hang": (
         "its ranks stand still or never arrive: a process that is stopped or stuck in a driver, or "
@@ -40,6 +42,30 @@ def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
         by_kind.setdefault((suspect.kind, len(suspect.hosts)), []).append(suspect)
     made = [_action(kind, suspects) for (kind, _), suspects in by_kind.items()]
     return (*made, *_unmeasured(record))
+
+
+def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
+    """Return what to do where no host stands out and all are below what their network carries."""
+    slow: dict[str, dict[str, str]] = {}
+    for finding in findings:
+        if (finding.check, finding.metric, finding.outcome) == (MULTI_HOST, BUSBW, "warn"):
+            slow.setdefault(finding.subject, {})[finding.host] = finding.reason
+    return tuple(
+        Action(
+            check=MULTI_HOST,
+            outcome="warn",
+            cause="what all have in common is slow: switches, their uplinks or routing, a limit of "
+            "the ports' rate, PFC or ECN of a RoCE fabric, or NCCL settings of all hosts",
+            fix="measure one pair with ib_write_bw or iperf3: where that is slow too look at the "
+            "switches between them, otherwise at the NCCL settings in force",
+            command="ib_write_bw -d mlx5_0 --report_gbits HOST; iperf3 -c HOST -P 8",
+            role="",
+            hosts=tuple(by_host),
+            evidence=tuple(dict.fromkeys(line(reason) for reason in by_host.values()))[:MOST_LINES],
+            title=f"the fabric as a whole: slow ({scope})",
+        )
+        for scope, by_host in slow.items()
+    )
 
 
 def _action(kind: str, suspects: list[Suspect]) -> Action:

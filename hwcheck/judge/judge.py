@@ -13,6 +13,7 @@ from hwcheck import exit_codes
 from hwcheck.judge.absence import judge_absence
 from hwcheck.judge.evidence import credible
 from hwcheck.judge.expectation import judge_busbw
+from hwcheck.judge.fabric import judge_fabric
 from hwcheck.judge.fleet import fleet_of, same_machine
 from hwcheck.judge.host_case import HostCase, NodeFacts, node_facts
 from hwcheck.judge.limits import Limits
@@ -71,7 +72,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
-    for compare in (judge_absence, judge_peers, judge_neighbors):
+    for compare in (judge_absence, judge_peers, judge_neighbors, judge_fabric):
         for finding in list(compare(hosts, findings)):
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):

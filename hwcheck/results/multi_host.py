@@ -152,7 +152,8 @@ class MultiHostRecord:
     ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
     must know, and ``warnings`` what is amiss with a host that took part. ``leg`` is the environment
     of all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
-    ``finished`` is false while it goes on, and where it was cut short.
+    ``interface_gbps`` is the rate (Gb/s) of the interface toward the others by host, where the
+    kernel knows it. ``finished`` is false while it goes on, and where it was cut short.
     """
 
     scopes: tuple[str, ...]
@@ -166,6 +167,7 @@ class MultiHostRecord:
     warnings: Mapping[str, str] = field(default_factory=dict)
     leg: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    interface_gbps: Mapping[str, float] = field(default_factory=dict)
     finished: bool = False
     format: int = FORMAT
 

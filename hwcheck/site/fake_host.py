@@ -89,6 +89,7 @@ BY_NAME = {
     "pci_answers",
     "pci_drivers",
     "numa_node_of",
+    "interface_gbps",
 }
 HOST_KEYS = set(DEFAULTS) | BY_NAME
 
@@ -254,6 +255,10 @@ class FakeHost:
     def torch_stack(self, python: str) -> TorchStack | None:  # noqa: ARG002
         says = self._say("torch_stack")
         return None if says is None else TorchStack(**says)
+
+    def interface_gbps(self, name: str) -> float | None:
+        rate = self._says.get("interface_gbps", {}).get(name)
+        return None if rate is None else float(rate)
 
     def rdma_ports(self) -> list[RdmaPort]:
         return [_port(**port) for port in self._say("rdma_ports")]

@@ -41,6 +41,7 @@ RECORD = MultiHostRecord(
     warnings={"a": "w"},
     leg="site",
     settings={"a": "NCCL_IB_HCA=x (/etc/nccl.conf)"},
+    interface_gbps={"a": 25.0},
     finished=True,
 )
 
@@ -103,6 +104,7 @@ def test_what_a_node_answers_is_checked(change: dict[str, Any], where: str) -> N
         {"gpus": -1},
         {"settings": [["NCCL_IB_HCA", "mlx5_0"]]},
         {"rdma_active": None},
+        {"interface_gbps": "fast"},
     ],
 )
 def test_what_a_member_says_that_it_is_is_checked(change: dict[str, Any]) -> None:
@@ -117,4 +119,15 @@ def test_what_a_member_says_that_it_is_is_checked(change: dict[str, Any]) -> Non
         "settings": [["NCCL_IB_HCA", "mlx5_0", "/etc/nccl.conf"]],
     }
     assert schema_problem(ready, "ready") == ""
+    for rate in (25.0, None):
+        assert schema_problem({**ready, "interface_gbps": rate}, "ready") == ""
     assert schema_problem({**ready, **change}, "ready") != ""
+
+
+def test_a_record_of_a_former_version_has_no_rates(tmp_path: Path) -> None:
+    write_multi_host(tmp_path, RECORD)
+    file = tmp_path / "group.json"
+    data = json.loads(file.read_text())
+    del data["interface_gbps"]
+    file.write_text(json.dumps(data))
+    assert read_multi_host(tmp_path) == replace(RECORD, interface_gbps={})

@@ -174,6 +174,12 @@ class NodeHost(Protocol):
         Raises CouldNotMeasure where the interpreter does not run.
         """
 
+    def interface_gbps(self, name: str) -> Optional[float]:
+        """Rate of a network interface in Gb/s; None where the kernel knows of no hardware's.
+
+        Of one that stands on others (a VLAN, a bond, a bridge) it is that of the slowest.
+        """
+
     def rdma_ports(self) -> List[RdmaPort]:
         """Ports of the RDMA devices; empty without any.
 

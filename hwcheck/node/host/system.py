@@ -13,6 +13,9 @@ from hwcheck.node.host.tree import Tree
 DMI = "sys/class/dmi/id/"
 NODES = "sys/devices/system/node/"
 POOLS = "sys/kernel/mm/hugepages/"
+LOWER = "lower_"
+"""So begin the links from a network interface to those that it stands on."""
+MOST_BELOW = 4
 EMULATORS = {
     "qemu": "qemu",
     "kvm": "kvm",
@@ -67,6 +70,20 @@ class SystemReader(Tree):
     def numa_nodes(self) -> int:
         folder = self._list("sys/devices/system/node")
         return sum(bool(re.fullmatch(r"node\d+", name)) for name in folder)
+
+    def interface_gbps(self, name: str) -> Optional[float]:
+        if self.hypervisor():
+            return None  # a guest's driver says what it was made to, not what the guest may use
+        return self._interface_gbps(name, MOST_BELOW)
+
+    def _interface_gbps(self, name: str, depth: int) -> Optional[float]:
+        folder = "sys/class/net/%s/" % name
+        if self._exists(folder + "device"):
+            speed = self._read(folder + "speed").strip()  # Mb/s; -1 or no text where not known
+            return int(speed) / 1000.0 if re.fullmatch(r"[1-9]\d{0,8}", speed) else None
+        below = [each[len(LOWER) :] for each in self._list(folder) if each.startswith(LOWER)]
+        rates = [self._interface_gbps(each, depth - 1) for each in below if depth]
+        return min((rate for rate in rates if rate is not None), default=None)
 
     def cpu_governors(self) -> Dict[str, int]:
         counts: Dict[str, int] = {}

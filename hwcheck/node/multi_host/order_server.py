@@ -62,6 +62,7 @@ class OrderServer:
             "memory_bytes": node.host.memory_available_bytes(),
         }
         place = dict(description_of(node, gpus), interface=interface, address=address, gpus=gpus)
+        place["interface_gbps"] = node.host.interface_gbps(interface)
         setup["settings"] = place["settings"]
         python = node.request.torch_python or sys.executable
         passed_bytes = 0

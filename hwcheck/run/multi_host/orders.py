@@ -89,7 +89,8 @@ class MultiHostOptions:
 class Ready:
     """A participant as it said that it is: where its store is, its GPUs and their model, its NICs.
 
-    ``settings`` are the NCCL variables in force there: name, value, origin.
+    ``settings`` are the NCCL variables in force there: name, value, origin. ``interface_gbps`` is
+    the rate of the interface, in Gb/s, None where the kernel does not know it.
     """
 
     address: str
@@ -100,6 +101,7 @@ class Ready:
     rdma_ports: int = 0
     rdma_active: int = 0
     settings: tuple[tuple[str, str, str], ...] = ()
+    interface_gbps: float | None = None
 
     @property
     def kind(self) -> str:

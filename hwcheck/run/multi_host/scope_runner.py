@@ -76,6 +76,11 @@ class ScopeRunner:
             absent=dict(participants.absent),
             leg=leg,
             settings=in_force(leg, participants.ready),
+            interface_gbps={
+                name: ready.interface_gbps
+                for name, ready in participants.ready.items()
+                if ready.interface_gbps
+            },
         )
         self._writer = RecordWriter(folder, record)
 

@@ -229,3 +229,28 @@ def test_a_device_says_its_driver(root: Root) -> None:
     folder = root.path / "sys/devices/pci0000:00/0000:00:18.0/0000:18:00.0"
     (folder / "driver").symlink_to(root.path / "sys/bus/pci/drivers/nouveau")
     assert root.host.pci_driver("0000:18:00.0") == "nouveau"
+
+
+def test_the_rate_of_an_interface_is_that_of_the_hardware_below(root: Root) -> None:
+    for name, speed in (("eth0", "25000"), ("eth1", "10000"), ("eth2", "-1")):
+        root.write(f"sys/class/net/{name}/speed", speed + "\n")
+        root.write(f"sys/class/net/{name}/device/vendor", "0x15b3\n")
+    for name in ("bond0/lower_eth0", "bond0/lower_eth1", "eth0.5/lower_eth0", "br0/lower_bond0"):
+        root.write(f"sys/class/net/{name}/mtu", "1500\n")
+    root.write("sys/class/net/br0/lower_tap1/mtu", "1500\n")
+    root.write("sys/class/net/veth0/speed", "10000\n")
+    rates = {
+        name: root.host.interface_gbps(name)
+        for name in ("eth0", "eth0.5", "bond0", "br0", "eth2", "veth0", "none")
+    }
+    assert rates == {
+        "eth0": 25.0,
+        "eth0.5": 25.0,
+        "bond0": 10.0,
+        "br0": 10.0,
+        "eth2": None,
+        "veth0": None,
+        "none": None,
+    }
+    root.write("proc/cpuinfo", GUEST)
+    assert root.host.interface_gbps("eth0") is None, "what a guest's driver was made to say"

@@ -22,6 +22,7 @@ STATED: Mapping[str, tuple[str, str]] = {
     "bar1_small": ("bar1_total_bytes", "the size of the window and of the memory were read"),
     "clock_unsynchronized": ("clock_synchronized", "the kernel's own flag"),
     "cloned_identity": ("gpus_of_this_uuid", "two boards gave one identifier"),
+    "compute_mode_set": ("compute_mode takes_work takes_several_processes", "the mode was read"),
     "computes_wrongly": (
         "wrong_products agrees_with_most digest",
         "a product is unlike the GPU's own first, or unlike that of most GPUs",
@@ -58,6 +59,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "pci_gpus nvml_gpus seen_by_nvml container_gpus",
         "they were counted; the title leaves open why",
     ),
+    "host_swaps": ("swap_used_percent", "the kernel counts what it swapped out"),
     "huge_pages_idle": ("huge_pages_unused_percent", "the kernel counts them"),
     "inforom_corrupted": ("inforom_valid", "its checksum was computed"),
     "kernel_differs": ("kernel_release", "both versions were read"),
@@ -85,6 +87,11 @@ STATED: Mapping[str, tuple[str, str]] = {
     "mixed_models": ("gpu_model", "the names were read"),
     "more_gpus": ("pci_gpus nvml_gpus container_gpus", "they were counted"),
     "nccl_differs": ("nccl_version system_nccl_version", "both versions were read"),
+    "nouveau_bound": ("kernel_driver", "the kernel names the driver of the device"),
+    "nvme_drive_missing": (
+        "nvme_drives nvme_state",
+        "they were counted, and the kernel names the state",
+    ),
     "no_gpudirect": ("gpudirect_rdma", "the modules and the kind of the driver were read"),
     "nvlink_failing": (
         "nvlink_recovery_failed_errors",
@@ -96,9 +103,11 @@ STATED: Mapping[str, tuple[str, str]] = {
         "the driver's own word for the pair",
     ),
     "pcie_link_degraded": (
-        "pcie_link_width uplink_width pcie_width pcie_generation",
+        "pcie_link_width uplink_width uplink_generation pcie_width pcie_generation "
+        "card_link_generation card_link_share card_link_width card_link_width_max",
         "the link and what both ends can were read",
     ),
+    "peermem_alone": ("peermem_alone", "the modules, the driver's kind and the kernel were read"),
     "persistence_off": ("persistence_mode", "the mode was read"),
     "power_budget_short": (
         "power_limit_w power_planned_w",
@@ -117,6 +126,11 @@ STATED: Mapping[str, tuple[str, str]] = {
 STATED_OTHERWISE: Mapping[str, str] = {
     "login_unprivileged": "the reason of the check says that it needs root",
     "kernel_log_lost": "the reason of the check says that the log lost its beginning",
+    "cuda_refuses_p2p": "the answers of CUDA and of NVML for one pair were read",
+    "driver_below_floor": "the version was read, and a dated table has the floor",
+    "firmware_below_floor": "the version was read, and a dated table has the floor",
+    "gpu_not_started": "the kernel log has the driver's words for it",
+    "nccl_defect": "the version was read, and the table names the defect that it has",
     "mig_hides_counters": "the reason of the check says that MIG is on",
     "nccl_p2p_default": "two versions of NCCL were read, and its source decides by version",
     "nccl_too_old": "NCCL's log has the words of the defect",

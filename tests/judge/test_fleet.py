@@ -299,6 +299,6 @@ def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
         if isinstance(limit.operand, FromFleet) and limit.operand.alike
     }
     assert {check.id for check, _ in operands} == {
-        *("compute_errors", "cpu_governor", "infiniband_ports")
+        *("compute_errors", "cpu_governor", "infiniband_ports", "partition_keys")
     }
     assert all(check.metric(operand.alike) for check, operand in operands)

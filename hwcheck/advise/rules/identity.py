@@ -172,19 +172,31 @@ def unlike_its_neighbors(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="The driver or a card's firmware is below the floor on record, or its branch has ended",
+    title="The driver is below the floor on record, or its branch has ended",
     effect="known holes and defects are not mended there, and will not be",
-    fix="take a driver of a supported branch at or above its floor, and the card's firmware of its "
-    "train; hwcheck_version_floors says how grave it is here",
-    confirm="cat /proc/driver/nvidia/version; ibstat | grep -i firmware",
+    fix="take a driver of a supported branch, at or above its floor; hwcheck_version_floors says "
+    "how grave it is here",
+    confirm="cat /proc/driver/nvidia/version",
     source="NVIDIA Data Center Drivers, Supported Drivers and CUDA Toolkit Versions; "
     "hwcheck/judge/versions/floors.yml",
     role="nvidia_driver",
 )
-def version_below_floor(host: HostFindings) -> Sign | None:
+def driver_below_floor(host: HostFindings) -> Sign | None:
     """The version is below or it is not."""
-    old = host.bad("driver", "driver_floor", "floors_age_days")
-    return sign("certain", (*old, *host.bad("infiniband_ports", "firmware_floor")))
+    return sign("certain", host.bad("driver", "driver_floor", "floors_age_days"))
+
+
+@rule(
+    title="The firmware of a network card is below the floor on record of its train",
+    effect="known defects are not mended there",
+    fix="update the card's firmware within its train (mlxfwmanager), and reset the card or reboot; "
+    "hwcheck_version_floors says how grave it is here",
+    confirm="ibstat | grep -i firmware; sudo mlxfwmanager --query",
+    source="hwcheck/judge/versions/floors.yml, with the release notes of each train",
+)
+def firmware_below_floor(host: HostFindings) -> Sign | None:
+    """The version is below or it is not."""
+    return sign("certain", host.bad("infiniband_ports", "firmware_floor"))
 
 
 def _of_torch(host: HostFindings, versions: tuple[Finding, ...]) -> bool:

@@ -207,9 +207,10 @@ def gpu_ends_processes(host: HostFindings) -> Sign | None:
     "the NVIDIA driver is installed for this kernel",
     confirm="lspci -nnk -d 10de: | grep -A2 -E 'VGA|3D'; cat /etc/modprobe.d/*nouveau*",
     source="NVIDIA Driver Installation Guide, Disable Nouveau",
+    role="nvidia_driver",
 )
 def nouveau_bound(host: HostFindings) -> Sign | None:
     """The kernel says which driver a device has; what else fails follows from it."""
     bound = host.bad("driver", "kernel_driver")
-    follows = (*host.bad("driver"), *host.bad("gpu_count"), *host.unmeasured())
+    follows = (*host.bad("driver"), *host.bad("gpu_count"), *host.blinded())
     return sign("certain", (*bound, *follows) if bound else ())

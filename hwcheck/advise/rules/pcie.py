@@ -26,7 +26,7 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
     """
     links = (
         *host.bad("pcie_link", "pcie_link_width"),
-        *host.bad("pcie_uplinks", "uplink_width"),
+        *host.bad("pcie_uplinks", "uplink_width", "uplink_generation"),
         *host.bad("pcie_link_under_load", "pcie_width", "pcie_generation"),
         *host.bad("card_links"),
     )

@@ -24,6 +24,8 @@ CONNECTORS_W: dict[str, float] = {
 }
 """What each may supply, in W; the sources are with the limit of the check ``power_budget``."""
 
+RUNTIMES = ("docker", "podman", "containerd", "enroot", "apptainer")
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -103,6 +105,13 @@ def _word(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not text.strip():
         raise variables.error(key, "is empty; leave it out where nothing is declared")
+    return text
+
+
+def _runtime(variables: Variables, key: str) -> str:
+    text = _word(variables, key)
+    if text not in RUNTIMES:
+        raise variables.error(key, f"{text!r} is none of {', '.join(RUNTIMES)}")
     return text
 
 
@@ -201,6 +210,7 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_nvme": Variable("NVMe drives that the node must have on its PCIe bus", _count),
+    "hwcheck_container": Variable("runtime of the jobs' containers (docker)", _runtime),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
     "hwcheck_version_floors": Variable(

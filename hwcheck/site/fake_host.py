@@ -12,8 +12,8 @@ Keys of ``node`` and what an absent one means:
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
-  ``modules`` is the list of loaded ones;
-  ``module_parameters`` are by ``module.name``;
+  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``; ``files`` are
+  sizes in bytes by path, and a path that is not in it is not there;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
 
@@ -73,6 +73,7 @@ DEFAULTS: dict[str, Any] = {
     "no_pcie_link": [],
     "iommu_groups": 0,
     "modules": [],
+    "container_libraries": {},
 }
 BY_NAME = {
     "ports",
@@ -86,6 +87,7 @@ BY_NAME = {
     "kernel_settings",
     "module_parameters",
     "filesystems",
+    "files",
     "pci_answers",
     "pci_drivers",
     "numa_node_of",
@@ -251,6 +253,13 @@ class FakeHost:
 
     def system_nccl(self) -> list[str]:
         return list(self._say("system_nccl"))
+
+    def file_bytes(self, path: str) -> int | None:
+        size = _value(path, self._says.get("files", {}).get(path))
+        return None if size is None else int(size)
+
+    def container_libraries(self) -> dict[str, list[str]]:
+        return {name: list(paths) for name, paths in self._say("container_libraries").items()}
 
     def torch_stack(self, python: str) -> TorchStack | None:  # noqa: ARG002
         says = self._say("torch_stack")

@@ -118,7 +118,7 @@ def write_host(root: Path, host: Mapping[str, Any]) -> None:
     if says["system_nccl"]:
         _write_nccl(tree, says["system_nccl"])
     for path, text in says["files"].items():
-        tree.write(path, text)
+        tree.write_bytes(path, f"{text}\n".encode() if text else b"")
 
 
 def _write_firmware(tree: TreeWriter, says: Mapping[str, Any]) -> None:

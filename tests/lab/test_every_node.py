@@ -23,6 +23,7 @@ ONLY_A_REAL_MACHINE: Mapping[str, str] = {}
 """Idle checks whose fault no scenario can present, with the reason."""
 
 HOST_CHECKS = {
+    *("container_files", "nccl_topology_file"),
     *("card_links", "nvme_drives", "partition_keys", "pcie_uplinks", "port_flaps"),
     *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "infiniband_ports"),
     *("iommu", "kernel", "memlock"),
@@ -204,8 +205,12 @@ CAUSES: Mapping[str, str] = {
     "gb200 wrong_partition": "fabric_partition",
     "gh200 memory_repair_pending": "memory_repair_pending",
     "h100_pod row_remap_failed": "memory_worn",
+    "h100_sriov empty_libcuda": "container_libraries_broken",
     "h100_sriov function_outside_the_partition": "rdma_partition_differs",
     "h100_sriov function_without_link": "rdma_port_down",
+    "h100_sriov stale_specification": "container_libraries_broken",
+    "h100_sriov topology_file_elsewhere": "topology_file_missing",
+    "h100_sriov topology_file_empty": "topology_file_missing",
     "h100_vm fabric_not_joined": "fabric_not_joined",
     "h100_vm one_function_missing": "rdma_port_down",
     "h100x8 a_virtual_machine": "unexpected_machine",

@@ -200,3 +200,19 @@ def host_memory_missing(host: HostFindings) -> Sign | None:
 def host_swaps(host: HostFindings) -> Sign | None:
     """The reading says it itself."""
     return sign("certain", host.bad("host_memory", "swap_used_percent"))
+
+
+@rule(
+    title="Containers are given libraries of the NVIDIA driver that are missing or empty",
+    effect="the host computes, and a job in a container does not start, or ends with "
+    "'libcuda.so.1: file too short'",
+    fix="generate the CDI specification again after each change of the driver (nvidia-ctk cdi "
+    "generate --output=/etc/cdi/nvidia.yaml, or the service nvidia-cdi-refresh); install the "
+    "driver's libraries again where the host's own are empty",
+    confirm="nvidia-ctk cdi list; ls -lL /usr/lib/*/libcuda.so.1 /usr/lib/*/libnvidia-ml.so.1",
+    source="NVIDIA Container Toolkit, Support for Container Device Interface; "
+    "NVIDIA/libnvidia-container issues 50 and 140",
+)
+def container_libraries_broken(host: HostFindings) -> Sign | None:
+    """The files are there or they are not."""
+    return sign("certain", host.bad("container_files"))

@@ -244,6 +244,21 @@ def network_plugin_fails(host: HostFindings) -> Sign | None:
     return sign("likely", explained)
 
 
+@rule(
+    title="The topology file that NCCL_TOPO_FILE names is missing or empty",
+    effect="NCCL does not know which network card is near which GPU where the bus does not show "
+    "it, as in a virtual machine, and data takes detours",
+    fix="put the cloud's or the maker's file there, on the host and in the job's image, or take "
+    "NCCL_TOPO_FILE out of force",
+    confirm="env | grep NCCL_TOPO_FILE; grep -r NCCL_TOPO_FILE /etc/nccl.conf /etc/environment; "
+    "NCCL_DEBUG=INFO with any job shows NCCL_TOPO_FILE set by environment",
+    source="NCCL User Guide, NCCL_TOPO_FILE; NCCL, src/graph/xml.cc",
+)
+def topology_file_missing(host: HostFindings) -> Sign | None:
+    """The file is there or it is not."""
+    return sign("certain", host.bad("nccl_topology_file"))
+
+
 def _only_sockets(leg: Leg) -> bool:
     if leg.first_failure:  # sockets were its second try
         return False

@@ -168,6 +168,12 @@ class NodeHost(Protocol):
     def system_nccl(self) -> List[str]:
         """Versions of the NCCL that the linker finds; empty without one."""
 
+    def file_bytes(self, path: str) -> Optional[int]:
+        """Size of a file behind its links; None: it is not there. Raises CouldNotMeasure."""
+
+    def container_libraries(self) -> Dict[str, List[str]]:
+        """Libraries of this host that NVIDIA's CDI specifications give to containers, by file."""
+
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         """Say which torch this interpreter has (the payload's own where empty), or None.
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
@@ -26,6 +26,12 @@ ANSWER_LIMIT_S = 30.0
 CACHED = re.compile(rb"/[^\0]{0,4000}/libnccl\.so\.2(?=\0)")
 TEXT_LIMIT = 64
 
+CDI_FOLDERS = ("etc/cdi", "run/cdi")
+"""Where specifications lie (Container Device Interface); /var/run is a link to /run."""
+CDI_KIND = "nvidia.com/gpu"
+CDI_LIBRARY = re.compile(r'"?hostPath"?: *"?(/[^\s",]{1,300}\.so[^\s",/]{0,60})')
+CDI_LIBRARIES = 500
+
 
 class SoftwareReader(Tree):
     """The software part of ``check.Host``."""
@@ -38,6 +44,26 @@ class SoftwareReader(Tree):
         cache = contents(self._path("etc/ld.so.cache")) or b""
         paths = [os.fsdecode(path) for path in CACHED.findall(cache)]
         return sorted(set(filter(None, (version_in_name(self._resolve(path)) for path in paths))))
+
+    def file_bytes(self, path: str) -> Optional[int]:
+        try:
+            return os.stat(self._path(path)).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise CouldNotMeasure("%s: %s" % (path[:200], error.strerror)) from None
+
+    def container_libraries(self) -> Dict[str, List[str]]:
+        # Read line by line rather than parsed: the standard library has no YAML.
+        found: Dict[str, List[str]] = {}
+        for folder in CDI_FOLDERS:
+            for name in self._list(folder):
+                path = "%s/%s" % (folder, name)
+                text = self._read(path) if name.endswith((".yaml", ".json")) else ""
+                if CDI_KIND in text:
+                    libraries = dict.fromkeys(CDI_LIBRARY.findall(text))
+                    found["/" + path] = list(libraries)[:CDI_LIBRARIES]
+        return found
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         # The interpreter runs as it is, whatever the root.

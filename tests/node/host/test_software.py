@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -125,3 +126,32 @@ def test_a_module_in_the_working_folder_does_not_stand_in(
     (tmp_path / "json.py").write_text("raise SystemExit('stood in')\n")
     monkeypatch.chdir(tmp_path)
     assert root.host.torch_stack(sys.executable) == SoftwareReader().torch_stack("")
+
+
+def test_the_size_of_a_file_behind_its_links(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.write("opt/topology.xml", "<system/>\n")
+    root.write("opt/empty", "")
+    os.symlink("topology.xml", tmp_path / "opt/link")
+    os.symlink("nowhere", tmp_path / "opt/dangling")
+    sizes = [root.host.file_bytes("/opt/" + name) for name in ("link", "empty", "dangling")]
+    assert sizes == [10, 0, None]
+    assert root.host.file_bytes("/opt/empty/below") is None
+
+
+def test_libraries_of_a_cdi_specification(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    library = "/usr/lib64/libcuda.so.570.124.06"
+    root.write(
+        "etc/cdi/nvidia.yaml",
+        "kind: nvidia.com/gpu\ncontainerEdits:\n  mounts:\n"
+        f"  - hostPath: {library}\n    containerPath: {library}\n"
+        "  - hostPath: /run/nvidia-persistenced/socket\n",
+    )
+    mounts = [{"hostPath": library}, {"hostPath": library}]
+    root.write("run/cdi/nvidia.json", json.dumps({"kind": "nvidia.com/gpu", "mounts": mounts}))
+    root.write("etc/cdi/other.yaml", "kind: vendor.com/card\nhostPath: /usr/lib64/libother.so\n")
+    assert root.host.container_libraries() == {
+        "/etc/cdi/nvidia.yaml": [library],
+        "/run/cdi/nvidia.json": [library],
+    }

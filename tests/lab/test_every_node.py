@@ -202,6 +202,7 @@ CAUSES: Mapping[str, str] = {
     "gb200 degraded_fabric": "fabric_degraded",
     "gb200 link_recovery_failed": "nvlink_failing",
     "gb200 no_peermem": "no_gpudirect",
+    "gb200 port_without_link": "rdma_port_down",
     "gb200 wrong_partition": "fabric_partition",
     "gh200 memory_repair_pending": "memory_repair_pending",
     "h100_pod row_remap_failed": "memory_worn",

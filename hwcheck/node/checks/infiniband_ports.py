@@ -266,7 +266,8 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     NCCL silently leaves it out or hangs. A port without a link may be one that nobody uses: it is
     recorded, and the number of active ones is held against the inventory's
     ``hwcheck_rdma_ports``. It is named where most ports on cards of its design, at the same place
-    on the card and as near to a GPU, have a link, unless as many are active as the inventory says.
+    on the card and as near to a GPU, have a link, or where the inventory wants all of them; not
+    where as many are active as it says.
     One port of eight at half its rate halves what all of them carry. Counters of 8 and 16 bits stop
     at their maximum, which is said; the others are taken per hour since boot. What
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
@@ -335,8 +336,10 @@ def _missed_links(node: Node, ports: List[RdmaPort], active: int) -> Iterator[Sa
     if all(port.physical_state == LINKED for port in ports):
         return
     declared = node.request.expect.get("rdma_ports")
-    if isinstance(declared, int) and active >= declared:
+    lacking = declared - active if isinstance(declared, int) else None
+    if lacking is not None and lacking <= 0:
         return
+    without = sum(port.physical_state != LINKED for port in ports)
     of = sites(node.host, ports)
     for port in ports:
         site = of[port.name]
@@ -346,6 +349,7 @@ def _missed_links(node: Node, ports: List[RdmaPort], active: int) -> Iterator[Sa
         missed = linked >= LEAST_NEAR and linked > down
         if not site.path:
             missed = linked >= LEAST_FAR and down == 1
+        missed = missed or (lacking is not None and lacking >= without)  # all are needed
         if missed and port.physical_state != LINKED:
             state = port.physical_state or "unknown"
             if site.path:

@@ -81,10 +81,15 @@ def partition_keys(node: Node) -> Iterator[Sample]:
     ports = [
         port
         for port in node.host.rdma_ports()
-        if port.link_layer == "InfiniBand" and port.state == "ACTIVE" and not port.may_be_bridge
+        if port.link_layer == "InfiniBand" and port.state == "ACTIVE"
     ]
     if not ports:
         raise NotApplicable("no active InfiniBand port")
+    if any(port.may_be_bridge for port in ports):
+        raise CouldNotMeasure(
+            "which ports are of what manages the NVSwitches, and in partitions of their own, the "
+            "VPD of the devices says: run as root"
+        )
     if not any(port.pkeys for port in ports):
         raise CouldNotMeasure("the kernel shows no partition key of any port")
     of = sites(node.host, ports)

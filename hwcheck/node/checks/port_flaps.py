@@ -79,7 +79,7 @@ def port_flaps(node: Node) -> Iterator[Sample]:
     nothing. Not applicable without RDMA devices.
     """
     host = node.host
-    ports = [port for port in host.rdma_ports() if port.pci_address and not port.may_be_bridge]
+    ports = [port for port in host.rdma_ports() if port.pci_address]
     if not ports:
         raise NotApplicable("no RDMA device on the bus")
     uptime_s = host.uptime_s()

@@ -28,6 +28,7 @@ Rank = tuple[int, int, int]
 OBSERVED_LINES = 8
 MOST_PLACES = 8
 MOST_SUBJECTS = 8
+MOST_CHECKS = 3
 REASON_CHARACTERS = 160
 
 
@@ -174,19 +175,24 @@ def _rank(cause: HostCause) -> Rank:
 
 
 def _folded(causes: Iterable[HostCause]) -> Iterator[Diagnosis]:
-    """Yield one diagnosis for each cause: the gravest first, then the likeliest."""
+    """Yield one diagnosis for each cause: the gravest first, then the likeliest.
+
+    Of equals that of more hosts comes first, then the one that explains more of one host.
+    """
     by_cause: dict[str, list[HostCause]] = {}
     for each in causes:
         by_cause.setdefault(each.rule.cause, []).append(each)
-    yield from sorted((_diagnosis(members) for members in by_cause.values()), key=_gravity)
+    for members in sorted(by_cause.values(), key=_gravity):
+        yield _diagnosis(members)
 
 
-def _gravity(diagnosis: Diagnosis) -> tuple[int, int, int, str]:
+def _gravity(members: list[HostCause]) -> tuple[int, int, int, int, str]:
     return (
-        OUTCOMES.index(diagnosis.outcome),
-        CONFIDENCES.index(diagnosis.confidence),
-        -len(diagnosis.hosts),
-        diagnosis.cause,
+        OUTCOMES.index(worst(each.outcome for each in members)),
+        min(CONFIDENCES.index(each.sign.confidence) for each in members),
+        -len({each.host for each in members}),
+        -max(len(each.sign.explains) for each in members),
+        members[0].rule.cause,
     )
 
 
@@ -227,16 +233,27 @@ def _observed(members: list[HostCause]) -> Iterator[str]:
 
 
 def in_words(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield findings in words, with the subjects of equal ones folded."""
+    """Yield findings in words, with the subjects of equal ones folded.
+
+    Checks that could not be measured for one reason are one line.
+    """
     subjects: dict[tuple[str, str, str], list[str]] = {}
+    unmeasured: dict[str, list[str]] = {}
     for finding in findings:
         value = f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}"
         parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
         text = ": ".join(part for part in parts if part)
-        names = subjects.setdefault((finding.check, finding.metric, text), [])
-        names.append(line(finding.subject, 80))
+        if finding.metric:
+            names = subjects.setdefault((finding.check, finding.metric, text), [])
+            names.append(line(finding.subject, 80))
+        else:
+            unmeasured.setdefault(text, []).append(finding.check)
     for (check, _, text), names in subjects.items():
         yield f"{check}: {text}{_subjects(names)}"
+    for text, blind in unmeasured.items():
+        named = [check for check in dict.fromkeys(blind) if check]
+        more = f" and {len(named) - MOST_CHECKS} more" if len(named) > MOST_CHECKS else ""
+        yield f"{', '.join(named[:MOST_CHECKS])}{more}: {text}" if named else text
 
 
 def _subjects(names: list[str]) -> str:

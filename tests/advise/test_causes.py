@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -138,6 +139,59 @@ def test_findings_in_words_are_folded_and_harmless() -> None:
             ]
         )
     )
-    assert lines[:3] == ["c: m 3 C (gpu[0-1])", "c: m 4 (leg x)", "c: why not"]
-    assert lines[3].startswith("c: m 5: rrr")
-    assert len(lines[3]) < 200
+    assert lines[:2] == ["c: m 3 C (gpu[0-1])", "c: m 4 (leg x)"]
+    assert lines[2].startswith("c: m 5: rrr")
+    assert len(lines[2]) < 200
+    assert lines[3] == "c: why not"
+
+
+def test_checks_that_could_not_be_measured_for_one_reason_are_one_line() -> None:
+    blind = [Finding("n", name, "inconclusive", reason="GPU is lost") for name in "abcde"]
+    of_host = Finding("n", "", "inconclusive", reason="NVML counts 7 GPUs and the node names 8")
+    lines = list(in_words([*blind, of_host]))
+    assert lines == ["a, b, c and 2 more: GPU is lost", of_host.reason]
+
+
+def test_a_gpu_is_named_with_its_place_and_serial_unless_all_are() -> None:
+    one = diagnosed(("n1", {"samples": {"power_cap": {"power_limit_percent": {"gpu1": 71.4}}}}))
+    assert "n1: gpu1 is at 0000:20:00.0" in one.diagnoses[0].observed
+    both = {"power_limit_percent": {"gpu0": 71.4, "gpu1": 71.4}}
+    (cause,) = diagnosed(("n1", {"samples": {"power_cap": both}})).diagnoses
+    assert not [text for text in cause.observed if "is at" in text]
+    run = run_of(("n1", CAPPED))
+    (record,) = run.records
+    assert record.report is not None
+    gpus = [{**gpu, "serial": f"S{gpu['index']}\x1b"} for gpu in record.report.facts["gpus"]]
+    report = replace(record.report, facts={**record.report.facts, "gpus": gpus})
+    run = replace(run, records=(replace(record, report=report),))
+    assert (
+        "n1: gpu1 is at 0000:20:00.0, serial S1"
+        in diagnose(run, judge(run)).diagnoses[0].observed[-1]
+    )
+
+
+def test_of_equally_grave_causes_the_one_that_explains_more_comes_first() -> None:
+    lost = {"gpu_lost": {"gpu_answer": {"gpu1": "GPU is lost"}}, "vbios": {}}
+    causes = diagnosed(
+        (
+            "n1",
+            {
+                "expect": {"driver_version": "570.1"},
+                "samples": {"driver": {"driver_version": "550.1"}},
+            },
+        ),
+        ("n2", {"samples": lost}),
+    )
+    assert [cause.cause for cause in causes.diagnoses] == ["gpu_lost", "driver_differs"]
+
+
+def test_what_a_cause_brings_comes_after_it_and_is_no_cause_of_its_own() -> None:
+    a, b = finding("a"), finding("b")
+    rules = {
+        "brought": rule_of("brought", Sign("certain", (a,))),
+        "bringer": replace(rule_of("bringer", Sign("likely", (a, b))), brings=("brought",)),
+    }
+    host = HostFindings("n1", HostRecord("n1", "reported"), (a, b))
+    assert [cause.rule.cause for cause in causes_of(host, rules)] == ["bringer"]
+    rules["bringer"] = replace(rules["bringer"], look=lambda host: Sign("possible", (a, b)))
+    assert [cause.rule.cause for cause in causes_of(host, rules)] == ["brought", "bringer"]

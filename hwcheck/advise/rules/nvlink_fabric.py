@@ -123,7 +123,7 @@ def _follow(host: HostFindings, gpus: set[str]) -> Iterator[Finding]:
         *host.bad("gpu_pairs"),
     )
     yield from (finding for finding in pairs if gpus & set(finding.subject.split("-")))
-    yield from host.failed_legs(WITH_P2P)
+    yield from host.failed_legs((*WITH_P2P, "p2p_off", "net"))  # CUDA may not start at all
     yield from host.slow_legs()
 
 

@@ -79,6 +79,17 @@ class NvLinkErrors(NamedTuple):
     counters: Mapping[str, int]
 
 
+class NvLinkRates(NamedTuple):
+    """Bit error rates of one NVLink: of symbols, and after error correction (effective).
+
+    A rate that the link does not give is None.
+    """
+
+    link: int
+    symbol: Optional[float] = None
+    effective: Optional[float] = None
+
+
 class Fabric(NamedTuple):
     """Registration with an NVSwitch fabric: its state, its error, what is wrong with its health.
 

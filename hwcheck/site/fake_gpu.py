@@ -21,6 +21,7 @@ from hwcheck.node.quantities import (
     Mode,
     NvLink,
     NvLinkErrors,
+    NvLinkRates,
     P2PStatus,
     RetiredPages,
     RowRemap,
@@ -227,6 +228,11 @@ class FakeGpu:
 
     def nvlink_errors(self) -> list[NvLinkErrors]:
         return [NvLinkErrors(**link) for link in self._say("nvlink_errors")]
+
+    def nvlink_rates(self) -> list[NvLinkRates]:
+        if "nvlink_rates" not in self._says:
+            return []
+        return [NvLinkRates(**link) for link in self._say("nvlink_rates")]
 
     def fabric(self) -> Fabric | None:
         return self._record("fabric", Fabric)

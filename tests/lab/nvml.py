@@ -127,7 +127,9 @@ Links::
                                     "unknown:" gives an empty address);
                                     errors: the fields of Hopper (replay, recovery, crc) or
                                     Blackwell (recovery_failed, malformed_packet, buffer_overrun,
-                                    symbol, effective); error_counters: the counters before Hopper
+                                    symbol, effective); rates: {symbol: 15e-255, effective:
+                                    15e-255}, bit error rates of Blackwell, as texts;
+                                    error_counters: the counters before Hopper
                                     (replay, recovery, crc_flit, crc_data);
                                     supported: false in place of all: NOT_SUPPORTED
     nvlink_speed_common_gbps        what GPUs say that have no speed per link

@@ -128,6 +128,15 @@ def remote(key: str, value: object) -> to.Lines:
     yield f"{link}.remote_address", address
 
 
+def rate(key: str, value: object) -> to.Lines:
+    """Encode 15e-255 as NVML does: the exponent in eight bits, the mantissa above it in four."""
+    parts = re.fullmatch(r"(\d+)e-(\d+)", str(value))
+    mantissa, exponent = map(int, parts.groups()) if parts else (16, 0)
+    if mantissa > 15 or exponent > 255:
+        raise to.refuse(key, value, "a rate such as 15e-255")
+    yield key, str(mantissa << 8 | exponent)
+
+
 def nvlinks(key: str, value: object) -> to.Lines:
     errors = "replay recovery crc recovery_failed malformed_packet buffer_overrun symbol effective"
     link = to.group(
@@ -138,6 +147,7 @@ def nvlinks(key: str, value: object) -> to.Lines:
             "remote": remote,
             "capabilities": to.bits(CAPABILITIES),
             "errors": to.group(kinds(to.count, errors)),
+            "rates": to.group(kinds(rate, "symbol effective")),
             "error_counters": to.group(kinds(to.count, "replay recovery crc_flit crc_data")),
         },
         ("active",),

@@ -201,6 +201,8 @@ CAUSES: Mapping[str, str] = {
     "gb200 cloned_uuid": "cloned_identity",
     "gb200 degraded_fabric": "fabric_degraded",
     "gb200 link_recovery_failed": "nvlink_failing",
+    "gb200 noisy_link": "nvlink_failing",
+    "gb200 symbol_errors": "nvlink_failing",
     "gb200 no_peermem": "no_gpudirect",
     "gb200 port_without_link": "rdma_port_down",
     "gb200 wrong_partition": "fabric_partition",

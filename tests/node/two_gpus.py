@@ -221,6 +221,8 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
         "access_timeout_recovery": False, "route_unhealthy": False,
         "incorrect_configuration": "none"}}, {}),
     "blackwell": ({}, {"nvlinks": links(BLACKWELL, ("malformed_packet",))}, {}),
+    "rates": ({}, {"nvlinks": [
+        {"active": True, "rates": {"symbol": "15e-255", "effective": "2e-6"}}]}, {}),
     "no_ways": ({"topology": None, "p2p": None}, {}, {}),
     "no_fabric": ({}, {"fabric": None}, {}),
     "fabric_unknown_error": ({}, {"fabric": None, "errors": {

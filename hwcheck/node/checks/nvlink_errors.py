@@ -11,6 +11,14 @@ from hwcheck.node.wire import Sample
 
 LIMITS = "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits"
 
+AFTER_CORRECTION = (
+    "derived from NVML API Reference Guide, NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS and "
+)
+AFTER_CORRECTION += (
+    "_EFFECTIVE_ERRORS, and IBUtils2 Utility Documentation, Bit Error Rate (threshold "
+)
+AFTER_CORRECTION += "1e-12): at the 425 Gb/s of an NVLink 5 that makes a million errors in a month"
+
 COUNTERS = (
     "replay",
     "recovery",
@@ -21,6 +29,10 @@ COUNTERS = (
     "symbol",
     "effective",
 )
+
+
+ERRORLESS = 1e-200
+"""NVML has no 0: a link without errors gives 15e-255."""
 
 
 @check(
@@ -78,8 +90,32 @@ COUNTERS = (
         ),
         Metric("nvlink_malformed_packet_errors", "errors", "packets that made no sense"),
         Metric("nvlink_buffer_overrun_errors", "errors", "packets that found no room"),
-        Metric("nvlink_symbol_errors", "errors", "symbols that error correction could not repair"),
-        Metric("nvlink_effective_errors", "errors", "bit errors after error correction"),
+        Metric(
+            "nvlink_symbol_errors",
+            "errors",
+            "symbols that error correction could not repair",
+            (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
+        ),
+        Metric(
+            "nvlink_effective_errors",
+            "errors",
+            "bit errors after error correction",
+            (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
+        ),
+        Metric("nvlink_symbol_ber", "", "symbol error rate of the GPU's worst link"),
+        Metric(
+            "nvlink_effective_ber",
+            "",
+            "bit error rate after error correction, of the GPU's worst link",
+            (
+                AtMost(
+                    "Azure healthagent, NVLink bit error rate above 1e-6; NVML API Reference "
+                    "Guide, NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER (mantissa and exponent)",
+                    warn=1e-6,
+                    confidence="published",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a bridge, board or cable with a bad contact, or a link on its way to failing",
@@ -94,7 +130,8 @@ def nvlink_errors(node: Node) -> Iterator[Sample]:
 
     A link with errors repeats what it carries: bandwidth goes, then the link, then the job. A
     counter that is 0 on all links of a GPU is one sample; otherwise each link that is not at 0
-    has its own. Which counters there are depends on the generation.
+    has its own. Which counters there are depends on the generation; Blackwell and later also give
+    bit error rates, of which the worst of each GPU counts.
     """
     missing = "no GPU of this node has an active NVLink with error counters, or MIG is on"
     yield from where_supported(node, _errors, missing)
@@ -112,3 +149,16 @@ def _errors(gpu: Gpu) -> Iterator[Sample]:
         for link, count in counts.items():
             if count:
                 yield Sample(metric, count, "errors", "%s link%d" % (gpu.subject, link))
+    yield from _rates(gpu)
+
+
+def _rates(gpu: Gpu) -> Iterator[Sample]:
+    """Yield the worst rates of the GPU, under the name of the link that has them."""
+    links = gpu.nvlink_rates()
+    for name in ("symbol", "effective"):
+        rates = [(getattr(link, name), link.link) for link in links]
+        given = [(rate, link) for rate, link in rates if rate is not None]
+        if given:
+            rate, link = max(given)
+            subject = "%s link%d" % (gpu.subject, link) if rate > ERRORLESS else gpu.subject
+            yield Sample("nvlink_%s_ber" % name, rate, "", subject)

@@ -13,7 +13,7 @@ from hwcheck.node.nvml.reader import (
     NvmlReader,
     VersionMismatch,
 )
-from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors
+from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors, NvLinkRates
 
 FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
 """NVML_GPU_FABRIC_STATE_* in order."""
@@ -37,6 +37,13 @@ ERROR_FIELDS = {
     "effective": "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS",
 }
 """Fields with the link as their scope: Hopper has the first three, Blackwell the others."""
+
+RATE_FIELDS = {
+    "symbol": "NVML_FI_DEV_NVLINK_COUNT_SYMBOL_BER",
+    "effective": "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER",
+}
+EXPONENT_MASK, MANTISSA_SHIFT, MANTISSA_MASK = 0xFF, 8, 0xF
+"""nvml.h: bits 0 to 7 are the exponent, 8 to 11 the mantissa; 15e-255 is a link without errors."""
 
 ERROR_COUNTERS = (
     ("replay", "NVML_NVLINK_ERROR_DL_REPLAY"),
@@ -104,6 +111,26 @@ class LinkReader(NvmlReader):
             }
             errors.append(NvLinkErrors(link, counters or self._old_counters(link)))
         return [each for each in errors if each.counters]
+
+    def nvlink_rates(self) -> List[NvLinkRates]:
+        links = [link.link for link in self.nvlinks() if link.active]
+        by_name = {name: self._constant(field) for name, field in RATE_FIELDS.items()}
+        fields = [field for field in by_name.values() if field is not None]
+        values = self.fields("NVLink rates", [(f, link) for link in links[:1] for f in fields])
+        if values:
+            values.update(
+                self.fields("NVLink rates", [(f, link) for link in links[1:] for f in fields])
+            )
+        rates = []
+        for link in links:
+            of_link = {
+                name: _rate(values[field, link])
+                for name, field in by_name.items()
+                if field is not None and (field, link) in values
+            }
+            if of_link:
+                rates.append(NvLinkRates(link, **of_link))
+        return rates
 
     def fabric(self) -> Optional[Fabric]:
         problem: Optional[CouldNotMeasure] = None
@@ -179,3 +206,8 @@ class LinkReader(NvmlReader):
             return int(self._nvml.constant(name))
         except NotSupported:
             return None  # an older pynvml
+
+
+def _rate(encoded: int) -> float:
+    mantissa = (encoded >> MANTISSA_SHIFT) & MANTISSA_MASK
+    return float("%de-%d" % (mantissa, encoded & EXPONENT_MASK))

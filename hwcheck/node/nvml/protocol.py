@@ -12,6 +12,7 @@ from hwcheck.node.quantities import (
     Mode,
     NvLink,
     NvLinkErrors,
+    NvLinkRates,
     P2PStatus,
     RetiredPages,
     RowRemap,
@@ -197,6 +198,9 @@ class Gpu(Protocol):
 
     def nvlink_errors(self) -> List[NvLinkErrors]:
         """Error counters of the active NVLinks that have any."""
+
+    def nvlink_rates(self) -> List[NvLinkRates]:
+        """Bit error rates of the active NVLinks that have any (Blackwell and later)."""
 
     def fabric(self) -> Optional[Fabric]:
         """Registration with an NVSwitch fabric; None on a GPU that does not register."""

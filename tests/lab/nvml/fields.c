@@ -63,6 +63,8 @@ static const field_t fields[] = {
     LINK(COUNT_BUFFER_OVERRUN_ERRORS, "errors.buffer_overrun", 1),
     LINK(COUNT_SYMBOL_ERRORS, "errors.symbol", 1),
     LINK(COUNT_EFFECTIVE_ERRORS, "errors.effective", 1),
+    LINK(COUNT_SYMBOL_BER, "rates.symbol", 1),
+    LINK(COUNT_EFFECTIVE_BER, "rates.effective", 1),
 };
 
 static const field_t *find(unsigned id) {

@@ -104,3 +104,9 @@ def test_a_link_that_is_not_supported_hides_none_after_it(ask: Ask) -> None:
 
 def test_a_driver_from_before_fabrics(ask: Ask) -> None:
     assert ask(library="old")["gpus"]["gpu0"]["fabric"] is None
+
+
+def test_bit_error_rates_are_put_together(ask: Ask) -> None:
+    rates = ask("rates")["gpus"]["gpu0"]["nvlink_rates"]
+    assert rates == [{"link": 0, "symbol": 15e-255, "effective": 2e-6}]
+    assert ask()["gpus"]["gpu0"]["nvlink_rates"] == []

@@ -94,13 +94,16 @@ class Fabric(NamedTuple):
     """Registration with an NVSwitch fabric: its state, its error, what is wrong with its health.
 
     ``state`` is ``not started``, ``in progress`` or ``completed``; ``status`` is ``Success`` or
-    NVML's error; ``degraded`` and ``unhealthy`` list health flags by name.
+    NVML's error; ``degraded`` and ``unhealthy`` list health flags by name. ``cluster_uuid`` is that
+    of a fabric over several hosts, and empty on a fabric of one.
     """
 
     state: str
     status: str
     degraded: str = ""
     unhealthy: str = ""
+    cluster_uuid: str = ""
+    clique_id: Optional[int] = None
 
 
 class GpuProcess(NamedTuple):

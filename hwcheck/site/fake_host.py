@@ -12,8 +12,8 @@ Keys of ``node`` and what an absent one means:
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
-  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``; ``files`` are
-  sizes in bytes by path, and a path that is not in it is not there;
+  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``; ``files``
+  are sizes in bytes by path, and a path that is not in it is not there;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
 

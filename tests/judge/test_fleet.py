@@ -299,6 +299,44 @@ def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
         if isinstance(limit.operand, FromFleet) and limit.operand.alike
     }
     assert {check.id for check, _ in operands} == {
-        *("compute_errors", "cpu_governor", "infiniband_ports", "partition_keys")
+        *("compute_errors", "cpu_governor", "infiniband_ports", "nvswitch_fabric"),
+        "partition_keys",
     }
     assert all(check.metric(operand.alike) for check, operand in operands)
+
+
+RACK, OTHER_RACK = "4d0c2b1a77884e3f9a550000000000c1", "4d0c2b1a77884e3f9a550000000000c2"
+
+
+def tray(host: str, cluster: str, clique: str, domain: str = "") -> HostRecord:
+    """A tray of a rack; ``domain`` is what the inventory declares."""
+    samples = [Sample("declared_domain", domain)] if domain else []
+    for gpu in ("gpu0", "gpu1"):
+        samples += [
+            Sample("fabric_state", "completed", "", gpu),
+            Sample("fabric_status", "Success", "", gpu),
+            Sample("fabric_unhealthy", "nothing", "", gpu),
+            Sample("fabric_degraded", "nothing", "", gpu),
+            Sample("cluster_uuid", cluster, "", gpu),
+            Sample("clique_id", clique, "", gpu),
+        ]
+        if domain:
+            samples.append(Sample("cluster_of_domain", f"{cluster} clique {clique}", "", gpu))
+    answer = CheckResult("nvswitch_fabric", "done", samples=tuple(samples))
+    return record(host, [answer], gpus=gpu_facts(2, "NVIDIA GB200"))
+
+
+def test_a_tray_of_another_clique_in_its_cluster_is_named() -> None:
+    trays = [tray(host, RACK, "2") for host in "abc"]
+    assert differing("nvswitch_fabric", *trays) == []
+    odd = differing("nvswitch_fabric", *trays, tray("d", RACK, "3"))
+    assert odd == [("d", "clique_id", "gpu0"), ("d", "clique_id", "gpu1")]
+
+
+def test_trays_of_two_racks_are_alike_unless_one_domain_is_declared() -> None:
+    racks = [tray(host, RACK, "2") for host in "abc"] + [tray("d", OTHER_RACK, "5")]
+    assert differing("nvswitch_fabric", *racks) == []
+    domain = [tray(host, RACK, "2", "rack1") for host in "abc"]
+    odd = differing("nvswitch_fabric", *domain, tray("d", OTHER_RACK, "5", "rack1"))
+    assert odd == [("d", "cluster_of_domain", "gpu0"), ("d", "cluster_of_domain", "gpu1")]
+    assert differing("nvswitch_fabric", *domain, tray("d", OTHER_RACK, "5", "rack2")) == []

@@ -202,6 +202,7 @@ CAUSES: Mapping[str, str] = {
     "gb200 cloned_uuid": "cloned_identity",
     "gb200 degraded_fabric": "fabric_degraded",
     "gb200 link_recovery_failed": "nvlink_failing",
+    "gb200 no_cluster": "nvlink_domain_split",
     "gb200 noisy_link": "nvlink_failing",
     "gb200 symbol_errors": "nvlink_failing",
     "gb200 no_peermem": "no_gpudirect",

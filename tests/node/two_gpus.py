@@ -143,6 +143,8 @@ FIRST: dict[str, Any] = {
         "route_recovery": False,
         "route_unhealthy": True,
         "incorrect_configuration": "insufficient_nvlinks",
+        "cluster_uuid": "4d0c2b1a-7788-4e3f-9a55-0000000000c1",
+        "clique_id": 2,
     },
     "cpu_affinity": "0-31,64-130",
     "memory_affinity": "0,3-9",

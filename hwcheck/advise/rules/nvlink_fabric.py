@@ -242,3 +242,19 @@ def nvls_unused(host: HostFindings) -> Sign | None:
     without = {f"leg {leg.leg}" for leg in host.legs if leg.transport.get("nvls") is False}
     rings = [finding for finding in slow if finding.subject in without]
     return sign("likely", rings, ["NCCL made no NVLS channel"])
+
+
+@rule(
+    title="Hosts or GPUs that should be one NVLink domain are in several, or in none",
+    effect="between them there is no NVLink: collectives over several trays go over the network, "
+    "at a fraction of the bandwidth",
+    fix="compare ClusterUUID and CliqueId of all trays; look at the partitions of the rack's "
+    "fabric manager and at IMEX; where hosts are of several racks, say so with "
+    "hwcheck_nvlink_domain",
+    confirm="nvidia-smi -q | grep -A8 Fabric; nvidia-imex-ctl -N",
+    source="NVML API Reference Guide, nvmlGpuFabricInfo_v3_t (clusterUuid, cliqueId)",
+)
+def nvlink_domain_split(host: HostFindings) -> Sign | None:
+    """Partitions may also be meant."""
+    metrics = ("clusters", "has_cluster", "clique_id", "cluster_of_domain")
+    return sign("likely", host.bad("nvswitch_fabric", *metrics))

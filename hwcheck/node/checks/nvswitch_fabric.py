@@ -6,7 +6,9 @@ from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.gpus import mig_is_on, where_supported
-from hwcheck.node.limits import Equal
+from hwcheck.node.limits import AtMost, Equal, like_most
+from hwcheck.node.pcie import has_c2c
+from hwcheck.node.quantities import Fabric
 from hwcheck.node.wire import Sample
 
 INFO = "NVML API Reference Guide, nvmlGpuFabricInfo_v3_t: "
@@ -69,6 +71,58 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
             ),
             required=True,
         ),
+        Metric("cluster_uuid", "", "fabric over several hosts that the GPU has joined"),
+        Metric(
+            "has_cluster",
+            "",
+            "whether a GPU on NVLink-C2C, whose fabric is that of a rack, has joined one",
+            (
+                Equal(
+                    True,
+                    source=INFO + "clusterUuid; NVIDIA GB200 NVL Multi-Node Tuning Guide, System "
+                    "(ClusterUUID and CliqueId of nvidia-smi -q): all zeros is no domain",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric(
+            "clique_id",
+            "",
+            "part of that fabric within which GPUs reach each other",
+            (
+                like_most(
+                    INFO + "cliqueId: hosts of one cluster and two cliques have no NVLink between "
+                    "them",
+                    alike="cluster_uuid",
+                ),
+            ),
+        ),
+        Metric(
+            "cluster_of_domain",
+            "",
+            "cluster and clique; only where the inventory declares hwcheck_nvlink_domain",
+            (
+                like_most(
+                    INFO + "clusterUuid and cliqueId, and the inventory's hwcheck_nvlink_domain: "
+                    "hosts of one domain are in one cluster and clique",
+                    alike="declared_domain",
+                ),
+            ),
+        ),
+        Metric("declared_domain", "", "the inventory's hwcheck_nvlink_domain"),
+        Metric(
+            "clusters",
+            "",
+            "clusters and cliques that the GPUs of this host are in, together",
+            (
+                AtMost(
+                    INFO + "clusterUuid and cliqueId: the GPUs of one tray have one fabric",
+                    fail=1,
+                    confidence="derived",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="the fabric manager is not running or is of another version than the driver, or a "
@@ -87,16 +141,30 @@ def nvswitch_fabric(node: Node) -> Iterator[Sample]:
     A GPU that did not join has no NVLink peers: CUDA does not start, or collectives go over PCIe
     at a tenth of the bandwidth. GPUs before Hopper and boards without NVSwitch do not register;
     with MIG on a GPU makes no use of the fabric. Where the node has NVSwitches on its own bus the
-    fabric manager has to run on it, whatever its GPUs say.
+    fabric manager has to run on it, whatever its GPUs say. Where a fabric spans hosts (GB200
+    NVL72), those of one cluster must be of one clique, and those that the inventory declares to be
+    one domain must be of one cluster too; otherwise their way to each other is the network.
     """
     if node.host.nvswitches() and not node.host.in_container():
         runs = node.host.fabric_manager_runs()
         if runs is not None:
             yield Sample("fabric_manager", runs)
-    yield from where_supported(node, _fabric, "no GPU of this node registers with an NVSwitch")
+    domain = node.request.expect.get("nvlink_domain", "")
+    if domain:
+        yield Sample("declared_domain", domain)
+    clusters = set()
+    missing = "no GPU of this node registers with an NVSwitch"
+    for sample in where_supported(node, lambda gpu: _fabric(gpu, node, domain), missing):
+        if sample.metric == "cluster_uuid":
+            cluster = sample.value
+        if sample.metric == "clique_id":
+            clusters.add((cluster, sample.value))
+        yield sample
+    if clusters:
+        yield Sample("clusters", len(clusters))
 
 
-def _fabric(gpu: Gpu) -> Iterator[Sample]:
+def _fabric(gpu: Gpu, node: Node, domain: str) -> Iterator[Sample]:
     fabric = gpu.fabric()
     if fabric is None or mig_is_on(gpu):
         return
@@ -105,3 +173,17 @@ def _fabric(gpu: Gpu) -> Iterator[Sample]:
         yield Sample("fabric_status", fabric.status, "", gpu.subject)
     yield Sample("fabric_unhealthy", fabric.unhealthy or "nothing", "", gpu.subject)
     yield Sample("fabric_degraded", fabric.degraded or "nothing", "", gpu.subject)
+    if fabric.state == "completed":
+        yield from _cluster(gpu, fabric, node, domain)
+
+
+def _cluster(gpu: Gpu, fabric: Fabric, node: Node, domain: str) -> Iterator[Sample]:
+    """Yield which fabric over several hosts the GPU is in; that of one board has no name."""
+    if fabric.cluster_uuid:
+        yield Sample("cluster_uuid", fabric.cluster_uuid, "", gpu.subject)
+        yield Sample("clique_id", str(fabric.clique_id), "", gpu.subject)
+    if has_c2c(gpu, node.host):
+        yield Sample("has_cluster", bool(fabric.cluster_uuid), "", gpu.subject)
+    if domain:
+        cluster = "%s clique %s" % (fabric.cluster_uuid or "none", fabric.clique_id)
+        yield Sample("cluster_of_domain", cluster, "", gpu.subject)

@@ -153,7 +153,9 @@ class LinkReader(NvmlReader):
             return None
         name = FABRIC_STATES[state] if state < len(FABRIC_STATES) else "state %d" % state
         degraded, unhealthy = decode(int(getattr(info, "healthMask", 0)))
-        return Fabric(name, self._nvml.error_text(int(info.status)), degraded, unhealthy)
+        cluster = bytes(info.clusterUuid).hex() if any(info.clusterUuid) else ""
+        status = self._nvml.error_text(int(info.status))
+        return Fabric(name, status, degraded, unhealthy, cluster, int(info.cliqueId))
 
     def _nvlinks(self) -> List[NvLink]:
         states = self._nvml.together(self._nvlink_states)

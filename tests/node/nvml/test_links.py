@@ -68,6 +68,8 @@ def test_the_fabric_decoded(ask: Ask) -> None:
         "status": "Success",
         "degraded": "bandwidth",
         "unhealthy": "route, too few NVLinks",
+        "cluster_uuid": "4d0c2b1a77884e3f9a550000000000c1",
+        "clique_id": 2,
     }
     assert second["fabric"] is None
 
@@ -78,6 +80,8 @@ def test_a_driver_that_knows_only_the_older_structure(ask: Ask) -> None:
         "status": "Insufficient Resources",
         "degraded": "",
         "unhealthy": "",
+        "cluster_uuid": "4d0c2b1a77884e3f9a550000000000c1",
+        "clique_id": 2,
     }
 
 

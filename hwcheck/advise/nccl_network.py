@@ -306,7 +306,11 @@ def _why_gid_index(records: Sequence[HostRecord]) -> str:
         return f"{line(ports, 200)} has no RoCE v2 address that NCCL takes and that can be routed"
     versions = [version_of(library_of(record)) for record in records]
     if all(version and version[:2] >= CHOOSES_GIDS for version in versions):
-        return "from 2.21 on NCCL finds the RoCE v2 address by itself"
+        return (
+            "from 2.21 on NCCL finds the RoCE v2 address by itself; audits that ask for a fixed "
+            "index, mostly 3, are of the time before, and it fails on the first port whose table "
+            "differs"
+        )
     if not all(versions):
         return "which NCCL runs is not known on every host, and from 2.21 on it needs none"
     indexes = {

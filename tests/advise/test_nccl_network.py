@@ -186,7 +186,11 @@ def _rails(storage: str = "") -> HostRecord:
         ("NCCL_IB_HCA", _rails("mlx5_4"), "on a mlx5_4:1 is near no GPU, as ports for storage"),
         ("NCCL_IB_HCA", _rails(), "all ports have one rate"),
         ("NCCL_IB_GID_INDEX", _host("a", ""), "no host told of an active RoCE port"),
-        ("NCCL_IB_GID_INDEX", _host("a", "", gids={"mlx5_0/1": 3}), "from 2.21 on NCCL finds"),
+        (
+            "NCCL_IB_GID_INDEX",
+            _host("a", "", gids={"mlx5_0/1": 3}),
+            "audits that ask for a fixed",
+        ),
         (
             "NCCL_IB_GID_INDEX",
             _host("a", "", gids={"mlx5_0/1": 3, "mlx5_1/1": 1}, library="NCCL 2.20.5"),

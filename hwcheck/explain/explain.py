@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hwcheck.explain import acs, broken_off, environment, matrix, nccl_log, network_notes, smi
+from hwcheck.explain import (
+    acs,
+    broken_off,
+    diag_notes,
+    environment,
+    matrix,
+    nccl_log,
+    network_notes,
+    smi,
+)
 from hwcheck.explain.benchmark import runs_of
 from hwcheck.explain.command_line import CommandLine, commands_of
 from hwcheck.explain.records import Benchmarks, Entry, Unknown
@@ -41,6 +50,7 @@ def _entries(source: LogFile) -> Iterator[Entry]:
             *nccl_log.fabric_notes(source.text),
             *environment.notes(info, commands),
             *network_notes.notes(runs, info, commands),
+            *diag_notes.notes(source.text, runs),
             *_command_notes(source.text),
         )
         yield Benchmarks(source.name, runs, info, tuple(notes), commands=commands)
@@ -48,7 +58,8 @@ def _entries(source: LogFile) -> Iterator[Entry]:
     log = nccl_log.read(source.name, source.text)
     if log:
         yield log
-    notes_of_all = (*smi.notes(source.text), *acs.notes(source.text))
+    of_nccl = () if log else diag_notes.notes(source.text)
+    notes_of_all = (*smi.notes(source.text), *acs.notes(source.text), *of_nccl)
     if notes_of_all:
         yield Unknown(source.name, notes_of_all)
 

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from hwcheck.explain import diag_notes
 from hwcheck.explain.records import Graph, NcclLog
 from hwcheck.node.collective import nccl_info
 from hwcheck.node.collective.nccl_info import NcclInfo
@@ -60,7 +61,7 @@ def read(file: str, text: str) -> NcclLog | None:
     graph = _graph(text)
     if info == NcclInfo() and graph == Graph() and not _LINE.search(text):
         return None
-    notes = (*info_notes(info), *fabric_notes(text), *_graph_notes(graph))
+    notes = (*info_notes(info), *fabric_notes(text), *diag_notes.notes(text), *_graph_notes(graph))
     return NcclLog(file, info, graph, notes)
 
 

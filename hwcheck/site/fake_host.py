@@ -12,8 +12,9 @@ Keys of ``node`` and what an absent one means:
 - ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
-  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``; ``files``
-  are sizes in bytes by path, and a path that is not in it is not there;
+  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``,
+  ``driver_parameters`` by name; ``files`` are sizes in bytes by path, and a path that is not in it
+  is not there;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
 
@@ -86,6 +87,7 @@ BY_NAME = {
     "iommu_domains",
     "kernel_settings",
     "module_parameters",
+    "driver_parameters",
     "filesystems",
     "files",
     "pci_answers",
@@ -241,6 +243,11 @@ class FakeHost:
 
     def module_parameter(self, module: str, name: str) -> str:
         return str(self._says.get("module_parameters", {}).get(f"{module}.{name}", ""))
+
+    def driver_parameter(self, name: str) -> str:
+        if "driver_parameters" not in self._says:
+            raise CouldNotMeasure("driver parameters: not there")
+        return str(self._says["driver_parameters"].get(name, ""))
 
     def kernel_log(self, words: Sequence[str]) -> KernelLog:
         log = self._say("kernel_log")

@@ -173,6 +173,21 @@ def peermem_alone(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="The driver keeps EFA cards from the memory of GPUs on Grace boards",
+    effect="jobs over several hosts silently go over sockets, at a fraction of the bandwidth",
+    fix="set NVreg_GrdmaPciTopoCheckOverride=1 (nvidia_driver_module_options) with driver "
+    "580.126.20 or a later one of its branch, and reboot; from R595 on there is no such option",
+    confirm="grep GrdmaPciTopoCheckOverride /proc/driver/nvidia/params; NCCL_DEBUG=INFO with any "
+    "job over several nodes shows GDRDMA",
+    source="NVIDIA/aicr PR 640 and 2607 (GB200 with EFA); Azure/azhpc-images PR 589",
+    role="nvidia_driver",
+)
+def efa_topology_check(host: HostFindings) -> Sign | None:
+    """The parameter is set or it is not."""
+    return sign("certain", host.bad("peermem", "topology_check_off"))
+
+
+@rule(
     title="NCCL uses fewer network ports than are active",
     effect="jobs over several nodes have the bandwidth of these ports, a fraction of what is there",
     fix="take NCCL_IB_HCA out of force, or name every compute port in it "

@@ -10,6 +10,12 @@ from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
 
 MODULES = ("nvidia_peermem", "nv_peer_mem")
+EFA, EFA_MODULE = "efa", "efa_nv_peermem"
+COHERENT = re.compile(r"\bGB[23]00\b")
+"""Boards with Grace, whose memory a card on PCIe reaches only past the driver's topology check."""
+OVERRIDE = "GrdmaPciTopoCheckOverride"
+WITHOUT_OVERRIDE = 595
+"""The branch from which on the driver has no such parameter (NVIDIA/aicr PR 2607)."""
 NVIDIA_CARDS = ("mlx4_core", "mlx5_core")
 DMA_BUF_KERNEL = (5, 12)
 FIRST_OPEN_BOARD = 0x1E02
@@ -60,6 +66,21 @@ OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
                 ),
             ),
         ),
+        Metric(
+            "topology_check_off",
+            "",
+            "whether the driver lets EFA cards reach the memory of Grace boards (before R595)",
+            (
+                Equal(
+                    True,
+                    source="NVIDIA/aicr PR 640 and 2607: on GB200 with EFA dma-buf needs "
+                    "NVreg_GrdmaPciTopoCheckOverride=1, else NCCL falls back to sockets; "
+                    "Azure/azhpc-images PR 589 (the check compares IOMMU groups)",
+                    confidence="published",
+                    otherwise="warn",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="the driver or the kernel has no dma-buf, and nvidia-peermem is all there is, or is "
@@ -78,14 +99,19 @@ def peermem(node: Node) -> Iterator[Sample]:
     of the card's rate. dma-buf is the kernel's own way and comes with the open driver. The module
     is the only one on kernels before 5.12 and on GPUs before Turing; elsewhere it is a way that
     ends with a coming driver. Not applicable without an NVIDIA RDMA card: others bring ways of
-    their own.
+    their own; of EFA beside GPUs of Grace boards the driver has a setting that closes them.
     """
     host = node.host
-    if not any(port.driver in NVIDIA_CARDS for port in host.rdma_ports()):
+    cards = {port.driver for port in host.rdma_ports()}
+    efa = EFA in cards and host.cpu_vendor() == "ARM"
+    efa = efa and any(COHERENT.search(gpu.name()) for gpu in node.gpus())
+    if not (cards & set(NVIDIA_CARDS) or efa):
         raise NotApplicable("no NVIDIA RDMA card")
-    if not host.driver_version():
+    version = host.driver_version()
+    if not version:
         raise CouldNotMeasure("the NVIDIA driver is not loaded or is hidden from this login")
-    module = any(host.has_module(name) for name in MODULES)
+    names = (*MODULES, EFA_MODULE) if efa else MODULES
+    module = any(host.has_module(name) for name in names)
     is_open = host.driver_is_open()
     yield Sample("peermem_module", module)
     yield Sample("driver_is_open", is_open)
@@ -96,6 +122,8 @@ def peermem(node: Node) -> Iterator[Sample]:
     yield Sample("gpudirect_rdma", dma_buf or module)
     if module and new:
         yield Sample("peermem_alone", not dma_buf and _may_be_open(node.gpus()))
+    if efa and int(version.partition(".")[0]) < WITHOUT_OVERRIDE:
+        yield Sample("topology_check_off", host.driver_parameter(OVERRIDE) == "1")
 
 
 def _may_be_open(gpus: Sequence[Gpu]) -> bool:

@@ -41,6 +41,12 @@ class NodeHost(Protocol):
     def driver_is_open(self) -> bool:
         """Whether the loaded NVIDIA kernel module is the open one."""
 
+    def driver_parameter(self, name: str) -> str:
+        """Value of a parameter of the NVIDIA kernel module (``NVreg_`` left out); empty: not set.
+
+        Raises CouldNotMeasure where the driver shows none.
+        """
+
     def pcie_port_width_max(self, pci_address: str) -> int:
         """Lanes that the upstream port of a device offers. Raises CouldNotMeasure."""
 

@@ -32,6 +32,13 @@ class HostReader(NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader
     def driver_is_open(self) -> bool:
         return "Open Kernel Module" in self._read("proc/driver/nvidia/version")
 
+    def driver_parameter(self, name: str) -> str:
+        text = self._read("proc/driver/nvidia/params")
+        if not text:
+            raise CouldNotMeasure("/proc/driver/nvidia/params cannot be read")
+        match = re.search(r"^%s: (\S+)$" % re.escape(name), text, re.MULTILINE)
+        return match.group(1) if match else ""
+
     def in_container(self) -> bool:
         # Docker and podman leave a file, older cgroups name the runtime, and others set
         # ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).

@@ -141,3 +141,11 @@ def test_this_machine_answers() -> None:
     assert host.filesystem("/").size_bytes > 0
     assert host.uptime_s() > 0
     assert host.cpu_vendor()
+
+
+def test_parameters_of_the_driver(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match="params cannot be read"):
+        root.host.driver_parameter("GrdmaPciTopoCheckOverride")
+    root.write("proc/driver/nvidia/params", "ModifyDeviceFiles: 1\nGrdmaPciTopoCheckOverride: 1\n")
+    assert root.host.driver_parameter("GrdmaPciTopoCheckOverride") == "1"
+    assert root.host.driver_parameter("PciTopoCheckOverride") == ""

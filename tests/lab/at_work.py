@@ -81,10 +81,10 @@ class AtWork:
     def _of_work(self, idle: Report) -> Iterator[CheckResult]:
         gpus = len(idle.facts["gpus"])
         if self.work["legs"]:
-            legs = [_leg(name, says, gpus) for name, says in self.work["legs"].items()]
-            yield run_check(REGISTRY["all_reduce"], _node(idle, legs=[*map(_plain, legs)]))
+            legs = [leg_of(name, says, gpus) for name, says in self.work["legs"].items()]
+            yield run_check(REGISTRY["all_reduce"], node_of(idle, legs=[*map(plain, legs)]))
         if self.work["copies"]:
-            node = _node(idle, pairs=_pairs(self.work["copies"], gpus))
+            node = node_of(idle, pairs=pairs_of(self.work["copies"], gpus))
             yield run_check(REGISTRY["gpu_pairs"], node)
         if self.work["load"]:
             yield from simulated.answers(getattr(simulated, self.work["load"]), SEED)[1]
@@ -124,7 +124,7 @@ def _asked_again(idle: Mapping[str, Any]) -> Iterator[tuple[str, CheckResult]]:
         yield check, run_check(REGISTRY[check], FakeNode({"pci_gpus": ["0000:18:00.0"], **node}))
 
 
-def _node(idle: Report, **work: Any) -> FakeNode:
+def node_of(idle: Report, **work: Any) -> FakeNode:
     """Return a node with the GPUs of the idle one and the ways between them."""
     ways: dict[str, dict[str, str]] = {}
     for answer in idle.results:
@@ -143,7 +143,7 @@ def _node(idle: Report, **work: Any) -> FakeNode:
     return FakeNode({"pci_gpus": [gpu["pci_address"] for gpu in gpus], "gpus": gpus, **work})
 
 
-def _leg(name: str, says: Any, gpus: int) -> Leg:
+def leg_of(name: str, says: Any, gpus: int) -> Leg:
     own = section(says if isinstance(says, Mapping) else {"gbps": says}, f"leg {name}", LEG)
     more = {key: own[key] for key in ("library", "driver", "reason")}
     more["transport"] = {kind: n for kind, n in own["transport"].items() if n is not None}
@@ -154,11 +154,11 @@ def _leg(name: str, says: Any, gpus: int) -> Leg:
     return replace(made, sizes=(*made.sizes[:-1], last))
 
 
-def _plain(leg: Leg) -> dict[str, Any]:
+def plain(leg: Leg) -> dict[str, Any]:
     return {key: value for key, value in asdict(leg).items() if key != "collective"}
 
 
-def _pairs(says: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+def pairs_of(says: Mapping[str, Any], gpus: int) -> dict[str, Any]:
     """Return the record of the copies; the first pair that hangs ends them."""
     own = section(says, "copies", COPIES)
     every = [(one, other) for one in range(gpus) for other in range(gpus) if one != other]

@@ -98,8 +98,12 @@ KERNEL: Mapping[str, Any] = {
 
 def write_host(root: Path, host: Mapping[str, Any]) -> None:
     """Write the tree. Raises ScenarioError for a key that is not known."""
+    write_with(TreeWriter(root), host)
+
+
+def write_with(tree: TreeWriter, host: Mapping[str, Any]) -> None:
+    """Write the tree with this writer. Raises ScenarioError for a key that is not known."""
     says = section(host, "host", HOST)
-    tree = TreeWriter(root)
     _write_firmware(tree, says)
     _write_cpus(tree, says)
     memory = section(says["memory"], "host: memory", MEMORY)

@@ -91,6 +91,15 @@ bool scenario_refresh(void) {
   return there;
 }
 
+/* Who wants to know which keys are looked up names a file for them in HWLAB_NVML_KEYS. */
+static void note(const char *key) {
+  const char *path = getenv("HWLAB_NVML_KEYS");
+  FILE *file = path ? fopen(path, "ae") : NULL;
+  if (!file) return;
+  fprintf(file, "%s\n", key);
+  fclose(file);
+}
+
 bool scenario_text(int gpu, const char *key, char *out, size_t size) {
   char whole[KEY_SIZE];
   const char *wanted = whole;
@@ -100,6 +109,7 @@ bool scenario_text(int gpu, const char *key, char *out, size_t size) {
     snprintf(whole, sizeof whole, "gpu.%d.%s", gpu, key);
   }
   pthread_mutex_lock(&lock);
+  note(wanted);
   const char **found =
       lines ? bsearch(&wanted, lines, line_count, sizeof *lines, by_key) : NULL;
   if (found) snprintf(out, size, "%s", *found + strlen(*found) + 1);

@@ -1,0 +1,122 @@
+"""What came of all changes, as a table for the terminal and as docs/mutations.md."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.lab.survivors import Reason, reason_of, reasons
+
+if TYPE_CHECKING:
+    from tests.lab.mutate import Row
+
+FILE = Path(__file__).parents[2] / "docs" / "mutations.md"
+SHOWN = 3
+INCONCLUSIVE = "inconclusive"
+
+HEAD = """\
+# Acceptance by mutation
+
+Written by `python -m tests.lab.mutate --docs`; do not edit it by hand.
+
+Every quantity of every healthy node of the lab (`tests/lab/scenarios`), every message of the
+kernel's log and every record of the nodes at work (`tests/lab/at_work.yml`) is changed to a value
+that a person would call broken: one quantity at a time, at one GPU, card or port, at all of them,
+or of the node. The node is asked again and judged among four healthy ones. A change survives where
+no finding is worse than pass: it is no fault, for a reason that is given below, or it is open.
+"""
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return how many changes of each scenario were noticed, and why the others survive."""
+    known, by_scenario = reasons(), defaultdict[str, list["Row"]](list)
+    for row in rows:
+        by_scenario[row.scenario].append(row)
+    lines = [f"{'scenario':18} {'changes':>8} {'noticed':>8} {'survive':>8} {'of these open':>14}"]
+    for name, own in [*sorted(by_scenario.items()), ("all", list(rows))]:
+        left = [row for row in own if row.fate != "noticed"]
+        open_ones = sum(_is_open(row, known) for row in left)
+        lines.append(
+            f"{name:18} {len(own):8} {len(own) - len(left):8} {len(left):8} {open_ones:14}"
+        )
+    for reason, survivors in _by_reason(rows, known):
+        names = ", ".join(dict.fromkeys(row.name for row in survivors))
+        lines += ["", f"{_title(reason)}", f"    {len(survivors)}: {names}"]
+    return "\n".join(lines) + "\n"
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Return docs/mutations.md."""
+    known = reasons()
+    left = [row for row in rows if row.fate != "noticed"]
+    noticed = [row for row in rows if row.fate == "noticed"]
+    unexplained = [row for row in noticed if not row.cause]
+    only_unmeasured = [row for row in noticed if {out for _, out in row.by} == {INCONCLUSIVE}]
+    elsewhere = [row for row in noticed if row.elsewhere]
+    scenarios = len({row.scenario for row in rows})
+    parts = [
+        HEAD,
+        f"{len(rows)} changes of {scenarios} scenarios: {len(noticed)} noticed "
+        f"({len(only_unmeasured)} of them as not measurable, {len(unexplained)} with no cause "
+        f"named, {len(elsewhere)} at other hosts only), {len(left)} survive, "
+        f"{sum(_is_open(row, known) for row in left)} of these are open.\n",
+        "## What is noticed, and by whom\n",
+        "| quantity | noticed | checks | first causes |\n|---|---|---|---|",
+    ]
+    by_quantity = defaultdict[str, list["Row"]](list)
+    for row in rows:
+        by_quantity[row.quantity].append(row)
+    for quantity, own in sorted(by_quantity.items()):
+        seen = [row for row in own if row.fate == "noticed"]
+        if not seen:
+            continue
+        checks = _most(check or "the visit" for row in seen for check in {by[0] for by in row.by})
+        causes = _most(row.cause or "none" for row in seen)
+        parts.append(f"| `{quantity}` | {len(seen)} of {len(own)} | {checks} | {causes} |")
+    for title, is_open in (("Survivors that are no fault", False), ("Open", True)):
+        parts.append(f"\n## {title}\n")
+        for reason, survivors in _by_reason(rows, known):
+            if bool(reason and reason.open) is is_open:
+                names = ", ".join(f"`{name}`" for name in folded(row.name for row in survivors))
+                parts.append(f"- {_title(reason)}\n  {names}")
+    return "\n".join(parts) + "\n"
+
+
+def folded(names: Iterable[str]) -> list[str]:
+    """Return changes by quantity: ``nvml.x = a, b``."""
+    by_quantity = defaultdict[str, dict[str, None]](dict)
+    for name in names:
+        quantity, _, change = name.partition(" = ")
+        by_quantity[quantity][change] = None
+    return [f"{quantity} = {', '.join(sorted(by_quantity[quantity]))}"
+            for quantity in sorted(by_quantity)]  # fmt: skip
+
+
+def _title(reason: Reason | None) -> str:
+    if reason is None:
+        return "NO REASON"
+    where = {"": "", "-": "(open) "}.get(reason.open, f"(open, {reason.open}) ")
+    return where + reason.why
+
+
+def _by_reason(
+    rows: Iterable[Row], known: Sequence[Reason]
+) -> list[tuple[Reason | None, list[Row]]]:
+    found: dict[Reason | None, list[Row]] = {each: [] for each in known}
+    for row in rows:
+        if row.fate != "noticed":
+            found.setdefault(reason_of(row.scenario, row.name, known), []).append(row)
+    return [(reason, own) for reason, own in found.items() if own]
+
+
+def _is_open(row: Row, known: Sequence[Reason]) -> bool:
+    reason = reason_of(row.scenario, row.name, known)
+    return reason is None or bool(reason.open)
+
+
+def _most(names: Iterable[str]) -> str:
+    counts = Counter(names).most_common()
+    more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+    return ", ".join(name for name, _ in counts[:SHOWN]) + more

@@ -148,7 +148,7 @@ class SystemReader(Tree):
         # The options behind the dash are those of the file system, and those before it those of
         # the place (proc(5), /proc/pid/mountinfo).
         meant = self._file_system_table()
-        found = []
+        mounts = []
         for line in self._read("proc/self/mountinfo").splitlines():
             place, _, whole = line.partition(" - ")
             words, rest = place.split(), whole.split()
@@ -156,10 +156,10 @@ class SystemReader(Tree):
                 point = _unescaped(words[4])
                 options = tuple(rest[-1].split(","))
                 source = _unescaped(rest[1])
-                found.append(Mount(point, rest[0], source, options, meant.get(point)))
-        if not found:
+                mounts.append(Mount(point, rest[0], source, options, meant.get(point)))
+        if not mounts:
             raise CouldNotMeasure("/proc/self/mountinfo cannot be read")
-        return found
+        return mounts
 
     def _file_system_table(self) -> Dict[str, bool]:
         """Return by mount point whether /etc/fstab wants it read-only."""

@@ -114,20 +114,13 @@ VOLATILE = frozenset(
         *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
         *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "pcie_link_width"),
         *("ecc_corrected_aggregate", "ecc_uncorrected_aggregate"),
-    }
-)
-"""Figures that go by use, by the run or by age, or (a link's width) are held against their own
-maximum."""
-
-BY_TRAFFIC = frozenset(
-    {
         *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
         *("out_of_buffer", "roce_adp_retrans", "roce_slow_restart", "np_ecn_marked_roce_packets"),
         "rp_cnp_handled",
     }
 )
-"""Counters that grow with traffic and congestion: their scatter has no cap, and a host on which all
-rose is one that worked more."""
+"""Figures that go by use, by the run, by age or by traffic and congestion, or (a link's width) are
+held against their own maximum."""
 
 LOW_IS_BAD = ("margin", "drop")
 """In a name of a temperature difference."""
@@ -275,7 +268,7 @@ def _outlying_hosts(
     """Yield a warning for each host on which a counter rose everywhere, in no slot far enough."""
     counts: dict[tuple[str, str], dict[str, list[float]]] = {}
     for (metric, alike, _), of_hosts in figures.items():
-        if math.isfinite(metrics[metric].tolerance.cap):
+        if metrics[metric].tolerance.decades:
             for host, value in of_hosts:
                 counts.setdefault((metric, alike), {}).setdefault(host, []).append(value)
     for (metric, alike), by_host in counts.items():
@@ -316,8 +309,6 @@ def _compared(metric: Metric) -> _Compared:
             )
             return _Compared(metric.unit, tolerance, False, True, limit.source, with_golden=False)
     tolerance = TOLERANCES[metric.unit]
-    if metric.name in BY_TRAFFIC:
-        tolerance = replace(tolerance, cap=math.inf)
     low, high = bad_sides(metric, tolerance)
     return _Compared(metric.unit, tolerance, low, high)
 

@@ -172,7 +172,8 @@ def gpu_answers(dice: random.Random, make: Make) -> dict[str, Any]:
         gpu: round(air_c + rear_c * (n >= make.gpus // 2) + dice.gauss(3, 1.2))
         for n, gpu in enumerate(gpus)
     }
-    display = dice.random() < 0.2 and make.limit_w == 450.0
+    consumer = make.limit_w == 450.0
+    display, idle_w = dice.random() < 0.2 and consumer, 18.0 if consumer else make.limit_w / 10
 
     def each(value: Any) -> dict[str, Any]:
         return dict.fromkeys(gpus, value)
@@ -197,8 +198,7 @@ def gpu_answers(dice: random.Random, make: Make) -> dict[str, Any]:
         "power_budget": {
             "power_limit_w": each(make.limit_w),
             "power_planned_w": {
-                gpu: make.limit_w * dice.gauss(0.1, 0.01) + 20 * (display and gpu == "gpu0")
-                for gpu in gpus
+                gpu: idle_w * dice.gauss(1, 0.06) + 15 * (display and gpu == "gpu0") for gpu in gpus
             },
         },
         "pcie_errors": {

@@ -27,6 +27,10 @@ STATED: Mapping[str, tuple[str, str]] = {
         "wrong_products agrees_with_most digest",
         "a product is unlike the GPU's own first, or unlike that of most GPUs",
     ),
+    "container_libraries_broken": (
+        "driver_library unusable_libraries",
+        "the files were looked at; empty ones load nowhere",
+    ),
     "disk_full": ("disk_free_gib", "what statvfs says is what is free"),
     "driver_differs": ("driver_version cuda_driver_version", "both versions were read"),
     "driver_not_whole": (
@@ -38,6 +42,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "ecc_enabled ecc_differs_from_default ecc_change_pending",
         "the modes were read",
     ),
+    "efa_topology_check": ("topology_check_off", "the driver's parameter was read"),
     "fabric_degraded": ("fabric_degraded", "the fabric's own mask names it"),
     "fabric_manager_down": ("fabric_manager", "the table of processes was read whole"),
     "fabric_not_joined": ("fabric_state fabric_status", "the state of each GPU was read"),
@@ -119,6 +124,7 @@ STATED: Mapping[str, tuple[str, str]] = {
     "shm_too_small": ("shm_size_mib shm_free_mib", "the size of the file system was read"),
     "stale_nccl_settings": ("debugging_settings", "the settings in force were read"),
     "torch_differs": ("torch_version", "both versions were read"),
+    "topology_file_missing": ("topology_file", "the file was looked at"),
     "unexpected_machine": ("hypervisor", "the machine names what is below it"),
 }
 """By cause: the metrics that state it themselves, and why whoever reads them can know."""

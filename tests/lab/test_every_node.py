@@ -185,7 +185,7 @@ CAUSES: Mapping[str, str] = {
     "a40x8 ecc_off": "ecc_setting",
     "a40x8 exclusive_process": "compute_mode_set",
     "a40x8 inforom_corrupted": "inforom_corrupted",
-    "a40x8 millions_corrected": "gpu_memory_failing",
+    "a40x8 millions_corrected": "memory_errors_corrected",
     "a40x8 no_address": "roce_without_address",
     "a40x8 off_the_bus_without_a_code": "gpu_lost",
     "a40x8 one_link_of_a_bridge": "nvlink_down",

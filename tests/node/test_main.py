@@ -242,6 +242,7 @@ def test_two_payloads_do_not_load_one_node_at_once(tmp_path: Path) -> None:
     (tmp_path / "root" / "proc" / "meminfo").write_text("MemAvailable: 2000000 kB\n")
     with socket.socket(socket.AF_UNIX) as other:
         other.bind("\0" + name)
+        other.listen()
         answer = run_payload(("first", "second"), tmp_path / "root", tmp_path, before=before)
     for result in answer.results.values():
         assert (result.state, result.samples) == ("busy", ())

@@ -118,7 +118,7 @@ FIRST: dict[str, Any] = {
     "utilization_percent": 0,
     "persistence_mode": True,
     "compute_mode": "exclusive_process",
-    "virtualization_mode": "vgpu",
+    "virtualization_mode": "passthrough",
     "power_w": 71.5,
     "pcie_link_width": 16,
     "pcie_replays": 67,

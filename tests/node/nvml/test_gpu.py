@@ -232,5 +232,5 @@ def test_the_compute_mode_is_named(ask: Ask) -> None:
 
 def test_power_and_virtualization_are_read_where_they_are(ask: Ask) -> None:
     first, second = ask()["gpus"].values()
-    assert (first["power_w"], first["virtualization_mode"]) == (71.5, "vgpu")
+    assert (first["power_w"], first["virtualization_mode"]) == (71.5, "passthrough")
     assert (second["power_w"], second["virtualization_mode"]) == (None, None)

@@ -27,7 +27,8 @@ SOURCE = (
 FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "application_clocks": ("driver",),
-        "bar1_size": ("gpu_count", "mig", "nvlink_state", "virtualization"),
+        "bar1_size": ("gpu_count", "infiniband_ports", "mig", "nvlink_state", "virtualization"),
+        "card_links": ("infiniband_ports", "virtualization"),
         "cpu_governor": ("virtualization",),
         "ecc_errors": ("ecc_mode",),
         "iommu": ("gpu_count", "infiniband_ports", "virtualization"),
@@ -36,10 +37,12 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nvlink_state": ("gpu_count", "mig"),
         "nvswitch_fabric": ("mig", "virtualization"),
         "p2p_status": ("gpu_count", "mig", "virtualization"),
+        "partition_keys": ("infiniband_ports",),
         "pcie_acs": ("gpu_count", "infiniband_ports", "virtualization"),
         "pcie_aer": ("virtualization",),
-        "pcie_uplinks": ("virtualization",),
+        "pcie_uplinks": ("infiniband_ports", "virtualization"),
         "peermem": ("infiniband_ports",),
+        "port_flaps": ("infiniband_ports",),
         "roce_gids": ("infiniband_ports",),
     }
 )
@@ -47,7 +50,10 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 BY_USE: Mapping[str, str] = MappingProxyType(
     {
-        "power_budget": "goes by what the inventory declares",
+        **dict.fromkeys(
+            ("container_files", "nvme_drives", "power_budget"),
+            "goes by what the inventory declares",
+        ),
         "power_state": "goes by who is at work",
     }
 )

@@ -112,7 +112,8 @@ NOT_COMPARED: Mapping[str, str] = MappingProxyType(
 VOLATILE = frozenset(
     {
         *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
-        *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "pcie_link_width"),
+        *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "longest_outage_s"),
+        *("pcie_link_width", "card_link_width", "uplink_width"),
         *("ecc_corrected_aggregate", "ecc_uncorrected_aggregate"),
         *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
         *("out_of_buffer", "roce_adp_retrans", "roce_slow_restart", "np_ecn_marked_roce_packets"),

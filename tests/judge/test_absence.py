@@ -68,13 +68,35 @@ def ports(*names: str) -> dict[str, Any]:
 
 
 EIGHT = ports(*(f"mlx5_{number}" for number in range(8)))
+LINK = {
+    "card_link_width": {"mlx5_0": 16},
+    "card_link_width_max": {"mlx5_0": 16},
+    "card_link_generation": {"mlx5_0": 5},
+    "card_link_generation_max": {"mlx5_0": 5},
+}
+PORT = "port mlx5_0/1"
+KEYS = {
+    "pkeys": {PORT: "0xffff"},
+    "pkeys_of_most": {PORT: "0xffff"},
+    "design": {PORT: "MT_0000000838"},
+    "full_member": {PORT: True},
+}
+UPLINK = {"uplink_width": {"pci 0000:16:00.0": 16}, "uplink_width_max": {"pci 0000:16:00.0": 16}}
 RDMA = {
     "infiniband_ports": EIGHT,
+    "card_links": LINK,
+    "partition_keys": KEYS,
+    "pcie_uplinks": UPLINK,
+    "port_flaps": {"link_downs": {PORT: 0}, "longest_outage_s": {PORT: 0.0}},
     "memlock": {"memlock_unlimited": True},
     "peermem": {"peermem_module": "nvidia_peermem", "driver_is_open": True, "gpudirect_rdma": True},
 }
 NO_RDMA = {
     "infiniband_ports": "no RDMA device",
+    "card_links": "no RDMA card, and no NVMe drive that is declared",
+    "partition_keys": "no active InfiniBand port",
+    "pcie_uplinks": "no PCIe switch above any GPU or card",
+    "port_flaps": "no RDMA device on the bus",
     "memlock": "no RDMA device",
     "peermem": "no NVIDIA RDMA card",
 }
@@ -206,7 +228,12 @@ def test_what_a_guest_lacks_follows_from_its_being_one() -> None:
 def test_what_goes_by_use_is_not_compared(check: str) -> None:
     states = {"performance_state": {"gpu0": 0}, "performance_state_at_work": {"gpu0": 0}}
     limits = {"power_limit_w": dict.fromkeys(GPUS, 700.0)}
-    have = {"power_state": states, "power_budget": limits}[check]
+    have = {
+        "power_state": states,
+        "power_budget": limits,
+        "nvme_drives": {"nvme_drives": 4},
+        "container_files": {"container_runtime": "docker"},
+    }[check]
     assert lacking(*fleet({check: have}, {check: "not here"})) == []
 
 

@@ -110,6 +110,36 @@ def test_what_its_limit_complains_of_is_not_said_twice() -> None:
     assert warned(*fleet(55.0, 55.0, 55.0, 20.0)) == []
 
 
+def card(host: str, lanes: int, lanes_max: int) -> HostRecord:
+    values = {"card_link_width": lanes, "card_link_width_max": lanes_max}
+    samples = [Sample(metric, value, "lanes", "mlx5_0") for metric, value in values.items()]
+    generations = ("card_link_generation", "card_link_generation_max")
+    samples += [Sample(metric, 5, "", "mlx5_0") for metric in generations]
+    answer = CheckResult("card_links", "done", samples=tuple(samples))
+    return record(host, [answer], gpus=gpu_facts(1, H200))
+
+
+def test_a_card_in_another_slot_is_one_warning() -> None:
+    hosts = [card(f"n{place}", 16, 16) for place in range(4)]
+    (finding,) = warned(*hosts, card("other", 8, 8), check="card_links")
+    assert (finding.host, finding.metric) == ("other", "card_link_width_max")
+    assert warned(*hosts, card("lost", 8, 16), check="card_links") == [], "its limit says it"
+
+
+def outage(host: str, seconds: float) -> HostRecord:
+    samples = (
+        Sample("link_downs", int(seconds > 0), "events", "port mlx5_0/1"),
+        Sample("longest_outage_s", seconds, "s", "port mlx5_0/1"),
+    )
+    answer = CheckResult("port_flaps", "done", samples=samples)
+    return record(host, [answer], gpus=gpu_facts(1, H200))
+
+
+def test_a_short_outage_is_held_against_its_limit_and_no_peer() -> None:
+    hosts = [outage(f"n{place}", 20.0 * (not place)) for place in range(5)]
+    assert warned(*hosts, check="port_flaps") == []
+
+
 def idle(host: str, replays: int) -> HostRecord:
     samples = (
         Sample("pcie_replays", replays, "packets", "gpu0"),

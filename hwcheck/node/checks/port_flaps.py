@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.host.facts import KernelMessage, RdmaPort
+from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
@@ -75,8 +75,10 @@ def port_flaps(node: Node) -> Iterator[Sample]:
 
     A job ends when its port is down for longer than its retries take, a few seconds by default,
     and a port that goes down now and then looks well whenever somebody looks. The last day counts,
-    without the first ten minutes after boot. A log that goes back for less than three hours tells
-    nothing. Not applicable without RDMA devices.
+    without the first ten minutes after boot. A port without a cable is told to be down whenever its
+    interface is started: down once more is no event, and where the whole log never has it up, its
+    link did not go down. A log that goes back for less than three hours tells nothing. Not
+    applicable without RDMA devices.
     """
     host = node.host
     ports = [port for port in host.rdma_ports() if port.pci_address]
@@ -91,18 +93,24 @@ def port_flaps(node: Node) -> Iterator[Sample]:
         )
     since_s = min(DAY_S, uptime_s - START_S)
     by_port: Dict[str, Dict[str, List[Event]]] = {}
+    linked: Set[str] = set()
     for message in log.messages[-MESSAGE_LIMIT:]:
         event = _event(message)
-        if event is not None and message.age_s <= since_s:
-            names = by_port.setdefault("%s %s" % (event.pci_address, event.port), {})
-            names.setdefault(event.name, []).append(event)
+        if event is None:
+            continue
+        key = "%s %s" % (event.pci_address, event.port)
+        if not event.is_down:
+            linked.add(key)
+        if message.age_s <= since_s:
+            by_port.setdefault(key, {}).setdefault(event.name, []).append(event)
     for port in ports:
         key = "%s %s" % (port.pci_address, port.name.rpartition("/")[2])
         # The interface and the RDMA device tell of the same event.
-        told = list(by_port.get(key, {}).values())
+        by_name = list(by_port.get(key, {}).values())
         subject = "port " + port.name
-        yield Sample("link_downs", max(map(_most_at_once, told), default=0), "events", subject)
-        longest = max((_longest(events, port) for events in told), default=0.0)
+        yield Sample("link_downs", max(map(_most_at_once, by_name), default=0), "events", subject)
+        goes_on = port.physical_state != LINKED and (key in linked or not log.complete)
+        longest = max((_longest(events, goes_on) for events in by_name), default=0.0)
         yield Sample("longest_outage_s", round(longest, 1), "s", subject)
 
 
@@ -126,18 +134,22 @@ def _event(message: KernelMessage) -> Optional[Event]:
 
 def _most_at_once(events: List[Event]) -> int:
     """Return the most link-downs within one window, wherever it lies."""
-    ages = [event.age_s for event in events if event.is_down]
+    ages = [
+        event.age_s
+        for place, event in enumerate(events)
+        if event.is_down and not (place and events[place - 1].is_down)
+    ]
     return max((sum(age - WINDOW_S <= other <= age for other in ages) for age in ages), default=0)
 
 
-def _longest(events: List[Event], port: RdmaPort) -> float:
-    """Return the longest outage; one without an end goes on only where the port is down now."""
+def _longest(events: List[Event], goes_on: bool) -> float:
+    """Return the longest outage; one without an end counts where it ``goes_on``."""
     longest, since = 0.0, None
     for event in events:
         if event.is_down:
             since = event.age_s if since is None else since
         elif since is not None:
             longest, since = max(longest, since - event.age_s), None
-    if since is not None and port.physical_state != LINKED:
+    if since is not None and goes_on:
         longest = max(longest, since)
     return longest

@@ -15,6 +15,9 @@ FOLDERS = (
 """Where packages of distributions, NVIDIA's installer and the GPU operator put the libraries."""
 
 LIBRARIES = ("libcuda.so", "libnvidia-ml.so")
+WITHOUT_CDI = ("enroot", "apptainer")
+"""Runtimes that look for the libraries themselves (nvidia-container-cli, --nv)."""
+
 PRESENT, EMPTY, MISSING = "present", "empty", "missing"
 NONE = "none"
 NAMED = 3
@@ -42,8 +45,9 @@ NAMED = 3
                 Equal(
                     NONE,
                     source="NVIDIA Container Toolkit, Support for Container Device Interface: the "
-                    "specification is generated again after the driver changes, or containers do "
-                    "not start",
+                    "specification is generated again after the driver changes, or containers that "
+                    "are given it do not start; Docker in legacy mode goes by none",
+                    otherwise="warn",
                 ),
             ),
         ),
@@ -77,7 +81,7 @@ def container_files(node: Node) -> Iterator[Sample]:
     elsewhere = set(states.values()) == {MISSING}
     for name, state in states.items() if not elsewhere else ():
         yield Sample("driver_library", state, "", name)
-    specifications = host.container_libraries()
+    specifications = {} if runtime in WITHOUT_CDI else host.container_libraries()
     if elsewhere and not specifications:
         raise CouldNotMeasure(
             "the driver's libraries are in no usual folder, and there is no CDI specification"

@@ -27,8 +27,9 @@ CACHED = re.compile(rb"/[^\0]{0,4000}/libnccl\.so\.2(?=\0)")
 TEXT_LIMIT = 64
 
 CDI_FOLDERS = ("etc/cdi", "run/cdi")
-"""Where specifications lie (Container Device Interface); /var/run is a link to /run."""
-CDI_KIND = "nvidia.com/gpu"
+"""Where specifications lie; /var/run is a link to /run. Of two that define a device the one in the
+later folder is taken (Container Device Interface, Device Precedence)."""
+CDI_KIND = re.compile(r'\bkind"?: *"?([\w.-]*nvidia\.com/gpu)\b')
 CDI_LIBRARY = re.compile(r'"?hostPath"?: *"?(/[^\s",]{1,300}\.so[^\s",/]{0,60})')
 CDI_LIBRARIES = 500
 
@@ -55,15 +56,18 @@ class SoftwareReader(Tree):
 
     def container_libraries(self) -> Dict[str, List[str]]:
         # Read line by line rather than parsed: the standard library has no YAML.
-        found: Dict[str, List[str]] = {}
+        by_kind: Dict[str, Dict[str, List[str]]] = {}
         for folder in CDI_FOLDERS:
+            of_folder: Dict[str, Dict[str, List[str]]] = {}
             for name in self._list(folder):
                 path = "%s/%s" % (folder, name)
                 text = self._read(path) if name.endswith((".yaml", ".json")) else ""
-                if CDI_KIND in text:
-                    libraries = dict.fromkeys(CDI_LIBRARY.findall(text))
-                    found["/" + path] = list(libraries)[:CDI_LIBRARIES]
-        return found
+                kind = CDI_KIND.search(text)
+                if kind:
+                    libraries = list(dict.fromkeys(CDI_LIBRARY.findall(text)))[:CDI_LIBRARIES]
+                    of_folder.setdefault(kind.group(1), {})["/" + path] = libraries
+            by_kind.update(of_folder)
+        return {path: names for of_kind in by_kind.values() for path, names in of_kind.items()}
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         # The interpreter runs as it is, whatever the root.

@@ -151,7 +151,13 @@ def test_libraries_of_a_cdi_specification(tmp_path: Path) -> None:
     mounts = [{"hostPath": library}, {"hostPath": library}]
     root.write("run/cdi/nvidia.json", json.dumps({"kind": "nvidia.com/gpu", "mounts": mounts}))
     root.write("etc/cdi/other.yaml", "kind: vendor.com/card\nhostPath: /usr/lib64/libother.so\n")
+    assert root.host.container_libraries() == {"/run/cdi/nvidia.json": [library]}, "it comes first"
+    (tmp_path / "run/cdi/nvidia.json").rename(tmp_path / "run/cdi/nvidia.json.old")
+    root.write(
+        "run/cdi/plugin.yaml",
+        f'kind: "k8s.device-plugin.nvidia.com/gpu"\nhostPath: {library}\n',
+    )
     assert root.host.container_libraries() == {
         "/etc/cdi/nvidia.yaml": [library],
-        "/run/cdi/nvidia.json": [library],
-    }
+        "/run/cdi/plugin.yaml": [library],
+    }, "of another kind of device"

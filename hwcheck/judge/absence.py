@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
 from hwcheck.node.wire import CheckResult
@@ -78,7 +78,7 @@ def judge_absence(
     """
     by_kind: dict[tuple[str, ...], list[tuple[HostCase, Mapping[str, set[str]]]]] = {}
     for host, of_host in zip(hosts, findings, strict=True):
-        by_kind.setdefault(host.facts.kinds, []).append((host, _complaints(of_host)))
+        by_kind.setdefault(host.facts.kinds, []).append((host, complaints(of_host)))
     for kind, alike in by_kind.items():
         checks = hosts[0].checks if kind and len(alike) > 1 else {}
         for name, check in checks.items():
@@ -95,14 +95,6 @@ def judge_absence(
 
 Answered = Sequence[tuple[HostCase, CheckResult, Mapping[str, set[str]]]]
 """Hosts with their answer to a check, and the subjects of what is complained of, by check."""
-
-
-def _complaints(findings: Sequence[Finding]) -> Mapping[str, set[str]]:
-    subjects: dict[str, set[str]] = {}
-    for finding in findings:
-        if finding.outcome != "pass":
-            subjects.setdefault(finding.check, set()).add(finding.subject)
-    return subjects
 
 
 def _without_answer(check: Check, answered: Answered) -> Iterator[Finding]:

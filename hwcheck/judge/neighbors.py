@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.peers import COUNTER, Middle, Tolerance, bad_sides, middle_of
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.wire import Value
@@ -130,7 +130,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
     alike = [gpus for gpus in boards.values() if len(gpus) >= LEAST_GPUS]
     if not alike:
         return
-    bad = {(f.check, f.subject) for f in findings if f.outcome != "pass"}
+    bad = complaints(findings)
     at_work = _at_work(host)
     named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
     for check, answer in host.judged_answers:
@@ -149,7 +149,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
                     continue
                 for odd in _unlike(check, metric, figures):
                     key = (odd.gpu, metric.unit or metric.name)
-                    if (check.id, odd.gpu) not in bad and key not in named:
+                    if odd.gpu not in bad.get(check.id, ()) and key not in named:
                         named.add(key)
                         yield odd
 

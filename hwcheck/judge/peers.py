@@ -19,7 +19,7 @@ from types import MappingProxyType
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.legs import largest
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromFleet
 from hwcheck.node.wire import CheckResult
@@ -205,7 +205,7 @@ def judge_peers(
     ``findings`` are those of each host so far: what a limit complains of is no measure, and is not
     said twice.
     """
-    bad = [_complaints(of_host) for of_host in findings]
+    bad = [complaints(of_host) for of_host in findings]
     nothing: set[str] = set()
     for name, check in hosts[0].checks.items() if hosts else ():
         if check is not None:
@@ -215,15 +215,6 @@ def judge_peers(
                 if name in host.answers
             )
             yield from _outliers(check, answers)
-
-
-def _complaints(findings: Iterable[Finding]) -> dict[str, set[str]]:
-    """Return the subjects that did not pass, by check."""
-    subjects: dict[str, set[str]] = {}
-    for finding in findings:
-        if finding.outcome != "pass":
-            subjects.setdefault(finding.check, set()).add(finding.subject)
-    return subjects
 
 
 def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:

@@ -49,6 +49,15 @@ def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Fin
     return Finding(host, check, "inconclusive", subject=subject, reason=reason)
 
 
+def complaints(findings: Iterable[Finding]) -> dict[str, set[str]]:
+    """Return the subjects that did not pass, by check."""
+    subjects: dict[str, set[str]] = {}
+    for finding in findings:
+        if finding.outcome != "pass":
+            subjects.setdefault(finding.check, set()).add(finding.subject)
+    return subjects
+
+
 @dataclass(frozen=True)
 class HostVerdict:
     """One host: its worst outcome and what was covered.

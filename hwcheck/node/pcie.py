@@ -135,11 +135,11 @@ class Card(NamedTuple):
 
 def cards(node: Node) -> List[Card]:
     """Return the functions of RDMA cards, and NVMe drives where the inventory declares them."""
-    found = [Card(*device) for device in node.host.rdma_devices().items()]
+    functions = [Card(*device) for device in node.host.rdma_devices().items()]
     if "nvme" in node.request.expect:
         for drive in node.host.nvme_drives():
-            found.append(Card(drive.name or "pci " + drive.pci_address, drive.pci_address))
-    return found
+            functions.append(Card(drive.name or "pci " + drive.pci_address, drive.pci_address))
+    return functions
 
 
 X86 = ("GenuineIntel", "AuthenticAMD")

@@ -25,13 +25,13 @@ class Site(NamedTuple):
 def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, Site]:
     """Return the site of each port by its name."""
     gpus = [place_of(host, address) for address in host.pci_gpus()]
-    found = {}
+    by_port = {}
     for port in ports:
         path, near = _nearest(host, port, gpus)
         function, number = port.pci_address.rpartition(".")[2], port.name.rpartition("/")[2]
         kind = (port.design or port.name, port.link_layer, function, number, path)
-        found[port.name] = Site(kind, path, near)
-    return found
+        by_port[port.name] = Site(kind, path, near)
+    return by_port
 
 
 def _nearest(host: NodeHost, port: RdmaPort, gpus: List[Place]) -> Tuple[str, Tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.host.facts import Gid, RdmaPort
 from hwcheck.node.host.pci import ADDRESS, PciReader
@@ -41,6 +41,8 @@ EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
 class RdmaReader(PciReader):
     """The RDMA half of ``check.Host``."""
+
+    _keys: Optional[Dict[str, Tuple[int, ...]]] = None
 
     def rdma_ports(self) -> List[RdmaPort]:
         return [
@@ -90,11 +92,14 @@ class RdmaReader(PciReader):
         return {name: int(text) for name, text in texts.items() if text.isdigit()}
 
     def _pkeys(self, port: str) -> Tuple[int, ...]:
-        texts = (
-            self._read(port + "pkeys/" + index).strip() for index in self._list(port + "pkeys")
-        )
-        keys = {int(text, 16) for text in texts if PKEY.fullmatch(text)}
-        return tuple(sorted(keys - {0}))
+        if self._keys is None:
+            self._keys = {}
+        if port not in self._keys:  # mlx5 asks the card's firmware for each of 128 entries
+            folder = port + "pkeys/"
+            texts = (self._read(folder + index).strip() for index in self._list(folder))
+            keys = {int(text, 16) for text in texts if PKEY.fullmatch(text)}
+            self._keys[port] = tuple(sorted(keys - {0}))
+        return self._keys[port]
 
     def _gids(self, port: str) -> Tuple[Gid, ...]:
         gids = []

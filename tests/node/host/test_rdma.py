@@ -170,3 +170,13 @@ def test_partition_keys_without_the_empty_entries(tmp_path: Path) -> None:
         root.write(f"{PORT}pkeys/{index}", text + "\n")
     (port,) = root.host.rdma_ports()
     assert port.pkeys == (0x7FFF, 0x8005)
+
+
+def test_partition_keys_are_read_once(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    infiniband(root)
+    host = root.host
+    for text in ("0x8005", "0x8006"):
+        root.write(f"{PORT}pkeys/0", text + "\n")
+        (port,) = host.rdma_ports()
+        assert port.pkeys == (0x8005,), "many checks ask for the ports"

@@ -107,7 +107,7 @@ def _without_answer(check: Check, answered: Answered) -> Iterator[Finding]:
         lacking -= _lacking(other, answered)
     for host, answer, bad in answered:
         explained = any(each in bad for each in (check.id, *FOLLOWS.get(check.id, ())))
-        if host.name in lacking and not explained:
+        if host.name in lacking and not explained and not _has_declared(check, host, bad):
             counts = f"{len(have)} of {len(voters)} like hosts have it{_usual(check, have)}"
             yield _warning(host, check, "node", answer.reason, counts, len(have), len(voters))
 
@@ -147,7 +147,7 @@ def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
             if (metric, subject) not in has and of_host[metric] < numbers[metric]:
                 missing.setdefault(subject, metric)
         for subject, metric in list(missing.items())[:MOST_NAMED]:
-            if subject in bad.get(check.id, ()):
+            if subject in bad.get(check.id, ()) or _has_declared(check, host, bad):
                 continue
             count = votes[metric, subject]
             reason = f"no {metric}" + (f" of {subject}" if subject != "node" else "")
@@ -163,6 +163,12 @@ def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
         for sample in answer.samples
         if sample.metric in compared and not GPU.fullmatch(sample.subject)
     }
+
+
+def _has_declared(check: Check, host: HostCase, bad: Mapping[str, set[str]]) -> bool:
+    """Whether a host has as many as the inventory declares, which may be none."""
+    counted = any(metric.unit and host.facts.declares(metric) for metric in check.metrics)
+    return counted and check.id not in bad
 
 
 def _voters(answered: Answered) -> Answered:

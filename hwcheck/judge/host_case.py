@@ -8,7 +8,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from hwcheck.node.check import Check
+from hwcheck.node.check import Check, Metric
+from hwcheck.node.limits import FromInventory
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
@@ -44,6 +45,11 @@ class NodeFacts:
     def golden(self) -> bool:
         """Whether the inventory says that hosts like it are held against it."""
         return self.expect.get("golden") is True
+
+    def declares(self, metric: Metric) -> bool:
+        """Whether the inventory says what a metric should be."""
+        operands = (limit.operand for limit in metric.limits)
+        return any(isinstance(o, FromInventory) and o.name in self.expect for o in operands)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:

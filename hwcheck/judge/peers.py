@@ -5,7 +5,7 @@ How far they may lie apart goes by their unit (``TOLERANCES``), or by the metric
 says so (``AbovePeers``). It knows nothing of what is right, so it only ever warns; a fleet that is
 bad as a whole is caught by limits and expectation. Where the inventory declares a golden host, the
 others are held against its figures; but not where a check says how far: a golden host may run hot
-too.
+too. What the inventory declares of a host is held against that alone.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ def judge_peers(
 
 
 def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
-    metrics = {metric.name: _compared(metric) for metric in check.metrics if _is_compared(metric)}
+    wanted = [metric for metric in check.metrics if _is_compared(metric)]
+    metrics = {metric.name: _compared(metric) for metric in wanted}
     figures: dict[Slot, list[tuple[str, float]]] = {}
     golden: dict[Slot, dict[str, float]] = {}
     like: dict[tuple[object, ...], tuple[CheckResult, NodeFacts, list[tuple[Slot, float]]]] = {}
@@ -226,7 +227,8 @@ def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:
         same = () if result.legs else (id(facts), *map(id, result.samples))
         if not same or same not in like:
             # What is kept keeps its id. Samples that are alike are one object (``wire``).
-            like[same] = result, facts, list(_figures(metrics, result, facts))
+            left = {m.name: metrics[m.name] for m in wanted if not facts.declares(m)}
+            like[same] = result, facts, list(_figures(left, result, facts))
         for key, value in like[same][2]:
             if key[2] not in bad:
                 figures.setdefault(key, []).append((host, value))

@@ -250,6 +250,18 @@ def test_what_is_declared_and_not_there_fails_and_is_said_once() -> None:
     assert findings(host("b0", NO_RDMA), plans=none) == [], "none declared, none there"
 
 
+@pytest.mark.parametrize("count", [0, 4])
+def test_as_many_ports_as_are_declared_are_no_fewer(count: int) -> None:
+    some = {**RDMA, "infiniband_ports": ports(*(f"mlx5_{n}" for n in range(count)))}
+    hosts = fleet(RDMA, some if count else NO_RDMA)
+    plans = {"b0": {"expect": {"rdma_ports": count}}}
+    assert lacking(*hosts, plans=plans) == []
+    assert lacking(*hosts) != []
+    plans = {"b0": {"expect": {"rdma_ports": 8}}}
+    missed = [subject for _, _, subject in lacking(*hosts, plans=plans)]
+    assert missed == [f"port mlx5_{n}/1" for n in range(4, 8) if count], "which ones is said"
+
+
 def test_a_site_may_ignore_it() -> None:
     key = f"infiniband_ports.{ABSENT}"
     plans = {"b0": {"limits": {key: {"ignore": True, "source": "no fabric in rack 3"}}}}

@@ -140,6 +140,23 @@ def test_a_short_outage_is_held_against_its_limit_and_no_peer() -> None:
     assert warned(*hosts, check="port_flaps") == []
 
 
+def drives(host: str, count: int) -> HostRecord:
+    answer = CheckResult("nvme_drives", "done", samples=(Sample("nvme_drives", count, "drives"),))
+    return record(host, [answer], gpus=gpu_facts(1, H200))
+
+
+def test_what_is_declared_of_a_host_is_held_against_that_alone() -> None:
+    run = factories.run(
+        *(drives(f"n{place}", 8 if place else 4) for place in range(5)), checks=["nvme_drives"]
+    )
+    declared = tuple(
+        replace(plan, expect={"nvme": 8 if place else 4})
+        for place, plan in enumerate(run.meta.hosts)
+    )
+    findings = judge(replace(run, meta=replace(run.meta, hosts=declared))).findings
+    assert {finding.outcome for finding in findings} == {"pass"}
+
+
 def idle(host: str, replays: int) -> HostRecord:
     samples = (
         Sample("pcie_replays", replays, "packets", "gpu0"),

@@ -29,6 +29,7 @@ from hwcheck.judge.records import (
     Judgement,
     worst,
 )
+from hwcheck.judge.second_opinion import judge_second_opinion
 from hwcheck.judge.second_visit import judge_second_visit
 from hwcheck.judge.software import judge_floors, judge_nccl_defects
 from hwcheck.judge.starts import judge_starts
@@ -62,6 +63,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
         Limits(fleet).judge,
         judge_starts,
         judge_p2p,
+        judge_second_opinion,
         judge_busbw,
         judge_second_visit,
         judge_network,

@@ -86,7 +86,8 @@ TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
         "share": Tolerance(0.0, 0.25, high=True),
         "s": Tolerance(1.0, 10.0, high=True),
         **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTER),
-        **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "ports", "drives", "CPUs"), THINGS),
+        **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "pairs"), THINGS),
+        **dict.fromkeys(("ports", "drives", "CPUs"), THINGS),
         **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
     }
 )

@@ -25,6 +25,7 @@ COUNTED = (
         "nodes",
         "packets",
         "pages",
+        "pairs",
         "ports",
         "processes",
         "products",

@@ -6,6 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
 
+from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.host.protocol import NodeHost as NodeHost
 from hwcheck.node.limits import AbovePeers, Limit
 from hwcheck.node.load.records import CollectiveRun, LoadRun
@@ -158,6 +159,9 @@ class Node(Protocol):
 
     def pairs(self) -> PairsRun:
         """Have every two GPUs copy to each other. Raises what ``legs`` does."""
+
+    def diagnostics(self) -> DiagnosticsRun:
+        """Have NCCL run its own diagnostics. Raises what ``legs`` does."""
 
     def load(self) -> LoadRun:
         """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, 
 from hwcheck.node import load_lock
 from hwcheck.node.affinity import near_cpus
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
+from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.reader import HostReader
 from hwcheck.node.load.records import CollectiveRun, LoadRun
@@ -85,6 +86,10 @@ class LiveNode:
     def pairs(self) -> PairsRun:
         # The copies are made before the legs of the visit.
         return self._together().pairs()
+
+    def diagnostics(self) -> DiagnosticsRun:
+        # NCCL is asked after the legs of the visit.
+        return self._together().diagnostics()
 
     def _together(self) -> Collectives:
         """Have the GPUs do what needs them all, once in a visit. Raises what ``legs`` does."""

@@ -2,7 +2,8 @@
 
 ``node`` holds the keys of the host that ``hwcheck/site/fake_host.py`` lists, ``nvml_status``,
 ``nvml_opening_s``, ``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs``
-(the record ``hwcheck/node/pairs/records.py``), ``load``
+(the record ``hwcheck/node/pairs/records.py``), ``diagnostics`` (the record ``DiagnosticsRun``; its
+``report`` may be a list of lines), ``load``
 (``hwcheck/site/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
 absent: none ran) and ``reported_under_load`` (absent: nothing loaded the GPUs). Each of ``gpus``
 overrides the quantities in ``gpu``; ``hwcheck/site/fake_gpu.py`` says how they are written.
@@ -15,6 +16,7 @@ from typing import Any
 
 from hwcheck.node import load_lock
 from hwcheck.node.check import CouldNotMeasure, NotApplicable
+from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.gpus import mig_is_on
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.load.records import CollectiveRun, LoadRun
@@ -35,6 +37,7 @@ OF_LOADS = {
     "legs_error",
     "broken_legs",
     "pairs",
+    "diagnostics",
     "load",
     "collectives",
     "reported_under_load",
@@ -101,6 +104,16 @@ class FakeNode:
         self._refuse_at_work()
         assert "pairs" in self._says, "nothing may copy between the GPUs of this node"
         return PairsRun.from_dict(self._says["pairs"])
+
+    def diagnostics(self) -> DiagnosticsRun:
+        if any(map(mig_is_on, self.gpus())):
+            raise NotApplicable("MIG is on")
+        self._refuse_at_work()
+        assert "diagnostics" in self._says, "NCCL has no diagnostics on this node"
+        said = dict(self._says["diagnostics"])
+        if isinstance(said.get("report"), list):
+            said["report"] = "\n".join(said["report"])
+        return DiagnosticsRun.from_dict(said)
 
     def load(self) -> LoadRun:
         assert "load" in self._says, "nothing may load this node"

@@ -68,13 +68,14 @@ WITHOUT: Mapping[str, str] = {
             *("roce_without_address", "shm_too_small", "unexpected_machine", "vm_without_fabric"),
             *("wrong_network_transport", "compute_mode_set", "firmware_below_floor", "host_swaps"),
             *("memory_held", "rdma_cards_missing", "rdma_partition_differs", "nvlink_domain_split"),
-            *("container_libraries_broken", "topology_file_missing"),
+            *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails"),
         ),
         SITE,
     ),
     **dict.fromkeys(
         (
             *("nvls_unused", "numa_placement", "one_nic_used", "p2p_corrupts", "p2p_hangs"),
+            "nccl_contradicts",
             *("stale_nccl_settings", "uvm_hmm", "lacks_what_others_have", "unlike_its_neighbors"),
         ),
         SEVERAL,

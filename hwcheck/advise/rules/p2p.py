@@ -254,3 +254,39 @@ def p2p_hangs(host: HostFindings) -> Sign | None:
 def p2p_corrupts(host: HostFindings) -> Sign | None:
     """ACS, the IOMMU or a virtual machine explain it better where they are seen."""
     return sign("possible", (f for f in host.p2p_trouble() if f.metric in WRONG))
+
+
+@rule(
+    title="NCCL's own diagnostics and the copies between the GPUs contradict each other",
+    effect="one of the two ways between the GPUs is broken, or the fault comes and goes: a job "
+    "may take either",
+    fix="run both again: fab validate --only gpu_pairs,nccl_diagnostics; believe whichever says "
+    "broken, and keep jobs off P2P there (NCCL_P2P_DISABLE=1) until both are clean; where only "
+    "NCCL complains look at CUDA IPC, the container's rights and the newest NCCL",
+    confirm="NCCL_RUN_DIAGNOSTICS=1 with any job; nvidia-smi topo -p2p r; nvidia-smi topo -m; "
+    "sudo dmesg | grep -iE 'xid|aer'",
+    source="NVIDIA/nccl src/diagnostics/p2p.cc: kernels that write, verify and read memory of "
+    "another process; gpu_pairs has copy engines copy within one process",
+)
+def nccl_contradicts(host: HostFindings) -> Sign | None:
+    """What NCCL complains of, and the copies do, is told by the rules of P2P."""
+    contradicting = host.bad("nccl_diagnostics", "contradicts")
+    pairs = {finding.subject for finding in contradicting}
+    complaints = host.bad("nccl_diagnostics", "diag_p2p")
+    return sign("possible", (*contradicting, *(f for f in complaints if f.subject in pairs)))
+
+
+@rule(
+    title="NCCL cannot reach one GPU from another by P2P",
+    effect="jobs fail, hang or compute wrong results on that pair, by whatever transport NCCL has "
+    "chosen for it",
+    fix="for a mismatch keep jobs off the pair and look at NVLinks, IOMMU and PCIe ACS; for an "
+    "import that failed look at CUDA IPC, the container's rights and the GPUs that it sees",
+    confirm="NCCL_RUN_DIAGNOSTICS=1 with any job; nvidia-smi topo -p2p r; nvidia-smi topo -m",
+    source="NCCL User Guide, Troubleshooting, Diagnostics; NVIDIA/nccl src/diagnostics/p2p.cc",
+)
+def nccl_p2p_fails(host: HostFindings) -> Sign | None:
+    """Where the copies say the opposite it is a contradiction."""
+    disputed = {finding.subject for finding in host.bad("nccl_diagnostics", "contradicts")}
+    complaints = host.bad("nccl_diagnostics", "diag_p2p")
+    return sign("likely", (f for f in complaints if f.subject not in disputed))

@@ -15,13 +15,15 @@ from hwcheck.node import json_lines, torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.log import VISIT_BYTES, Log
+from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, spec_of
 from hwcheck.node.json_lines import Message
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
-LegOrPairs = Union[Leg, PairsRun]
+Came = Union[Leg, PairsRun, DiagnosticsRun]
+"""What a run of the launcher yields."""
 END_LIMIT_S = 60.0  # beyond a turn's wall clock: stacks, kill, ranks that take long to die
 
 
@@ -50,7 +52,7 @@ def run_legs(
     legs: Tuple[LegPlan, ...],
     driver: Driver = nobody,
     near_cpus: Tuple[str, ...] = (),
-) -> Iterator[LegOrPairs]:
+) -> Iterator[Came]:
     """Time every collective among the request's checks under every leg; see ``drive``."""
     spec = spec_of(request, gpus, memory_available_bytes, legs, near_cpus)
     python = request.torch_python or sys.executable
@@ -59,15 +61,19 @@ def run_legs(
         return
     from hwcheck.node.nccl_tests import engine  # here: most visits run no program of theirs
 
-    if spec.pairs:
+    if spec.pairs or spec.diagnostics:
         alone = replace(spec, collectives=())
+        kinds = ((PairsRun, spec.pairs), (DiagnosticsRun, spec.diagnostics))
+        missing = [kind for kind, asked in kinds if asked]
         try:
-            yield from drive(alone, python, payload, progress, driver=driver)
+            for came in drive(alone, python, payload, progress, driver=driver):
+                missing = [kind for kind in missing if not isinstance(came, kind)]
+                yield came
         except CouldNotMeasure as error:  # nccl-tests need no torch
-            yield PairsRun(reason=str(error))
-    yield from engine.run_legs(
-        replace(spec, pairs=False), request.nccl_tests_dir, payload, progress, driver
-    )
+            for kind in missing:
+                yield kind(reason=str(error))
+    of_legs = replace(spec, pairs=False, diagnostics=False)
+    yield from engine.run_legs(of_legs, request.nccl_tests_dir, payload, progress, driver)
 
 
 def drive(
@@ -77,7 +83,7 @@ def drive(
     progress: Callable[[str], None],
     import_limit_s: float = torch_process.IMPORT_LIMIT_S,
     driver: Driver = nobody,
-) -> Iterator[LegOrPairs]:
+) -> Iterator[Came]:
     """Time the collectives of ``spec`` under every leg; a leg comes when its last turn is over.
 
     With ``spec.pairs`` the copies between GPUs come first.
@@ -104,7 +110,7 @@ def _legs(
     progress: Callable[[str], None],
     import_limit_s: float,
     driver: Driver,
-) -> Iterator[LegOrPairs]:
+) -> Iterator[Came]:
     clock = Clock(import_limit_s)
     for message in _messages(process, python, clock):
         kind = message["kind"]
@@ -122,6 +128,8 @@ def _legs(
             yield Leg.from_dict(message["leg"])
         elif kind == "pairs":
             yield PairsRun.from_dict(message["pairs"])
+        elif kind == "diagnostics":
+            yield DiagnosticsRun.from_dict(message["diagnostics"])
 
 
 def _start(python: str, payload: str, spec: CollectiveSpec, log: Log) -> subprocess.Popen[bytes]:
@@ -166,17 +174,21 @@ class Collectives:
         self.started = False
         self._legs: Dict[str, List[Leg]] = {}
         self._pairs: Optional[PairsRun] = None
+        self._diagnostics: Optional[DiagnosticsRun] = None
         self._problem = ""
 
-    def take(self, run: Iterator[Union[Leg, PairsRun]]) -> None:
+    def take(self, run: Iterator[Came]) -> None:
         """Run to the end: what breaks is said to every collective that has asked."""
         try:
-            for leg in run:
-                if isinstance(leg, PairsRun):
-                    self.started, self._pairs = True, leg
-                    continue
-                self.started = self.started or leg.state != "not_run"
-                self._legs.setdefault(leg.collective, []).append(leg)
+            for came in run:
+                if isinstance(came, PairsRun):
+                    self.started, self._pairs = True, came
+                elif isinstance(came, DiagnosticsRun):
+                    self.started = self.started or bool(came.report)
+                    self._diagnostics = came
+                else:
+                    self.started = self.started or came.state != "not_run"
+                    self._legs.setdefault(came.collective, []).append(came)
         except CouldNotMeasure as error:
             self._problem = str(error)
 
@@ -185,6 +197,12 @@ class Collectives:
         if self._pairs is None:
             raise CouldNotMeasure(self._problem or "no pair of GPUs was asked to copy")
         return self._pairs
+
+    def diagnostics(self) -> DiagnosticsRun:
+        """Return NCCL's own diagnostics. Raises CouldNotMeasure where it was not asked."""
+        if self._diagnostics is None:
+            raise CouldNotMeasure(self._problem or "NCCL was not asked for its diagnostics")
+        return self._diagnostics
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """Yield the legs of one collective. Raises CouldNotMeasure after what there was."""

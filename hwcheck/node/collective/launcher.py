@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def run(spec: CollectiveSpec, send: Send, out: int, driver: Driver) -> None:
-    """Run the copies between GPUs and the legs; torch is imported and no device touched yet."""
+    """Run copies between GPUs, legs and NCCL's diagnostics; no device is touched yet."""
     from hwcheck.node.collective import operations, serve
 
     chosen = [operations.load(name) for name in spec.collectives]
@@ -42,6 +42,10 @@ def run(spec: CollectiveSpec, send: Send, out: int, driver: Driver) -> None:
 
         pairs.serve(spec, send, [out], hangs)
     serve.serve(spec, chosen, send, [out], hangs)
+    if spec.diagnostics:
+        from hwcheck.node.collective import diagnostics
+
+        diagnostics.serve(spec, send, [out], hangs)
 
 
 def _ask_driver(send: Send, payload: json_lines.Reader) -> str:
@@ -62,4 +66,5 @@ def _lack(spec: CollectiveSpec) -> str:
 
     if not spec.gpus:
         return ""
-    return runtime.missing_cuda() if spec.collectives else torch_runtime.missing_cuda()
+    needs_nccl = bool(spec.collectives) or spec.diagnostics
+    return runtime.missing_cuda() if needs_nccl else torch_runtime.missing_cuda()

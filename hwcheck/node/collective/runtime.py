@@ -6,14 +6,24 @@ import ctypes
 import os
 import time
 from datetime import timedelta
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Tuple
 
 from hwcheck.node import torch_runtime
 from hwcheck.node.collective import flight
 from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.torch_runtime import dist, torch
 
-__all__ = ["GlooDevice", "NcclDevice", "device", "dist", "join", "missing_cuda", "one_of", "torch"]
+__all__ = [
+    "GlooDevice",
+    "NcclDevice",
+    "device",
+    "dist",
+    "join",
+    "missing_cuda",
+    "nccl_version",
+    "one_of",
+    "torch",
+]
 
 EVENT_RESOLUTION_US = 0.5  # CUDA Runtime API, cudaEventElapsedTime
 LINE_BUFFERED = 1  # _IOLBF of glibc's stdio.h
@@ -80,7 +90,7 @@ class NcclDevice:
 
     def library(self) -> str:
         """Return the library's name and version: the one in torch's wheel, which jobs use."""
-        return "NCCL " + ".".join(str(part) for part in torch.cuda.nccl.version())
+        return "NCCL " + ".".join(map(str, nccl_version()))
 
     def time_us(
         self,
@@ -135,6 +145,11 @@ def missing_cuda() -> str:
     if not problem and not dist.is_nccl_available():
         return "torch %s has no NCCL" % torch.__version__
     return problem
+
+
+def nccl_version() -> Tuple[int, ...]:
+    """Return the version of the NCCL that torch has loaded. Touches no device."""
+    return tuple(torch.cuda.nccl.version())
 
 
 def device(spec: CollectiveSpec, rank: int) -> Any:

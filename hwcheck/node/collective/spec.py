@@ -76,6 +76,9 @@ one node does not make a bad node (NCCL user guide, NCCL_NET)."""
 PAIRS = "gpu_pairs"
 """The check that has every two GPUs copy to each other."""
 
+DIAGNOSTICS = "nccl_diagnostics"
+"""The check that has NCCL run its own diagnostics."""
+
 SITE = "site"
 """The leg that keeps the node's own NCCL environment."""
 
@@ -102,7 +105,8 @@ class CollectiveSpec:
     run. ``turns``: how often the sizes that are compared are timed, as far as the budget goes.
     ``one_gpu`` puts every rank on GPU 0, each as a host of its own. With ``pairs`` every two GPUs
     copy to each other before the legs, outside the budget, each from the CPUs near it:
-    ``near_cpus`` has them for each GPU (``0-31,64-95``), empty where unknown.
+    ``near_cpus`` has them for each GPU (``0-31,64-95``), empty where unknown. With ``diagnostics``
+    NCCL runs its own after the legs, outside the budget too.
 
     The start of a turn is outside the budget too. Processes, CUDA contexts and the communicator
     have ``start_s``: 1 to 4 s usually, a minute on a cold DGX B200 (NVIDIA/nccl issue 1646). What
@@ -128,6 +132,7 @@ class CollectiveSpec:
     connect_s: float = 30.0
     one_gpu: bool = False
     pairs: bool = False
+    diagnostics: bool = False
     near_cpus: Tuple[str, ...] = ()
 
     @property
@@ -183,6 +188,7 @@ def spec_of(
         iterations=timing.iterations,
         dtype=timing.dtype,
         pairs=PAIRS in request.checks and gpus > 1,
+        diagnostics=DIAGNOSTICS in request.checks and gpus > 1,
         near_cpus=near_cpus,
     )
 

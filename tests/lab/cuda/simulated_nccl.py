@@ -10,6 +10,10 @@ passes at the first collective, as torch has it; ``connect_s``, after NCCL's ``I
 ``exit_s``, a rank's way out; ``gbps`` (busbw) by leg. ``faults`` are by leg ``{kind, rank}``: the
 rank stops (``stop at start``, ``stop at connect``, ``stop in the middle``), dies (``die``) or is
 slow (``drag``); of kind ``plugin`` no rank gets a communicator, but over sockets.
+``nccl`` is the version. From 2.31 on ``NCCL_RUN_DIAGNOSTICS=1`` has rank 0 report before ``Init
+COMPLETE``, while all log what they do (NVIDIA/nccl, src/diagnostics.cc). ``diagnostics`` has the
+pairs that it calls ``failed`` (``2-5: write mismatch``), and ``breaks``: ``torn`` (another line is
+within its own, and the rest is lost) or ``hangs`` (a rank stops in the middle).
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
 import simulated_gpu
 
-VERSION = (2, 27, 5)
+VERSION = tuple(simulated_gpu.START.get("nccl", (2, 27, 5)))
+DIAGNOSTICS = (2, 31)
 GBPS = {"default": 450.0, "p2p_off": 40.0, "net": 40.0}
 LATENCY_S = 30e-6
 MIDDLE_BYTES = 2 * 1024 * 1024
@@ -154,12 +159,61 @@ class Communicator:
         simulated_gpu.start_up("communicator_s")
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
         self._form()
+        if VERSION >= DIAGNOSTICS and os.environ.get("NCCL_RUN_DIAGNOSTICS") == "1":
+            self._diagnose(**simulated_gpu.START.get("diagnostics", {}))
         self._say(f"{comm} cudaDev {self.rank} nvmlDev {self.rank} - Init COMPLETE")
         self._fault("stop at connect")
         simulated_gpu.start_up("connect_s")
         way = "NET/Socket/0" if self._leg == "net" and sockets else WAYS[self._leg]
         after = (self.rank + 1) % self.ranks
         self._say(f"Channel 00/0 : {self.rank}[{self.rank}] -> {after}[{after}] via {way}")
+
+    def _diagnose(self, failed: Mapping[str, str] | None = None, breaks: str = "") -> None:
+        begin_s = time.monotonic()
+        if self.rank == 0:
+            self._report("=== NCCL Diagnostics ===")
+            self._report("[OK] net bw: skipped (single host or no network transport)")
+        granted = simulated_gpu.gpu(self.rank).says["peer_access"]
+        peers = [peer for peer in range(self.ranks) if peer != self.rank] if granted else []
+        for way in ("write", "read"):
+            for peer in peers:
+                self._say(f"Diagnostics P2P {way} {_edge(self.rank, peer)} topoRead=0")
+        if breaks == "hangs" and self.rank == self.ranks - 1:
+            signal.pause()
+        self._meet()
+        if self.rank == 0 and peers:
+            if breaks == "torn":
+                self._report("[INFO] p2p: only 55/56 GPU-to-GPU peer acc", end="")
+                self._say("Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM")
+                return
+            self._summarize(failed or {})
+        if self.rank == 0:
+            took_ms = (time.monotonic() - begin_s) * 1e3
+            self._report(
+                f"NCCL diagnostics completed in {took_ms:.1f} ms across {self.ranks} ranks"
+            )
+
+    def _summarize(self, failed: Mapping[str, str]) -> None:
+        tested = self.ranks * (self.ranks - 1)
+        if not failed:
+            self._report(
+                "[OK]   p2p: verified P2P access in both directions between every GPU pair "
+                f"({tested} peer accesses)"
+            )
+            return
+        passed = f"{tested - len(failed)}/{tested}"
+        self._report(f"[INFO] p2p: only {passed} GPU-to-GPU peer accesses passed verification")
+        for pair, words in failed.items():
+            edge = _edge(*map(int, pair.split("-")))
+            got = "expected=0x0000d1a600020005 got=0x0000000000000000"
+            self._report(f"[INFO] p2p: {words} {edge} {got}; check the single-node NVLink topology")
+
+    def _meet(self) -> None:
+        """Wait for every rank, as a barrier of NCCL's bootstrap does."""
+        self._torch.distributed.barrier()
+
+    def _report(self, text: str, end: str = "\n") -> None:
+        os.write(1, f"node:{os.getpid()} NCCL DIAG {text}{end}".encode())
 
     def _fault(self, *kinds: str) -> None:
         if self._kind not in kinds:
@@ -174,6 +228,12 @@ class Communicator:
     def _say(self, text: str) -> None:
         line = f"node:{os.getpid()}:{os.getpid()} [{self.rank}] NCCL INFO {text}\n"
         os.write(1, line.encode())
+
+
+def _edge(source: int, target: int) -> str:
+    ends = zip(("src", "dst"), (source, target), strict=True)
+    fields = [f"{end}Rank={gpu} {end}CudaDev={gpu} {end}NvmlDev={gpu}" for end, gpu in ends]
+    return f"{' '.join(fields)} path=NVL handle=CUMEM_POSIX_FD"
 
 
 def install(torch: ModuleType) -> None:

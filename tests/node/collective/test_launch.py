@@ -16,6 +16,7 @@ import pytest
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
+from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
@@ -192,6 +193,36 @@ def test_beside_nccl_tests_the_copies_are_torchs(
     monkeypatch.setattr(launch, "drive", without_torch)
     found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
     assert found == [PairsRun(reason="no torch"), leg]
+
+
+def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
+    monkeypatch: pytest.MonkeyPatch, payload: str
+) -> None:
+    from hwcheck.node.nccl_tests import engine
+
+    leg = Leg("all_reduce", "default", "nccl", 2, "done")
+    copies = PairsRun((PairCopy(0, 1, True, 9.0),))
+    orders: list[CollectiveSpec] = []
+
+    def drive(spec: CollectiveSpec, *_: object, **__: object) -> Iterator[PairsRun]:
+        orders.append(spec)
+        yield copies
+        raise CouldNotMeasure("it died")
+
+    def run_legs(spec: CollectiveSpec, *_: object) -> Iterator[Leg]:
+        orders.append(spec)
+        yield leg
+
+    monkeypatch.setattr(launch, "drive", drive)
+    monkeypatch.setattr(engine, "run_legs", run_legs)
+    checks = ("gpu_pairs", "nccl_diagnostics", "all_reduce")
+    request = Request("t", checks, nccl_tests_dir="/opt/nccl-tests")
+    found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
+    assert found == [copies, DiagnosticsRun(reason="it died"), leg]
+    assert [(each.collectives, each.diagnostics) for each in orders] == [
+        ((), True),
+        (("all_reduce",), False),
+    ]
 
 
 def test_a_consumer_that_stops_ends_the_launcher(

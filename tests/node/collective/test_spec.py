@@ -133,3 +133,21 @@ def test_orders_survive_the_way_to_the_launcher() -> None:
 )
 def test_sizes_read_well(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("checks", "gpus", "asked"),
+    [
+        (("nccl_diagnostics",), 2, True),
+        (("all_reduce", "nccl_diagnostics"), 8, True),
+        (("nccl_diagnostics",), 1, False),
+        (("nccl_diagnostics",), 0, False),
+        (("all_reduce", "gpu_pairs"), 8, False),
+    ],
+)
+def test_nccl_is_asked_for_its_diagnostics_where_there_are_two_gpus(
+    checks: tuple[str, ...], gpus: int, asked: bool
+) -> None:
+    orders = spec_of(Request("t", checks), gpus, 10)
+    assert orders.diagnostics == asked
+    assert CollectiveSpec.from_dict(orders.to_dict()).diagnostics == asked

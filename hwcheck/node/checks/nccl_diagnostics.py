@@ -1,0 +1,109 @@
+"""NCCL's own diagnostics have every two GPUs reach each other: a second opinion on gpu_pairs."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.collective.nccl_diag import CUT, SINCE, Diagnostics, read
+from hwcheck.node.limits import Equal
+from hwcheck.node.wire import Sample
+
+VERIFIED = "verified"
+
+
+@check(
+    metrics=[
+        Metric(
+            "diag_tested",
+            "pairs",
+            "ordered pairs of GPUs between which NCCL wrote and read",
+            required=True,
+        ),
+        Metric(
+            "diag_p2p",
+            "",
+            "verified, or what failed between the two GPUs in NCCL's words; of the node where NCCL "
+            "tests some pairs only, and does not name them",
+            (
+                Equal(
+                    VERIFIED,
+                    "NCCL User Guide, Troubleshooting, Diagnostics: a failure is one of the "
+                    "system; NVIDIA/nccl src/diagnostics/p2p.cc, which has the words",
+                    otherwise="warn",
+                ),
+            ),
+            required=True,
+        ),
+    ],
+    remedy=Remedy(
+        cause="a way between two GPUs that the driver grants and that does not carry data, or "
+        "memory that one process cannot open for another",
+        fix="look at NVLinks, IOMMU and PCIe ACS for a mismatch; at CUDA IPC, the container's "
+        "rights and its /dev/shm where an import failed",
+        command="NCCL_RUN_DIAGNOSTICS=1 NCCL_DEBUG=INFO torchrun --nproc-per-node gpu JOB; "
+        "nvidia-smi topo -p2p r; nvidia-smi topo -m",
+    ),
+    load=True,
+    optional="P2P between GPUs without MIG, and NCCL %d.%d or newer" % SINCE,
+)
+def nccl_diagnostics(node: Node) -> Iterator[Sample]:
+    """Run what NCCL has to look at the ways between GPUs itself.
+
+    From 2.31 on NCCL writes, verifies and reads a word between every two GPUs that it will let
+    reach each other, as it makes a communicator: by kernels, and through memory that one process
+    opens for another. The copies of ``gpu_pairs`` are made by copy engines within one process, so
+    either may see what the other does not. Where they contradict each other it is said.
+    """
+    gpus = len(node.gpus())
+    if gpus < 2:
+        raise NotApplicable("one GPU has nobody to reach")
+    run = node.diagnostics()
+    if run.absent:
+        raise NotApplicable("NCCL %s has no diagnostics: they came with %d.%d" % (run.nccl, *SINCE))
+    report = read(run.report)
+    if report.ended:
+        yield from _samples(report, gpus)
+    else:  # what NCCL has named before it broke off is broken nevertheless
+        yield from _failed(report)
+        raise CouldNotMeasure(run.reason or _broken_off(run.report))
+    failed = _failures(report)
+    if failed != len(report.failed_pairs) + len(report.untested_pairs):
+        words = (len(report.failed_pairs), failed)
+        raise CouldNotMeasure("NCCL's report names %d of %d pairs that failed" % words)
+    if report.untested:
+        raise CouldNotMeasure("NCCL could not test %s" % "; ".join(report.untested)[:CUT])
+    if run.reason:  # NCCL had reported, and the ranks did not come to their end
+        raise CouldNotMeasure(run.reason)
+
+
+def _samples(report: Diagnostics, gpus: int) -> Iterator[Sample]:
+    tested = (report.peer_accesses or (0, 0))[1]
+    if not (tested or report.untested):
+        raise NotApplicable("NCCL uses no P2P between these GPUs")
+    yield Sample("diag_tested", tested, "pairs")
+    yield from _failed(report)
+    if report.untested or _failures(report) != len(report.failed_pairs):
+        return
+    if tested != gpus * (gpus - 1):
+        if not report.failed_pairs:
+            yield Sample("diag_p2p", VERIFIED)
+    else:
+        pairs = ("gpu%d-gpu%d" % (a, b) for a in range(gpus) for b in range(gpus) if a != b)
+        for pair in pairs:
+            if pair not in report.failed_pairs:
+                yield Sample("diag_p2p", VERIFIED, "", pair)
+
+
+def _failed(report: Diagnostics) -> Iterator[Sample]:
+    for pair, words in report.failed_pairs.items():
+        yield Sample("diag_p2p", words, "", pair)
+
+
+def _failures(report: Diagnostics) -> int:
+    passed, tested = report.peer_accesses or (0, 0)
+    return tested - passed
+
+
+def _broken_off(report: str) -> str:
+    return "NCCL's report breaks off" if report else "NCCL reported nothing"

@@ -1,0 +1,160 @@
+"""NCCL's own diagnostics: what it reports when a communicator is made, from 2.31 on.
+
+NCCL User Guide, Troubleshooting, Diagnostics: ``NCCL_RUN_DIAGNOSTICS=1`` has every pair of GPUs
+that NCCL expects to reach each other exchange data, and several hosts measure their network cards;
+``NCCL_RUN_RAS_DIAGNOSTICS=1`` compares what the ranks say of themselves. Rank 0 prints lines that
+begin with ``NCCL DIAG`` to its stdout (NVIDIA/nccl, src/diagnostics.cc, src/diagnostics/p2p.cc).
+``[OK]`` is a check without a complaint. ``[INFO]`` is a complaint, or a check that could not be
+done: the words tell which.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+
+SINCE = (2, 31)
+"""The NCCL that has them first."""
+RUN = {"NCCL_RUN_DIAGNOSTICS": "1"}
+MOST = 400  # GPU-to-GPU accesses of 16 GPUs are 240
+CUT = 300
+LINE_CHARACTERS = 500
+
+_LINE = re.compile(r"[^\n]{0,100}\bNCCL DIAG [^\n]{0,%d}" % LINE_CHARACTERS)
+_RESULT = re.compile(r"\bNCCL DIAG \[(OK|INFO)\] +([A-Za-z][\w .-]{0,40}?): ([^\n]{1,2000})")
+_VERIFIED = re.compile(r"\(?(\d{1,9}) (?:peer accesses|directed GPU P2P edges)")
+_PART = re.compile(r"only (\d{1,9})/(\d{1,9}) GPU-to-GPU peer accesses")
+_PAIR = re.compile(
+    r"([A-Za-z][\w /-]{0,60}?) srcRank=\d{1,7} srcCudaDev=\d{1,4} srcNvmlDev=(\d{1,3}) "
+    r"dstRank=\d{1,7} dstCudaDev=\d{1,4} dstNvmlDev=(\d{1,3})\b"
+)
+_OUTLIER = re.compile(r"rank (\d{1,7}) \(([\w.-]{1,80})\): ([\d.]{1,12}) Gbit/s, >30% off")
+_NOT_DONE = re.compile(
+    r"unavailable|incomplete|unable to complete|timed out|could not|setup failed|skip",
+    re.IGNORECASE,
+)
+_ENDED = re.compile(r"\bNCCL DIAG (?:RAS|NCCL) diagnostics completed in [\d.]{1,12} ms")
+P2P, NETWORK = "p2p", "net bw"
+
+
+class DiagResult(NamedTuple):
+    """One line: whether it is ``[OK]``, the check, and what it says."""
+
+    ok: bool
+    check: str
+    text: str
+
+    @property
+    def complains(self) -> bool:
+        """Whether it is a complaint, and not only a check that could not be done."""
+        return not self.ok and not _NOT_DONE.search(self.text)
+
+
+class Diagnostics(NamedTuple):
+    """What NCCL reported, and whether a report came to its end. No results: it was not asked."""
+
+    results: Tuple[DiagResult, ...] = ()
+    ended: bool = False
+
+    @property
+    def peer_accesses(self) -> Optional[Tuple[int, int]]:
+        """GPU-to-GPU accesses that passed, and those that were tested; None where none were."""
+        for result in self.results:
+            part, whole = _PART.search(result.text), _VERIFIED.search(result.text)
+            if result.check == P2P and part:
+                return int(part.group(1)), int(part.group(2))
+            if result.check == P2P and result.ok and whole:
+                return int(whole.group(1)), int(whole.group(1))
+        return None
+
+    @property
+    def p2p_failed(self) -> bool:
+        """Whether data between GPUs did not arrive as NCCL sent it."""
+        return any(result.check == P2P and result.complains for result in self.results)
+
+    @property
+    def failed_pairs(self) -> Dict[str, str]:
+        """What failed, by pair (``gpu0-gpu1``, NVML's indexes): ``write mismatch`` and the like."""
+        return {pair: words for pair, words, complains in self._pairs() if complains}
+
+    @property
+    def untested_pairs(self) -> Dict[str, str]:
+        """What kept NCCL from testing, by pair: ``local CUDA setup failed`` and the like."""
+        return {pair: words for pair, words, complains in self._pairs() if not complains}
+
+    @property
+    def untested(self) -> Tuple[str, ...]:
+        """What NCCL could not look at, in its own words; a check that it left out is not here."""
+        others = (
+            "%s: %s" % (result.check, result.text)
+            for result in self.results
+            if not (result.ok or _PAIR.search(result.text) or _PART.search(result.text))
+        )
+        return (*map(": ".join, self.untested_pairs.items()), *others)
+
+    def _pairs(self) -> Tuple[Tuple[str, str, bool], ...]:
+        return tuple(
+            ("gpu%s-gpu%s" % (match.group(2), match.group(3)), match.group(1), result.complains)
+            for result in self.results
+            if result.check == P2P
+            for match in [_PAIR.search(result.text)]
+            if match
+        )
+
+    @property
+    def slow_ranks(self) -> Tuple[str, ...]:
+        """Ranks whose network card lies more than 30 % off the median, with host and rate."""
+        return tuple(
+            "rank {} on {} ({} Gbit/s)".format(*match.groups())
+            for result in self.results
+            if result.check == NETWORK
+            for match in [_OUTLIER.search(result.text)]
+            if match
+        )
+
+
+@dataclass(frozen=True)
+class DiagnosticsRun:
+    """NCCL's diagnostics of one node: the version it has, its report, and why there is none.
+
+    ``report`` has NCCL's lines as they are, empty where the version has no diagnostics.
+    """
+
+    nccl: str = ""
+    report: str = ""
+    reason: str = ""
+
+    @property
+    def absent(self) -> bool:
+        """Whether this NCCL is older than its diagnostics."""
+        return bool(self.nccl) and not is_there(tuple(map(int, self.nccl.split("."))))
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DiagnosticsRun:
+        """Rebuild from ``to_dict``."""
+        return cls(**data)
+
+
+def is_there(version: Tuple[int, ...]) -> bool:
+    """Whether a version of NCCL has diagnostics."""
+    return version[:2] >= SINCE
+
+
+def lines_of(log: str) -> str:
+    """Return NCCL's lines of a report in a log that has others too."""
+    lines = list(dict.fromkeys(match.group().strip() for match in _LINE.finditer(log)))
+    return "\n".join(lines if len(lines) <= MOST else [*lines[: MOST - 1], lines[-1]])
+
+
+def read(text: str) -> Diagnostics:
+    """Return what a log has of them. Any text is accepted."""
+    found = dict.fromkeys(
+        DiagResult(tag == "OK", check, words.strip()[:CUT])
+        for tag, check, words in _RESULT.findall(text)
+    )
+    return Diagnostics(tuple(found)[:MOST], bool(_ENDED.search(text)))

@@ -161,13 +161,13 @@ def memory_held(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="A file system was made read-only after an error: its disk may be dying",
+    title="A file system was made read-only, or shut down, after an error: its disk may be dying",
     effect="jobs end as they write a log, a checkpoint or a compiled kernel; what runs on may lose "
     "what it writes",
     fix="drain the node; read the kernel log for errors of the disk and its SMART data, check the "
     "file system offline, replace the disk",
-    confirm="findmnt -O ro; sudo dmesg | grep -iE 'remount|I/O error|EXT4-fs error'; sudo smartctl "
-    "-a /dev/nvme0n1",
+    confirm="findmnt -O ro; sudo dmesg | grep -iE 'remount|I/O error|EXT4-fs error|XFS'; sudo "
+    "smartctl -a /dev/nvme0n1",
     source="Linux kernel documentation, filesystems/ext4 (errors=remount-ro)",
 )
 def disk_failing(host: HostFindings) -> Sign | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence
+import re
+from typing import Iterator, Optional, Sequence, Set
 
-from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.host.facts import Mount
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
@@ -14,19 +15,25 @@ ON_DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
 """Kinds that are written to where nobody says otherwise; images (squashfs, erofs), overlays and
 network file systems may be read-only as they are meant."""
 
+XFS = re.compile(
+    r"XFS \(([^)]{1,64})\): (?:.*(Shutting down filesystem)|Mounting|Unmounting)", re.IGNORECASE
+)
+"""Lines of kubernetes/node-problem-detector#845; the mount keeps its rw (coreos/bugs#1396)."""
+
 
 @check(
     metrics=[
         Metric(
             "read_only_by_error",
             "",
-            "whether the kernel has made the file system read-only",
+            "whether the kernel has made the file system read-only, or shut it down",
             (
                 Equal(
                     False,
                     source="Linux kernel documentation, filesystems/ext4, errors=remount-ro "
                     "(remount read-only on an error), and fs/ext4 super.c (emergency_ro, "
-                    "shutdown); fstab(5): an entry without ro asks to be writable",
+                    "shutdown); fstab(5): an entry without ro asks to be writable; "
+                    "fs/xfs/xfs_fsops.c, xfs_do_force_shutdown",
                     confidence="derived",
                 ),
             ),
@@ -39,7 +46,7 @@ network file systems may be read-only as they are meant."""
         fix="read the kernel log for errors of the disk, save what is needed, check the file "
         "system offline and replace the disk",
         command="findmnt -O ro -o TARGET,SOURCE,FSTYPE,OPTIONS; sudo dmesg | grep -iE 'remount|I/O "
-        "error|nvme|EXT4-fs error'",
+        "error|nvme|EXT4-fs error|XFS.*shutting down'",
     ),
     gpu=False,
 )
@@ -47,18 +54,35 @@ def file_systems(node: Node) -> Iterator[Sample]:
     """Read whether the file systems of the root, /tmp, /var and the home folder take writes.
 
     After an error the kernel goes on with a file system read-only: programs that are in memory run
-    on, and jobs end as they write. Mostly the disk is dying. An image that is read-only as it was
-    made, a mount that only this place sees read-only, and what /etc/fstab wants read-only are left
-    alone.
+    on, and jobs end as they write. Mostly the disk is dying. XFS refuses all access instead and
+    leaves the mount as it was: only the kernel log tells, where it may be read. An image that is
+    read-only as it was made, a mount that only this place sees read-only, and what /etc/fstab wants
+    read-only are left alone.
     """
     mounts = node.host.mounts()
-    shown = set()
-    for path in (*WRITTEN, node.host.home()):
-        mount = _holds(path, mounts)
-        if mount is not None and mount.point not in shown:
-            shown.add(mount.point)
-            yield Sample("read_only_by_error", _by_error(mount), "", mount.point)
-            yield Sample("file_system", "%s on %s" % (mount.kind, mount.source), "", mount.point)
+    holding = [_holds(path, mounts) for path in (*WRITTEN, node.host.home())]
+    by_point = {mount.point: mount for mount in holding if mount is not None}
+    uses_xfs = any(mount.kind == "xfs" for mount in by_point.values())
+    shut_down = _shut_down(node.host) if uses_xfs else set()
+    for point, mount in by_point.items():
+        by_error = _by_error(mount) or (mount.kind == "xfs" and mount.device in shut_down)
+        yield Sample("read_only_by_error", by_error, "", point)
+        yield Sample("file_system", "%s on %s" % (mount.kind, mount.source), "", point)
+
+
+def _shut_down(host: NodeHost) -> Set[str]:
+    """Return the devices whose XFS the kernel has shut down, and that were not mounted since."""
+    try:
+        messages = host.kernel_log(("XFS (",)).messages
+    except CouldNotMeasure:
+        return set()  # the check xid says that the log cannot be read
+    devices: Set[str] = set()
+    for match in filter(None, (XFS.match(message.text) for message in messages)):
+        if match.group(2):
+            devices.add(match.group(1))
+        else:
+            devices.discard(match.group(1))
+    return devices
 
 
 def _holds(path: str, mounts: Sequence[Mount]) -> Optional[Mount]:

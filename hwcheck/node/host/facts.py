@@ -18,7 +18,8 @@ class Mount(NamedTuple):
     """A mounted file system: where, its kind, its device, and the options of the whole of it.
 
     A place may be mounted read-only although the file system itself is not; that is not told.
-    ``meant_read_only`` is what /etc/fstab wants; None where it says nothing of it.
+    ``meant_read_only`` is what /etc/fstab wants; None where it says nothing of it. ``device`` is
+    the source by the kernel's name (``dm-4``), as its log has it; empty where it is no device.
     """
 
     point: str
@@ -26,6 +27,7 @@ class Mount(NamedTuple):
     source: str
     options: Tuple[str, ...]
     meant_read_only: Optional[bool] = None
+    device: str = ""
 
 
 class NcclSetting(NamedTuple):

@@ -156,7 +156,8 @@ class SystemReader(Tree):
                 point = _unescaped(words[4])
                 options = tuple(rest[-1].split(","))
                 source = _unescaped(rest[1])
-                mounts.append(Mount(point, rest[0], source, options, meant.get(point)))
+                device = _kernel_name(source, words[2])
+                mounts.append(Mount(point, rest[0], source, options, meant.get(point), device))
         if not mounts:
             raise CouldNotMeasure("/proc/self/mountinfo cannot be read")
         return mounts
@@ -205,6 +206,13 @@ class SystemReader(Tree):
 
     def module_parameter(self, module: str, name: str) -> str:
         return self._read("sys/module/%s/parameters/%s" % (module, name)).strip()
+
+
+def _kernel_name(source: str, number: str) -> str:
+    """Return the kernel's name of a device: that of a mapped one is in its minor number."""
+    if source.startswith("/dev/mapper/"):
+        return "dm-" + number.rpartition(":")[2]
+    return source.rpartition("/")[2] if source.startswith("/dev/") else ""
 
 
 def _unescaped(text: str) -> str:

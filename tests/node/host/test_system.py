@@ -185,16 +185,18 @@ def test_timesyncd_says_that_the_clock_is_right(
 MOUNTS = """\
 25 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 ro,errors=remount-ro
 31 25 0:47 / /home\\040of\\040all ro,nosuid master:9 shared:3 - nfs4 nas:/home rw,vers=4.2
+33 25 253:4 / /var rw,relatime shared:5 - xfs /dev/mapper/vg0-var rw,attr2
 """
 
 
 def test_the_options_of_a_mount_are_those_of_the_file_system(root: Root) -> None:
     root.write("proc/self/mountinfo", MOUNTS)
     root.write("etc/fstab", "# /etc/fstab\nUUID=1 / ext4 defaults 0 1\nnas:/x /x nfs ro,hard\n")
-    first, second = root.host.mounts()
+    first, second, third = root.host.mounts()
     options = ("ro", "errors=remount-ro")
-    assert first == Mount("/", "ext4", "/dev/nvme0n1p2", options, meant_read_only=False)
+    assert first == Mount("/", "ext4", "/dev/nvme0n1p2", options, False, "nvme0n1p2")
     assert second == Mount("/home of all", "nfs4", "nas:/home", ("rw", "vers=4.2"))
+    assert third == Mount("/var", "xfs", "/dev/mapper/vg0-var", ("rw", "attr2"), device="dm-4")
 
 
 def test_mounts_that_are_hidden_are_not_measured(root: Root) -> None:

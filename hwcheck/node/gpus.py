@@ -101,15 +101,20 @@ def of_boards(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[S
     """Yield what ``read`` yields for each GPU but vGPUs; raises as ``where_supported`` does.
 
     A vGPU is a share of a board that stays with the host: the guest is shown neither the board's
-    sensors nor its limits and links.
+    sensors nor its limits and links, and the host says how fast it is.
     """
 
     def unless_vgpu(gpu: Gpu) -> Iterator[Sample]:
-        if gpu.virtualization_mode() != "vgpu":
+        if not is_vgpu(gpu):
             yield from read(gpu)
 
-    missing = "a vGPU is not shown the sensors, limits and links of its board"
+    missing = "sensors, limits, links and speed of a vGPU are those that its host gives it"
     yield from where_supported(node, unless_vgpu, missing)
+
+
+def is_vgpu(gpu: Gpu) -> bool:
+    """Return whether the GPU is a guest's share of a board. Raises CouldNotMeasure."""
+    return gpu.virtualization_mode() == "vgpu"
 
 
 def mig_is_on(gpu: Gpu) -> bool:

@@ -17,6 +17,7 @@ the fault is for first. What a GPU does (all but those with a default are requir
     spread: 0.015              share by which GPUs differ, up and down
     copy_gbps: 2800            bytes read and written by a copy within its memory
     to_device_share: 0.85  from_device_share: 0.82     of what the PCIe link carries
+    link_gbps: 450             of the way to the host, where it is not the PCIe link of NVML
     flip_every: 37             in every 37th product one bit is flipped
     peer_gbps: 370  peer_access: true       copies to another GPU, straight or through the host
     peer_faults: {"3": {gbps: 90, flip_every: 2, hang: true}}     to one of them
@@ -48,6 +49,7 @@ FAULT: Mapping[str, Any] = {**LAYERS, "doc": "", "finds": {}}
 REQUIRED = ("processors", "tflops", "copy_gbps", "to_device_share", "from_device_share")
 OPTIONAL: Mapping[str, Any] = {
     "spread": 0.0,
+    "link_gbps": 0.0,
     "flip_every": 0,
     "peer_gbps": 20.0,
     "peer_access": False,
@@ -134,7 +136,8 @@ def _gpu(name: str, says: Mapping[str, Any], place: int, nvml: Mapping[str, Any]
     place_of_chip = zlib.crc32(nvml["uuid"].encode()) / 2**31 - 1  # -1 to 1, always the same
     own["tflops"] *= 1 + own.pop("spread") * place_of_chip
     at_work = {**nvml, **nvml["under_load"]}
-    return {**own, **{key: at_work[key] for key in ("sm_mhz", "pcie_link_generation")}}
+    clock, generation = at_work["sm_mhz"], at_work.get("pcie_link_generation", 0)  # a vGPU has none
+    return {**own, "sm_mhz": clock, "pcie_link_generation": generation}
 
 
 @cache

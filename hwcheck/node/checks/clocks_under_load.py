@@ -5,7 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List, Optional
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.records import SW_POWER_CAP
 from hwcheck.node.load.summary import LEAST_SAMPLES, Loaded, peers_metric, percent, with_peers
@@ -73,7 +74,7 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def clocks_under_load(node: Node) -> Iterator[Sample]:
     """Compare the clocks of each GPU at work with what it was set to and with its neighbors.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.load.summary import Loaded, per_loaded_gpu
+from hwcheck.node.load.summary import Loaded, per_loaded_board
 from hwcheck.node.wire import Sample
 
 AROUND_S = 2.0
@@ -48,7 +49,7 @@ LEAST_COOLING_S = 5.0
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def cool_down(node: Node) -> Iterator[Sample]:
     """Watch whether the temperature of each GPU falls once the load has ended.
@@ -56,7 +57,7 @@ def cool_down(node: Node) -> Iterator[Sample]:
     Heat that does not leave after the work is heat that did not leave during it: the next job
     begins on a warm chip and throttles earlier. A GPU that hardly warmed up says nothing here.
     """
-    yield from per_loaded_gpu(node, _of_gpu)
+    yield from per_loaded_board(node, _of_gpu)
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:

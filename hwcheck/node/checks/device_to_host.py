@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import WITHOUT_MIG, Node, check
+from hwcheck.node.check import Node, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.load.pcie_copy import REMEDY, copies, metrics
 from hwcheck.node.wire import Sample
 
@@ -14,7 +15,7 @@ from hwcheck.node.wire import Sample
     remedy=REMEDY,
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def device_to_host(node: Node) -> Iterator[Sample]:
     """Hold the copy from each GPU to pinned memory against what its PCIe link can carry.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import WITHOUT_MIG, Metric, Node, Remedy, check
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromModel
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.node.wire import Sample
@@ -46,7 +47,7 @@ from hwcheck.node.wire import Sample
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def hbm_bandwidth(node: Node) -> Iterator[Sample]:
     """Hold the bandwidth of a copy within each GPU's memory against model and neighbors.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
-from hwcheck.node.gpus import where_supported
+from hwcheck.node.gpus import is_vgpu, where_supported
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.pcie import has_c2c, newest, widest
 from hwcheck.node.wire import Sample
@@ -73,7 +73,7 @@ def pcie_link(node: Node) -> Iterator[Sample]:
 
 
 def _link(gpu: Gpu, host: NodeHost) -> Iterator[Sample]:
-    if gpu.virtualization_mode() == "vgpu" or has_c2c(gpu, host):
+    if is_vgpu(gpu) or has_c2c(gpu, host):
         return
     width = gpu.pcie_link_width()
     yield Sample("pcie_link_width", width, "lanes", gpu.subject)

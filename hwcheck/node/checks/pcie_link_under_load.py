@@ -6,6 +6,7 @@ from statistics import median
 from typing import Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
+from hwcheck.node.gpus import is_vgpu
 from hwcheck.node.limits import AtLeast, FromSample
 from hwcheck.node.load.summary import Loaded, Points, per_loaded_gpu
 from hwcheck.node.pcie import has_c2c, newest, widest
@@ -69,12 +70,12 @@ def pcie_link_under_load(node: Node) -> Iterator[Sample]:
         over_pcie = True
         yield sample
     if not over_pcie:
-        raise NotApplicable("the way to the host is NVLink-C2C: the PCIe link may be slow")
+        raise NotApplicable("no GPU depends on a PCIe link: vGPUs, or GPUs on NVLink-C2C")
 
 
 def _of_gpu(loaded: Loaded, host: NodeHost) -> Iterator[Sample]:
     subject = loaded.subject
-    if has_c2c(loaded.gpu, host):
+    if is_vgpu(loaded.gpu) or has_c2c(loaded.gpu, host):
         return
     generation = int(median(loaded.under_load("pcie_generation")))
     yield Sample("pcie_generation", generation, "", subject)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Iterator, List
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost
 from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
 from hwcheck.node.load.summary import (
@@ -83,7 +84,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def power_under_load(node: Node) -> Iterator[Sample]:
     """Compare the power that each GPU draws at work with its limit and with its neighbors.

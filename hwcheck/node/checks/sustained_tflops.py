@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, FromModel
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.node.wire import Sample
@@ -49,7 +50,7 @@ def _of_model(dtype: str) -> Metric:
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def sustained_tflops(node: Node) -> Iterator[Sample]:
     """Hold the floating-point rate of each GPU against its model and against its neighbors.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import WITHOUT_MIG, CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import AtLeast, AtMost, Equal
-from hwcheck.node.load.summary import Loaded, load_of, per_loaded_gpu
+from hwcheck.node.load.summary import Loaded, load_of, per_loaded_board
 from hwcheck.node.wire import Sample
 
 
@@ -101,7 +102,7 @@ from hwcheck.node.wire import Sample
     ),
     load=True,
     per_gpu=True,
-    optional=WITHOUT_MIG,
+    optional=NO_VGPU,
 )
 def temperature_under_load(node: Node) -> Iterator[Sample]:
     """Read how hot each GPU and its memory become, and how far that is from the board's thresholds.
@@ -115,7 +116,7 @@ def temperature_under_load(node: Node) -> Iterator[Sample]:
     yield Sample("ended_for_safety", bool(run.stopped), "")
     if run.stopped:
         yield Sample("meaning", run.stopped, "")
-    yield from per_loaded_gpu(node, _of_gpu)
+    yield from per_loaded_board(node, _of_gpu)
 
 
 def _of_gpu(loaded: Loaded) -> Iterator[Sample]:

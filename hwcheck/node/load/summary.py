@@ -17,7 +17,7 @@ from typing import (
 )
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
-from hwcheck.node.gpus import per_gpu
+from hwcheck.node.gpus import of_boards, per_gpu
 from hwcheck.node.limits import AtLeast
 from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
 from hwcheck.node.wire import Sample
@@ -159,6 +159,12 @@ def per_loaded_gpu(node: Node, read: Callable[[Loaded], Iterator[Sample]]) -> It
     yield from per_gpu(node, lambda gpu: read(Loaded(gpu, run, before)))
 
 
+def per_loaded_board(node: Node, read: Callable[[Loaded], Iterator[Sample]]) -> Iterator[Sample]:
+    """Yield what ``read`` yields for each GPU but vGPUs; see ``of_boards``."""
+    run, before = load_of(node), node.collective_run()
+    yield from of_boards(node, lambda gpu: read(Loaded(gpu, run, before)))
+
+
 class FigureOfKind(NamedTuple):
     """A figure of one GPU; GPUs of one ``kind`` (model and PCI ids) are alike."""
 
@@ -202,14 +208,14 @@ def with_peers(
     compare: Callable[[FigureOfKind, float], Sample],
     with_itself: bool = False,
 ) -> Iterator[Sample]:
-    """Yield what ``read`` yields for each GPU of the node, then ``metric`` against its peers.
+    """Yield what ``read`` yields for each GPU but vGPUs, then ``metric`` against its peers.
 
     ``compare`` makes the sample of a GPU's figure and of what is ``usual`` in the node; a GPU that
-    has no such peer gives none. Raises what ``per_gpu`` raises.
+    has no such peer gives none. Raises what ``of_boards`` raises.
     """
     kind, figures, problem = kinds(node), [], None
     try:
-        for sample in per_loaded_gpu(node, read):
+        for sample in per_loaded_board(node, read):
             yield sample
             if sample.metric == metric:
                 figure = FigureOfKind(sample.subject, kind[sample.subject], float(sample.value))

@@ -106,10 +106,13 @@ class Gpu:
 
     def transfer(self, size_bytes: int, share: str) -> None:
         """Queue a copy over the link, of whose speed such a share is reached."""
+        link_gbps = self.says["link_gbps"] or self._pcie_gbps()
+        self.clock.done_s += size_bytes / (link_gbps * self.says[share] * 1e9)
+
+    def _pcie_gbps(self) -> float:
         generation = self.says["pcie_link_generation"]
         lanes = nvml().nvmlDeviceGetCurrPcieLinkWidth(self._handle)
-        lane = GIGATRANSFERS[generation] / 8 * CODING.get(generation, BLOCK_CODING)
-        self.clock.done_s += size_bytes / (lane * lanes * self.says[share] * 1e9)
+        return float(GIGATRANSFERS[generation] / 8 * CODING.get(generation, BLOCK_CODING) * lanes)
 
     def send(self, size_bytes: int, other: Gpu) -> bool:
         """Queue a copy to another GPU; return whether it arrives wrong, or never return."""

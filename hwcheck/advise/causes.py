@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ Rules = Mapping[str, Rule]
 
 Rank = tuple[int, int, int]
 
+EQUAL = re.compile(r"= [^(]+ \((?!no majority)(.+)\)")
+"""Text of the limit that a value equals what the inventory, most hosts or another metric says."""
 OBSERVED_LINES = 8
 MOST_PLACES = 8
 MOST_SUBJECTS = 8
@@ -235,12 +238,19 @@ def _observed(members: list[HostCause]) -> Iterator[str]:
 def in_words(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield findings in words, with the subjects of equal ones folded.
 
-    Checks that could not be measured for one reason are one line.
+    Checks that could not be measured for one reason are one line. A value that several limits
+    refuse is told once, with what one of them says that it should be.
     """
+    findings = list(findings)
+    wanted: dict[tuple[str, str, str], str] = {}
+    for finding in findings:
+        key = (finding.check, finding.metric, finding.subject)
+        wanted[key] = wanted.get(key) or _wanted(finding)
     subjects: dict[tuple[str, str, str], list[str]] = {}
     unmeasured: dict[str, list[str]] = {}
     for finding in findings:
         value = f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}"
+        value += wanted[finding.check, finding.metric, finding.subject]
         parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
         text = ": ".join(part for part in parts if part)
         if finding.metric:
@@ -254,6 +264,12 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
         named = [check for check in dict.fromkeys(blind) if check]
         more = f" and {len(named) - MOST_CHECKS} more" if len(named) > MOST_CHECKS else ""
         yield f"{', '.join(named[:MOST_CHECKS])}{more}: {text}" if named else text
+
+
+def _wanted(finding: Finding) -> str:
+    """Return what the value had to equal; empty for other limits."""
+    match = EQUAL.fullmatch(finding.limit)
+    return f", wanted {line(match[1], 80)}" if match else ""
 
 
 def _subjects(names: list[str]) -> str:

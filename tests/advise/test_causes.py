@@ -136,13 +136,16 @@ def test_findings_in_words_are_folded_and_harmless() -> None:
                 Finding("n", "c", "fail", "m\x1b[31m", "leg \x07x", 4),
                 Finding("n", "c", "inconclusive", reason="why\nnot"),
                 Finding("n", "c", "warn", "m", "node", 5, reason="r" * 999),
+                Finding("n", "c", "fail", "v", value="1", limit="= hwcheck_v (2\x1b)"),
+                Finding("n", "c", "warn", "v", value="1", limit="like its neighbors"),
+                Finding("n", "c", "warn", "w", value=1, limit="= most hosts (no majority: 1 on 2)"),
             ]
         )
     )
     assert lines[:2] == ["c: m 3 C (gpu[0-1])", "c: m 4 (leg x)"]
     assert lines[2].startswith("c: m 5: rrr")
     assert len(lines[2]) < 200
-    assert lines[3] == "c: why not"
+    assert lines[3:6] == ["c: v 1, wanted 2", "c: w 1", "c: why not"]
 
 
 def test_checks_that_could_not_be_measured_for_one_reason_are_one_line() -> None:

@@ -12,14 +12,17 @@ from hwcheck.site_limits import ABSENT
 SOCKET = "NET/Socket"
 """NCCL's name of its transport over sockets."""
 
+NAMES_GPU = "the GPU at "
+"""Words of infiniband_ports about a port without a link."""
+
 
 @rule(
     title="RDMA ports are not active or not there: no subnet manager, a cable, or a function "
     "not given",
     effect="NCCL silently leaves the port out, so nodes reach each other with less bandwidth, or "
     "hangs",
-    fix="start the subnet manager where ports stay in INIT; reseat or replace cable and "
-    "module; have the missing function given to the guest",
+    fix="where a port is DOWN or Polling reseat or replace its cable and module; where it stays in "
+    "INIT start the subnet manager; have a missing function given to the guest",
     confirm="ibstat; rdma link; lspci | grep -iE 'infiniband|ethernet.*mellanox'",
     source="Linux kernel, Documentation/ABI/stable/sysfs-class-infiniband, state; InfiniBand "
     "Architecture Specification, port states",
@@ -29,9 +32,12 @@ def rdma_port_down(host: HostFindings) -> Sign | None:
     metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
     ports = host.bad("infiniband_ports", *metrics)
     without_link = host.bad("infiniband_ports", "port_link")
-    down: dict[str, object] = {finding.subject: finding.value for finding in without_link}
+    down = {finding.subject: finding.value for finding in without_link}
     if any(finding.metric == "active_ports" for finding in ports):  # a count alone names none
-        down |= host.values("infiniband_ports", "port_state")
+        down.update(host.values("infiniband_ports", "port_state"))
+    for finding in without_link:
+        if NAMES_GPU in str(finding.value):  # the finding says it all
+            del down[finding.subject]
     outages = host.bad_on({finding.subject for finding in without_link}, "port_flaps")
     absent = (f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
     observations = [_without_link(host, port, state) for port, state in down.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.text import quantity
 
 UNPLUGGED = re.compile(r"xid 54$")
 THROTTLED = ("hw_thermal_slowdown", "sw_thermal_slowdown")
@@ -25,7 +26,15 @@ def power_limit_lowered(host: HostFindings) -> Sign | None:
     """Slower products on the same GPU follow from it."""
     limits = host.bad("power_cap", "power_limit_percent", "power_limit_w")
     gpus = {finding.subject for finding in limits}
-    return sign("certain", (*limits, *host.bad_on(gpus, "sustained_tflops", "clocks_under_load")))
+    follow = host.bad_on(gpus, "sustained_tflops", "clocks_under_load")
+    set_w = host.values("power_cap", "power_limit_w")
+    default_w = host.values("power_cap", "power_limit_default_w")
+    watts = [
+        f"power_cap: {gpu} is held to {quantity(set_w[gpu])} W; its board's default is "
+        f"{quantity(default_w[gpu])} W"
+        for gpu in sorted(gpus & set(set_w) & set(default_w))
+    ]
+    return sign("certain", (*limits, *follow), watts)
 
 
 @rule(

@@ -154,6 +154,13 @@ def _floors(variables: Variables, key: str) -> str:
     return text
 
 
+def _imex(variables: Variables, key: str) -> str:
+    text = variables.word(key) or ""
+    if text not in ("service", "per_job"):
+        raise variables.error(key, f"{text!r} is neither service nor per_job")
+    return text
+
+
 def _interface(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
@@ -206,6 +213,7 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_nvlink_domain": Variable(
         "name of the NVLink domain (the NVL72 rack, or the part of it) that the node is in", _word
     ),
+    "hwcheck_imex": Variable("what starts NVIDIA IMEX: its service, or each job (per_job)", _imex),
     "hwcheck_kernel": Variable("Linux release that must run (6.8.0-60-generic)", _word),
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),

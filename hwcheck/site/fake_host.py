@@ -31,6 +31,7 @@ from hwcheck.node.host.facts import (
     Filesystem,
     Gid,
     HugePages,
+    Imex,
     KernelLog,
     KernelMessage,
     Mount,
@@ -45,6 +46,7 @@ DEFAULTS: dict[str, Any] = {
     "pci_gpus": [],
     "nvswitches": [],
     "fabric_manager_runs": None,
+    "imex": ABSENT,
     "driver_version": "",
     "driver_is_open": False,
     "container": False,
@@ -119,6 +121,9 @@ class FakeHost:
     def fabric_manager_runs(self) -> bool | None:
         value = self._say("fabric_manager_runs")
         return None if value is None else bool(value)
+
+    def imex(self) -> Imex:
+        return Imex(**self._say("imex"))
 
     def driver_version(self) -> str:
         return str(self._say("driver_version"))

@@ -68,7 +68,7 @@ WITHOUT: Mapping[str, str] = {
             *("roce_without_address", "shm_too_small", "unexpected_machine", "vm_without_fabric"),
             *("wrong_network_transport", "compute_mode_set", "firmware_below_floor", "host_swaps"),
             *("memory_held", "rdma_cards_missing", "rdma_partition_differs", "nvlink_domain_split"),
-            *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails"),
+            *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails", "imex_down"),
         ),
         SITE,
     ),

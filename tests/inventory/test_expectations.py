@@ -96,6 +96,7 @@ def test_supplies_cables_and_software_are_read() -> None:
 
 def test_old_versions_warn_or_fail_and_nothing_else() -> None:
     assert expectations(variables(hwcheck_version_floors="fail")) == {"version_floors": "fail"}
+    assert expectations(variables(hwcheck_imex="per_job")) == {"imex": "per_job"}
     with pytest.raises(UsageError, match="hwcheck_version_floors: 'yes' is neither warn nor fail"):
         expectations(variables(hwcheck_version_floors="yes"))
 

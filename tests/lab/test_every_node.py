@@ -201,6 +201,7 @@ CAUSES: Mapping[str, str] = {
     "b200x8 fabric_manager_down": "fabric_manager_down",
     "gb200 cloned_uuid": "cloned_identity",
     "gb200 degraded_fabric": "fabric_degraded",
+    "gb200 imex_down": "imex_down",
     "gb200 link_recovery_failed": "nvlink_failing",
     "gb200 no_cluster": "nvlink_domain_split",
     "gb200 noisy_link": "nvlink_failing",

@@ -258,3 +258,21 @@ def nvlink_domain_split(host: HostFindings) -> Sign | None:
     """Partitions may also be meant."""
     metrics = ("clusters", "has_cluster", "clique_id", "cluster_of_domain")
     return sign("likely", host.bad("nvswitch_fabric", *metrics))
+
+
+@rule(
+    title="IMEX is not set up: hosts of one NVLink domain do not reach each other's memory",
+    effect="collectives over several trays fail to start, or go over the network at a fraction of "
+    "the bandwidth",
+    fix="write the addresses of all trays into nodes_config.cfg, alike on all; load the driver "
+    "with NVreg_CreateImexChannel0=1; start nvidia-imex on each; where the scheduler starts it for "
+    "each job, declare hwcheck_imex: per_job",
+    confirm="systemctl status nvidia-imex; ls -l /dev/nvidia-caps-imex-channels; cat "
+    "/etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N",
+    source="NVIDIA IMEX Service for NVLink Networks, Deployment Models and IMEX Channels; NCCL "
+    "user guide, Troubleshooting, Multi-node NVLink issues",
+)
+def imex_down(host: HostFindings) -> Sign | None:
+    """Undeclared, a scheduler may start it for each job, so it is not certain."""
+    metrics = ("imex_service", "imex_channels", "imex_nodes_file")
+    return sign("likely", host.bad("imex", *metrics))

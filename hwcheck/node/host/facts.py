@@ -14,6 +14,18 @@ class Filesystem(NamedTuple):
     read_only: bool = False
 
 
+class Imex(NamedTuple):
+    """The IMEX service: ``runs`` is None where processes of others are hidden.
+
+    ``channels`` are counted. ``nodes_file`` says what its list of nodes is to this host; empty
+    where that cannot be known.
+    """
+
+    runs: Optional[bool]
+    channels: int
+    nodes_file: str = ""
+
+
 class Mount(NamedTuple):
     """A mounted file system: where, its kind, its device, and the options of the whole of it.
 

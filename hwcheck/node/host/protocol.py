@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Protocol, Sequence, Tuple
 from hwcheck.node.host.facts import (
     Filesystem,
     HugePages,
+    Imex,
     KernelLog,
     Mount,
     NcclSetting,
@@ -98,6 +99,9 @@ class NodeHost(Protocol):
 
     def fabric_manager_runs(self) -> Optional[bool]:
         """Whether the fabric manager runs; None where processes of others are hidden."""
+
+    def imex(self) -> Imex:
+        """State of the service by which hosts of an NVLink domain map each other's memory."""
 
     def in_container(self) -> bool:
         """Whether this is a container, whose bus shows devices that it may not use."""

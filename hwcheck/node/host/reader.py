@@ -6,9 +6,10 @@ Every path is read below a root folder, which is ``/`` on a real node.
 from __future__ import annotations
 
 import re
-from typing import Iterator, Optional, Tuple
+from typing import Optional
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.imex import ImexReader
 from hwcheck.node.host.log import LogReader
 from hwcheck.node.host.nccl import NcclReader
 from hwcheck.node.host.rdma import RdmaReader
@@ -18,10 +19,8 @@ from hwcheck.node.host.system import SystemReader
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""
 
-CONTAINER_CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
-
-class HostReader(NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
+class HostReader(ImexReader, NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 
     def driver_version(self) -> str:
@@ -44,7 +43,7 @@ class HostReader(NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader
         # ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).
         if any(self._exists(path) for path in (".dockerenv", "run/.containerenv")):
             return True
-        if any(name in self._read("proc/1/cgroup") for name in CONTAINER_CGROUPS):
+        if self._is_contained("1"):
             return True
         variables = self._read("proc/1/environ").split("\0")
         return any(variable.startswith("container=") for variable in variables)
@@ -74,13 +73,3 @@ class HostReader(NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader
     def fabric_manager_runs(self) -> Optional[bool]:
         names = [name for _, name in self._processes()]
         return "nv-fabricmanage" in names if self._shows_others() else None
-
-    def _shows_others(self) -> bool:
-        """Whether processes of others can be seen: the first one is root's (proc(5), hidepid)."""
-        return bool(self._read("proc/1/comm").strip())
-
-    def _processes(self) -> Iterator[Tuple[str, str]]:
-        """Yield id and name of each process; the kernel keeps 15 characters of the name."""
-        for pid in self._list("proc"):
-            if pid.isdigit():
-                yield pid, self._read("proc/%s/comm" % pid).strip()

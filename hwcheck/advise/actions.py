@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.multi_host import multi_host_actions, slow_fabric_actions
+from hwcheck.advise.multi_host import mnnvl_actions, multi_host_actions, slow_fabric_actions
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import alike, visit_actions
@@ -58,7 +58,8 @@ def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = 
     made = actions(run, judgement, causes.explained)
     if multi_host is not None:
         fabric = slow_fabric_actions(judgement.findings)
-        made = by_urgency((*multi_host_actions(multi_host), *fabric, *made))
+        mnnvl = mnnvl_actions(judgement.findings)
+        made = by_urgency((*multi_host_actions(multi_host), *fabric, *mnnvl, *made))
     return Advice(made, cluster, causes, groups)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.judge.fabric import BUSBW
+from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
+from hwcheck.judge.mnnvl import NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.results.multi_host import FABRIC, MultiHostRecord, Suspect
 from hwcheck.text import line
@@ -66,6 +68,31 @@ def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
         )
         for scope, by_host in slow.items()
     )
+
+
+def mnnvl_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
+    """Return what to do where hosts of one NVLink domain do not use NVLink between them."""
+    unused = {
+        finding.host: finding.reason
+        for finding in findings
+        if (finding.check, finding.metric, finding.outcome) == (MULTI_HOST, MNNVL_BUSBW, "warn")
+    }
+    if not unused:
+        return ()
+    action = Action(
+        check=MULTI_HOST,
+        outcome="warn",
+        cause="IMEX is not running on every tray, has no channel or lists other trays; their "
+        "cliques differ; or NCCL is older than 2.21, or runs with NCCL_CUMEM_ENABLE=0",
+        fix="look at the check imex of these hosts and at the state of the IMEX domain, then at "
+        "cluster UUID and clique, then at the NCCL settings in force",
+        command="nvidia-imex-ctl -H -N; nvidia-smi -q | grep -A8 Fabric; env | grep NCCL_",
+        role="",
+        hosts=tuple(unused),
+        evidence=tuple(dict.fromkeys(map(line, unused.values())))[:MOST_LINES],
+        title=NOT_IN_USE,
+    )
+    return (action,)
 
 
 def _action(kind: str, suspects: list[Suspect]) -> Action:

@@ -17,6 +17,7 @@ from hwcheck.judge.fabric import judge_fabric
 from hwcheck.judge.fleet import fleet_of, same_machine
 from hwcheck.judge.host_case import HostCase, NodeFacts, node_facts
 from hwcheck.judge.limits import Limits
+from hwcheck.judge.mnnvl import judge_mnnvl
 from hwcheck.judge.multi_host import judge_multi_host, took_part
 from hwcheck.judge.neighbors import judge_neighbors
 from hwcheck.judge.network import judge_network
@@ -71,6 +72,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
         judge_nccl_defects,
         judge_floors,
         judge_multi_host,
+        judge_mnnvl,
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}

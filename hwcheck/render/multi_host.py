@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwcheck.fold import fold
 from hwcheck.render.topology import aligned
 from hwcheck.render.words import EXERCISE
-from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, Suspect
+from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun, Suspect
 from hwcheck.results.transport import in_words
 from hwcheck.text import binary_size, count, line, number
 
@@ -52,7 +52,7 @@ def multi_host_view(record: MultiHostRecord) -> MultiHostView:
         run.collective: [each for each in pairs if each.collective == run.collective]
         for run in pairs
     }
-    larger = [run for run in record.runs if run.why == "all" or run.why.startswith("rail ")]
+    larger = [run for run in record.runs if run.why in ("all", MNNVL_OFF) or run.why[:5] == "rail "]
     paired = {name for run in pairs for name in run.hosts}
     names = [name for name in record.hosts if name in paired]
     shown = 0 < len(names) <= MATRIX_HOSTS
@@ -89,7 +89,8 @@ def _run_view(run: MultiHostRun) -> RunView:
     if outcome.kind == "ok":
         size = run.sizes[-1]
         figure = f"{number(size.busbw_gbps)} GB/s at {binary_size(size.size_bytes)}"
-    why = f"{'all hosts' if run.why == 'all' else run.why}, {run.collective}"
+    names = {"all": "all hosts", MNNVL_OFF: "without MNNVL"}
+    why = f"{names.get(run.why, run.why)}, {run.collective}"
     why += f" {run.dtype}" if run.dtype != "float" else ""
     reason = f" ({line(run.reason)})" if run.reason else ""
     return RunView(why, fold(run.hosts), f"{figure}{reason}", outcome.kind != "ok")

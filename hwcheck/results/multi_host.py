@@ -17,6 +17,9 @@ SCOPES = ("pairs", "all", "rails")
 KINDS = ("hang", "wrong", "failed", "slow")
 """What a host or a link can be suspected of, worst first."""
 
+MNNVL_OFF = "mnnvl_off"
+"""What a run is for that repeats another without NVLink between hosts (NCCL_MNNVL_ENABLE=0)."""
+
 FABRIC = "the fabric between"
 """How a line of ``unresolved`` begins that names two groups of hosts, and no host of them."""
 
@@ -111,9 +114,9 @@ class Transport:
 class MultiHostRun:
     """One collective over some hosts. ``state`` is done, hang or failed.
 
-    ``why`` is what the run is for: a scope, or ``split`` and ``again`` of a search. Those of one
-    ``round`` ran at the same time. ``blamed`` are suspects that the run itself shows; ``logs`` the
-    last lines and stacks by host, where it did not end well.
+    ``why`` is what the run is for: a scope, MNNVL_OFF, or ``split`` and ``again`` of a search.
+    Those of one ``round`` ran at the same time. ``blamed`` are suspects that the run itself shows;
+    ``logs`` the last lines and stacks by host, where it did not end well.
     """
 
     why: str

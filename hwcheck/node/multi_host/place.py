@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Node
+from hwcheck.node.check import CouldNotMeasure, Gpu, Node
 from hwcheck.node.collective.spec import LOGGING
 
 TEXT = 300
@@ -15,15 +15,30 @@ MOST = 100
 
 
 def description_of(node: Node, gpus: int) -> Dict[str, Any]:
-    """Return the GPUs' model, the RDMA ports, those that are active, and the NCCL settings."""
+    """Return the GPUs' model and NVLink domain, the RDMA ports, and the NCCL settings."""
     ports = node.host.rdma_ports()
     models = sorted({gpu.name() for gpu in node.gpus()}) if gpus else []
     return {
         "model": ", ".join(models)[:TEXT],
         "rdma_ports": len(ports),
         "rdma_active": sum(port.state == "ACTIVE" for port in ports),
+        "nvlink_domain": _nvlink_domain(node.gpus()) if gpus else "",
         "settings": [each for each in node.host.nccl_settings() if LOGGING not in each.name][:MOST],
     }
+
+
+def _nvlink_domain(gpus: Sequence[Gpu]) -> str:
+    """Return cluster and clique of the fabric over several hosts that all GPUs are in, or empty."""
+    domains = set()
+    for gpu in gpus:
+        try:
+            fabric = gpu.fabric()
+        except CouldNotMeasure:
+            return ""
+        if fabric is None or fabric.state != "completed" or not fabric.cluster_uuid:
+            return ""
+        domains.add("%s clique %s" % (fabric.cluster_uuid, fabric.clique_id))
+    return domains.pop()[:TEXT] if len(domains) == 1 else ""
 
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h

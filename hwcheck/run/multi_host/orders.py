@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwcheck.node.collective.busbw import busbw_factor
@@ -26,6 +26,7 @@ class Sizing:
 
     ``floor_gbps`` is a bandwidth in 1e9 B/s below which a run counts as hanging, ``start_s`` what
     their start together may take. With ``keep_log`` the hosts' logs keep all that the ranks print.
+    ``env`` is set beside the leg's variables.
     """
 
     pair_sizes: tuple[int, ...]
@@ -38,6 +39,7 @@ class Sizing:
     dtype: str = "float"
     leg: str = "default"
     keep_log: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def deadline_s(self, sizes: Sequence[int]) -> float:
         """Return the seconds after which a run of these sizes hangs."""
@@ -90,7 +92,8 @@ class Ready:
     """A participant as it said that it is: where its store is, its GPUs and their model, its NICs.
 
     ``settings`` are the NCCL variables in force there: name, value, origin. ``interface_gbps`` is
-    the rate of the interface, in Gb/s, None where the kernel does not know it.
+    the rate of the interface, in Gb/s, None where the kernel does not know it. ``nvlink_domain`` is
+    the fabric over several hosts that all of its GPUs are in, and the clique; empty without one.
     """
 
     address: str
@@ -102,6 +105,7 @@ class Ready:
     rdma_active: int = 0
     settings: tuple[tuple[str, str, str], ...] = ()
     interface_gbps: float | None = None
+    nvlink_domain: str = ""
 
     @property
     def kind(self) -> str:
@@ -143,6 +147,7 @@ def orders(
             "dtype": sizing.dtype,
             "leg": sizing.leg,
             "keep_log": sizing.keep_log,
+            "env": dict(sizing.env),
         }
         rank0 += len(devices[host])
     return made

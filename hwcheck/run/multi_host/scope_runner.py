@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from hwcheck.fold import fold
 from hwcheck.node.tournament import rounds
 from hwcheck.results.multi_host import (
     FABRIC,
+    MNNVL_OFF,
     MultiHostOutcome,
     MultiHostRecord,
     MultiHostRun,
@@ -29,6 +30,7 @@ from hwcheck.text import line
 
 REASON_CHARACTERS = 300
 WAY_CHARACTERS = 160
+MNNVL = "NCCL_MNNVL_ENABLE"
 MOST_HINTED = 4
 """Where a run points at more hosts, a search takes fewer runs than a look at each."""
 LOOPBACK = "it would wait for the others at its loopback address; set hwcheck_interface"
@@ -96,11 +98,42 @@ class ScopeRunner:
                 for scope in self._writer.record.scopes:
                     if len(self._participants.present) > 1:
                         {"pairs": self._pairs, "all": self._all, "rails": self._rails}[scope]()
+                if sizing is self._sizings[0]:
+                    self._without_mnnvl()
         except RunStoppedError:
             self._writer.note("the run was stopped")
         return self._writer.finish(
             self._participants.absent, finished=not self._participants.stopped
         )
+
+    def _without_mnnvl(self) -> None:
+        """Repeat a run within one NVLink domain over the network alone, to hold the two together.
+
+        That of all hosts, or else of a pair.
+        """
+        run = next((each for why in ("all", "pairs") for each in self._within_a_domain(why)), None)
+        if run is None:
+            return
+        if any(f"{MNNVL}=" in text for text in self._writer.record.settings.values()):
+            self._writer.note(f"{MNNVL} is set: nothing is held against a run without MNNVL")
+            return
+        usual = self._sizing
+        sizes = usual.whole_sizes if run.why == "all" else usual.pair_sizes
+        self._sizing = replace(usual, env={MNNVL: "0"})
+        (off,) = self._runs(MNNVL_OFF, 0, [run.hosts], sizes[-1:])
+        self._sizing = usual
+        if off.outcome.kind != "ok":
+            self._writer.note(f"without MNNVL: {off.outcome.kind}, so nothing is held against it")
+
+    def _within_a_domain(self, why: str) -> Iterator[MultiHostRun]:
+        """Yield the runs of this kind that went well, and whose hosts are in one NVLink domain."""
+        present = set(self._participants.present)
+        for run in self._writer.record.runs:
+            if run.why != why or run.outcome.kind != "ok" or not present >= set(run.hosts):
+                continue
+            domains = {self._participants.ready[host].nvlink_domain for host in run.hosts}
+            if len(domains) == 1 and "" not in domains:
+                yield run
 
     def _begin(self) -> None:
         """Forget what the pairs of another collective reached."""

@@ -8,12 +8,16 @@ import pytest
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import NcclSetting
 from hwcheck.node.multi_host.place import description_of, local_address
+from hwcheck.node.quantities import Fabric
 
 
-def node(states: list[str], settings: list[NcclSetting]) -> Any:
+def node(states: list[str], settings: list[NcclSetting], *fabrics: Fabric | None) -> Any:
     ports = [SimpleNamespace(state=state) for state in states]
     host = SimpleNamespace(rdma_ports=lambda: ports, nccl_settings=lambda: settings)
-    gpus = [SimpleNamespace(name=lambda: "NVIDIA H100 80GB HBM3")] * 2
+    gpus = [
+        SimpleNamespace(name=lambda: "NVIDIA H100 80GB HBM3", fabric=lambda fabric=fabric: fabric)
+        for fabric in fabrics or (None, None)
+    ]
     return SimpleNamespace(host=host, gpus=lambda: gpus)
 
 
@@ -24,9 +28,28 @@ def test_what_a_host_is_like() -> None:
         "model": "NVIDIA H100 80GB HBM3",
         "rdma_ports": 3,
         "rdma_active": 2,
+        "nvlink_domain": "",
         "settings": [hca],
     }
     assert description_of(node([], []), 0)["model"] == ""
+
+
+TRAY = Fabric("completed", "Success", "", "", "4d0c", 2)
+
+
+@pytest.mark.parametrize(
+    ("fabrics", "domain"),
+    [
+        ((TRAY, TRAY), "4d0c clique 2"),
+        ((TRAY, TRAY._replace(clique_id=3)), ""),
+        ((TRAY, None), ""),
+        ((TRAY, TRAY._replace(state="in progress")), ""),
+        ((TRAY._replace(cluster_uuid="", clique_id=0),) * 2, ""),
+    ],
+    ids=["a tray", "two cliques", "one outside", "not joined", "a baseboard"],
+)
+def test_the_nvlink_domain_is_that_of_all_gpus(fabrics: tuple[Fabric, ...], domain: str) -> None:
+    assert description_of(node([], [], *fabrics), 2)["nvlink_domain"] == domain
 
 
 def test_by_name_and_by_route() -> None:

@@ -5,6 +5,7 @@ Paths: NVIDIA IMEX Service for NVLink Networks, IMEX Service Config Options and 
 
 from __future__ import annotations
 
+import os
 import re
 from ipaddress import ip_address
 from typing import Optional, Set
@@ -33,7 +34,8 @@ class ImexReader(ProcessReader):
         pid = next((pid for pid, name in self._processes() if name == SERVICE), None)
         runs = pid is not None if self._shows_others() else None
         names = (re.fullmatch(r"channel\d+", name) for name in self._list(CHANNELS))
-        return Imex(runs, sum(map(bool, names)), self._nodes_file(pid))
+        # Where processes are hidden nobody sees which files the service was given.
+        return Imex(runs, sum(map(bool, names)), "" if runs is None else self._nodes_file(pid))
 
     def _nodes_file(self, pid: Optional[str]) -> str:
         """Say what the list of nodes is to this host; empty where that cannot be known."""
@@ -44,16 +46,20 @@ class ImexReader(ProcessReader):
                 config = words[words.index("-c") + 1]
             # What runs in a container reads the files of that container.
             elsewhere = self._is_contained(pid) or not config.startswith("/")
-        settings = self._text(config)
+        settings = self._file(config)
         if elsewhere or (settings is None and config != CONFIG):
             return ""
         named = re.findall(r"^\s*IMEX_NODE_CONFIG_FILE\s*=\s*(\S+)", settings or "", re.MULTILINE)
         path = named[-1] if named else NODES
-        text = self._text(path)
+        text = self._file(path)
         if text is None:
             return ABSENT if pid is None and not self._exists(path) else ""
         lines = (line.partition("#")[0].split() for line in text.splitlines())
         return self._listed({word for words in lines for word in words})
+
+    def _file(self, path: str) -> Optional[str]:
+        """Return the text of a plain file: a process may name any path, and a device acts on it."""
+        return self._text(path) if os.path.isfile(self._path(path)) else None
 
     def _listed(self, nodes: Set[str]) -> str:
         if not nodes:

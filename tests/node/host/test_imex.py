@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def test_nothing_is_set_up(tray: Root) -> None:
 
 
 def test_processes_of_others_are_hidden(tmp_path: Path) -> None:
-    assert Root(tmp_path).host.imex().runs is None
+    root = Root(tmp_path)
+    root.write(NODES, "")
+    assert root.host.imex() == Imex(None, 0, ""), "nor is it seen which list the service has"
 
 
 def test_the_service_runs_and_channels_are_counted(tray: Root) -> None:
@@ -98,6 +101,20 @@ def test_the_list_of_a_service_in_a_container_is_not_that_of_the_host(tray: Root
     run_service(tray, "/imexd/imexd.cfg")
     tray.write("proc/880/cgroup", "0::/\n")
     assert tray.host.imex().nodes_file == "", "its configuration is not on this host"
+
+
+def test_a_path_that_is_no_plain_file_is_not_opened(
+    tray: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tray.path / "fifo")
+    run_service(tray, "/fifo")
+    opened: list[str] = []
+    real_open = os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *rest: (opened.append(str(path)), real_open(path, *rest))[1]
+    )
+    assert tray.host.imex() == Imex(True, 0, "")
+    assert not [path for path in opened if path.endswith("fifo")]
 
 
 def test_without_addresses_of_this_host_nothing_is_made_of_the_list(tray: Root) -> None:

@@ -1,7 +1,7 @@
 """GPUs of one board in one node against each other: settings by majority, numbers by scatter. Pure.
 
-``fleet`` and ``peers`` ask the same over hosts; this says it of a node alone. What a load shows is
-left to its checks, which compare the GPUs of a node themselves.
+``fleet``, ``peers`` and ``absence`` ask the same over hosts; this says it of a node alone. What a
+load shows is left to its checks, which compare the GPUs of a node themselves.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.wire import Value
+from hwcheck.site_limits import ABSENT
 from hwcheck.text import number, quantity
 
 LEAST_GPUS = 3
@@ -71,6 +72,33 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
     }
 )
 """Metrics in which GPUs of one kind may differ, and why."""
+
+OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
+        "memory_held_bytes": "goes by its work",
+        "performance_state_at_work": "goes by its work",
+        "temperature_without_threshold_c": "of a GPU that gives no threshold, which is named",
+        **dict.fromkeys(
+            (
+                *("nvlink_speed_gbps", "nvlink_speed_of_peers_gbps", "nvswitch"),
+                *("nvlink_symbol_errors", "nvlink_effective_errors", "nvlink_symbol_ber"),
+                *("nvlink_effective_ber", "nvlink_malformed_packet_errors", "nvlink_crc_errors"),
+                *("nvlink_replay_errors", "nvlink_recovery_errors"),
+                *("nvlink_recovery_failed_errors", "nvlink_buffer_overrun_errors"),
+            ),
+            "of NVLinks that are up, which are counted",
+        ),
+    }
+)
+"""Metrics that GPUs of one kind may lack beside others that have them, and why."""
+
+BECAUSE_OF: Mapping[str, str] = MappingProxyType(
+    {"ecc_errors": "ecc_mode", "bar1_size": "nvlink_state"}
+)
+"""Where a GPU lacks something because of what another check already complains of there."""
+
+NOT_TOLD = Metric(ABSENT, "", "what most of the other GPUs answer and this one does not")
 
 BY_WORK = ("C", "W", "MHz")
 """Units of what rises with work."""
@@ -132,6 +160,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
         return
     bad = complaints(findings)
     at_work = _at_work(host)
+    unlike: set[tuple[str, str]] = set()
     named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
     for check, answer in host.judged_answers:
         if check.load or check.after_load or answer.state != "done":
@@ -151,7 +180,34 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
                     key = (odd.gpu, metric.unit or metric.name)
                     if odd.gpu not in bad.get(check.id, ()) and key not in named:
                         named.add(key)
+                        unlike.add((check.id, odd.gpu))
                         yield odd
+    if not host.facts.mig:  # much is told of whole GPUs only
+        yield from _silent(host, alike, bad | unlike)
+
+
+def _silent(
+    host: HostCase, alike: Sequence[Sequence[str]], bad: set[tuple[str, str]]
+) -> Iterator[Odd]:
+    """Yield each GPU that does not answer what most of the GPUs of its board do."""
+    for check, answer in host.judged_answers:
+        if check.load or check.after_load or answer.state != "done":
+            continue
+        told: dict[str, set[str]] = {}
+        for sample in answer.samples:
+            told.setdefault(sample.metric, set()).add(sample.subject)
+        causes = (check.id, BECAUSE_OF.get(check.id, ""))
+        for metric in check.metrics:
+            of_metric = told.get(metric.name, set())
+            for gpus in alike if of_metric and metric.name not in OF_SOME_GPUS else ():
+                have = sum(gpu in of_metric for gpu in gpus)
+                for gpu in gpus if 2 * have > len(gpus) else ():
+                    if gpu not in of_metric and not any((by, gpu) in bad for by in causes):
+                        bad.add((check.id, gpu))
+                        counts = f"{have} of {len(gpus)}"
+                        limit = f"{UNLIKE} {metric.name} is told by {counts}"
+                        reason = f"no {metric.name}; {counts} GPUs of this kind in the node tell it"
+                        yield Odd(check, NOT_TOLD, gpu, True, limit, reason, SOURCE)
 
 
 def _at_work(host: HostCase) -> set[str]:

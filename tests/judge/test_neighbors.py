@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, UNLIKE
+from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, OF_SOME_GPUS, UNLIKE
 from hwcheck.judge.peers import TOLERANCES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -211,6 +212,90 @@ def test_a_new_metric_is_taken_in_by_its_unit() -> None:
 
 def test_tables_are_of_metrics_and_units_that_there_are() -> None:
     metrics = {metric.name for check in REGISTRY.values() for metric in check.metrics}
-    assert set(OF_EACH_GPU) <= metrics
+    assert set(OF_EACH_GPU) | set(OF_SOME_GPUS) <= metrics
     assert set(NUMBERS) <= set(TOLERANCES)
     assert LEAST_GPUS > 2
+
+
+def memory_temperatures(*degrees: float | None) -> Figures:
+    left = [50] * len(degrees)
+    return {"thermal_margin": {"thermal_margin_c": left, "memory_temperature_c": degrees}}
+
+
+def actions(*wanted: str | None) -> Figures:
+    return {"gpu_lost": {"gpu_answer": ["ok"] * len(wanted), "recovery_action": wanted}}
+
+
+def corrected(*errors: int | None) -> Figures:
+    return {"ecc_errors": dict.fromkeys(counted(0)["ecc_errors"], errors)}
+
+
+@pytest.mark.parametrize(
+    ("figures", "reason"),
+    [
+        (
+            memory_temperatures(*one_of(8, 40, None)),
+            "no memory_temperature_c; 7 of 8 GPUs of this kind in the node tell it",
+        ),
+        (
+            actions(*one_of(4, "nothing", None)),
+            "no recovery_action; 3 of 4 GPUs of this kind in the node tell it",
+        ),
+        (
+            corrected(*one_of(8, 0, None)),
+            "no ecc_uncorrected_volatile; 7 of 8 GPUs of this kind in the node tell it",
+        ),
+    ],
+    ids=["a sensor", "a recovery action", "all of a check"],
+)
+def test_one_that_does_not_answer_what_its_neighbors_do(figures: Figures, reason: str) -> None:
+    (finding,) = odd(host(figures))
+    assert (finding.outcome, finding.metric, finding.subject) == ("warn", "absent", "gpu3")
+    assert finding.reason == reason
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        memory_temperatures(*[None] * 8),
+        memory_temperatures(*[40] * 4, *[None] * 4),
+        memory_temperatures(40, None),
+        actions(*one_of(8, None, "nothing")),
+        {"power_state": {"performance_state_at_work": one_of(8, 0, None)}},
+    ],
+    ids=["none", "half", "two", "one alone has it", "one that is not at work"],
+)
+def test_neighbors_that_may_be_silent(figures: Figures) -> None:
+    assert odd(host(figures)) == []
+
+
+def test_what_is_told_by_link_or_process_is_not_missed_of_a_gpu() -> None:
+    clean = {f"gpu{n}": 0 for n in range(8) if n != 3}
+    errors = answer_of("nvlink_errors", {"nvlink_replay_errors": {**clean, "gpu3 link2": 1}})
+    names = {"process_name": {f"gpu{n} process 9": "python3" for n in range(7)}}
+    counts = {"compute_processes": {f"gpu{n}": int(n < 7) for n in range(8)}}
+    none = {"graphics_processes": {f"gpu{n}": 0 for n in range(8)}}
+    one = host(mig(*[False] * 8))
+    assert one.report is not None
+    answers = (errors, answer_of("stray_processes", {**counts, **none, **names}))
+    report = replace(one.report, results=(*one.report.results, *answers))
+    assert [each for each in odd(replace(one, report=report)) if each.metric == "absent"] == []
+
+
+def test_with_a_gpu_that_is_split_nobody_is_silent() -> None:
+    split = host(corrected(*one_of(8, 0, None)))
+    assert split.report is not None
+    gpus = [{**gpu, "mig": n == 3} for n, gpu in enumerate(split.report.facts["gpus"])]
+    report = replace(split.report, facts={**split.report.facts, "gpus": gpus})
+    assert odd(replace(split, report=report)) == []
+    assert odd(split)
+
+
+def test_what_follows_from_a_complaint_is_not_said_of_the_silent() -> None:
+    ecc = {
+        "ecc_mode": {
+            "ecc_enabled": one_of(8, True, False),
+            "ecc_change_pending": [False] * 8,
+        }
+    }
+    assert named(host({**ecc, **corrected(*one_of(8, 0, None))})) == [("ecc_enabled", "gpu3")]

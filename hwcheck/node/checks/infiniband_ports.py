@@ -291,6 +291,7 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     yield from _missed_links(node, ports, active)
     yield from among_equals("firmware", [_firmware(port) for port in ports])
     yield from _rates(node, ports)
+    _need_rates(ports)
 
 
 def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
@@ -313,6 +314,14 @@ def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
         yield Sample("port_lanes", port.lanes, "lanes", subject)
     for name, count in port.counters.items():
         yield Sample(name, count, COUNTED[name][0], subject)
+
+
+def _need_rates(ports: List[RdmaPort]) -> None:
+    """Raise CouldNotMeasure where a port gives no rate and the ports like it do."""
+    for port in ports:
+        likes = [other for other in ports if _alike(port, other)]
+        if port.rate_gbps is None and any(other.rate_gbps is not None for other in likes):
+            raise CouldNotMeasure("port %s gives no rate; ports like it do" % port.name)
 
 
 def _alike(port: RdmaPort, other: RdmaPort) -> bool:

@@ -47,14 +47,15 @@ def roce_gids(node: Node) -> Iterator[Sample]:
 
     Without a routable RoCE v2 address NCCL takes a link-local one or RoCE v1, which works between
     two ports of a switch and nowhere else; the same where all addresses are IPv6 and
-    NCCL_IB_ADDR_FAMILY does not say so. The index is recorded because a fixed NCCL_IB_GID_INDEX is
-    right only where it is the same on all nodes. Not applicable without an active Ethernet port of
-    an RDMA device.
+    NCCL_IB_ADDR_FAMILY does not say so. A port without any GID carries no RoCE. The index is
+    recorded because a fixed NCCL_IB_GID_INDEX is right only where it is the same on all nodes. Not
+    applicable without an active Ethernet port of an RDMA device; one of iWARP has a table of GIDs
+    too, and no RoCE.
     """
     ports = [
         port
         for port in node.host.rdma_ports()
-        if port.link_layer == "Ethernet" and port.state == "ACTIVE" and port.gids
+        if port.link_layer == "Ethernet" and port.state == "ACTIVE" and not port.iwarp
     ]
     if not ports:
         raise NotApplicable("no active RoCE port")
@@ -67,7 +68,9 @@ def roce_gids(node: Node) -> Iterator[Sample]:
         if routable:
             yield Sample("gid_index", routable[0].index, "", subject)
         kinds = sorted({gid.kind for gid in port.gids if gid.kind})
-        yield Sample("gid_kinds", ", ".join(kinds) or "unknown", "", subject)
+        yield Sample(
+            "gid_kinds", ", ".join(kinds) or ("unknown" if port.gids else "none"), "", subject
+        )
 
 
 def _routable(gid: Gid) -> bool:

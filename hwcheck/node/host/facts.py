@@ -108,8 +108,9 @@ class RdmaPort(NamedTuple):
     4 in ``400 Gb/sec (4X NDR)``; ``counters`` holds the ones that the port has. ``board`` is the
     maker's id of the card's design (PSID), empty where the driver does not give it, and
     ``pci_ids`` what the bus says of it. One that ``may_be_bridge`` is of a card, or of what manages
-    NVSwitches: this login cannot tell. ``pkeys`` are the partition keys in its table but the empty
-    entries. ``pci_address`` is empty for a device of software.
+    NVSwitches: this login cannot tell. An ``iwarp`` port is of Ethernet and not of
+    RoCE. ``pkeys`` are the partition keys in its table but the empty entries. ``pci_address`` is
+    empty for a device of software.
     """
 
     name: str
@@ -127,6 +128,7 @@ class RdmaPort(NamedTuple):
     pci_address: str = ""
     pci_ids: str = ""
     pkeys: Tuple[int, ...] = ()
+    iwarp: bool = False
 
     @property
     def design(self) -> str:

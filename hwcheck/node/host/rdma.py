@@ -75,17 +75,14 @@ class RdmaReader(PciReader):
                 **self._counters(port + "counters/", COUNTERS),
                 **self._counters(port + "hw_counters/", HW_COUNTERS),
             },
-            gids=() if self._is_iwarp(device) else self._gids(port),
+            gids=self._gids(port),
             board=self._read(CLASS + device + "/board_id").strip(),
             may_be_bridge=self._may_be_bridge(address),
             pci_address=address if is_pci else "",
             pci_ids=self.pci_ids(address) if is_pci else "",
             pkeys=self._pkeys(port),
+            iwarp="RNIC" in self._read(CLASS + device + "/node_type"),
         )
-
-    def _is_iwarp(self, device: str) -> bool:
-        # iWARP devices have a GID table too, and no RoCE.
-        return "RNIC" in self._read(CLASS + device + "/node_type")
 
     def _counters(self, folder: str, names: Tuple[str, ...]) -> Dict[str, int]:
         texts = {name: self._read(folder + name).strip() for name in names}

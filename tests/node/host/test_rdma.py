@@ -140,7 +140,9 @@ def test_iwarp_has_no_roce(tmp_path: Path) -> None:
     infiniband(root)
     gids(root)
     root.write(DEVICE + "node_type", "4: RNIC\n")
-    assert root.host.rdma_ports()[0].gids == ()
+    assert root.host.rdma_ports()[0].iwarp
+    root.write(DEVICE + "node_type", "1: CA\n")
+    assert not root.host.rdma_ports()[0].iwarp
 
 
 def test_every_counter_that_is_read_is_one_of_the_check() -> None:

@@ -370,6 +370,7 @@ def _sxid_meaning(code: int, severity: str) -> SxidEntry:
     call fatal stalls a GPU all the same, and the number tells that.
     """
     fatal = severity.lower() != "non-fatal"
-    meaning, severity_of_number = SXID_CATALOG.get(code, ("an NVSwitch error", HARMLESS))
+    unlisted = ("an NVSwitch error that is not in the catalog of this version", NOTABLE)
+    meaning, severity_of_number = SXID_CATALOG.get(code, unlisted)
     text = "%s (%s by the driver's word)" % (meaning, severity.lower())
     return text, FATAL if fatal else severity_of_number

@@ -119,7 +119,7 @@ def sxid_event(code: int, word: str) -> xids.XidEvent:
         (23017, "Always fatal", xids.FABRIC, "crossbar"),
         (10004, "Non-fatal", xids.WATCH, "too warm"),
         (10005, "Non-fatal", xids.NOTHING, "no longer"),
-        (4711, "Non-fatal", xids.NOTHING, "an NVSwitch error"),
+        (4711, "Non-fatal", xids.WATCH, "an NVSwitch error that is not in the catalog"),
         (4711, "Fatal", xids.FABRIC, "an NVSwitch error"),
     ],
 )

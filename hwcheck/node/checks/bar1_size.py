@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import (
+    CouldNotMeasure,
+    Gpu,
+    Metric,
+    Node,
+    NodeHost,
+    NotApplicable,
+    Remedy,
+    check,
+)
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.pcie import has_c2c
 from hwcheck.node.wire import Sample
 
 NO_ACCESS = ("CNS", "GNS", "TNS", "NS")
@@ -40,7 +50,7 @@ NO_ACCESS = ("CNS", "GNS", "TNS", "NS")
         "display mode select the compute mode with NVIDIA's Display Mode Selector",
         command="nvidia-smi -q -d MEMORY && sudo lspci -vv -d 10de: | grep -A3 'Resizable BAR'",
     ),
-    optional="peers that are reached over PCIe",
+    optional="peers or RDMA devices that reach GPUs over PCIe",
 )
 def bar1_size(node: Node) -> Iterator[Sample]:
     """Compare the window into each GPU's memory (BAR1) with the memory behind it.
@@ -48,20 +58,25 @@ def bar1_size(node: Node) -> Iterator[Sample]:
     GPUs without NVLink, and network cards, reach a GPU's memory through this window. Where it is
     256 MiB, peers cannot map the memory: data goes through the host, and collectives run at a
     fraction of what PCIe allows. A single GPU has no peer, one whose NVLinks lead to all others
-    needs no window, and with MIG on there is no peer access: none of them is judged. Boards that
+    needs no window unless there are RDMA devices, and with MIG on there is no peer access: none of
+    them is judged. Boards that
     are bridged in pairs reach the other pairs through it. GeForce boards to which the driver grants
     no peer access are left out as well where there is no RDMA device: nobody uses their window.
     """
     peers = len(node.gpus()) - 1
     if not peers:
         raise NotApplicable("a single GPU has no peer that could use the window")
-    if not node.host.rdma_devices() and not _any_access(node):
+    cards = bool(node.host.rdma_devices())
+    if not cards and not _any_access(node):
         raise NotApplicable("GeForce boards without peer access, and no RDMA device")
-    windows = Survey(node, lambda gpu: _window(gpu, peers))
+    windows = Survey(node, lambda gpu: _window(gpu, node.host, peers, cards))
     for gpu, (window, memory) in windows.answers:
         yield Sample("bar1_total_bytes", window, "bytes", gpu.subject)
         yield Sample("memory_total_bytes", memory, "bytes", gpu.subject)
-    windows.conclude("every GPU has NVLink to its peers, has MIG on, or has no such window")
+    windows.conclude(
+        "every GPU has NVLink to its peers, and no RDMA device needs its window, or has MIG on, or "
+        "has no such window"
+    )
 
 
 def _any_access(node: Node) -> bool:
@@ -78,8 +93,13 @@ def _any_access(node: Node) -> bool:
         return True  # as far as anybody knows
 
 
-def _window(gpu: Gpu, peers: int) -> Optional[Tuple[int, int]]:
-    if mig_is_on(gpu) or (any(link.active for link in gpu.nvlinks()) and _reaches(gpu, peers)):
+def _window(gpu: Gpu, host: NodeHost, peers: int, cards: bool) -> Optional[Tuple[int, int]]:
+    if mig_is_on(gpu):
+        return None
+    for_peers = not any(link.active for link in gpu.nvlinks()) or not _reaches(gpu, peers)
+    # On NVLink-C2C the window is not the way to a GPU's memory, and a vGPU's is its host's.
+    for_cards = cards and gpu.virtualization_mode() != "vgpu" and not has_c2c(gpu, host)
+    if not for_peers and not for_cards:
         return None
     window = gpu.bar1_total_bytes()
     return None if window is None else (window, gpu.memory_total_bytes())

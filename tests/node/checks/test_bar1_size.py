@@ -51,3 +51,26 @@ def test_bridged_pairs_reach_the_other_pairs_through_the_window() -> None:
 )
 def test_who_reaches_all_others_needs_no_window(gpus: list[dict[str, Any]]) -> None:
     assert check_case_problem(REGISTRY["bar1_size"], case(gpus, "not_applicable", "")) == ""
+
+
+SWITCHED = [{**gpu(True, [0, 0]), "nvlink_remotes": {"error": "a switch"}}] * 4
+CARD = {"mlx5_0": "0000:31:00.0"}
+
+
+def beside_a_card(gpus: list[dict[str, Any]], state: str, outcome: str, **host: Any) -> str:
+    of = case(gpus, state, outcome)
+    of["node"] |= {"rdma_devices": CARD, **host}
+    return check_case_problem(REGISTRY["bar1_size"], of)
+
+
+def test_a_network_card_needs_the_window_of_gpus_behind_switches() -> None:
+    assert beside_a_card(SWITCHED, "done", "warn") == ""
+    large = [{**one, "bar1_total_bytes": 64 << 30} for one in SWITCHED]
+    assert beside_a_card(large, "done", "pass") == ""
+
+
+def test_a_card_beside_a_vgpu_or_nvlink_c2c_does_not() -> None:
+    guest = [{**one, "virtualization_mode": "vgpu"} for one in SWITCHED]
+    assert beside_a_card(guest, "not_applicable", "") == ""
+    coherent = [{**one, "numa_id": 4} for one in SWITCHED]
+    assert beside_a_card(coherent, "not_applicable", "", cpu_vendor="ARM") == ""

@@ -183,7 +183,8 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
                         unlike.add((check.id, odd.gpu))
                         yield odd
     if not host.facts.mig:  # much is told of whole GPUs only
-        yield from _silent(host, alike, bad | unlike)
+        complained = {(check, subject) for check, subjects in bad.items() for subject in subjects}
+        yield from _silent(host, alike, complained | unlike)
 
 
 def _silent(
@@ -193,19 +194,19 @@ def _silent(
     for check, answer in host.judged_answers:
         if check.load or check.after_load or answer.state != "done":
             continue
-        told: dict[str, set[str]] = {}
+        answered: dict[str, set[str]] = {}
         for sample in answer.samples:
-            told.setdefault(sample.metric, set()).add(sample.subject)
+            answered.setdefault(sample.metric, set()).add(sample.subject)
         causes = (check.id, BECAUSE_OF.get(check.id, ""))
         for metric in check.metrics:
-            of_metric = told.get(metric.name, set())
+            of_metric = answered.get(metric.name, set())
             for gpus in alike if of_metric and metric.name not in OF_SOME_GPUS else ():
                 have = sum(gpu in of_metric for gpu in gpus)
                 for gpu in gpus if 2 * have > len(gpus) else ():
                     if gpu not in of_metric and not any((by, gpu) in bad for by in causes):
                         bad.add((check.id, gpu))
                         counts = f"{have} of {len(gpus)}"
-                        limit = f"{UNLIKE} {metric.name} is told by {counts}"
+                        limit = f"{UNLIKE} {metric.name} is answered by {counts}"
                         reason = f"no {metric.name}; {counts} GPUs of this kind in the node tell it"
                         yield Odd(check, NOT_TOLD, gpu, True, limit, reason, SOURCE)
 

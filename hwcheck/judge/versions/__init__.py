@@ -34,9 +34,9 @@ class NcclDefect:
 
     def concerns(self, version: str) -> bool:
         """Whether an NCCL has it."""
-        known = numbers(version)[:3]
-        before = not self.fixed or known < numbers(self.fixed)
-        return numbers(self.since) <= known and before
+        installed = numbers(version)[:3]
+        before = not self.fixed or installed < numbers(self.fixed)
+        return numbers(self.since) <= installed and before
 
     def __str__(self) -> str:
         """Say it in words."""

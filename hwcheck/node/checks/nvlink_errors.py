@@ -13,11 +13,9 @@ LIMITS = "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits"
 
 AFTER_CORRECTION = (
     "derived from NVML API Reference Guide, NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS and "
+    "_EFFECTIVE_ERRORS, and IBUtils2 Utility Documentation, Bit Error Rate (threshold 1e-12): at "
+    "the 425 Gb/s of an NVLink 5 that makes a million errors in a month"
 )
-AFTER_CORRECTION += (
-    "_EFFECTIVE_ERRORS, and IBUtils2 Utility Documentation, Bit Error Rate (threshold "
-)
-AFTER_CORRECTION += "1e-12): at the 425 Gb/s of an NVLink 5 that makes a million errors in a month"
 
 COUNTERS = (
     "replay",

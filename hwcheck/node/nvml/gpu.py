@@ -200,8 +200,8 @@ class NvmlGpu(MemoryReader, TopologyReader):
         mode = self.optional("compute mode", "nvmlDeviceGetComputeMode")
         if mode is None:
             return None
-        known = 0 <= int(mode) < len(COMPUTE_MODES)
-        return COMPUTE_MODES[int(mode)] if known else "mode %d" % mode
+        is_named = 0 <= int(mode) < len(COMPUTE_MODES)
+        return COMPUTE_MODES[int(mode)] if is_named else "mode %d" % mode
 
     def compute_processes(self) -> List[int]:
         pids = [int(process.pid) for process in self.read("compute processes", COMPUTE)]

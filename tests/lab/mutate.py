@@ -142,6 +142,11 @@ def complaints(rows: Iterable[Row], whole: bool) -> list[str]:
     return found + ([f"fits nothing: {each}" for each in unused(survivors, known)] if whole else [])
 
 
+def saved(file: Path) -> list[Row]:
+    """Read what ``--save`` wrote."""
+    return [Row.from_dict(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+
+
 def main() -> int:
     """Run the changes and print what came of them; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.lab.mutate")
@@ -149,10 +154,10 @@ def main() -> int:
     parser.add_argument("--docs", action="store_true", help="write docs/mutations.md")
     parser.add_argument("--save", type=Path, help="append what came of each change to this file")
     parser.add_argument("--saved", type=Path, help="take what came of them from this file")
+    parser.add_argument("--before", type=Path, help="what a former version saved, for --docs")
     options = parser.parse_args()
     if options.saved:
-        lines = options.saved.read_text("utf-8").splitlines()
-        rows = [Row.from_dict(json.loads(line)) for line in lines]
+        rows = saved(options.saved)
     else:
         rows = []
         for row in all_rows(options.scenarios or names()):
@@ -165,7 +170,8 @@ def main() -> int:
     for each in wrong:
         print(each)
     if options.docs:
-        mutations_page.FILE.write_text(mutations_page.page(rows), "utf-8")
+        before = saved(options.before) if options.before else []
+        mutations_page.FILE.write_text(mutations_page.page(rows, before), "utf-8")
     return 1 if wrong else 0
 
 

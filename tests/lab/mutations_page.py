@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.lab.scenario import names
 from tests.lab.survivors import Reason, reason_of, reasons
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ kernel's log and every record of the nodes at work (`tests/lab/at_work.yml`) is 
 that a person would call broken: one quantity at a time, at one GPU, card or port, at all of them,
 or of the node. The node is asked again and judged among four healthy ones. A change survives where
 no finding is worse than pass: it is no fault, for a reason that is given below, or it is open.
+"Before" is what the version before issue 16 noticed of the changes that there were then.
 """
 
 
@@ -47,23 +49,28 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(rows: Sequence[Row]) -> str:
-    """Return docs/mutations.md."""
+def page(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
+    """Return docs/mutations.md; ``before`` is what came of the changes of a former version."""
     known = reasons()
+    ran = {row.scenario for row in rows}
+    former = defaultdict[str, list["Row"]](list)
+    for row in before:
+        if row.scenario in ran:
+            former[row.quantity].append(row)
     left = [row for row in rows if row.fate != "noticed"]
     noticed = [row for row in rows if row.fate == "noticed"]
     unexplained = [row for row in noticed if not row.cause]
     only_unmeasured = [row for row in noticed if {out for _, out in row.by} == {INCONCLUSIVE}]
     elsewhere = [row for row in noticed if row.elsewhere]
-    scenarios = len({row.scenario for row in rows})
     parts = [
         HEAD,
-        f"{len(rows)} changes of {scenarios} scenarios: {len(noticed)} noticed "
+        f"{len(rows)} changes of {len(ran)} scenarios: {len(noticed)} noticed "
         f"({len(only_unmeasured)} of them as not measurable, {len(unexplained)} with no cause "
         f"named, {len(elsewhere)} at other hosts only), {len(left)} survive, "
         f"{sum(_is_open(row, known) for row in left)} of these are open.\n",
+        _what_ran(rows, before),
         "## What is noticed, and by whom\n",
-        "| quantity | noticed | checks | first causes |\n|---|---|---|---|",
+        "| quantity | before | noticed | checks | first causes |\n|---|---|---|---|---|",
     ]
     by_quantity = defaultdict[str, list["Row"]](list)
     for row in rows:
@@ -74,7 +81,10 @@ def page(rows: Sequence[Row]) -> str:
             continue
         checks = _most(check or "the visit" for row in seen for check in {by[0] for by in row.by})
         causes = _most(row.cause or "none" for row in seen)
-        parts.append(f"| `{quantity}` | {len(seen)} of {len(own)} | {checks} | {causes} |")
+        parts.append(
+            f"| `{quantity}` | {_noticed(former[quantity])} | {_noticed(own)} "
+            f"| {checks} | {causes} |"
+        )
     for title, is_open in (("Survivors that are no fault", False), ("Open", True)):
         parts.append(f"\n## {title}\n")
         for reason, survivors in _by_reason(rows, known):
@@ -82,6 +92,21 @@ def page(rows: Sequence[Row]) -> str:
                 names = ", ".join(f"`{name}`" for name in folded(row.name for row in survivors))
                 parts.append(f"- {_title(reason)}\n  {names}")
     return "\n".join(parts) + "\n"
+
+
+def _what_ran(rows: Sequence[Row], before: Sequence[Row]) -> str:
+    """Say which scenarios the changes are of, with those noticed of each, and which are not in."""
+    lines = ["| scenario | before | noticed |\n|---|---|---|"]
+    ran = sorted({row.scenario for row in rows})
+    for name in ran:
+        of_both = ([row for row in of if row.scenario == name] for of in (before, rows))
+        lines.append("| {} | {} | {} |".format(name, *map(_noticed, of_both)))
+    left_out = ", ".join(sorted(set(names()) - set(ran)))
+    return "\n".join(lines) + (f"\n\nNot run for this list: {left_out}.\n" if left_out else "\n")
+
+
+def _noticed(rows: Sequence[Row]) -> str:
+    return f"{sum(row.fate == 'noticed' for row in rows)} of {len(rows)}" if rows else "-"
 
 
 def folded(names: Iterable[str]) -> list[str]:

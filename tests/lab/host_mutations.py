@@ -56,6 +56,11 @@ HOST: Mapping[str, list[Change]] = {
 DEFAULTS = {"cpu": CPU, "memory": MEMORY, "kernel": KERNEL}
 NOT_ON_HOST = {"pci", "kinds", "devices", "rdma", "rdma_port", "processes", "files", "filesystems"}
 """Parts of a host that have changes of their own below."""
+LEFT_OUT = {
+    "mounts": "a fault of a100x8 has it",
+    "fstab": "says how mounts are meant, which are not changed",
+}
+"""Parts of a host that are not changed, and why."""
 
 FILESYSTEM: Mapping[str, list[Change]] = {
     "size_gib": to(0.0625),

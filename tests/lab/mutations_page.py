@@ -79,7 +79,9 @@ def page(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
         seen = [row for row in own if row.fate == "noticed"]
         if not seen:
             continue
-        checks = _most(check or "the visit" for row in seen for check in {by[0] for by in row.by})
+        checks = _most(
+            check or "the visit" for row in seen for check in dict.fromkeys(by[0] for by in row.by)
+        )
         causes = _most(row.cause or "none" for row in seen)
         parts.append(
             f"| `{quantity}` | {_noticed(former[quantity])} | {_noticed(own)} "

@@ -11,7 +11,7 @@ import pytest
 from tests.lab import mutations_page
 from tests.lab.bench import Bench
 from tests.lab.host_mutations import HOST as HOST_CHANGES
-from tests.lab.host_mutations import NOT_ON_HOST
+from tests.lab.host_mutations import LEFT_OUT, NOT_ON_HOST
 from tests.lab.host_tree import HOST, write_host
 from tests.lab.mutate import Row, complaints, rows_on, work_rows
 from tests.lab.mutation import Mutation
@@ -65,7 +65,9 @@ def test_every_quantity_is_changed_or_left_out_for_a_reason() -> None:
     changed = {quantity.partition(".")[0] for quantity in GPU}
     assert changed | set(NOT_CHANGED) == set(GPU_KEYS)
     assert not changed & set(NOT_CHANGED)
-    assert {quantity.partition(".")[0] for quantity in HOST_CHANGES} | NOT_ON_HOST == set(HOST)
+    on_host = {quantity.partition(".")[0] for quantity in HOST_CHANGES} | NOT_ON_HOST
+    assert on_host | set(LEFT_OUT) == set(HOST)
+    assert not on_host & set(LEFT_OUT)
 
 
 def test_a_survivor_without_a_reason_and_a_reason_without_a_survivor_are_told() -> None:

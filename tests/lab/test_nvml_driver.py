@@ -109,9 +109,12 @@ def test_a_call_waits_while_another_gpu_is_initialized(stand: Stand) -> None:
     with stand.asker() as asker:
         stand.says({"open_s": 0.3, "gpus": gpus})
         asker.ask(thread)
-        started = time.monotonic()
-        assert asker.ask("nvmlDeviceGetTemperature(gpu, 0)") == 40
-        assert time.monotonic() - started > 0.2
+        longest_s = 0.0
+        for _ in range(20):  # the first may come before the thread has begun
+            started = time.monotonic()
+            assert asker.ask("nvmlDeviceGetTemperature(gpu, 0)") == 40
+            longest_s = max(longest_s, time.monotonic() - started)
+        assert longest_s > 0.2
 
 
 def test_a_throughput_is_counted_over_20_ms(stand: Stand) -> None:

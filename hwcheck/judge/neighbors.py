@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.peers import COUNTER, Middle, Tolerance, bad_sides, middle_of
-from hwcheck.judge.records import Finding, complaints
+from hwcheck.judge.peers import COUNTER, VOLATILE, Middle, Tolerance, bad_sides, middle_of
+from hwcheck.judge.records import Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.wire import Value
@@ -66,12 +66,9 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("performance_state", "clock_event_reasons"), "goes by its work"),
         "pcie_link_generation": "a link that nobody uses slows down",
         "board_part_number": "boards of one design are made under several",
-        "memory_used_bytes": "goes by its work",
-        "process_memory_bytes": "goes by its work",
-        "ecc_corrected_aggregate": "counts a whole life",
     }
 )
-"""Metrics in which GPUs of one kind may differ, and why."""
+"""Metrics in which GPUs of one kind may differ, and why; besides those of ``peers.VOLATILE``."""
 
 OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
     {
@@ -98,7 +95,7 @@ BECAUSE_OF: Mapping[str, str] = MappingProxyType(
 )
 """Where a GPU lacks something because of what another check already complains of there."""
 
-NOT_TOLD = Metric(ABSENT, "", "what most of the other GPUs answer and this one does not")
+UNANSWERED = Metric(ABSENT, "", "what most of the other GPUs answer and this one does not")
 
 BY_WORK = ("C", "W", "MHz")
 """Units of what rises with work."""
@@ -158,7 +155,7 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
     alike = [gpus for gpus in boards.values() if len(gpus) >= LEAST_GPUS]
     if not alike:
         return
-    bad = complaints(findings)
+    bad = {(f.check, f.subject) for f in findings if f.outcome != "pass"}
     at_work = _at_work(host)
     unlike: set[tuple[str, str]] = set()
     named = {(f.subject, f.unit or f.metric) for f in findings if f.outcome != "pass"}
@@ -178,13 +175,12 @@ def _odd(host: HostCase, findings: Sequence[Finding]) -> Iterator[Odd]:
                     continue
                 for odd in _unlike(check, metric, figures):
                     key = (odd.gpu, metric.unit or metric.name)
-                    if odd.gpu not in bad.get(check.id, ()) and key not in named:
+                    if (check.id, odd.gpu) not in bad and key not in named:
                         named.add(key)
                         unlike.add((check.id, odd.gpu))
                         yield odd
     if not host.facts.mig:  # much is told of whole GPUs only
-        complained = {(check, subject) for check, subjects in bad.items() for subject in subjects}
-        yield from _silent(host, alike, complained | unlike)
+        yield from _silent(host, alike, bad | unlike)
 
 
 def _silent(
@@ -207,8 +203,10 @@ def _silent(
                         bad.add((check.id, gpu))
                         counts = f"{have} of {len(gpus)}"
                         limit = f"{UNLIKE} {metric.name} is answered by {counts}"
-                        reason = f"no {metric.name}; {counts} GPUs of this kind in the node tell it"
-                        yield Odd(check, NOT_TOLD, gpu, True, limit, reason, SOURCE)
+                        reason = (
+                            f"gives no {metric.name}; {counts} GPUs of this kind in the node do"
+                        )
+                        yield Odd(check, UNANSWERED, gpu, True, limit, reason, SOURCE)
 
 
 def _at_work(host: HostCase) -> set[str]:
@@ -237,7 +235,7 @@ def _compared(check: Check) -> Iterator[Metric]:
         if isinstance(limit.operand, FromSample) and "of_" in limit.operand.metric
     }
     for metric in check.metrics:
-        if metric.name in OF_EACH_GPU or metric.name in references:
+        if metric.name in references or metric.name in VOLATILE or metric.name in OF_EACH_GPU:
             continue
         if not metric.unit or _is_setting(metric) or metric.unit in NUMBERS:
             yield metric

@@ -235,15 +235,15 @@ def corrected(*errors: int | None) -> Figures:
     [
         (
             memory_temperatures(*one_of(8, 40, None)),
-            "no memory_temperature_c; 7 of 8 GPUs of this kind in the node tell it",
+            "gives no memory_temperature_c; 7 of 8 GPUs of this kind in the node do",
         ),
         (
             actions(*one_of(4, "nothing", None)),
-            "no recovery_action; 3 of 4 GPUs of this kind in the node tell it",
+            "gives no recovery_action; 3 of 4 GPUs of this kind in the node do",
         ),
         (
             corrected(*one_of(8, 0, None)),
-            "no ecc_uncorrected_volatile; 7 of 8 GPUs of this kind in the node tell it",
+            "gives no ecc_uncorrected_volatile; 7 of 8 GPUs of this kind in the node do",
         ),
     ],
     ids=["a sensor", "a recovery action", "all of a check"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +25,6 @@ Rules = Mapping[str, Rule]
 
 Rank = tuple[int, int, int]
 
-EQUAL = re.compile(r"= [^(]+ \((?!no majority)(.+)\)")
-"""Text of the limit that a value equals what the inventory, most hosts or another metric says."""
 OBSERVED_LINES = 8
 MOST_PLACES = 8
 MOST_SUBJECTS = 8
@@ -267,9 +264,7 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _wanted(finding: Finding) -> str:
-    """Return what the value had to equal; empty for other limits."""
-    match = EQUAL.fullmatch(finding.limit)
-    return f", wanted {line(match[1], 80)}" if match else ""
+    return "" if finding.wanted is None else f", wanted {line(quantity(finding.wanted), 80)}"
 
 
 def _subjects(names: list[str]) -> str:

@@ -22,6 +22,7 @@ from hwcheck.text import quantity
 Kind = tuple[str, ...]
 Key = tuple[str, str, Kind]
 SHOWN = 4
+NO_MAJORITY = "no majority"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Fleet:
         shown = ", ".join(
             f"{quantity(value)} on {count}" for value, count in votes.most_common(SHOWN)
         )
-        return f"no majority: {shown}" + (", ..." if len(votes) > SHOWN else "")
+        return f"{NO_MAJORITY}: {shown}" + (", ..." if len(votes) > SHOWN else "")
 
     def has_golden(self, check: str, metric: str, kind: Kind) -> bool:
         """Whether a golden host gives it."""

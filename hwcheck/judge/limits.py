@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from hwcheck.judge.evidence import omissions
-from hwcheck.judge.fleet import Fleet, kind_of
+from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
 from hwcheck.judge.readings import Readings
@@ -185,7 +185,12 @@ def hold(
         source=limit.source,
         confidence=limit.confidence,
         reason=reason,
+        wanted=reference if _is_value_wanted(limit, reference) else None,
     )
+
+
+def _is_value_wanted(limit: Limit, reference: Value | None) -> bool:
+    return isinstance(limit, Equal) and not str(reference).startswith(NO_MAJORITY)
 
 
 @lru_cache(maxsize=65536, typed=True)

@@ -29,6 +29,8 @@ class Finding(NamedTuple):
     ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
     from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
+    ``wanted`` is what the value had to equal, where the inventory, most hosts or another metric
+    says it.
     """
 
     host: str
@@ -42,6 +44,7 @@ class Finding(NamedTuple):
     source: str = ""
     confidence: str = ""
     reason: str = ""
+    wanted: Value | None = None
 
 
 def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:

@@ -58,6 +58,13 @@ def test_one_of_three_that_differs_is_named() -> None:
     assert found["c"][1] == "= most hosts of this kind (570)"
 
 
+def test_what_was_wanted_is_told_where_most_hosts_agree() -> None:
+    of_three = [versioned("a", "570"), versioned("b", "570"), versioned("c", "575")]
+    for hosts, wanted in ((of_three, {"570"}), (of_three[1:], {None})):
+        findings = judge(run(*hosts)).findings
+        assert {f.wanted for f in findings if f.metric == "driver_version"} == wanted
+
+
 def test_without_a_majority_all_are_warned() -> None:
     found = drifted(versioned("a", "570"), versioned("b", "575"))
     limit = "= most hosts of this kind (no majority: 570 on 1, 575 on 1)"

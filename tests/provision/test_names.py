@@ -40,6 +40,8 @@ def test_variables_of_the_site(tmp_path: Path) -> None:
     site = {"nccl_config": "of ours", "nccl_conf_settings": {"A": "{{ nccl_config }}"}}
     site |= {"nccl_of_the_storage_team": 1, "ncl_version": 2, "rack": "r1", "nccl_version": "2.27"}
     refuse_misspelt_variables(cluster(tmp_path, **site))
+    with pytest.raises(UsageError, match="n2: nccl_verson"):
+        refuse_misspelt_variables(cluster(tmp_path, **site, nccl_verson=1))
 
 
 def test_only_what_our_playbooks_apply_is_ours(tmp_path: Path) -> None:
@@ -72,5 +74,9 @@ def test_tags(tmp_path: Path, tags: str, refusal: str) -> None:
 
 def test_tags_of_a_playbook_that_ansible_refuses_are_left_to_ansible(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yml"
+    request = PlaybookRequest(broken, cluster(tmp_path), tags="x")
     broken.write_text("- {hosts: all, nonsense: 1}\n")
-    refuse_misspelt(PlaybookRequest(broken, cluster(tmp_path), tags="x"))
+    refuse_misspelt(request)
+    broken.write_text("- {hosts: all, tasks: []}\n")
+    with pytest.raises(UsageError, match=r"--tags x: no task of broken\.yml has this tag"):
+        refuse_misspelt(request)

@@ -39,11 +39,11 @@ def test_a_role_that_is_not_asked_for_has_no_case() -> None:
 
 
 def test_a_test_that_names_no_variable_is_refused() -> None:
-    def test_nothing() -> None: ...
+    def without_variable() -> None: ...
 
-    test_nothing.__module__ = "hwcheck.provision.state.test_nccl"
-    with pytest.raises(UsageError, match="say with @asserts"):
-        cases("nccl").of(test_nothing)
+    without_variable.__module__ = "hwcheck.provision.state.test_nccl"
+    with pytest.raises(UsageError, match="without_variable: say with @asserts"):
+        cases("nccl").of(without_variable)
 
 
 def test_roles_are_chosen_by_name() -> None:

@@ -15,6 +15,7 @@ from hwcheck.advise.nccl_evidence import host_names
 from hwcheck.advise.platforms import driver_of, library_of
 from hwcheck.advise.records import Setting
 from hwcheck.judge.host_case import values_of
+from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import legs_of
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, number
@@ -34,7 +35,6 @@ NCCL_IB_GID_INDEX)."""
 RETEST = "Test again after a change of ports, cables, names of interfaces, or of NCCL."
 
 _PORT = re.compile(r"[A-Za-z0-9_]{1,40}:\d{1,3}(?=/)")
-_GPU = re.compile(r"gpu\d{1,3}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")
 
 
@@ -100,7 +100,7 @@ def _ways(record: HostRecord) -> dict[str, dict[str, str]]:
     by_gpu: dict[str, dict[str, str]] = {}
     for subject, way in values_of(record, "topology", "nic_path").items():
         gpu, _, device = subject.partition("-")
-        if _GPU.match(gpu) and device:
+        if is_gpu(gpu) and device:
             by_gpu.setdefault(gpu, {})[device] = str(way)
     return by_gpu
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Value
@@ -20,7 +21,6 @@ WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 CUT_SHORT = "killed after"
 """Words of the reason of an answer that ended with a pair that hung."""
 
-GPU = re.compile(r"gpu\d{1,3}")
 UNPRIVILEGED = ("needs root", "run as root")
 LOG_LOST = "has lost what came before"
 """Words of reasons that lie with the login or the log, whatever else is wrong with the host."""
@@ -166,7 +166,7 @@ class HostFindings:
         """
         kind, _, rest = subject.partition(" ")
         if kind != "pci":
-            return subject if GPU.fullmatch(subject) else ""
+            return subject if is_gpu(subject) else ""
         return self._gpus_by_address.get(rest.partition(" ")[0].lower(), "")
 
     @cached_property

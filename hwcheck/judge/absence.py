@@ -6,12 +6,12 @@ Hosts are alike as they are to ``fleet``: by the models of their GPUs.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
@@ -59,9 +59,6 @@ BY_USE: Mapping[str, str] = MappingProxyType(
 )
 """Checks that apply to one of two like hosts and not to the other, and why. So do those of a load:
 they go by MIG and by the number of GPUs, which are compared, and by who is at work."""
-
-GPU = re.compile(r"gpu\d{1,3}")
-"""GPUs that a host lacks are counted (``gpu_count``)."""
 
 MOST_NAMED = 16
 
@@ -158,10 +155,11 @@ def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
 
 
 def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
+    # GPUs that a host lacks are counted: gpu_count.
     return {
         (sample.metric, sample.subject)
         for sample in answer.samples
-        if sample.metric in compared and not GPU.fullmatch(sample.subject)
+        if sample.metric in compared and not is_gpu(sample.subject)
     }
 
 

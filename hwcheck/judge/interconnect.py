@@ -57,7 +57,7 @@ def links_of(record: HostRecord) -> Links | None:
     """Return the links of a node, None where it did not tell the way between its GPUs."""
     values = {(s.metric, s.subject): s.value for s in samples_of(record, "topology")}
     gpus = sorted(
-        (subject for metric, subject in values if metric == "pci_address" and _is_gpu(subject)),
+        (subject for metric, subject in values if metric == "pci_address" and is_gpu(subject)),
         key=lambda subject: int(subject[3:]),
     )
     places = {gpu: place for place, gpu in enumerate(gpus)}
@@ -88,7 +88,8 @@ def links_of(record: HostRecord) -> Links | None:
     )
 
 
-def _is_gpu(subject: str) -> bool:
+def is_gpu(subject: str) -> bool:
+    """Whether a subject is a GPU (``gpu3``)."""
     return re.fullmatch(r"gpu\d{1,3}", subject) is not None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of
-from hwcheck.judge.interconnect import NEAR
+from hwcheck.judge.interconnect import NEAR, is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
@@ -36,8 +36,6 @@ SECOND_TRY_SOURCE = (
 )
 NAMED = re.compile(r"[A-Za-z0-9_]+:\d+(?=/)")
 """A port in what NCCL says of its network: ``IB mlx5_0:1/RoCE``."""
-
-GPU = re.compile(r"gpu\d{1,3}")
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def active_ports(record: HostRecord) -> list[Port]:
     for sample in samples_of(record, "topology") if names else ():
         if sample.metric == "nic_path" and sample.value in NEAR:
             gpu, _, device = sample.subject.partition("-")
-            if GPU.fullmatch(gpu):
+            if is_gpu(gpu):
                 near.setdefault(device, set()).add(gpu)
     ports = []
     for name in names:

@@ -19,8 +19,6 @@ HANGS = (NO_ANSWER.lower(), "timeout")
 NOT_WHOLE = ("not loaded", "not_loaded", "mismatch", "library not found")
 GPU_GONE = ("gpu is lost", "gpu_is_lost", "requires restart", "reset_required")
 """Words of NVML's status: the driver hangs, is not there or not in one version, has lost a GPU."""
-LIMIT = re.compile(r"\((\d+)\)$")
-"""The number that a count is held against, in the text of its limit."""
 
 
 def _status(host: HostFindings) -> str:
@@ -36,8 +34,8 @@ def _driver(host: HostFindings) -> tuple[Finding, ...]:
 
 def _is_more(finding: Finding) -> bool:
     """Whether a count is above what it is held against."""
-    limit = LIMIT.search(finding.limit)
-    return limit is not None and isinstance(finding.value, int) and finding.value > int(limit[1])
+    count, wanted = finding.value, finding.wanted
+    return isinstance(count, int) and isinstance(wanted, int) and count > wanted
 
 
 @rule(

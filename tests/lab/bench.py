@@ -71,6 +71,15 @@ def tree_of(host: Mapping[str, Any]) -> dict[str, Entry]:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """What a node answers with: its files by path, its kernel's and its NVML's words."""
+
+    files: Mapping[str, Entry]
+    kernel: str
+    nvml: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Seen:
     """What came of a change: what is no pass and was none before; the first cause of each host.
 
@@ -98,7 +107,7 @@ class Bench:
         self.scenario = with_addresses(scenario)
         self._folder = folder
         self.root = folder / "root"
-        self._entries: dict[str, Entry] = {}
+        self._now: Mapping[str, Entry] = {}
         folder.mkdir(parents=True)
         variables = {f"hwcheck_{key}": value for key, value in scenario.expect.items()}
         self.expect = expectations(Variables(CHANGED, variables, scenario.name))
@@ -117,14 +126,11 @@ class Bench:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self._install(self.scenario)
-        self._healthy_lines = self._lines(self.scenario)
-        self._healthy_entries = self._entries
-        self._healthy_kernel = self._kernel
+        self._usual = self._answers(self.scenario)
+        self._install(self._usual)
         self._reads = self._order(IDLE, trace=True)
         self.healthy = self.ask(self.scenario, IDLE)
         self._others = [self._copy(number) for number in range(1, len(HOSTS))]
-        self._install(self.scenario)
         self.usual = frozenset(map(_key, self._findings(self.healthy)[0]))
         return self
 
@@ -147,10 +153,11 @@ class Bench:
 
     def see(self, mutated: Scenario) -> Seen:
         """Return what is seen of a change of the node."""
-        asked = self._reads_changes(mutated)
+        answers = self._answers(mutated)
+        asked = self._readers_of_changes(answers)
         if not asked:
             return Seen((), ())
-        report = self.ask(mutated, [check for check in asked if check != forked_answers.FACTS])
+        report = self._ask(answers, [check for check in asked if check != forked_answers.FACTS])
         answered = {result.check: result for result in report.results}
         results = tuple(answered.get(one.check, one) for one in self.healthy.results)
         changed = [one.check for one, two in zip(self.healthy.results, results, strict=True)
@@ -169,45 +176,38 @@ class Bench:
 
     def ask(self, scenario: Scenario, wanted: Iterable[str]) -> Report:
         """Return what a node answers to these checks."""
-        self._install(scenario)
+        return self._ask(self._answers(scenario), wanted)
+
+    def _ask(self, answers: Answers, wanted: Iterable[str]) -> Report:
+        self._install(answers)
         answer = self._order(list(wanted))
-        assert answer is not None, f"{scenario.name}: no answer"
+        assert answer is not None, f"{self.scenario.name}: no answer"
         results = tuple(map(CheckResult.from_dict, answer["results"]))
         return Report(answer[forked_answers.FACTS], results, 1.0)
 
-    def _reads_changes(self, mutated: Scenario) -> tuple[str, ...]:
-        now = self._lines(mutated)
-        before = self._healthy_lines
-        keys = {key for key in now.keys() | before.keys() if now.get(key) != before.get(key)}
-        files = tree_of(mutated.host)
-        paths = {path for path in files.keys() | self._healthy_entries.keys()
-                 if files.get(path) != self._healthy_entries.get(path)}  # fmt: skip
-        of_text = all(path in files and path in self._healthy_entries for path in paths)
-        if not of_text or self._kernel_of(mutated) != self._healthy_kernel:
+    def _readers_of_changes(self, now: Answers) -> tuple[str, ...]:
+        keys, paths = _changed(self._usual.nvml, now.nvml), _changed(self._usual.files, now.files)
+        of_text = all(path in now.files and path in self._usual.files for path in paths)
+        if not of_text or now.kernel != self._usual.kernel:
             return (*IDLE, forked_answers.FACTS)
         return tuple(
             check for check, reads in self._reads.items()
             if keys.intersection(reads["nvml"]) or paths.intersection(reads["files"])
         )  # fmt: skip
 
-    def _lines(self, scenario: Scenario) -> dict[str, str]:
-        if scenario.nvml is None:
-            return {}
-        return lines(with_places(scenario.nvml, scenario.host))
-
-    def _kernel_of(self, scenario: Scenario) -> str:
-        file = self._folder / "kernel.new"
-        kernel_answers.write(file, self.root, scenario.host)
-        return file.read_text()
-
-    def _install(self, scenario: Scenario) -> None:
-        wanted = tree_of(scenario.host)
-        _morph(self.root, self._entries, wanted)
-        self._entries = wanted
-        self._kernel = self._kernel_of(scenario)
-        (self._folder / "kernel.new").replace(self._folder / "kernel")
+    def _answers(self, scenario: Scenario) -> Answers:
+        nvml_lines = {}
         if scenario.nvml is not None:
-            nvml.write(self._folder / "nvml", with_places(scenario.nvml, scenario.host))
+            nvml_lines = lines(with_places(scenario.nvml, scenario.host))
+        kernel = kernel_answers.text(self.root, scenario.host)
+        return Answers(tree_of(scenario.host), kernel, nvml_lines)
+
+    def _install(self, answers: Answers) -> None:
+        _morph(self.root, self._now, answers.files)
+        self._now = answers.files
+        (self._folder / "kernel").write_text(answers.kernel)
+        if self.scenario.nvml is not None:
+            nvml.write_lines(self._folder / "nvml", answers.nvml)
 
     def _order(self, wanted: list[str], trace: bool = False) -> Any:
         environment = {"HWLAB_KERNEL": str(self._folder / "kernel"),
@@ -269,16 +269,22 @@ def said(result: CheckResult) -> CheckResult:
     return replace(result, duration_s=0.0)
 
 
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    return {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+
+
 def _morph(root: Path, now: Mapping[str, Entry], wanted: Mapping[str, Entry]) -> None:
     """Make the tree what is wanted of what it is now."""
-    changed = [path for path, entry in wanted.items() if now.get(path) != entry]
+    differs = _changed(now, wanted)
+    changed = [path for path in wanted if path in differs]
     gone = [path for path in now if path not in wanted]
     for path in [*gone, *(path for path in changed if path in now)]:
         where = root / path
         if where.is_symlink() or not where.is_dir():
             where.unlink()
-    keep = {str(above) for path in wanted for above in (Path(path), *Path(path).parents)}
-    folders = {str(above) for path in gone for above in (Path(path), *Path(path).parents)} - keep
+    folders = {str(above) for path in gone for above in (Path(path), *Path(path).parents)}
+    if folders:
+        folders -= {str(above) for path in wanted for above in (Path(path), *Path(path).parents)}
     for path in sorted(folders, key=lambda path: path.count("/"), reverse=True):
         if (root / path).is_dir():
             (root / path).rmdir()

@@ -29,7 +29,12 @@ def build(folder: Path) -> Path:
 
 
 def write(file: Path, root: Path, host: Mapping[str, Any]) -> None:
-    """Write what the library reads. ``root`` is the folder that the payload takes for ``/``."""
+    """Write what the library reads."""
+    file.write_text(text(root, host))
+
+
+def text(root: Path, host: Mapping[str, Any]) -> str:
+    """Return what the library reads. ``root`` is the folder that the payload takes for ``/``."""
     limit = host.get("memlock_kib")
     lines = [
         f"memlock {'unlimited' if limit is None else limit * 1024}",
@@ -46,4 +51,4 @@ def write(file: Path, root: Path, host: Mapping[str, Any]) -> None:
         size, free = (int(says[name] * 2**30) for name in ("size_gib", "free_gib"))
         place = os.path.join(os.path.realpath(root), path.lstrip("/")).rstrip("/")
         lines.append(f"filesystem {place} {size} {free} {int(says['read_only'])}")
-    file.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"

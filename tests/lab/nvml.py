@@ -222,8 +222,12 @@ def write(path: Path, nvml: Mapping[str, Any]) -> None:
 
     Raises ValueError, naming the key, for what is not known or cannot be.
     """
-    text = "".join(f"{key}={value}\n" for key, value in sorted(lines(nvml).items()))
-    _replace(path, text)
+    write_lines(path, lines(nvml))
+
+
+def write_lines(path: Path, answers: Mapping[str, str]) -> None:
+    """Write the same from a scenario's lines (``nvml_keys.lines``)."""
+    _replace(path, "".join(f"{key}={value}\n" for key, value in sorted(answers.items())))
 
 
 def begin_load(path: Path, since_s: float | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pynvml
@@ -77,7 +78,8 @@ def one_of(values: Mapping[str, int]) -> Reader:
     return read
 
 
-def constants(prefix: str, lower: bool = True) -> dict[str, int]:
+@cache
+def constants(prefix: str, lower: bool = True) -> Mapping[str, int]:
     """Return NVML's constants of this prefix by what is left of their names."""
     found = {name[len(prefix) :]: value for name, value in vars(pynvml).items()
              if name.startswith(prefix) and isinstance(value, int)}  # fmt: skip

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-fleets test-older-ansible demo lint clean
+.PHONY: validate test test-fleets test-older-ansible demo lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -48,6 +48,26 @@ lint: .venv/installed
 	$(BIN)/yamllint --strict roles playbooks inventory
 	@if [ -x $(BIN)/ansible-lint ]; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/ansible-lint --strict; \
 	else echo "ansible-lint needs Python 3.11 or newer: not run"; fi
+
+# Everything that hwcheck needs to run on Python 3.11, each file held against its hash on record.
+HASHED := .venv/hashed
+hashed:
+	$(PYTHON) -m venv --clear $(HASHED)
+	$(HASHED)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes -r requirements.txt
+	$(HASHED)/bin/python -m pip check
+	$(HASHED)/bin/python -c 'from hwcheck.tasks.program import main; main()' checks >/dev/null
+
+# Anew, after pyproject.toml or constraints.txt has changed.
+PIP_TOOLS := .venv/pip-tools
+requirements.txt: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PIP_TOOLS)
+	$(PIP_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-tools==7.6.2
+	printf '%s\n' '# What hwcheck needs to run on Python 3.11, with hashes: `make requirements.txt` writes it.' \
+	  '# To install by it: `pip install --require-hashes -r requirements.txt` (`make hashed`).' >$@
+	$(PIP_TOOLS)/bin/pip-compile --quiet --generate-hashes --strip-extras --no-annotate \
+	  --no-header --no-emit-options --no-emit-index-url --no-emit-find-links -c constraints.txt \
+	  -o - pyproject.toml >>$@
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist

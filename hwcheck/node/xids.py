@@ -19,6 +19,7 @@ from typing import Dict, Iterable, List, Match, Optional, Tuple
 WORDS = (
     *("NVRM: Xid", "SXid (", "fallen off the bus", "RmInitAdapter failed"),
     *("rm_init_adapter failed", "nvidia: probe of ", "probe with driver nvidia failed"),
+    *("Cannot initialize GSP firmware RM", "NVRM: This PCI I/O region", "NVRM: BAR"),
 )
 
 RESTART = "restart the node"
@@ -224,20 +225,33 @@ OFF_THE_BUS = re.compile(
 """Without an Xid where the driver finds it so as it is loaded: the message has three lines, which
 are one record (NVIDIA/NVSentinel#155)."""
 NOT_STARTED = re.compile(
-    r"NVRM: GPU %(at)s: RmInitAdapter failed"
+    r"NVRM: GPU %(at)s: (?:RmInitAdapter|rm_init_adapter) failed"
     r"|nvidia: probe of %(at)s failed with error"
-    r"|nvidia %(at)s: probe with driver nvidia failed with error" % {"at": ADDRESS}
+    r"|nvidia %(at)s: probe with driver nvidia failed with error"
+    r"|NVRM: (?:GPU\d{1,3} )?RmInitAdapter: Cannot initialize GSP firmware RM" % {"at": ADDRESS}
 )
-"""In NVIDIA/gpu-operator#1146 and NVIDIA/open-gpu-kernel-modules#1230; what the kernel says of a
-driver that does not take a device (drivers/base/dd.c, before and from Linux 6.10 on)."""
+"""In NVIDIA/gpu-operator#1146 and NVIDIA/open-gpu-kernel-modules#1230, and there in
+arch/nvalloc/unix/src/osinit.c (RmInitAdapter; the number is the driver's own, not NVML's); what the
+kernel says of a driver that does not take a device (drivers/base/dd.c, before and from Linux 6.10
+on)."""
 REFUSED = "the driver could not start the GPU"
+NO_ADDRESSES = re.compile(
+    r"NVRM: (?:This PCI I/O region assigned to your NVIDIA device is invalid:"
+    r"(?:.{0,40}NVRM: BAR\d is \d{1,9}M @ 0x[0-9a-f]{1,16} \(%(at)s\))?"
+    r"|BAR\d is \d{1,9}M @ 0x[0-9a-f]{1,16} \(%(at)s\))" % {"at": ADDRESS},
+    re.DOTALL,
+)
+"""Two lines of one message, or each for itself (NVIDIA/open-gpu-kernel-modules,
+kernel-open/nvidia/nv-pci.c, nv_pci_probe)."""
+UNMAPPED = "a window of the GPU (BAR) was given no address on the bus"
 
 
 @dataclass(frozen=True)
 class XidEvent:
     """One Xid (of ``kind`` xid) or SXid (sxid) of a device, and what it asks for.
 
-    Of ``kind`` driver it is a message without such a number. ``process`` is the id of the process
+    Of ``kind`` driver or bar it is a message without such a number: of a GPU that was not started,
+    or that was given no addresses. It may not name the GPU. ``process`` is the id of the process
     that ran, where the message names it.
     """
 
@@ -251,8 +265,11 @@ class XidEvent:
     @property
     def subject(self) -> str:
         """``pci 0000:18:00.0 xid 79``."""
+        gpu = "pci %s" % self.pci_address if self.pci_address else "a GPU"
         if self.kind == "driver":
-            return "pci %s not started" % self.pci_address
+            return gpu + " not started"
+        if self.kind == "bar":
+            return gpu + " without addresses"
         return "pci %s %s %d" % (self.pci_address, self.kind, self.code)
 
 
@@ -276,9 +293,17 @@ def parse(text: str) -> Optional[XidEvent]:
         return by_code(79, _function(match.group(1)))
     match = NOT_STARTED.match(text)
     if match:
-        address = _function(next(filter(None, match.groups())))
-        return XidEvent("driver", 0, address, REFUSED, WATCH)
+        return XidEvent("driver", 0, _named(match), REFUSED, WATCH)
+    match = NO_ADDRESSES.match(text)
+    if match:
+        return XidEvent("bar", 0, _named(match), UNMAPPED, WATCH)
     return None
+
+
+def _named(match: Match[str]) -> str:
+    """Return the address of the GPU that a message names, or an empty text."""
+    address = next(filter(None, match.groups()), "")
+    return _function(address) if address else ""
 
 
 def _function(address: str) -> str:
@@ -294,7 +319,8 @@ def by_code(code: int, pci_address: str) -> XidEvent:
 def outstanding(events: Iterable[XidEvent]) -> Tuple[List[XidEvent], int]:
     """Leave out what a later repair settled; return the rest and how many were left out.
 
-    A GPU whose recovery action went back to none (Xid 154) has been reset.
+    A GPU whose recovery action went back to none (Xid 154) has been reset. A message that names no
+    GPU is left out where another of its kind names one: it is the same story.
     """
     left: List[XidEvent] = []
     settled = 0
@@ -305,7 +331,8 @@ def outstanding(events: Iterable[XidEvent]) -> Tuple[List[XidEvent], int]:
             left = rest
         else:
             left.append(event)
-    return left, settled
+    named = {event.kind for event in left if event.pci_address}
+    return [event for event in left if event.pci_address or event.kind not in named], settled
 
 
 def _xid_meaning(code: int, rest: str) -> Tuple[str, str]:

@@ -20,6 +20,9 @@ from tests.advise.test_rules import BY_CAUSE
 
 STATED: Mapping[str, tuple[str, str]] = {
     "bar1_small": ("bar1_total_bytes", "the size of the window and of the memory were read"),
+    "cable_not_accepted": ("cable_refused", "the card says that it does not accept it"),
+    "card_firmware_halted": ("card_halted", "the driver asked the firmware and had no answer"),
+    "card_too_warm": ("card_hot", "the card says it of itself or its module"),
     "clock_unsynchronized": ("clock_synchronized", "the kernel's own flag"),
     "cloned_identity": ("gpus_of_this_uuid", "two boards gave one identifier"),
     "compute_mode_set": ("compute_mode takes_work takes_several_processes", "the mode was read"),
@@ -64,9 +67,18 @@ STATED: Mapping[str, tuple[str, str]] = {
         "pci_gpus nvml_gpus seen_by_nvml container_gpus",
         "they were counted; the title leaves open why",
     ),
+    "host_memory_errors_corrected": (
+        "memory_corrected",
+        "the memory controller counts what it corrects",
+    ),
+    "host_memory_failing": (
+        "memory_uncorrected",
+        "the memory controller says that it could not correct it",
+    ),
     "host_swaps": ("swap_used_percent", "the kernel counts what it swapped out"),
     "huge_pages_idle": ("huge_pages_unused_percent", "the kernel counts them"),
     "inforom_corrupted": ("inforom_valid", "its checksum was computed"),
+    "kernel_broken": ("kernel_bugs", "the kernel's own words, and no restart since"),
     "kernel_differs": ("kernel_release", "both versions were read"),
     "memlock_limited": ("memlock_unlimited", "the limit of the login was read"),
     "memory_errors_corrected": (
@@ -136,6 +148,7 @@ STATED_OTHERWISE: Mapping[str, str] = {
     "driver_below_floor": "the version was read, and a dated table has the floor",
     "firmware_below_floor": "the version was read, and a dated table has the floor",
     "gpu_not_started": "the kernel log has the driver's words for it",
+    "gpu_without_addresses": "the kernel log has the driver's words for it",
     "nccl_defect": "the version was read, and the table names the defect that it has",
     "mig_hides_counters": "the reason of the check says that MIG is on",
     "nccl_p2p_default": "two versions of NCCL were read, and its source decides by version",

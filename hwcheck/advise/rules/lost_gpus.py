@@ -185,6 +185,29 @@ def gpu_not_started(host: HostFindings) -> Sign | None:
     return sign("certain", (*logged, *follows) if logged else ())
 
 
+NO_ADDRESSES = re.compile(r"without addresses$")
+
+
+@rule(
+    title="A GPU was given no addresses on the bus for its memory window",
+    effect="the driver does not take the GPU, and jobs that ask for all GPUs of the node do not "
+    "start",
+    fix="in the firmware's settings switch on addresses above 4 GiB (Above 4G Decoding, MMIO high "
+    "size) and resizable BAR as on other hosts; in a guest use UEFI and a large enough window; "
+    "else start the kernel with pci=realloc",
+    confirm="sudo dmesg | grep -E 'BAR.*(no space|failed to assign)|NVRM: BAR'; sudo lspci -vv -d "
+    "10de: | grep -E '^[0-9a-f]|Region'",
+    source="NVIDIA driver README, 64-bit BARs; NVIDIA/open-gpu-kernel-modules, "
+    "kernel-open/nvidia/nv-pci.c, nv_pci_probe; Linux, admin-guide/kernel-parameters, pci=realloc",
+    brings=("gpu_not_started", "gpu_missing"),
+)
+def gpu_without_addresses(host: HostFindings) -> Sign | None:
+    """The driver reads the device's registers and says that one is empty."""
+    logged = host.logged(NO_ADDRESSES)
+    follows = (*host.logged(NOT_STARTED), *host.bad("gpu_count"))
+    return sign("certain", (*logged, *follows) if logged else ())
+
+
 @rule(
     title="One GPU ends process after process, and its neighbors do not",
     effect="whatever job comes to this GPU may end with an error that looks like its own",

@@ -11,6 +11,7 @@ from hwcheck.explain import (
     broken_off,
     diag_notes,
     environment,
+    kernel_log,
     matrix,
     nccl_log,
     network_notes,
@@ -33,13 +34,18 @@ def explain(source: LogFile) -> list[Entry]:
         return [Unknown(source.name, (source.problem,))]
     entries = list(_entries(source))
     if not entries:
-        kinds = "a log of nccl-tests or NCCL, nor a matrix of nvidia-smi topo -m or -p2p"
+        kinds = (
+            "a log of nccl-tests, NCCL or the kernel, nor a matrix of nvidia-smi topo -m or -p2p"
+        )
         return [Unknown(source.name, (*source.notes, f"this is not {kinds}"))]
     return [replace(entry, notes=(*entry.notes, *source.notes)) for entry in entries]
 
 
 def _entries(source: LogFile) -> Iterator[Entry]:
     yield from matrix.read(source.name, source.text)
+    kernel = kernel_log.read(source.name, source.text)
+    if kernel:
+        yield kernel
     tables = _tables(source.text)
     if tables:
         info = nccl_info.read(source.text)

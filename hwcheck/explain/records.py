@@ -135,6 +135,56 @@ class NcclLog:
 
 
 @dataclass(frozen=True)
+class KernelEvent:
+    """Events of one device that mean the same.
+
+    ``kind`` and ``action`` are those of ``hwcheck.node.xids.XidEvent``; ``code`` is None for words
+    of the driver without a number.
+    """
+
+    kind: str
+    code: int | None
+    pci_address: str
+    count: int
+    meaning: str
+    action: str
+
+    @property
+    def name(self) -> str:
+        """``Xid 79 of 0000:18:00.0``."""
+        words = {"xid": "Xid", "sxid": "SXid", "driver": "a start of the GPU that failed"}
+        return " ".join(filter(None, [words[self.kind], str(self.code or "")])) + (
+            f" of {self.pci_address}"
+        )
+
+
+@dataclass(frozen=True)
+class KernelLog:
+    """A kernel log; ``events`` are those that no reset of their GPU settled, the gravest first.
+
+    ``incidents`` counts bursts of all events; None where their times are not in the log.
+    """
+
+    file: str
+    events: tuple[KernelEvent, ...]
+    settled: int
+    incidents: int | None
+    notes: tuple[str, ...] = ()
+    kind: str = "kernel-log"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON types."""
+        return {
+            "file": self.file,
+            "kind": self.kind,
+            "events": [dict(vars(event)) for event in self.events],
+            "settled": self.settled,
+            "incidents": self.incidents,
+            "notes": [*self.notes],
+        }
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A file that no reader knows, or that cannot be read."""
 
@@ -147,7 +197,7 @@ class Unknown:
         return {"file": self.file, "kind": self.kind, "notes": list(self.notes)}
 
 
-Entry = Benchmarks | TopologyMatrix | NcclLog | Unknown
+Entry = Benchmarks | TopologyMatrix | NcclLog | KernelLog | Unknown
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ KINDS = {
     "topology": "topology (nvidia-smi topo -m)",
     "p2p-status": "P2P status (nvidia-smi topo -p2p)",
     "nccl-info": "log of NCCL",
+    "kernel-log": "kernel log",
     "unknown": "not known",
 }
 MOST_COLUMNS = 20

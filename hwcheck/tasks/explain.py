@@ -26,7 +26,8 @@ OTHER_LEGS = tuple(name for name in LEG_NAMES if name != "default")
     positional=["path"],
     iterable=["leg"],
     help={
-        "path": "a log of nccl-tests or NCCL, output of nvidia-smi topo, or a folder of these",
+        "path": "a log of nccl-tests, NCCL or the kernel, output of nvidia-smi topo, or a folder "
+        "of these",
         "leg": "the log of another leg of the same node, p2p_off=FILE, or a folder with its logs; "
         f"may stand several times. PATH is the leg default; the others are {', '.join(OTHER_LEGS)}",
         "topology": "output of nvidia-smi topo -m of that node, for the recommendation",
@@ -40,7 +41,7 @@ def explain(
     topology: str | None = None,
     json: bool = False,
 ) -> None:
-    """Say what logs of nccl-tests, nvidia-smi topo and NCCL show; with --leg, what to set."""
+    """Say what logs of nccl-tests, NCCL, the kernel and topo show; with --leg, what to set."""
     if not path.strip():  # an unset variable in a script must not read the whole folder
         raise UsageError("the path is empty; name a log, or a folder with logs")
     if topology is not None and not topology.strip():

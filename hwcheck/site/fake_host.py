@@ -13,7 +13,8 @@ Keys of ``node`` and what an absent one means:
   ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
   path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
   ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``,
-  ``driver_parameters`` by name; ``files`` are sizes in bytes by path, and a path that is not in it
+  ``driver_parameters`` by name; ``container_settings`` are by runtime, ``programs`` is the list of
+  those that are there; ``files`` are sizes in bytes by path, and a path that is not in it
   is not there;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
@@ -28,6 +29,7 @@ from typing import Any
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import (
+    ContainerSettings,
     Filesystem,
     Gid,
     HugePages,
@@ -77,6 +79,8 @@ DEFAULTS: dict[str, Any] = {
     "iommu_groups": 0,
     "modules": [],
     "container_libraries": {},
+    "container_settings": {},
+    "programs": [],
 }
 BY_NAME = {
     "ports",
@@ -272,6 +276,13 @@ class FakeHost:
 
     def container_libraries(self) -> dict[str, list[str]]:
         return {name: list(paths) for name, paths in self._say("container_libraries").items()}
+
+    def container_settings(self, runtime: str) -> ContainerSettings | None:
+        says = self._say("container_settings").get(runtime)
+        return None if says is None else ContainerSettings(**says)
+
+    def has_program(self, name: str) -> bool:
+        return name in self._say("programs")
 
     def torch_stack(self, python: str) -> TorchStack | None:  # noqa: ARG002
         says = self._say("torch_stack")

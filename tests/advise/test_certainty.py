@@ -34,6 +34,10 @@ STATED: Mapping[str, tuple[str, str]] = {
         "driver_library unusable_libraries",
         "the files were looked at; empty ones load nowhere",
     ),
+    "container_settings_unfit": (
+        "settings_whole nvidia_program default_memlock_unlimited default_shm_mib",
+        "the runtime's file was read",
+    ),
     "disk_full": ("disk_free_gib", "what statvfs says is what is free"),
     "driver_differs": ("driver_version cuda_driver_version", "both versions were read"),
     "driver_not_whole": (

@@ -74,6 +74,7 @@ WITHOUT: Mapping[str, str] = {
             *("memory_held", "rdma_cards_missing", "rdma_partition_differs", "nvlink_domain_split"),
             *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails", "imex_down"),
             "gpu_without_addresses",
+            "container_settings_unfit",
         ),
         SITE,
     ),

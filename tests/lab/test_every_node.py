@@ -23,7 +23,7 @@ ONLY_A_REAL_MACHINE: Mapping[str, str] = {}
 """Idle checks whose fault no scenario can present, with the reason."""
 
 HOST_CHECKS = {
-    *("container_files", "nccl_topology_file"),
+    *("container_files", "container_settings", "nccl_topology_file"),
     *("card_links", "nvme_drives", "partition_keys", "pcie_uplinks", "port_flaps"),
     *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "infiniband_ports"),
     *("iommu", "kernel", "kernel_faults", "memlock"),
@@ -216,6 +216,7 @@ CAUSES: Mapping[str, str] = {
     "h100_sriov empty_libcuda": "container_libraries_broken",
     "h100_sriov function_outside_the_partition": "rdma_partition_differs",
     "h100_sriov function_without_link": "rdma_port_down",
+    "h100_sriov locked_memory_limited": "container_settings_unfit",
     "h100_sriov stale_specification": "container_libraries_broken",
     "h100_sriov topology_file_elsewhere": "topology_file_missing",
     "h100_sriov topology_file_empty": "topology_file_missing",

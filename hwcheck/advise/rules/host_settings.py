@@ -216,3 +216,24 @@ def host_swaps(host: HostFindings) -> Sign | None:
 def container_libraries_broken(host: HostFindings) -> Sign | None:
     """The files are there or they are not."""
     return sign("certain", host.bad("container_files"))
+
+
+@rule(
+    title="The container runtime gives jobs less than they need unless they ask for it",
+    effect="an image that works on other nodes ends here with 'No space left on device' in "
+    "/dev/shm or without RDMA, or its container does not start",
+    fix="mend the runtime's file: default-ulimits memlock with Soft and Hard -1 and "
+    "default-shm-size 16G in /etc/docker/daemon.json, sudo nvidia-ctk runtime configure for the "
+    "NVIDIA runtime; then restart the daemon when no job runs",
+    confirm="docker info; cat /etc/docker/daemon.json; containerd config dump",
+    source="dockerd(8), Daemon configuration file; NVIDIA Container Toolkit, Installing; NCCL User "
+    "Guide, Troubleshooting, Shared memory",
+)
+def container_settings_unfit(host: HostFindings) -> Sign | None:
+    """The file says it; a difference from other hosts alone may be meant."""
+    stated = host.bad(
+        "container_settings",
+        *("settings_whole", "nvidia_program", "default_memlock_unlimited", "default_shm_mib"),
+    )
+    differs = host.bad("container_settings", "settings")
+    return sign("certain", stated) or sign("possible", differs)

@@ -65,6 +65,21 @@ class NvmeDrive(NamedTuple):
     state: str
 
 
+class ContainerSettings(NamedTuple):
+    """What a container runtime's own file gives to every container that asks for nothing else.
+
+    ``nvidia_program`` is that of the runtime named nvidia. What the file does not say is empty or
+    None; ``memlock_bytes`` below 0 is no limit. A ``broken`` file cannot be read by the runtime.
+    """
+
+    file: str
+    default_runtime: str = ""
+    nvidia_program: str = ""
+    memlock_bytes: Optional[int] = None
+    shm_bytes: Optional[int] = None
+    broken: bool = False
+
+
 class KernelMessage(NamedTuple):
     """One message of the kernel and how many seconds ago it was written."""
 

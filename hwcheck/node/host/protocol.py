@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Protocol, Sequence, Tuple
 
 from hwcheck.node.host.facts import (
+    ContainerSettings,
     Filesystem,
     HugePages,
     Imex,
@@ -183,6 +184,12 @@ class NodeHost(Protocol):
 
     def container_libraries(self) -> Dict[str, List[str]]:
         """Libraries of this host that NVIDIA's CDI specifications give to containers, by file."""
+
+    def container_settings(self, runtime: str) -> Optional[ContainerSettings]:
+        """Say what docker, containerd or podman gives to every container; None without its file."""
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is there, by its path or in the usual folders."""
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         """Say which torch this interpreter has (the payload's own where empty), or None.

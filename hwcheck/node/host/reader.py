@@ -9,6 +9,7 @@ import re
 from typing import Optional
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.host.containers import ContainerReader
 from hwcheck.node.host.imex import ImexReader
 from hwcheck.node.host.log import LogReader
 from hwcheck.node.host.nccl import NcclReader
@@ -20,7 +21,9 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""
 
 
-class HostReader(ImexReader, NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader):
+class HostReader(
+    ContainerReader, ImexReader, NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader
+):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 
     def driver_version(self) -> str:

@@ -4,21 +4,93 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from jinja2 import Environment, nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
 PARTS = ("README.md", "meta/main.yml", "meta/argument_specs.yml", "tasks/main.yml")
 MODULES = re.compile(r"^\s+(?:- )?([a-z_]+\.[a-z_]+\.[a-z_]+):", re.MULTILINE)
+CONDITIONS = {"when", "that", "failed_when", "changed_when", "until"}
+FILTER_OF = {"bool": "bool", "int": "int"}
+"""What makes a text the type that the specification names; Ansible itself converts nothing."""
 NOT_IN_SITE = {"node_hardware", "nvidia_repository"}  # others depend on them
 
 
 def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def expressions(content: Any, *, condition: bool = False) -> Iterator[str]:
+    """Yield the templates of a YAML file; a condition is one without braces."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from expressions(value, condition=key in CONDITIONS)
+    elif isinstance(content, list):
+        for value in content:
+            yield from expressions(value, condition=condition)
+    elif isinstance(content, str):
+        yield f"{{{{ {content} }}}}" if condition else content
+
+
+def templates(role: str) -> list[nodes.Template]:
+    """Return every template of a role, parsed."""
+    folder = ROOT / "roles" / role
+    files = [
+        path for part in ("tasks", "vars", "handlers") for path in folder.glob(f"{part}/*.yml")
+    ]
+    texts = [text for path in files for text in expressions(read(path))]
+    texts += [path.read_text() for path in folder.glob("templates/*")]
+    environment = Environment(autoescape=True)
+    return [environment.parse(text) for text in texts]
+
+
+def unfiltered(template: nodes.Node, filters: Mapping[str, str]) -> list[str]:
+    """Return the variables that stand somewhere without their filter."""
+    filtered = {
+        id(node.node)
+        for node in template.find_all(nodes.Filter)
+        if isinstance(node.node, nodes.Name) and filters.get(node.node.name) == node.name
+    }
+    names = [node for node in template.find_all(nodes.Name) if node.name in filters]
+    return [node.name for node in names if id(node) not in filtered]
+
+
+def typed() -> dict[str, str]:
+    """Return the filter of each variable of each role whose text is not its value."""
+    specified = [read(ROOT / "roles" / role / "meta/argument_specs.yml") for role in ROLES]
+    options = [each["argument_specs"]["main"].get("options", {}) for each in specified]
+    return {
+        name: FILTER_OF[option["type"]]
+        for each in options
+        for name, option in each.items()
+        if option["type"] in FILTER_OF
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_variable_that_is_text_counts_as_what_it_says(role: str) -> None:
+    filters = typed()
+    assert "node_reboot_allowed" in filters
+    assert [name for each in templates(role) for name in unfiltered(each, filters)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("{{ not yes }}", ["yes"]),
+        ("{% if yes | bool and yes %}{% endif %}", ["yes"]),
+        ("{{ yes | default(true) | bool }}", ["yes"]),
+        ("{{ 'a' if yes | bool else 'b' }}", []),
+    ],
+)
+def test_a_variable_without_its_filter_is_found(text: str, wrong: list[str]) -> None:
+    assert unfiltered(Environment(autoescape=True).parse(text), {"yes": "bool"}) == wrong
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -1,0 +1,227 @@
+"""What former runs measured, as judging takes it: columns, no files. Pure data.
+
+``figures`` gives those of one run. What is handed to ``judge`` as the past is ``joined`` of former
+runs, wherever they come from, as long as it equals what ``figures`` gives of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwcheck.judge.host_case import gpus_of, values_of
+from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
+from hwcheck.node import checks
+from hwcheck.node.collective.spec import SITE
+from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg
+from hwcheck.results.run_folder import HostRecord, Run
+
+BUSBW = "busbw_gbps"
+
+HELD: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(COLLECTIVES, (BUSBW,)),
+        "sustained_tflops": ("tflops",),
+        "hbm_bandwidth": ("copy_gbps",),
+        "host_to_device": ("to_device_gbps",),
+        "device_to_host": ("from_device_gbps",),
+        "gpu_pairs": ("p2p_copy_gbps",),
+        "temperature_under_load": ("temperature_c", "memory_temperature_c"),
+        "power_under_load": ("power_w",),
+        "power_idle": ("power_idle_w",),
+        "pcie_errors": ("pcie_replays",),
+        "pcie_aer": ("aer_correctable", "aer_nonfatal"),
+        "ecc_errors": ("ecc_corrected_volatile",),
+        "nvlink_errors": (
+            *("nvlink_replay_errors", "nvlink_recovery_errors", "nvlink_crc_errors"),
+            *("nvlink_symbol_errors", "nvlink_effective_errors"),
+        ),
+        "infiniband_ports": (
+            *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors"),
+            "local_link_integrity_errors",
+        ),
+    }
+)
+"""By check: the metrics that are held against former runs. Of a collective that is the busbw of
+each leg at each size of ``LEAST_BYTES`` and more, of the others the samples."""
+
+
+class PastRun(NamedTuple):
+    """A run: its folder's name, and when it began (UTC, ISO 8601)."""
+
+    id: str
+    started: str
+
+
+class Series(NamedTuple):
+    """One quantity of one subject over the runs: as in a sample.
+
+    ``size_bytes`` is the message size where the subject is a leg, otherwise 0.
+    """
+
+    host: str
+    check: str
+    metric: str
+    subject: str
+    size_bytes: int = 0
+
+
+class Setup(NamedTuple):
+    """What a figure goes by besides the subject; empty where it is not known or has no part in it.
+
+    ``board`` is the serial (or else the UUID) of the subject's GPU, or of all that it is about.
+    ``torch`` is that of a load or of a collective, ``nccl`` the library of a leg.
+    """
+
+    driver: str = ""
+    vbios: str = ""
+    nccl: str = ""
+    torch: str = ""
+    board: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """Figures of runs, the oldest run first, in the metrics' own units.
+
+    ``values`` has a row for each series and a column for each run, NaN where nothing was measured;
+    ``setup_of`` has the place in ``setups`` of what each was measured under, -1 likewise.
+    """
+
+    runs: tuple[PastRun, ...]
+    series: Sequence[Series]
+    setups: Sequence[Setup]
+    values: NDArray[np.float64]
+    setup_of: NDArray[np.int32]
+
+
+NO_PAST = Past((), (), (), np.empty((0, 0)), np.empty((0, 0), np.int32))
+
+
+def start_s(run: PastRun) -> float:
+    """Return when a run began, in Unix seconds."""
+    return datetime.fromisoformat(run.started.replace("Z", "+00:00")).timestamp()
+
+
+def figures(run: Run) -> Past:
+    """Return the figures of one run that are held against other runs."""
+    series: list[Series] = []
+    values: list[float] = []
+    setups: dict[Setup, int] = {}
+    setup_of: list[int] = []
+    for record in run.records:
+        for of, value, setup in _of_host(record):
+            series.append(of)
+            values.append(value)
+            setup_of.append(setups.setdefault(setup, len(setups)))
+    return Past(
+        (PastRun(run.meta.id, run.meta.started),),
+        tuple(series),
+        tuple(setups),
+        np.array(values, np.float64).reshape(-1, 1),
+        np.array(setup_of, np.int32).reshape(-1, 1),
+    )
+
+
+def joined(pasts: Iterable[Past]) -> Past:
+    """Return several pasts as one, ordered by when their runs began; each run once."""
+    parts = list(pasts)
+    runs = sorted({run for part in parts for run in part.runs}, key=start_s)
+    column = {run: place for place, run in enumerate(runs)}
+    row: dict[Series, int] = {}
+    code: dict[Setup, int] = {}
+    for part in parts:
+        for of in part.series:
+            row.setdefault(of, len(row))
+        for setup in part.setups:
+            code.setdefault(setup, len(code))
+    values = np.full((len(row), len(runs)), np.nan)
+    setup_of = np.full((len(row), len(runs)), -1, np.int32)
+    for part in parts:
+        if not part.series:
+            continue
+        at = np.ix_([row[of] for of in part.series], [column[run] for run in part.runs])
+        codes = np.array([*(code[setup] for setup in part.setups), -1], np.int32)
+        measured = part.setup_of >= 0
+        values[at] = np.where(measured, part.values, values[at])
+        setup_of[at] = np.where(measured, codes[part.setup_of], setup_of[at])
+    return Past(tuple(runs), tuple(row), tuple(code), values, setup_of)
+
+
+def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
+    registry = checks.load()
+    setups = _Setups(record)
+    for result in record.report.results if record.report else ():
+        metrics = HELD.get(result.check, ())
+        check = registry.get(result.check)
+        if not metrics or check is None or result.state != "done":
+            continue
+        if check.legs:
+            for of, value, leg in _of_legs(record.host, result):
+                yield of, value, setups.of_leg(leg)
+            continue
+        for sample in result.samples:
+            if sample.metric in metrics and not isinstance(sample.value, (bool, str)):
+                of = Series(record.host, result.check, sample.metric, sample.subject)
+                yield of, float(sample.value), setups.of_subject(sample.subject, load=check.load)
+
+
+def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[Series, float, Leg]]:
+    low, high = PLAUSIBLE_BUSBW_GBPS
+    for leg in result.legs:
+        if leg.backend != "nccl" or leg.exercise or not is_clean(leg):
+            continue
+        for size in leg.sizes:
+            if size.size_bytes >= LEAST_BYTES and low <= size.busbw_gbps <= high:
+                subject = f"leg {leg.leg}"
+                of = Series(host, result.check, BUSBW, subject, size.size_bytes)
+                yield of, size.busbw_gbps, leg
+
+
+class _Setups:
+    """What the figures of one host were measured under."""
+
+    def __init__(self, record: HostRecord) -> None:
+        self._driver = _only(values_of(record, "driver", "driver_version").values())
+        self._torch = _only(values_of(record, "software_versions", "torch_version").values())
+        self._boards: dict[str, str] = {}
+        self._vbios: dict[str, str] = {}
+        for gpu in gpus_of(record):
+            self._boards[f"gpu{gpu.index}"] = gpu.serial or gpu.uuid
+            self._vbios[f"gpu{gpu.index}"] = gpu.vbios
+        self._made: dict[tuple[str, bool], Setup] = {}
+
+    def of_leg(self, leg: Leg) -> Setup:
+        """Return that of a leg; of ``site`` its variables are part of it too."""
+        library = leg.library
+        if leg.leg == SITE:
+            library = " ".join((library, *(f"{name}={leg.env[name]}" for name in sorted(leg.env))))
+        return self._of(tuple(self._boards), library, self._torch)
+
+    def of_subject(self, subject: str, *, load: bool) -> Setup:
+        """Return that of a GPU, of a pair of GPUs, or of anything else of the node."""
+        if (subject, load) not in self._made:
+            gpus = tuple(gpu for gpu in subject.split("-") if gpu in self._boards)
+            self._made[subject, load] = self._of(gpus, "", self._torch if load else "")
+        return self._made[subject, load]
+
+    def _of(self, gpus: Sequence[str], nccl: str, torch: str) -> Setup:
+        boards = " ".join(self._boards[gpu] for gpu in gpus)
+        return Setup(
+            driver=self._driver if gpus else "",
+            vbios=" ".join(sorted({self._vbios[gpu] for gpu in gpus} - {""})),
+            nccl=nccl,
+            torch=torch,
+            board=boards.strip(),
+        )
+
+
+def _only(values: Iterable[object]) -> str:
+    texts = {str(value) for value in values}
+    return texts.pop() if len(texts) == 1 else ""

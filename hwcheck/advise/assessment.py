@@ -9,6 +9,7 @@ from hwcheck.advise.actions import advise
 from hwcheck.advise.records import Advice
 from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
+from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.records import Judgement
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
@@ -31,14 +32,17 @@ class Assessment:
 
 
 def assess(
-    run: Run, multi_host: MultiHostRecord | None = None, required_percent: float | None = None
+    run: Run,
+    multi_host: MultiHostRecord | None = None,
+    required_percent: float | None = None,
+    past: Past = NO_PAST,
 ) -> Assessment:
     """Judge a run and say what to do about it.
 
     With ``required_percent`` a run of which less was measured, on any host, does not pass.
-    ``series`` are left out: they are large, and which are drawn depends on the judgement.
+    ``past`` is what former runs of these hosts measured. ``series`` are left out: they are large, and which are drawn depends on the judgement.
     """
-    judgement = judge(run, multi_host)
+    judgement = judge(run, multi_host, past)
     if required_percent is not None:
         judgement = require(judgement, required_percent)
     return Assessment(run, judgement, advise(run, judgement, multi_host), multi_host)

@@ -21,7 +21,9 @@ from hwcheck.judge.mnnvl import judge_mnnvl
 from hwcheck.judge.multi_host import judge_multi_host, took_part
 from hwcheck.judge.neighbors import judge_neighbors
 from hwcheck.judge.network import judge_network
+from hwcheck.judge.own_past import judge_own_past
 from hwcheck.judge.p2p import judge_nccl_default, judge_p2p
+from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.records import (
     MULTI_HOST,
@@ -47,10 +49,11 @@ REASONS = 3
 """So many of a host's reasons are named in its verdict."""
 
 
-def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
+def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_PAST) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now.
 
-    ``multi_host`` is what was run over several hosts, None where nothing was.
+    ``multi_host`` is what was run over several hosts, None where nothing was; ``past`` is what
+    former runs of these hosts measured.
     """
     registry = {name: _with_planned_legs(check, run) for name, check in checks.load().items()}
     facts = _shared(
@@ -81,6 +84,10 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None) -> Judgement:
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):
                 of_host.append(finding)
+    for finding in list(judge_own_past(run, hosts, findings, past)):
+        host, of_host = by_host[finding.host]
+        if host.judges(finding.check, finding.metric):
+            of_host.append(finding)
     verdicts = list(map(_verdict, hosts, findings))
     outcome = worst(verdict.outcome for verdict in verdicts)
     everything = tuple(finding for of_host in findings for finding in of_host)

@@ -1,0 +1,222 @@
+"""Figures against what the same subject had in former runs, in words. Pure.
+
+``peers`` asks what like hosts have tonight; this asks what the same GPU or host had on other
+nights, under the same software and on the same board (``changes``). It knows nothing of what is
+right, so it only ever warns, and it fails together with a limit that the same figure fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from hwcheck.judge.changes import (
+    FLAP_RUNS,
+    LAST_RUNS,
+    LEAST_REFERENCE,
+    MANNERS,
+    RARE,
+    RARELY_COUNTED,
+    SOURCE,
+    USUAL,
+    Change,
+    changes,
+    same_setup,
+)
+from hwcheck.judge.host_case import HostCase
+from hwcheck.judge.interconnect import is_gpu
+from hwcheck.judge.past import Past, PastRun, Series, Setup, figures, joined, start_s
+from hwcheck.judge.records import Finding
+from hwcheck.node.check import Check
+from hwcheck.node.wire import Value
+from hwcheck.results.run_folder import Run
+from hwcheck.text import binary_size, count, line, number, quantity
+
+OWN_PAST = "its own past"
+"""Words of a limit that a subject's former runs set."""
+
+DRIFTS, FLAPS = "a night since about", "comes and goes"
+"""Words of a reason that says how a figure changed."""
+
+MOST_RUNS = 90
+"""So many runs back it looks."""
+
+SAID_OF: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "driver": ("driver", "driver_version"),
+        "vbios": ("vbios", "vbios"),
+        "nccl": ("software_versions", "nccl_version"),
+        "torch": ("software_versions", "torch_version"),
+        "board": ("serials", "board_serial"),
+    }
+)
+"""By what a reference goes by: the check and the metric that a change of it is said under."""
+
+PER_GPU = ("vbios", "board")
+
+
+def judge_own_past(
+    run: Run, hosts: Sequence[HostCase], findings: Sequence[Sequence[Finding]], past: Past
+) -> Iterator[Finding]:
+    """Yield a warning for each figure that is not what it was, and a word on new references.
+
+    ``findings`` are those of each host so far: what a limit fails already, fails here too.
+    """
+    whole = _up_to_now(figures(run), past)
+    if len(whole.runs) < 2:
+        return
+    failed = {
+        (f.host, f.check, f.metric, f.subject)
+        for of_host in findings
+        for f in of_host
+        if f.outcome == "fail"
+    }
+    by_name = {host.name: host for host in hosts}
+    like = {
+        host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
+    }
+    yield from _new_references(whole, by_name)
+    said: dict[tuple[str, str, str, str], tuple[Series, Change]] = {}
+    for of, change in changes(whole, like):
+        key = (of.host, of.check, of.metric, of.subject)
+        if key not in said or said[key][0].size_bytes < of.size_bytes:
+            said[key] = of, change
+    for key, (of, change) in said.items():
+        check = by_name[of.host].checks.get(of.check)
+        if check is not None:
+            value = float(whole.values[change.row, -1])
+            finding = _finding(check, of, value, change, whole.runs)
+            yield finding._replace(outcome="fail") if key in failed else finding
+
+
+def _up_to_now(now: Past, past: Past) -> Past:
+    """Return what was measured now and of that alone what went before; the last column is now."""
+    run = now.runs[0]
+    earlier = [place for place, old in enumerate(past.runs) if start_s(old) < start_s(run)]
+    earlier = earlier[-(MOST_RUNS - 1) :]
+    rows = {of: row for row, of in enumerate(past.series)}
+    kept = [rows[of] for of in now.series if of in rows]
+    before = Past(
+        tuple(past.runs[place] for place in earlier),
+        tuple(past.series[row] for row in kept),
+        past.setups,
+        past.values[np.ix_(kept, earlier)],
+        past.setup_of[np.ix_(kept, earlier)],
+    )
+    return joined((before, now))
+
+
+def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Finding]:
+    """Yield what each host's figures have been measured under for too short to be held against."""
+    earlier = past.setup_of[:, :-1] >= 0
+    alike = (same_setup(past)[:, :-1] & earlier).sum(axis=1)
+    needed = LEAST_REFERENCE + LAST_RUNS[0]
+    said: set[tuple[str, str, str]] = set()
+    for row in np.flatnonzero((alike < needed - 1) & (alike < earlier.sum(axis=1))):
+        of, before = past.series[int(row)], past.setup_of[row]
+        now = past.setups[before[-1]]
+        for place in np.flatnonzero(earlier[row])[::-1]:
+            old = past.setups[before[place]]
+            changed = [
+                (name, *both)
+                for name, *both in zip(Setup._fields, old, now, strict=True)
+                if all(both) and both[0] != both[1]
+            ]
+            for name, was, value in changed:
+                check, metric = SAID_OF[name]
+                subject = of.subject if is_gpu(of.subject) and name in PER_GPU else "node"
+                if (of.host, name, subject) in said or check not in hosts[of.host].checks:
+                    continue
+                said.add((of.host, name, subject))
+                yield Finding(
+                    host=of.host,
+                    check=check,
+                    outcome="pass",
+                    metric=metric,
+                    subject=subject,
+                    value=value,
+                    limit=f"{OWN_PAST} has another {name}: {line(was, 120)}",
+                    source=SOURCE,
+                    confidence="derived",
+                    reason=f"{line(was, 120)} until the run of {_night(past.runs[place])}: a new "
+                    f"reference starts, and figures are held against it from its run {needed} on "
+                    f"(this is run {alike[row] + 1})",
+                )
+            if changed:
+                break
+
+
+def _finding(
+    check: Check, of: Series, value: Value, change: Change, runs: Sequence[PastRun]
+) -> Finding:
+    metric = check.metric(of.metric)
+    unit = metric.unit if metric else ""
+    say = _counted if change.kind == "count" else _said
+    limit, reason = say(of, unit, change, runs)
+    return Finding(
+        host=of.host,
+        check=of.check,
+        outcome="warn",
+        metric=of.metric,
+        subject=of.subject,
+        value=value,
+        unit=unit,
+        limit=limit,
+        source=SOURCE,
+        confidence="derived",
+        reason=reason,
+    )
+
+
+def _said(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+    """Return the limit and the reason of a figure that is not what it was."""
+    manner = MANNERS[of.metric]
+    side = "above" if manner.bad > 0 else "below"
+    first, last = (runs[place] for place in change.reference)
+    size = f" at {binary_size(of.size_bytes)}" if of.size_bytes else ""
+    former = f"{quantity(change.former, unit)}{size}"
+    least = f"{manner.least:.1%}" if manner.ratio else quantity(manner.least, unit)
+    limit = (
+        f"warn unless like {OWN_PAST}: {former} from {_night(first)} to {_night(last)}, not "
+        f"{least} {side} it run after run, nor more than it scatters"
+    )
+    off = f"{change.off:.1%}" if manner.ratio else quantity(round(change.off, 1), unit)
+    since = _night(runs[change.since])
+    far = f"{off} {side} its own {former} (now {quantity(change.now, unit)})"
+    if change.kind == "flapping":
+        lowest = quantity(change.now, unit)
+        reason = (
+            f"{FLAPS}: {change.times} times {side} its own {former} in the last {FLAP_RUNS} runs, "
+            f"{off} off at worst ({lowest}), last in the run of {since}"
+        )
+    elif change.kind == "drift":
+        slope = f"{change.per_night:.2%}" if manner.ratio else f"{change.per_night:.2g} {unit}"
+        reason = f"{far}, {slope} {DRIFTS} {since}"
+    else:
+        nights = count(len(runs) - change.since, "run")
+        reason = f"{far}, since the run of {since} ({nights})"
+    if abs(change.shared) >= (manner.least / 2):
+        shared = f"{change.shared:+.1%}" if manner.ratio else f"{change.shared:+.1f} {unit}"
+        reason += f"; the {shared} that all like hosts moved by is not part of it"
+    return limit, reason
+
+
+def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+    """Return the limit and the reason of a counter that grows as it did not."""
+    usual = f"{number(round(change.former, 2))} {unit} an hour"
+    counter = RARE if of.metric in RARELY_COUNTED else USUAL
+    limit = (
+        f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} since the last "
+        f"run or {number(10**counter.decades)} times that"
+    )
+    reason = (
+        f"{number(change.events)} {unit} since the run of {_night(runs[change.since])}, "
+        f"{number(round(change.now, 1))} an hour; {usual} before"
+    )
+    return limit, reason
+
+
+def _night(run: PastRun) -> str:
+    return run.started[:10]

@@ -1,7 +1,9 @@
 """What most like hosts have and a host lacks: a check that does not apply, a port, a version. Pure.
 
 ``fleet`` and ``peers`` compare what hosts measure; a host without the thing measures nothing there.
-Hosts are alike as they are to ``fleet``: by the models of their GPUs.
+Hosts are alike as they are to ``fleet``: by the models of their GPUs. A quantity that most of a
+host's GPUs answer and some do not is left to ``neighbors``; here are those that half of them or
+more do not answer.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
+from hwcheck.judge.neighbors import OF_SOME_GPUS
 from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
@@ -27,6 +31,10 @@ SOURCE = (
 FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "application_clocks": ("driver",),
+        **dict.fromkeys(
+            ("clocks_under_load", "errors_under_load", "throttle_under_load"),
+            ("gpu_count", "mig", "virtualization"),
+        ),
         "bar1_size": ("gpu_count", "infiniband_ports", "mig", "nvlink_state", "virtualization"),
         "card_links": ("infiniband_ports", "virtualization"),
         "cpu_governor": ("virtualization",),
@@ -57,8 +65,12 @@ BY_USE: Mapping[str, str] = MappingProxyType(
         "power_state": "goes by who is at work",
     }
 )
-"""Checks that apply to one of two like hosts and not to the other, and why. So do those of a load:
-they go by MIG and by the number of GPUs, which are compared, and by who is at work."""
+"""Checks that apply to one of two like hosts and not to the other, and why. So do those of a load
+that are not in ``FOLLOWS``: they go by MIG and by the number of GPUs, which are compared, and by
+who is at work."""
+
+ALL_FOLLOW = ("driver", "gpu_model", "mig", "virtualization")
+"""Checks whose complaints make other quantities of a GPU known: another driver knows others."""
 
 MOST_NAMED = 16
 
@@ -79,15 +91,19 @@ def judge_absence(
     for kind, alike in by_kind.items():
         checks = hosts[0].checks if kind and len(alike) > 1 else {}
         for name, check in checks.items():
-            if check is None or check.load or check.after_load or name in BY_USE:
+            if check is None or name in BY_USE:
                 continue
             answered = [
                 (host, host.answers[name], bad)
                 for host, bad in alike
                 if name in host.answers and host.answers[name].state in ("done", "not_applicable")
             ]
-            yield from _without_answer(check, answered)
-            yield from _without_things(check, answered)
+            of_load = check.load or check.after_load
+            if not of_load or name in FOLLOWS:
+                yield from _without_answer(check, answered)
+            if not of_load:
+                yield from _without_things(check, answered)
+            yield from _without_quantities(check, answered)
 
 
 Answered = Sequence[tuple[HostCase, CheckResult, Mapping[str, set[str]]]]
@@ -160,6 +176,53 @@ def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
         (sample.metric, sample.subject)
         for sample in answer.samples
         if sample.metric in compared and not is_gpu(sample.subject)
+    }
+
+
+def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
+    """Yield a warning for what half of a host's GPUs or more do not answer, of a check that is done.
+
+    Of most like hosts every GPU does. MIG hides much of a GPU, so hosts with it are left out.
+    """
+    done = [each for each in answered if each[1].state == "done" and not each[0].facts.mig]
+    compared = [metric.name for metric in check.metrics if metric.name not in OF_SOME_GPUS]
+    silent = {host.name: _silent_gpus(compared, host, answer) for host, answer, _ in done}
+    if not any(silent.values()):
+        return
+    voters = _voters(done)
+    for host, answer, bad in done:
+        if any(each in bad for each in (*ALL_FOLLOW, *FOLLOWS.get(check.id, ()))):
+            continue
+        lacking: dict[tuple[str, ...], dict[str, int]] = {}
+        for metric, gpus in silent[host.name].items():
+            have = sum(metric not in silent[other.name] for other, *_ in voters)
+            gpus -= bad.get(check.id, set())
+            if gpus and 2 * have >= len(voters):
+                lacking.setdefault(tuple(sorted(gpus)), {})[metric] = have
+        for of_gpus, metrics in lacking.items():
+            have = min(metrics.values())
+            who = (
+                "no GPU gives"
+                if len(of_gpus) == len(host.facts.models)
+                else (f"{fold(of_gpus)} {'gives' if len(of_gpus) == 1 else 'give'} no")
+            )
+            counts = f"on {have} of {len(voters)} like hosts all of them do"
+            subject = of_gpus[0] if len(of_gpus) == 1 else "node"
+            reason = f"{who} {' or '.join(metrics)}"
+            yield _warning(host, check, subject, reason, counts, have, len(voters))
+
+
+def _silent_gpus(
+    compared: Sequence[str], host: HostCase, answer: CheckResult
+) -> dict[str, set[str]]:
+    """Return by metric the GPUs that do not answer, where these are half of them or more."""
+    answered: dict[str, set[str]] = {metric: set() for metric in compared}
+    for sample in answer.samples:
+        if sample.metric in answered:
+            answered[sample.metric].add(sample.subject)
+    gpus = set(host.facts.models)
+    return {
+        metric: gpus - who for metric, who in answered.items() if 2 * len(gpus - who) >= len(gpus)
     }
 
 

@@ -1,7 +1,8 @@
 """GPUs of one board in one node against each other: settings by majority, numbers by scatter. Pure.
 
-``fleet``, ``peers`` and ``absence`` ask the same over hosts; this says it of a node alone. What a
-load shows is left to its checks, which compare the GPUs of a node themselves.
+``fleet``, ``peers`` and ``absence`` ask the same over hosts; this says it of a node alone. The figures
+of a load are left to its checks, which compare the GPUs of a node themselves; what a GPU does not
+tell in it is said here.
 """
 
 from __future__ import annotations
@@ -74,6 +75,18 @@ OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
         "memory_held_bytes": "goes by its work",
+        **dict.fromkeys(
+            ("uncapped_sm_clock_mhz", "application_sm_clock_mhz"),
+            "of a GPU that the driver's power cap leaves alone for a while",
+        ),
+        **dict.fromkeys(
+            ("bf16_tflops", "fp16_tflops", "tf32_tflops", "fp32_tflops", "agrees_with_most"),
+            "goes by its power limit and by the product that it was given",
+        ),
+        **dict.fromkeys(
+            ("temperature_over_peers_c", "hot_over_peers_c"), "the one or the other, by its heat"
+        ),
+        "meaning": "of a GPU with something to say",
         "performance_state_at_work": "goes by its work",
         "temperature_without_threshold_c": "of a GPU that gives no threshold, which is named",
         **dict.fromkeys(
@@ -88,7 +101,8 @@ OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Metrics that GPUs of one kind may lack beside others that have them, and why."""
+"""Metrics that GPUs of one kind may lack beside others that have them, and why. So may all GPUs of a
+host beside those of like hosts (``absence``)."""
 
 BECAUSE_OF: Mapping[str, str] = MappingProxyType(
     {"ecc_errors": "ecc_mode", "bar1_size": "nvlink_state"}
@@ -188,7 +202,7 @@ def _silent(
 ) -> Iterator[Odd]:
     """Yield each GPU that does not answer what most of the GPUs of its board do."""
     for check, answer in host.judged_answers:
-        if check.load or check.after_load or answer.state != "done":
+        if answer.state != "done":
             continue
         answered: dict[str, set[str]] = {}
         for sample in answer.samples:

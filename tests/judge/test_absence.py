@@ -224,6 +224,95 @@ def test_what_a_guest_lacks_follows_from_its_being_one() -> None:
     assert lacking(*fleet(metal, bare)) == [("b0", "pcie_aer", "node")]
 
 
+def temperatures(*of_memory: float | None) -> Answers:
+    """Of each GPU the temperature of its memory, None where it does not tell it."""
+    told = {f"gpu{n}": degrees for n, degrees in enumerate(of_memory) if degrees is not None}
+    return {"thermal_margin": {"thermal_margin_c": dict.fromkeys(GPUS, 50), **({
+        "memory_temperature_c": told} if told else {})}}  # fmt: skip
+
+
+def actions(*wanted: str) -> Answers:
+    told = {f"gpu{n}": each for n, each in enumerate(wanted)}
+    return {"gpu_lost": {"gpu_answer": dict.fromkeys(GPUS, "ok"), "recovery_action": told}}
+
+
+def at_work(*temperatures: float) -> Answers:
+    """Of each GPU the temperature of its memory in a load."""
+    told = {f"gpu{n}": degrees for n, degrees in enumerate(temperatures)}
+    margins = {"temperature_c": dict.fromkeys(GPUS, 60), "temperature_slowdown_c": dict.fromkeys(
+        GPUS, 89), "slowdown_margin_c": dict.fromkeys(GPUS, 29)}  # fmt: skip
+    return {"temperature_under_load": {**margins, "memory_temperature_c": told,
+                                       "ended_for_safety": False}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("have", "lacks", "subject", "reason"),
+    [
+        (
+            temperatures(40, 41),
+            temperatures(None, None),
+            "node",
+            "no GPU gives memory_temperature_c; on 4 of 5 like hosts all of them do",
+        ),
+        (
+            temperatures(40, 41),
+            temperatures(None, 41),
+            "gpu0",
+            "gpu0 gives no memory_temperature_c; on 4 of 5 like hosts all of them do",
+        ),
+        (
+            actions("nothing", "nothing"),
+            actions(),
+            "node",
+            "no GPU gives recovery_action; on 4 of 5 like hosts all of them do",
+        ),
+        (
+            at_work(70, 71),
+            at_work(),
+            "node",
+            "no GPU gives memory_temperature_c; on 4 of 5 like hosts all of them do",
+        ),
+    ],
+    ids=["memory temperature", "one of two", "recovery action", "in a load"],
+)
+def test_a_quantity_that_the_gpus_of_one_host_do_not_give(
+    have: Answers, lacks: Answers, subject: str, reason: str
+) -> None:
+    hosts = fleet(have, lacks)
+    ((name, _, about),) = lacking(*hosts)
+    assert (name, about) == ("b0", subject)
+    (finding,) = findings(*hosts)
+    assert finding.reason == reason
+    assert findings(*fleet(have, lacks, 5, 0)) == []
+    assert findings(*fleet(have, lacks, 0, 5)) == [], "a design without it"
+    assert findings(*fleet(have, lacks, 1, 4)) == [], "one host that gives more"
+
+
+def test_quantities_that_go_with_another_driver_or_with_mig_are_not_missed() -> None:
+    def driver(version: str) -> Answers:
+        return {"driver": {"driver_version": version, "nvml_driver_version": version}}
+
+    hosts = fleet(
+        {**temperatures(40, 41), **driver("570.1")}, {**temperatures(None, None), **driver("535.1")}
+    )
+    assert lacking(*hosts) == []
+    split = record("b0", [answer_of("thermal_margin", temperatures(None, None)["thermal_margin"])],
+                   gpus=[{**gpu, "uuid": f"GPU-b0-{gpu['index']}", "mig": True}
+                         for gpu in gpu_facts(2, H100)])  # fmt: skip
+    assert lacking(*fleet(temperatures(40, 41), {}, 4, 0), split) == []
+
+
+def test_a_check_of_a_load_that_does_not_apply_to_one_of_five() -> None:
+    metrics = {m.name: dict.fromkeys(GPUS, 0.0) for m in REGISTRY["throttle_under_load"].metrics}
+    hosts = fleet(
+        {"throttle_under_load": metrics},
+        {"throttle_under_load": "no GPU of this node says what holds its clocks down"},
+    )
+    assert lacking(*hosts) == [("b0", "throttle_under_load", "node")]
+    other = {"all_reduce": "one GPU"}
+    assert lacking(*fleet({"all_reduce": "one GPU"}, other)) == []
+
+
 @pytest.mark.parametrize("check", sorted(BY_USE))
 def test_what_goes_by_use_is_not_compared(check: str) -> None:
     states = {"performance_state": {"gpu0": 0}, "performance_state_at_work": {"gpu0": 0}}
@@ -275,3 +364,16 @@ def test_the_tables_name_checks() -> None:
     names = {*FOLLOWS, *BY_USE, *(each for others in FOLLOWS.values() for each in others)}
     assert names <= set(REGISTRY)
     assert all(metric.name != ABSENT for check in REGISTRY.values() for metric in check.metrics)
+
+
+def test_ports_of_one_host_that_give_no_rate() -> None:
+    told = {**EIGHT, "rate_told": dict.fromkeys(EIGHT["linked_state"], True)}
+    silent = {metric: values for metric, values in told.items() if metric != "port_rate_gbps"}
+    silent["rate_told"] = dict.fromkeys(EIGHT["linked_state"], False)
+    hosts = fleet({"infiniband_ports": told}, {"infiniband_ports": silent})
+    for plans in ({}, {"b0": {"expect": {"rdma_ports": 8}}}):
+        found = findings(*hosts, plans=plans)
+        assert {(f.host, f.metric, f.outcome) for f in found} == {("b0", "rate_told", "warn")}
+        assert len(found) == 8
+    assert findings(*fleet({"infiniband_ports": told}, {}, 5, 0)) == []
+    assert findings(*fleet({}, {"infiniband_ports": silent}, 0, 5)) == [], "a driver without rates"

@@ -152,8 +152,8 @@ def torch_differs(host: HostFindings) -> Sign | None:
 )
 def lacks_what_others_have(host: HostFindings) -> Sign | None:
     """Only that they differ is certain; which of them is wrong, the majority suggests."""
-    absent = (f for f in host.findings if f.metric == ABSENT and not f.limit.startswith(UNLIKE))
-    return sign("possible", absent)
+    absent = [f for f in host.findings if f.metric == ABSENT and not f.limit.startswith(UNLIKE)]
+    return sign("possible", (*absent, *host.bad("infiniband_ports", "rate_told")))
 
 
 @rule(

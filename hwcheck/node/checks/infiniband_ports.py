@@ -30,7 +30,7 @@ COUNTED = {
     "link_downed": ("errors", "times that the link went down"),
     "port_rcv_errors": ("errors", "packets that came in damaged"),
     "local_link_integrity_errors": ("errors", "times that errors passed the threshold"),
-    "excessive_buffer_overrun_errors": ("errors", "buffer overruns"),
+    "excessive_buffer_overrun_errors": ("errors", "buffer overruns, period after period"),
     # From here on the transport's: congestion and a peer that ends raise them too.
     "out_of_sequence": ("packets", "packets received out of sequence"),
     "packet_seq_err": ("packets", "sequence errors that the receiver reported back"),
@@ -44,6 +44,16 @@ COUNTED = {
     "rp_cnp_handled": ("packets", "congestion notifications that slowed this port down"),
 }
 """Counters of a port by name: unit and meaning (see hwcheck/node/host/rdma.py)."""
+
+OF_4_BITS = ("local_link_integrity_errors", "excessive_buffer_overrun_errors")
+SHORT = AtMost(
+    "NVIDIA NVSentinel, NIC health monitor, link counter detection: any is fatal while it watches, "
+    "the link is outside its specification or the card dropped packets; ours counts since the "
+    "driver was loaded and stops at 15 (" + IBTA + "PortCounters: 4 bits), so it warns from half "
+    "of that on",
+    warn=7,
+    confidence="derived",
+)
 
 FULL = {
     "symbol_error": ("symbol_errors_full", 65535),
@@ -134,6 +144,12 @@ rate since boot is never too high."""
             "port_rate_gbps",
             "Gb/s",
             "rate of the port; 1e9 bit/s",
+            (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
+        ),
+        Metric(
+            "rate_told",
+            "",
+            "whether a port with a link gives its rate",
             (like_most(ABI + "rate" + SAME_PORT, alike="board_id"),),
         ),
         Metric(
@@ -247,7 +263,10 @@ rate since boot is never too high."""
             )
             for name, (metric, most) in FULL.items()
         ),
-        *(Metric(name, unit, meaning) for name, (unit, meaning) in COUNTED.items()),
+        *(
+            Metric(name, unit, meaning, (SHORT,) if name in OF_4_BITS else ())
+            for name, (unit, meaning) in COUNTED.items()
+        ),
     ],
     remedy=Remedy(
         cause="no subnet manager, a cable or module that is not seated, a port that is shut, or "
@@ -304,6 +323,7 @@ def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
         yield Sample("port_state", state, "", subject)
         return
     yield Sample("linked_state", port.state, "", subject)
+    yield Sample("rate_told", port.rate_gbps is not None, "", subject)
     if port.rate_gbps is not None:
         yield Sample("port_rate_gbps", port.rate_gbps, "Gb/s", subject)
         rates = {other.rate_gbps for other in alike}

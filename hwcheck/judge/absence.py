@@ -180,9 +180,9 @@ def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
 
 
 def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
-    """Yield a warning for what half of a host's GPUs or more do not answer, of a check that is done.
+    """Yield a warning for what half of a host's GPUs or more do not answer, and like hosts' do.
 
-    Of most like hosts every GPU does. MIG hides much of a GPU, so hosts with it are left out.
+    MIG hides much of a GPU, so hosts with it are left out.
     """
     done = [each for each in answered if each[1].state == "done" and not each[0].facts.mig]
     compared = [metric.name for metric in check.metrics if metric.name not in OF_SOME_GPUS]
@@ -190,7 +190,7 @@ def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
     if not any(silent.values()):
         return
     voters = _voters(done)
-    for host, answer, bad in done:
+    for host, _, bad in done:
         if any(each in bad for each in (*ALL_FOLLOW, *FOLLOWS.get(check.id, ()))):
             continue
         lacking: dict[tuple[str, ...], dict[str, int]] = {}
@@ -201,14 +201,9 @@ def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
                 lacking.setdefault(tuple(sorted(gpus)), {})[metric] = have
         for of_gpus, metrics in lacking.items():
             have = min(metrics.values())
-            who = (
-                "no GPU gives"
-                if len(of_gpus) == len(host.facts.models)
-                else (f"{fold(of_gpus)} {'gives' if len(of_gpus) == 1 else 'give'} no")
-            )
-            counts = f"on {have} of {len(voters)} like hosts all of them do"
             subject = of_gpus[0] if len(of_gpus) == 1 else "node"
-            reason = f"{who} {' or '.join(metrics)}"
+            reason = f"no {' or '.join(metrics)} of {fold(of_gpus)}"
+            counts = f"GPUs of {have} of {len(voters)} like hosts give it"
             yield _warning(host, check, subject, reason, counts, have, len(voters))
 
 

@@ -1,8 +1,8 @@
 """GPUs of one board in one node against each other: settings by majority, numbers by scatter. Pure.
 
-``fleet``, ``peers`` and ``absence`` ask the same over hosts; this says it of a node alone. The figures
-of a load are left to its checks, which compare the GPUs of a node themselves; what a GPU does not
-tell in it is said here.
+``fleet``, ``peers`` and ``absence`` ask the same over hosts; this says it of a node alone. The
+figures of a load are left to its checks, which compare the GPUs of a node themselves; what a GPU
+does not tell in it is said here.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Metrics that GPUs of one kind may lack beside others that have them, and why. So may all GPUs of a
-host beside those of like hosts (``absence``)."""
+"""Metrics that GPUs of one kind may lack beside others that have them, and why. So may all GPUs of
+a host beside those of like hosts (``absence``)."""
 
 BECAUSE_OF: Mapping[str, str] = MappingProxyType(
     {"ecc_errors": "ecc_mode", "bar1_size": "nvlink_state"}

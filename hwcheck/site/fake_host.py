@@ -58,6 +58,7 @@ DEFAULTS: dict[str, Any] = {
     "numa_nodes": 1,
     "cpu_governors": {},
     "memory_available_bytes": 1 << 36,
+    "memory_held_bytes": 1 << 33,
     "huge_pages": ABSENT,
     "locked_memory_limit_bytes": None,
     "home": "/home/user",
@@ -202,6 +203,9 @@ class FakeHost:
 
     def memory_available_bytes(self) -> int:
         return int(self._say("memory_available_bytes"))
+
+    def memory_held_bytes(self) -> int:
+        return int(self._say("memory_held_bytes"))
 
     def huge_pages(self) -> HugePages:
         return HugePages(**self._say("huge_pages"))

@@ -191,6 +191,19 @@ def host_memory_missing(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="Programs or files in memory hold most of the host's memory",
+    effect="a job that needs as much as on other hosts is ended for want of memory, or swaps",
+    fix="end what is left of former jobs; empty file systems in memory (/dev/shm, /tmp); where "
+    "neither holds it, look at the kernel's own share (slabtop) and at the ARC of ZFS",
+    confirm="free -g; ps -eo rss,user,args --sort=-rss | head; df -h -t tmpfs; sudo slabtop -o",
+    source="proc(5), /proc/meminfo, MemAvailable; earlyoom(1)",
+)
+def host_memory_held(host: HostFindings) -> Sign | None:
+    """Who holds it, only a look at the host says; a job at work may."""
+    return sign("likely", host.bad("host_memory", "memory_held_percent"))
+
+
+@rule(
     title="Memory of the host is swapped out to a disk",
     effect="data loaders and checkpoints wait for the disk, and the GPUs for them",
     fix="see who is swapped out and give jobs limits; switch swap off where nothing needs it",

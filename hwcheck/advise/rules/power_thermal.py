@@ -157,6 +157,19 @@ def gpu_in_use(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="The power sensor of a GPU does not measure",
+    effect="the driver keeps to the power limit by it: the GPU draws more than it should, or is "
+    "slowed down for nothing, and sums over the node are wrong",
+    fix="power the node off and on; when the sensor still says 0 have the board examined",
+    confirm="nvidia-smi --query-gpu=index,power.draw --format=csv",
+    source="NVML API Reference Guide, nvmlDeviceGetPowerUsage: milliwatts of the whole board",
+)
+def power_sensor_broken(host: HostFindings) -> Sign | None:
+    """No board that answers draws nothing."""
+    return sign("likely", host.bad("power_idle", "power_told_as_nothing"))
+
+
+@rule(
     title="A GPU with nothing to do draws more power than it should",
     effect="its power and heat are missing elsewhere; work that nobody sees, or a board that "
     "leaks, is behind it",

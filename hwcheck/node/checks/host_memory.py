@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Metric, Node, Remedy, check
-from hwcheck.node.limits import AtLeast, AtMost, FromSample
+from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromSample
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -35,6 +35,25 @@ GIB = float(1 << 30)
             ),
         ),
         Metric("numa_memory_most_gib", "GiB", "the most that a NUMA node of this host has"),
+        Metric(
+            "memory_held_percent",
+            "%",
+            "memory that programs, file systems in memory and the kernel hold, as a share of all; "
+            "neither file caches nor huge pages",
+            (
+                AtMost(
+                    "derived from earlyoom(1), which ends programs when less than 10 % of the "
+                    "memory is available: a job that starts there does not come far",
+                    warn=90,
+                    confidence="derived",
+                ),
+                AbovePeers(
+                    "derived: hosts that wait for work hold a few percent; half of the memory more "
+                    "than on the others is a program that was left behind or files in /dev/shm",
+                    margin=50,
+                ),
+            ),
+        ),
         Metric("swap_used_gib", "GiB", "memory that is swapped out to a disk", required=True),
         Metric(
             "swap_used_percent",
@@ -53,16 +72,18 @@ GIB = float(1 << 30)
         ),
     ],
     remedy=Remedy(
-        cause="a memory module that failed or was left out; a job that takes more than there is",
+        cause="a memory module that failed or was left out; a job that takes more than there is, "
+        "or one that left programs or files in memory behind",
         fix="look at the management controller's list of modules and its event log; reseat or "
-        "replace the module. For swap: see who is swapped out, then switch swap off",
+        "replace the module. For swap: see who is swapped out, then switch swap off. For memory "
+        "that is held: end what is left of former jobs, and empty /dev/shm and /tmp",
         command="free -g; numactl --hardware; sudo dmidecode -t memory | grep -E 'Size|Locator'; "
-        "cat /proc/swaps",
+        "cat /proc/swaps; ps -eo rss,user,args --sort=-rss | head; df -t tmpfs",
     ),
     gpu=False,
 )
 def host_memory(node: Node) -> Iterator[Sample]:
-    """Read the memory of the host, how it lies on the NUMA nodes, and how much is swapped out.
+    """Read the memory of the host, how it lies on the NUMA nodes, and how much of it is in use.
 
     A module that fails is switched off at boot: the host goes on with less memory and fewer
     channels, and nothing reports it but the figures, which are compared with those of like hosts.
@@ -79,6 +100,9 @@ def host_memory(node: Node) -> Iterator[Sample]:
             yield Sample("numa_memory_gib", round(size / GIB, 1), "GiB", subject)
             most = round(max(populated.values()) / GIB, 1)
             yield Sample("numa_memory_most_gib", most, "GiB", subject)
+    held = node.host.memory_held_bytes()
+    share = min(100.0, 100.0 * held / node.host.memory_total_bytes())
+    yield Sample("memory_held_percent", round(share, 1), "%")
     swapped = node.host.swap_used_bytes()
     yield Sample("swap_used_gib", round(swapped / GIB, 1), "GiB")
     yield Sample("swap_used_percent", round(100.0 * swapped / total, 1), "%")

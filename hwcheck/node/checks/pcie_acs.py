@@ -49,9 +49,12 @@ Register (PCI Express Base Specification, Access Control Services capability).""
 def pcie_acs(node: Node) -> Iterator[Sample]:
     """Read the access control register of every bridge between the GPUs and the root.
 
+    Those above an RDMA card that shares a switch with a GPU are read too.
+
     A bridge that redirects requests or completions sends what one GPU writes to its neighbor all
     the way up to the CPU and back: half the bandwidth between GPUs at one switch, and hangs
-    where an IOMMU is in the way as well. Source validation alone does no harm and is not counted.
+    where an IOMMU is in the way as well. So it is with GPUDirect RDMA between a GPU and a card at
+    one switch. Source validation alone does no harm and is not counted.
     The register is read from the configuration space, which only root sees in full. Not
     applicable in a virtual machine, on ARM, and where one GPU has no peer.
     """
@@ -60,6 +63,10 @@ def pcie_acs(node: Node) -> Iterator[Sample]:
     bridges = dict.fromkeys(
         bridge for address in host.pci_gpus() for bridge in host.bridges_above(address)
     )
+    for address in host.rdma_devices().values():
+        above = host.bridges_above(address)
+        if any(bridge in bridges for bridge in above):
+            bridges.update(dict.fromkeys(above))
     if not bridges:
         raise NotApplicable("no bridge above any GPU")
     reasons = []

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
 from hwcheck.node.gpus import need_idle, where_supported
-from hwcheck.node.limits import AtMost, FromSample
+from hwcheck.node.limits import AtMost, Equal, FromSample
 from hwcheck.node.wire import Sample
 
 
@@ -29,6 +29,21 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+        ),
+        Metric(
+            "power_told_as_nothing",
+            "",
+            "whether the board says that it draws 0 W",
+            (
+                Equal(
+                    False,
+                    source="derived: NVML answers only of a board that has power, and the lowest "
+                    "in public nvidia-smi outputs are a few W, so a sensor that says 0 is broken, "
+                    "and what keeps to the power limit by it is blind",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
         ),
         Metric("power_limit_default_w", "W", "power limit that the board boots with"),
     ],
@@ -56,6 +71,7 @@ def _idle_power(gpu: Gpu) -> Iterator[Sample]:
     power = gpu.power_w()
     if power is None:
         return
+    yield Sample("power_told_as_nothing", power <= 0, "", gpu.subject)
     need_idle(gpu)
     yield Sample("power_idle_w", round(power, 1), "W", gpu.subject)
     yield Sample("power_limit_default_w", gpu.power_limit_default_w(), "W", gpu.subject)

@@ -125,6 +125,13 @@ class NodeHost(Protocol):
     def memory_available_bytes(self) -> int:
         """MemAvailable, or what a control group leaves of it. Raises CouldNotMeasure."""
 
+    def memory_held_bytes(self) -> int:
+        """Memory that the kernel can give to nobody else, but huge pages. Raises CouldNotMeasure.
+
+        That is MemTotal less MemAvailable: what programs, file systems in memory and the kernel
+        hold, and no file cache.
+        """
+
     def huge_pages(self) -> HugePages:
         """Memory set aside as huge pages. Raises CouldNotMeasure."""
 

@@ -177,6 +177,16 @@ class SystemReader(Tree):
             raise CouldNotMeasure("no MemAvailable in /proc/meminfo")
         return min([int(match.group(1)) * 1024, *self._left_bytes()])
 
+    def memory_held_bytes(self) -> int:
+        text = self._read("proc/meminfo")
+        kib = {name: int(size) for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.M)}
+        if "MemTotal" not in kib or "MemAvailable" not in kib:
+            raise CouldNotMeasure("no MemTotal and MemAvailable in /proc/meminfo")
+        pages = re.search(r"^HugePages_Total:\s+(\d+)", text, re.MULTILINE)
+        usual = int(pages.group(1)) * kib.get("Hugepagesize", 0) if pages else 0
+        set_aside = kib.get("Hugetlb", usual)  # of all sizes; older kernels count one
+        return max(0, kib["MemTotal"] - kib["MemAvailable"] - set_aside) * 1024
+
     def _left_bytes(self) -> Iterator[int]:
         """Yield what each control group above this process leaves; file caches can be given up."""
         match = re.search(r"^0::(/.*)$", self._read("proc/self/cgroup"), re.MULTILINE)

@@ -131,6 +131,19 @@ def test_governors_are_counted_by_driver(root: Root) -> None:
     }
 
 
+def test_memory_that_is_held(root: Root) -> None:
+    with pytest.raises(CouldNotMeasure, match="MemAvailable"):
+        root.host.memory_held_bytes()
+    usual = "MemTotal: 1000 kB\nMemFree: 5 kB\nMemAvailable: 300 kB\nCached: 290 kB\n"
+    root.write("proc/meminfo", usual)
+    assert root.host.memory_held_bytes() == 700 << 10
+    huge = usual + "HugePages_Total: 3\nHugepagesize: 100 kB\n"
+    root.write("proc/meminfo", huge)
+    assert root.host.memory_held_bytes() == 400 << 10, "huge pages are set aside, not held"
+    root.write("proc/meminfo", huge + "Hugetlb: 500 kB\n")
+    assert root.host.memory_held_bytes() == 200 << 10, "of every size"
+
+
 def test_huge_pages(root: Root) -> None:
     root.write("proc/meminfo", "MemTotal: 1024 kB\n")
     with pytest.raises(CouldNotMeasure, match="huge pages"):

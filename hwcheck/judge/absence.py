@@ -48,7 +48,7 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "partition_keys": ("infiniband_ports",),
         "pcie_acs": ("gpu_count", "infiniband_ports", "virtualization"),
         "pcie_aer": ("virtualization",),
-        "pcie_uplinks": ("infiniband_ports", "virtualization"),
+        "pcie_uplinks": ("gpu_count", "infiniband_ports", "virtualization"),
         "peermem": ("infiniband_ports",),
         "port_flaps": ("infiniband_ports",),
         "roce_gids": ("infiniband_ports",),
@@ -152,6 +152,8 @@ def _without_things(check: Check, answered: Answered) -> Iterator[Finding]:
     )
     numbers = Counter(metric for metric, _ in usual)
     for host, answer, bad in done:
+        if any(each in bad for each in FOLLOWS.get(check.id, ())):
+            continue
         has = things[host.name]
         of_host = Counter(metric for metric, _ in has)
         missing: dict[str, str] = {}

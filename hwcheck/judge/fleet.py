@@ -84,12 +84,14 @@ def fleet_of(
 def kind_of(sample: Sample, by: FromFleet, values: Mapping[str, Value], facts: NodeFacts) -> Kind:
     """Return what a sample must share with another for the two to be compared.
 
-    That is the board of a GPU, and for anything else the models of the node's GPUs and the name of
-    the thing; besides, the value of the metric ``by.alike``, which the same answer has by subject
-    in ``values``.
+    That is the board of a GPU, with its name where slots count, and for anything else the models of
+    the node's GPUs and the name of the thing; besides, the value of the metric ``by.alike``, which
+    the same answer has by subject in ``values``.
     """
     if sample.subject in facts.boards:
         kind: Kind = (facts.boards[sample.subject],)
+        if by.by_slot:
+            kind += ("of " + sample.subject,)
     else:
         kind = (*facts.kinds, "of " + sample.subject)
     if not by.alike:

@@ -66,6 +66,7 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
         **dict.fromkeys(("performance_state", "clock_event_reasons"), "goes by its work"),
         "pcie_link_generation": "a link that nobody uses slows down",
+        "pcie_slot_generation": "goes into pcie_link_generation_max",
         "board_part_number": "boards of one design are made under several",
     }
 )
@@ -73,7 +74,10 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
 
 OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("cpu_affinity", "numa_affinity", "gpu_numa_id"), "goes by its slot"),
+        **dict.fromkeys(
+            ("cpu_affinity", "numa_affinity", "gpu_numa_id", "pcie_slot_generation"),
+            "goes by its slot",
+        ),
         "memory_held_bytes": "goes by its work",
         **dict.fromkeys(
             ("uncapped_sm_clock_mhz", "application_sm_clock_mhz"),

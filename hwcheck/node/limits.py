@@ -39,7 +39,8 @@ class FromFleet:
     """What most hosts of the run give that have the same GPUs, or for a GPU most of its model.
 
     A thing of the node, such as a port, is compared with that of the same name. With ``alike``
-    only those are compared that give the same value for that other metric of the check. The limit
+    only those are compared that give the same value for that other metric of the check, and with
+    ``by_slot`` a GPU only with that of the same name, since slots may differ by design. The limit
     does not apply where the inventory declares what the metric should be, nor without another host
     to compare with. Where the inventory declares such a host golden the judge makes it ``golden``:
     what that host gives.
@@ -47,6 +48,7 @@ class FromFleet:
 
     alike: str = ""
     golden: bool = False
+    by_slot: bool = False
 
     def __str__(self) -> str:
         return ("the golden host" if self.golden else "most hosts") + " of this kind"
@@ -99,9 +101,9 @@ class Equal:
         return "= %s%s" % (self.to, "" if reference is None else " (%s)" % _plain(reference))
 
 
-def like_most(why: str, alike: str = "") -> Equal:
+def like_most(why: str, alike: str = "", *, by_slot: bool = False) -> Equal:
     """Return the limit that warns of a host that differs from most hosts of its kind."""
-    return Equal(FromFleet(alike), why, "derived", "warn")
+    return Equal(FromFleet(alike, by_slot=by_slot), why, "derived", "warn")
 
 
 @dataclass(frozen=True)

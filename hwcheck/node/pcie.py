@@ -98,6 +98,19 @@ def newest(gpu: Gpu, host: NodeHost, now: int = ANY) -> int:
     return _both(gpu, host, "generation", now, reached, host.pcie_port_generation_max)
 
 
+def slot_generation(gpu: Gpu, host: NodeHost) -> Optional[int]:
+    """Return the PCIe generation of the port above a GPU.
+
+    None where it is not told, and in a virtual machine, whose ports are made up.
+    """
+    if host.hypervisor():
+        return None
+    try:
+        return host.pcie_port_generation_max(gpu.pci_address())
+    except CouldNotMeasure:
+        return None
+
+
 def _both(
     gpu: Gpu, host: NodeHost, what: str, now: int, by_nvml: int, port_max: Callable[[str], int]
 ) -> int:

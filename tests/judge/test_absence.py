@@ -81,7 +81,11 @@ KEYS = {
     "design": {PORT: "MT_0000000838"},
     "full_member": {PORT: True},
 }
-UPLINK = {"uplink_width": {"pci 0000:16:00.0": 16}, "uplink_width_max": {"pci 0000:16:00.0": 16}}
+SWITCH = "pci 0000:16:00.0"
+UPLINK = {
+    **{metric: {SWITCH: 16} for metric in ("uplink_width", "uplink_width_max")},
+    **{metric: {SWITCH: 5} for metric in ("uplink_generation", "uplink_generation_max")},
+}
 RDMA = {
     "infiniband_ports": EIGHT,
     "card_links": LINK,

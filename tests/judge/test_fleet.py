@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hwcheck.node import checks
 from hwcheck.node.limits import FromFleet
 from hwcheck.node.wire import CheckResult, Report, Sample
 from hwcheck.results.run_folder import HostRecord, Run
+from hwcheck.site.cases import answer_of
 from tests.factories import gpu_facts, record, run
 
 H200 = "NVIDIA H200"
@@ -347,3 +349,63 @@ def test_trays_of_two_racks_are_alike_unless_one_domain_is_declared() -> None:
     odd = differing("nvswitch_fabric", *domain, tray("d", OTHER_RACK, "5", "rack1"))
     assert odd == [("d", "cluster_of_domain", "gpu0"), ("d", "cluster_of_domain", "gpu1")]
     assert differing("nvswitch_fabric", *domain, tray("d", OTHER_RACK, "5", "rack2")) == []
+
+
+def generations(*of_gpus: int, by_name: Mapping[str, int] = MappingProxyType({})) -> list[Any]:
+    """Return the answers about PCIe of a host with GPUs in slots of these generations."""
+    gpus = [f"gpu{n}" for n in range(len(of_gpus))]
+    reached = dict(zip(gpus, of_gpus, strict=True))
+    lanes = {name: dict.fromkeys(gpus, 16) for name in ("pcie_link_width", "pcie_link_width_max")}
+    idle = dict.fromkeys(gpus, 1)
+    cards = {name: {"mlx5_0": 16} for name in ("card_link_width", "card_link_width_max")}
+    ways = {name: {SWITCH: 16} for name in ("uplink_width", "uplink_width_max")}
+    card, switch = by_name.get("mlx5_0", 5), by_name.get(SWITCH, 5)
+    return [
+        answer_of("pcie_link", {**lanes, "pcie_link_generation": idle,
+                                "pcie_link_generation_max": reached}),
+        answer_of("card_links", {**cards, "card_link_generation": {"mlx5_0": card},
+                                 "card_link_generation_max": {"mlx5_0": card}}),
+        answer_of("pcie_uplinks", {**ways, "uplink_generation": {SWITCH: switch},
+                                   "uplink_generation_max": {SWITCH: switch}}),
+    ]  # fmt: skip
+
+
+SWITCH = "pci 0000:16:00.0"
+
+
+def limited(*hosts: list[Any]) -> set[tuple[str, str, str]]:
+    """Return host, metric and subject of what warns; the hosts are named a, b, c ..."""
+    names = "abcdefgh"
+    records = [
+        record(name, answers, gpus=[{**gpu, "uuid": f"GPU-{name}{gpu['index']}"}
+                                    for gpu in gpu_facts(2, "NVIDIA H100 80GB HBM3")])
+        for name, answers in zip(names, hosts, strict=False)
+    ]  # fmt: skip
+    judged = judge(run(*records, checks=("pcie_link", "card_links", "pcie_uplinks")))
+    return {(f.host, f.metric, f.subject) for f in judged.findings if f.outcome != "pass"}
+
+
+@pytest.mark.parametrize(
+    ("odd", "metric", "subjects"),
+    [
+        (generations(1, 1), "pcie_link_generation_max", {"gpu0", "gpu1"}),
+        (generations(5, 4), "pcie_link_generation_max", {"gpu1"}),
+        (generations(5, 5, by_name={"mlx5_0": 1}), "card_link_generation_max", {"mlx5_0"}),
+        (generations(5, 5, by_name={SWITCH: 3}), "uplink_generation_max", {SWITCH}),
+    ],
+    ids=["all GPUs", "one slot", "a card", "a switch"],
+)
+def test_slots_that_firmware_holds_below_those_of_like_hosts(
+    odd: list[Any], metric: str, subjects: set[str]
+) -> None:
+    usual = generations(5, 5)
+    assert limited(usual, usual, odd, usual) == {("c", metric, each) for each in subjects}
+    of_two = limited(usual, odd)
+    assert of_two == {(host, metric, each) for host in "ab" for each in subjects}, "nobody knows"
+    assert limited(odd, odd, odd) == set(), "hosts that are built so"
+
+
+def test_slots_that_differ_by_design_are_compared_by_their_name() -> None:
+    mixed = generations(5, 4)
+    assert limited(mixed, mixed, mixed) == set()
+    assert limited(mixed, mixed, generations(4, 4)) == {("c", "pcie_link_generation_max", "gpu0")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, NamedTuple
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
-from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.limits import AtLeast, FromSample, like_most
 from hwcheck.node.pcie import Card, cards
 from hwcheck.node.wire import Sample
 
@@ -52,6 +52,12 @@ LEAST_ALIKE = 2
             "card_link_generation_max",
             "",
             "PCIe generation that both ends reach",
+            (
+                like_most(
+                    "max_link_speed of both ends in sysfs, which a firmware setting lowers: the "
+                    "card of this name has the same slot on hosts of one kind"
+                ),
+            ),
             required=True,
         ),
         Metric(

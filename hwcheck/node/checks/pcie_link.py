@@ -6,8 +6,8 @@ from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.gpus import is_vgpu, where_supported
-from hwcheck.node.limits import AtLeast, FromSample
-from hwcheck.node.pcie import has_c2c, newest, widest
+from hwcheck.node.limits import AtLeast, FromSample, like_most
+from hwcheck.node.pcie import has_c2c, newest, slot_generation, widest
 from hwcheck.node.wire import Sample
 
 
@@ -40,14 +40,37 @@ from hwcheck.node.wire import Sample
             "pcie_link_generation_max",
             "",
             "PCIe generation that both ends of the link reach",
+            (
+                like_most(
+                    "nvmlDeviceGetMaxPcieLinkGeneration and the upstream port's max_link_speed in "
+                    "sysfs, which a firmware setting lowers: slots of one name on hosts of one "
+                    "kind are built alike",
+                    by_slot=True,
+                ),
+            ),
             required=True,
+        ),
+        Metric(
+            "pcie_slot_generation",
+            "",
+            "PCIe generation that the slot offers; not sent by a virtual machine",
+            (
+                AtLeast(
+                    "derived: slots for GPUs are of generation 3 or newer since PCI Express 3.0 "
+                    "came to processors in 2012; one that offers less is held there by a firmware "
+                    "setting, hangs on a chipset or on a cable for mining",
+                    warn=3,
+                    confidence="derived",
+                ),
+            ),
         ),
     ],
     remedy=Remedy(
         cause="a board or riser that is not seated, a dirty or damaged connector or cable, or a "
-        "slot bifurcated in firmware",
-        fix="power off, reseat board, riser and cables; when the width stays, swap slots to see "
-        "whether it follows the board or the slot",
+        "slot bifurcated or slowed down in firmware",
+        fix="look for a speed limit of the slot in the firmware's settings; power off, reseat "
+        "board, riser and cables; when the width stays, swap slots to see whether it follows the "
+        "board or the slot",
         command="nvidia-smi --query-gpu=index,pcie.link.width.current,pcie.link.width.max "
         "--format=csv && sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'",
     ),
@@ -62,8 +85,10 @@ def pcie_link(node: Node) -> Iterator[Sample]:
     is as it was built, so the slot counts as well, and so is one of two boards that share the lanes
     of a slot: both have half of them. A virtual machine may not show the slot: few lanes say
     nothing there. A GPU that reaches its host over NVLink-C2C (GH200, GB200) needs no wide link,
-    and a vGPU has none of its own: they are left out. The generation is recorded and not judged: it
-    drops at idle to save power and says something only under load.
+    and a vGPU has none of its own: they are left out. The generation in use is recorded and not
+    judged: it drops at idle to save power and says something only under load. The one that both
+    ends reach is held against the same slot of like hosts, and the slot's own against what slots
+    for GPUs have: firmware that holds the slots at generation 1 does so to all GPUs of a host.
     """
     yield from where_supported(
         node,
@@ -82,3 +107,6 @@ def _link(gpu: Gpu, host: NodeHost) -> Iterator[Sample]:
     reached = newest(gpu, host)
     yield Sample("pcie_link_generation", generation, "", gpu.subject)
     yield Sample("pcie_link_generation_max", reached, "", gpu.subject)
+    offered = slot_generation(gpu, host)
+    if offered is not None:
+        yield Sample("pcie_slot_generation", offered, "", gpu.subject)

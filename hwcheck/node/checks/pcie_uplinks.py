@@ -6,7 +6,7 @@ from typing import Iterable, Iterator, Set, Tuple
 
 from hwcheck.node.check import Metric, Node, NodeHost, NotApplicable, Remedy, check
 from hwcheck.node.gpus import one_by_one
-from hwcheck.node.limits import AtLeast, FromSample
+from hwcheck.node.limits import AtLeast, FromSample, like_most
 from hwcheck.node.pcie import cards
 from hwcheck.node.wire import Sample
 
@@ -46,7 +46,17 @@ BOTH_ENDS = (
                 ),
             ),
         ),
-        Metric("uplink_generation_max", "", "PCIe generation that both ends of it reach"),
+        Metric(
+            "uplink_generation_max",
+            "",
+            "PCIe generation that both ends of it reach",
+            (
+                like_most(
+                    "max_link_speed of both ends in sysfs, which a firmware setting lowers: the "
+                    "switch at this address is wired alike on hosts of one kind"
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a switch board, riser or cable that is not seated, a damaged connector, or a slot "

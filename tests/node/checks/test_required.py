@@ -17,8 +17,11 @@ from hwcheck.site.fake_node import FakeNode
 from tests.node.checks.test_cases import FILES, REGISTRY, read
 
 NOT_EVERYWHERE = {
-    "infiniband_ports": {"linked_state"},  # of a port with a link
-    "pcie_uplinks": {"uplink_generation"},  # runs from before it was read are judged too
+    "infiniband_ports": {"linked_state", "rate_told"},  # of a port with a link
+    # Runs from before these were read are judged too.
+    "pcie_uplinks": {"uplink_generation", "uplink_generation_max"},
+    "host_memory": {"memory_held_percent"},
+    "power_idle": {"power_told_as_nothing"},
     "inforom": {"inforom_image"},  # a board may tell of its checksums only
     "software_versions": {"nccl_version", "torch_version"},  # either may be missing
     "clocks_under_load": {"sm_clock_percent_of_peers"},  # a GPU may be the only one of its kind

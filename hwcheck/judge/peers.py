@@ -62,9 +62,10 @@ COUNTER = Tolerance(0.0, 1000.0, high=True, decades=2.0, cap=3.0)
 thousand times the middle is five of them. Their scatter has no part in it beyond that, since of
 counts from 0 to 97 eight deviations reach to half a million."""
 
-HOST_DECADES = 2.0
-"""How far the median over the GPUs of a host may lie from that of like hosts. It scatters half as
-much as one GPU does: 1.25 / sqrt(8) for eight."""
+HOST_DECADES, MOST_HOST_DECADES = 1.0, 2.0
+"""How far the median over the GPUs of a host may lie from that of like hosts: where these lie close
+together, and where their uptimes and ages differ much. It scatters half as much as one GPU does:
+1.25 / sqrt(8) for eight."""
 
 LEAST_SLOTS = 3
 """The median of fewer is that of one."""
@@ -271,7 +272,7 @@ def _outlying_hosts(
             host: median(values) for host, values in by_host.items() if len(values) >= LEAST_SLOTS
         }
         compared = metrics[metric]
-        tolerance = replace(compared.tolerance, decades=HOST_DECADES, cap=HOST_DECADES)
+        tolerance = replace(compared.tolerance, decades=HOST_DECADES, cap=MOST_HOST_DECADES)
         middle = middle_of(medians.values(), tolerance)
         for host, value in medians.items() if middle else ():
             if (host, metric, alike) in outliers or not middle:

@@ -207,3 +207,10 @@ def among_equals(metric: str, answers: List[AnswerOfKind]) -> Iterator[Sample]:
         alike = [other.answer for other in answers if other.kind == one.kind]
         yield Sample(metric, one.answer, "", one.subject)
         yield Sample(metric + "_of_most", majority(alike), "", one.subject)
+
+
+def middle(counts: List[int]) -> float:
+    """Return the median of one or more counts."""
+    # Not that of ``statistics``, which takes longer to import than a check takes to run.
+    ordered, half = sorted(counts), len(counts) // 2
+    return (ordered[half] + ordered[~half]) / 2

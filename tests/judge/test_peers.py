@@ -202,6 +202,16 @@ def test_a_host_on_which_all_gpus_rose_together() -> None:
     assert "that like hosts have in the median" in found.reason
 
 
+def test_hosts_that_count_alike_show_one_that_counts_ten_times_as_much() -> None:
+    usual = [replayed(f"n{n}", *range(40 + 5 * n, 120 + 5 * n, 10)) for n in range(5)]
+    (found,) = warned(*usual, replayed("rose", *[1000] * 8), check="pcie_errors")
+    assert (found.host, found.subject, found.value) == ("rose", "node", 1000)
+    assert found.limit.endswith("in the middle of 6, 10 times that")
+    assert warned(*usual, replayed("old", *[900] * 8), check="pcie_errors") == []
+    ages = [replayed(f"n{n}", *[count] * 8) for n, count in enumerate((5, 20, 90, 400, 1700))]
+    assert warned(*ages, replayed("older", *[7000] * 8), check="pcie_errors") == []
+
+
 def test_what_a_whole_life_counted_is_not_compared() -> None:
     def corrected(host: str, errors: int) -> HostRecord:
         sample = Sample("ecc_corrected_aggregate", errors, "errors", "gpu0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
-from hwcheck.node.gpus import mig_is_on, where_supported
+from hwcheck.node.gpus import middle, mig_is_on, where_supported
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
@@ -28,6 +28,13 @@ COUNTERS = (
     "effective",
 )
 
+
+ALONE = ("malformed_packet", "buffer_overrun", "symbol", "effective")
+"""Counters of NVLink 5 whose healthy figures nobody publishes: a link is held against the others of
+its GPU, which are of one age and do one work."""
+
+NORMAL = 100
+"""What a link may count anyway, when it is trained or its switch is reset."""
 
 ERRORLESS = 1e-200
 """NVML has no 0: a link without errors gives 15e-255."""
@@ -100,6 +107,24 @@ ERRORLESS = 1e-200
             "bit errors after error correction",
             (AtMost(AFTER_CORRECTION, warn=1_000_000, confidence="derived"),),
         ),
+        *(
+            Metric(
+                "nvlink_%s_errors_over_links" % counter,
+                "x",
+                "the count of a link over the median of the GPU's other links, which is taken for "
+                "100 at least",
+                (
+                    AtMost(
+                        "derived: links of one GPU have one age and one work, and NVIDIA gives no "
+                        "figure for this counter; more than a thousand where the others have none "
+                        "are the link's own",
+                        warn=10,
+                        confidence="derived",
+                    ),
+                ),
+            )
+            for counter in ALONE
+        ),
         Metric("nvlink_symbol_ber", "", "symbol error rate of the GPU's worst link"),
         Metric(
             "nvlink_effective_ber",
@@ -128,8 +153,9 @@ def nvlink_errors(node: Node) -> Iterator[Sample]:
 
     A link with errors repeats what it carries: bandwidth goes, then the link, then the job. A
     counter that is 0 on all links of a GPU is one sample; otherwise each link that is not at 0
-    has its own. Which counters there are depends on the generation; Blackwell and later also give
-    bit error rates, of which the worst of each GPU counts.
+    has its own, and where no healthy figure is known it is held against the others of its GPU.
+    Which counters there are depends on the generation; Blackwell and later also give bit error
+    rates, of which the worst of each GPU counts.
     """
     missing = "no GPU of this node has an active NVLink with error counters, or MIG is on"
     yield from where_supported(node, _errors, missing)
@@ -146,7 +172,12 @@ def _errors(gpu: Gpu) -> Iterator[Sample]:
             yield Sample(metric, 0, "errors", gpu.subject)
         for link, count in counts.items():
             if count:
-                yield Sample(metric, count, "errors", "%s link%d" % (gpu.subject, link))
+                subject = "%s link%d" % (gpu.subject, link)
+                yield Sample(metric, count, "errors", subject)
+                others = [other for at, other in counts.items() if at != link]
+                if counter in ALONE and others:
+                    over = count / max(NORMAL, middle(others))
+                    yield Sample(metric + "_over_links", round(over, 2), "x", subject)
     yield from _rates(gpu)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List
+from typing import Iterator
 
 from hwcheck.node.check import Metric, Node, Remedy, check
-from hwcheck.node.gpus import Survey
+from hwcheck.node.gpus import Survey, middle
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
@@ -60,12 +60,6 @@ def pcie_errors(node: Node) -> Iterator[Sample]:
     for subject, count in counts.items():
         yield Sample("pcie_replays", count, "packets", subject)
         peers = [other for name, other in counts.items() if name != subject]
-        usual = max(_median(peers) if peers else 0, NORMAL_REPLAYS)
+        usual = max(middle(peers) if peers else 0, NORMAL_REPLAYS)
         yield Sample("pcie_replays_over_peers", round(count / usual, 2), "x", subject)
     replays.conclude("no GPU of this node counts PCIe replays")
-
-
-def _median(counts: List[int]) -> float:
-    # Not that of ``statistics``, which takes longer to import than this check takes to run.
-    ordered, middle = sorted(counts), len(counts) // 2
-    return (ordered[middle] + ordered[~middle]) / 2

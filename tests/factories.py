@@ -73,6 +73,22 @@ def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:
     return replace(made, **changes)
 
 
+def slow_in_small(of: Leg, times: float) -> Leg:
+    """A leg whose small messages take so many times as long."""
+    timings = (
+        replace(
+            size,
+            time_us=size.time_us * times,
+            algbw_gbps=size.algbw_gbps / times,
+            busbw_gbps=size.busbw_gbps / times,
+        )
+        if size.size_bytes < 16 * MIB
+        else size
+        for size in of.sizes
+    )
+    return replace(of, sizes=tuple(timings))
+
+
 def hung(name: str = "default", **changes: Any) -> Leg:
     """A leg that hung in its first size."""
     tail = "rank 0: 1 MiB warm-up\nrank 1: 1 MiB warm-up\nno sign of life for 20 s, killed"

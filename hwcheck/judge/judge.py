@@ -16,6 +16,7 @@ from hwcheck.judge.expectation import judge_busbw
 from hwcheck.judge.fabric import judge_fabric
 from hwcheck.judge.fleet import fleet_of, same_machine
 from hwcheck.judge.host_case import HostCase, NodeFacts, node_facts
+from hwcheck.judge.leg_peers import judge_leg_peers
 from hwcheck.judge.limits import Limits
 from hwcheck.judge.mnnvl import judge_mnnvl
 from hwcheck.judge.multi_host import judge_multi_host, took_part
@@ -79,7 +80,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
-    for compare in (judge_absence, judge_peers, judge_neighbors, judge_fabric):
+    for compare in (judge_absence, judge_peers, judge_leg_peers, judge_neighbors, judge_fabric):
         for finding in list(compare(hosts, findings)):
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):

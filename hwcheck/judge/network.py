@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of
+from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of, values_of
 from hwcheck.judge.interconnect import NEAR, is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
@@ -34,6 +34,21 @@ SOURCE = (
 SECOND_TRY_SOURCE = (
     "NCCL User Guide, NCCL_NET and NCCL_NET_PLUGIN: a plugin may be for traffic between nodes only"
 )
+ERRORS = re.compile(
+    r"[^\n]{0,200}NET/IB[^\n]{0,60}(?:Got completion from peer [^\n]{1,200}|"
+    r"Got async event ?: ?(?:port error|local catastrophic error|QP fatal error|"
+    r"local work queue catastrophic error)[^\n]{0,60})"
+)
+"""What NCCL says of a transfer that did not end well or of a port that failed (NVIDIA/nccl,
+src/transport/net_ib: ncclIbTest and ncclIbAsyncThreadMain; the words are those of libibverbs)."""
+ERRORS_SOURCE = (
+    "NVIDIA/nccl src/transport/net_ib: a completion is named only where its status is an error; "
+    "status 12 is a transfer that was repeated until its retries ended (ibv_poll_cq(3))"
+)
+GPUDIRECT_SOURCE = (
+    "NCCL User Guide, NCCL_NET_GDR_LEVEL: used by default where card and GPU are behind the same "
+    "PCIe switches; GPU Direct RDMA, nvidia-peermem and dma-buf"
+)
 NAMED = re.compile(r"[A-Za-z0-9_]+:\d+(?=/)")
 """A port in what NCCL says of its network: ``IB mlx5_0:1/RoCE``."""
 
@@ -55,6 +70,8 @@ def judge_network(host: HostCase) -> Iterator[Finding]:
     """
     for check, legs in host.legs:
         for leg in legs:
+            if leg.backend == "nccl" and is_clean(leg):
+                yield from _errors(host.name, check, leg)
             if leg.leg == NET and leg.first_failure and is_clean(leg):
                 yield _second_try(host.name, check, leg)
             elif leg.leg == NET and _is_judged(leg, host.facts):
@@ -62,6 +79,51 @@ def judge_network(host: HostCase) -> Iterator[Finding]:
                 ports = compute_ports(active, host.facts)
                 if ports:
                     yield from _findings(host.name, check, leg, ports, active)
+                    yield from _gpudirect(host, check, leg, ports)
+
+
+def _errors(host: str, check: str, leg: Leg) -> Iterator[Finding]:
+    """Yield a warning where NCCL speaks of network errors in a leg that came to its end."""
+    lines = [match.group() for match in ERRORS.finditer(leg.log_tail)]
+    if lines:
+        yield Finding(
+            host=host,
+            check=check,
+            outcome="warn",
+            metric="network_errors",
+            subject=f"leg {leg.leg}",
+            value=len(lines),
+            unit="events",
+            limit="warn above 0",
+            source=ERRORS_SOURCE,
+            confidence="derived",
+            reason=line(lines[-1].strip(), 200),
+        )
+
+
+def _gpudirect(host: HostCase, check: str, leg: Leg, ports: Sequence[Port]) -> Iterator[Finding]:
+    """Yield whether GPUDirect RDMA was used where the driver offers it and a port is near a GPU.
+
+    Nothing where NCCL does not say, and over sockets.
+    """
+    offered = values_of(host.record, "peermem", "gpudirect_rdma").get("node") is True
+    if not offered or "gdrdma" not in leg.transport or "NET/IB" not in leg.transport:
+        return
+    if not any(port.gpus for port in ports):
+        return
+    used = bool(leg.transport["gdrdma"])
+    yield Finding(
+        host=host.name,
+        check=check,
+        outcome="pass" if used else "warn",
+        metric="gpudirect_used",
+        subject=f"leg {leg.leg}",
+        value=used,
+        limit="warn unless true where the driver offers it and ports are near GPUs",
+        source=GPUDIRECT_SOURCE,
+        confidence="derived",
+        reason="" if used else "NCCL copies through host memory, though the driver offers it",
+    )
 
 
 def _second_try(host: str, check: str, leg: Leg) -> Finding:

@@ -121,11 +121,10 @@ def _leg(keys: Mapping[str, Any], gpus: int) -> Leg:
     changes |= {key: given.pop(key) for key in ("library", "first_failure") if key in given}
     changes |= {"notes": tuple(given.pop("notes", ())), "log_tail": given.pop("log", "")}
     state, wrong = given.pop("state", "done"), given.pop("wrong", 0)
+    small = given.pop("small", 1)
     assert not given, f"unknown keys of a leg: {sorted(given)}"
     if state != "done":
         return factories.leg(name, **changes, state=state, sizes=())
-    return (
-        factories.wrong(name, wrong, peak_gbps=gbps, **changes)
-        if wrong
-        else factories.leg(name, gbps, **changes)
-    )
+    if wrong:
+        return factories.wrong(name, wrong, peak_gbps=gbps, **changes)
+    return factories.slow_in_small(factories.leg(name, gbps, **changes), small)

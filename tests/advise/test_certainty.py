@@ -118,6 +118,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "nvlink_recovery_failed_errors",
         "the link counts that it could not be trained again",
     ),
+    "nvml_refuses_p2p": ("p2p_refused_by_nvml", "CUDA and NVML were asked of one pair"),
     "p2p_refused_over_nvlink": ("nvlink_read nvlink_write", "the driver's own word for the pair"),
     "p2p_refused_over_pcie": (
         "unlike_other_pairs refused_like_all",

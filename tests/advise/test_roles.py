@@ -59,7 +59,8 @@ WITHOUT: Mapping[str, str] = {
             *("nvme_drive_missing", "rdma_link_unstable"),
             *("cable_not_accepted", "card_firmware_halted", "card_too_warm", "drive_failing"),
             *("host_memory_errors_corrected", "host_memory_failing", "processor_errors"),
-            *("kernel_broken", "kernel_stalls"),
+            *("kernel_broken", "kernel_stalls", "nvml_refuses_p2p", "small_messages_slow"),
+            "cuda_refuses_nvlink",
         ),
         HARDWARE,
     ),
@@ -89,7 +90,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("nvls_unused", "numa_placement", "one_nic_used", "p2p_corrupts", "p2p_hangs"),
-            "nccl_contradicts",
+            *("nccl_contradicts", "nccl_way_differs", "gpudirect_unused"),
             *("stale_nccl_settings", "uvm_hmm", "lacks_what_others_have", "unlike_its_neighbors"),
         ),
         SEVERAL,

@@ -19,7 +19,7 @@ from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.advise.both import cluster_advice
-from tests.factories import as_alltoall, gpu_facts, leg, record, reduce_result
+from tests.factories import as_alltoall, gpu_facts, leg, record, reduce_result, slow_in_small
 from tests.judge.nodes import pcie, topology
 
 FEW, MANY = 60, 200
@@ -27,6 +27,9 @@ FEW, MANY = 60, 200
 SCATTER = 0.015
 """Standard deviation of a bandwidth over healthy hosts, as a share of it."""
 SPREAD, SPREAD_SCATTER = 0.01, 0.006
+SMALL_SCATTER = 0.2
+"""Of the time of small messages, which waits for the operating system too."""
+WAYS = {"default": "P2P/CUMEM", "p2p_off": "SHM", "net": "NET/IB"}
 
 
 class Kind(NamedTuple):
@@ -69,7 +72,10 @@ def host(dice: random.Random, name: str, kind: Kind) -> HostRecord:
     def timed(leg_name: str, gbps: float) -> Leg:
         gbps *= 1 + dice.gauss(0, SCATTER)
         spread = abs(dice.gauss(SPREAD, SPREAD_SCATTER))
-        return leg(leg_name, gbps, ranks=kind.gpus, spread=spread, library=kind.library)
+        made = leg(leg_name, gbps, ranks=kind.gpus, spread=spread, library=kind.library)
+        transport = {WAYS[leg_name]: 16 * kind.gpus, "channels": 16}
+        small = 1 + abs(dice.gauss(0, SMALL_SCATTER))
+        return replace(slow_in_small(made, small), transport=transport)
 
     reduced = [timed(*each) for each in kind.busbw_gbps.items()]
     swapped = [as_alltoall(timed(*each)) for each in kind.busbw_gbps.items()]

@@ -124,3 +124,57 @@ def test_ports_that_are_down_do_not_count() -> None:
     said = {"active_ports": 0, "linked_state": {"port mlx5_0/1": "INIT"}}
     record = record_of("n", {"samples": {"infiniband_ports": said}})
     assert active_ports(record) == []
+
+
+ERROR = "n1:7 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ERROR,
+        "n1:7 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with error 12, opcode 0",
+        "n1:7 net_ib.cc:97 NCCL WARN NET/IB : mlx5_1:1 Got async event : port error",
+    ],
+)
+def test_network_errors_of_a_leg_that_came_to_its_end_are_warned_of(text: str) -> None:
+    clean = net(network=ALL, log_tail=f"NCCL INFO Init\n{text}\nNCCL INFO done")
+    assert outcomes(FOUR, clean)["network_errors"] == "warn"
+    assert outcomes({}, leg("default", ranks=2, log_tail=text)) == {"network_errors": "warn"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NCCL WARN NET/IB : mlx5_1:1 Got async event : client reregistration",
+        "NCCL WARN NET/IB : mlx5_1:1 Got async event : port active",
+        "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]",
+        "a program that says Got completion from peer",
+    ],
+)
+def test_other_words_of_the_network_are_not(text: str) -> None:
+    assert "network_errors" not in outcomes(FOUR, net(network=ALL, log_tail=text))
+
+
+def test_a_leg_that_failed_by_them_has_a_finding_of_its_own() -> None:
+    assert outcomes(FOUR, net(state="failed", log_tail=ERROR)) == {}
+
+
+@pytest.mark.parametrize(
+    ("offered", "gdrdma", "outcome"),
+    [(True, 0, "warn"), (True, 16, "pass"), (False, 0, None), (None, 0, None), (True, None, None)],
+)
+def test_gpudirect_that_is_offered_should_be_used(
+    offered: bool | None, gdrdma: int | None, outcome: str | None
+) -> None:
+    clean = net(network=ALL)
+    if gdrdma is not None:
+        clean = replace(clean, transport={**clean.transport, "gdrdma": gdrdma})
+    case: dict[str, Any] = {"ports": FOUR}
+    if offered is not None:
+        case["samples"] = {"peermem": {"gpudirect_rdma": offered}}
+    record = record_of("n", case)
+    assert record.report is not None
+    report = replace(record.report, results=(*record.report.results, reduce_result([clean])))
+    found = judge_network(host_case(replace(record, report=report)))
+    assert {f.metric: f.outcome for f in found}.get("gpudirect_used") == outcome

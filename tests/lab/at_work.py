@@ -56,6 +56,10 @@ LEG: Mapping[str, Any] = {
 }
 
 
+P2P_STATUS = ("pcie_read", "pcie_write", "nvlink_read", "nvlink_write")
+NO_STATUS = dict.fromkeys(("read", "write", "nvlink", "atomics"), "OK")
+
+
 @dataclass(frozen=True)
 class AtWork:
     """A node that was put to work; ``node`` is the title of the idle one, ``cause`` empty where it
@@ -125,14 +129,21 @@ def _asked_again(idle: Mapping[str, Any]) -> Iterator[tuple[str, CheckResult]]:
 
 
 def node_of(idle: Report, **work: Any) -> FakeNode:
-    """Return a node with the GPUs of the idle one and the ways between them."""
+    """Return a node with the GPUs of the idle one, the ways between them and NVML's word on P2P."""
     ways: dict[str, dict[str, str]] = {}
+    granted: dict[str, dict[str, dict[str, str]]] = {}
     for answer in idle.results:
         for sample in answer.samples if answer.check == "topology" else ():
             if sample.metric == "path":
                 one, _, other = sample.subject.partition("-")
                 ways.setdefault(one, {})[other] = str(sample.value)
                 ways.setdefault(other, {})[one] = str(sample.value)
+        for sample in answer.samples if answer.check == "p2p_status" else ():
+            _, _, what = sample.metric.partition("_")
+            if sample.metric in P2P_STATUS:
+                one, _, other = sample.subject.partition("-")
+                status = granted.setdefault(one, {}).setdefault(other, dict(NO_STATUS))
+                status[what] = str(sample.value)
     common = {"mig_mode": None, "compute_processes": [], "nvlinks": []}
     gpus = [
         {**common, "name": gpu["name"], "pci_address": f"0000:{0x18 + place:02x}:00.0"}
@@ -140,6 +151,7 @@ def node_of(idle: Report, **work: Any) -> FakeNode:
     ]
     for place, gpu in enumerate(gpus):
         gpu["pcie_path"] = ways.get(f"gpu{place}", {})
+        gpu["p2p_status"] = granted.get(f"gpu{place}", {})
     return FakeNode({"pci_gpus": [gpu["pci_address"] for gpu in gpus], "gpus": gpus, **work})
 
 

@@ -204,3 +204,33 @@ def nccl_too_old(host: HostFindings) -> Sign | None:
 def nccl_defect(host: HostFindings) -> Sign | None:
     """The version has it or it does not; whether a leg failed by it nobody can say."""
     return sign("certain", host.bad("software_versions", "nccl_defects"))
+
+
+@rule(
+    title="NCCL goes another way on this host than on those like it",
+    effect="collectives are slower here, or come to be with other sizes and other jobs; a job over "
+    "several nodes goes as fast as its slowest",
+    fix="compare NCCL's settings in force, its topology file, the paths between GPUs and cards and "
+    "the active ports with those of another host; mend what differs",
+    confirm="env | grep NCCL_; cat /etc/nccl.conf; nvidia-smi topo -m; NCCL_DEBUG=INFO with any "
+    "job shows Channel and via",
+    source="NVIDIA/nccl, src/graph: the way is chosen by the topology, the version and settings",
+)
+def nccl_way_differs(host: HostFindings) -> Sign | None:
+    """What differs in the host, other findings say where there are any."""
+    return sign("possible", host.bad_collectives("leg_way"))
+
+
+@rule(
+    title="Small messages take far longer on this host than on those like it",
+    effect="training with many small collectives (pipelines, tensor parallel inference) waits for "
+    "this host",
+    fix="look for what takes the CPUs' time there: a power-saving governor, another process, "
+    "interrupts on the ranks' cores, a firmware profile that saves power; compare with other hosts",
+    confirm="cpupower frequency-info; top -b -n 1 | head -n 20; numactl --show; sudo turbostat "
+    "--num_iterations 1",
+    source="NVIDIA/nccl, src/graph/tuning.cc: latency of a step; derived: hosts of one kind agree",
+)
+def small_messages_slow(host: HostFindings) -> Sign | None:
+    """The same causes slow the bandwidth of host memory, and have findings of their own."""
+    return sign("possible", host.bad_collectives("small_messages_us"))

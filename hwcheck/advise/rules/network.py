@@ -88,7 +88,8 @@ def rdma_link_unstable(host: HostFindings) -> Sign | None:
     down = {finding.subject for finding in host.bad("infiniband_ports", "port_link")}
     outages = [f for f in host.bad("port_flaps", "longest_outage_s") if f.subject not in down]
     flaps = (*host.bad("port_flaps", "link_downs"), *outages)
-    return sign("likely", (*flaps, *host.bad("infiniband_ports", *counters)))
+    errors = host.bad_collectives("network_errors")
+    return sign("likely", (*flaps, *host.bad("infiniband_ports", *counters), *errors))
 
 
 @rule(
@@ -160,6 +161,24 @@ def memlock_limited(host: HostFindings) -> Sign | None:
 def no_gpudirect(host: HostFindings) -> Sign | None:
     """The driver, the kernel and the module say it together."""
     return sign("certain", host.bad("peermem", "gpudirect_rdma"))
+
+
+@rule(
+    title="NCCL does not use GPUDirect RDMA, although the driver offers it",
+    effect="data to other nodes is copied through host memory first, at about half the bandwidth",
+    fix="take NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ=0 and NCCL_DMABUF_ENABLE=0 out of force; see "
+    "that the job's container has the host's libibverbs, and that access control on PCIe switches "
+    "and the IOMMU leave the way between card and GPU alone",
+    confirm="env | grep -E 'NCCL_(NET_GDR|DMABUF)'; NCCL_DEBUG=INFO with any job over several "
+    "nodes shows GDRDMA; NCCL_DEBUG_SUBSYS=NET shows why not",
+    source="NCCL User Guide, NCCL_NET_GDR_LEVEL and Troubleshooting, GPU Direct RDMA",
+)
+def gpudirect_unused(host: HostFindings) -> Sign | None:
+    """NCCL names it at each connection that uses it."""
+    unused = host.bad_collectives("gpudirect_used")
+    legs = {finding.subject for finding in unused}
+    ways = (f for f in host.bad_collectives("leg_way") if f.subject in legs)
+    return sign("likely", (*unused, *ways) if unused else ())
 
 
 @rule(

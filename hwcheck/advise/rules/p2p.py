@@ -290,3 +290,35 @@ def nccl_p2p_fails(host: HostFindings) -> Sign | None:
     disputed = {finding.subject for finding in host.bad("nccl_diagnostics", "contradicts")}
     complaints = host.bad("nccl_diagnostics", "diag_p2p")
     return sign("likely", (f for f in complaints if f.subject not in disputed))
+
+
+@rule(
+    title="NVML refuses GPUs the peer access that CUDA grants them",
+    effect="NCCL asks NVML too and leaves P2P off between these GPUs, so collectives go through "
+    "host memory; over NVLink it does not start",
+    fix="see that the driver's library and its kernel module are of one build, and unpatched; reset "
+    "the GPUs or reboot; where it stays compare the boards' slots and firmware settings",
+    confirm="nvidia-smi topo -p2p r; nvidia-smi topo -p2p w; cat /proc/driver/nvidia/version; "
+    "NCCL_DEBUG=INFO with any job shows P2P is disabled between connected GPUs",
+    source="NVIDIA/nccl src/graph/paths.cc, ncclTopoCheckP2p and NCCL_IGNORE_DISABLED_P2P; NVML API "
+    "Reference Guide, nvmlDeviceGetP2PStatus",
+)
+def nvml_refuses_p2p(host: HostFindings) -> Sign | None:
+    """Both were asked of one pair."""
+    return sign("certain", host.bad("gpu_pairs", "p2p_refused_by_nvml"))
+
+
+@rule(
+    title="CUDA refuses peer access over NVLink that NVML grants",
+    effect="NCCL does without NVLink between these GPUs: collectives are many times slower",
+    fix="see that every GPU has joined the fabric (nvswitch_fabric) and that no process holds them "
+    "from before a reset; load the driver again or reset the GPUs, then measure again",
+    confirm="nvidia-smi topo -p2p r; nvidia-smi topo -m; nvidia-smi nvlink --status; nvidia-smi -q "
+    "| grep -A 4 Fabric",
+    source="CUDA Driver API, cuDeviceCanAccessPeer; NVML API Reference Guide, "
+    "nvmlDeviceGetP2PStatus: both speak of the same way",
+)
+def cuda_refuses_nvlink(host: HostFindings) -> Sign | None:
+    """Both were asked of one pair; why, neither says."""
+    refused = host.bad("gpu_pairs", "p2p_refused_by_cuda")
+    return sign("likely", [f for f in refused if host.has_nvlink(f.subject)])

@@ -41,6 +41,20 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
                 ),
             ),
         ),
+        Metric(
+            "p2p_refused_by_nvml",
+            "",
+            "whether NVML refuses the first GPU the second's memory although CUDA grants it",
+            (
+                Equal(
+                    False,
+                    "NVML API Reference Guide, nvmlDeviceGetP2PStatus; NVIDIA/nccl "
+                    "src/graph/paths.cc, ncclTopoCheckP2p: NCCL asks NVML too, and leaves P2P off "
+                    "where it refuses",
+                    otherwise="warn",
+                ),
+            ),
+        ),
         Metric("p2p_check_off", "", "value of %s, where it is set" % CHECK_OFF),
         Metric(
             "p2p_wrong_elements",
@@ -169,15 +183,14 @@ def _pair(run: PairsRun, copy: PairCopy, alike: List[float]) -> Iterator[Sample]
 
 
 def _against_nvml(gpus: Sequence[Gpu], copy: PairCopy) -> Iterator[Sample]:
-    """Yield whether NVML grants what CUDA refuses; nothing where NVML does not say."""
-    if copy.access:
-        return
+    """Yield whether CUDA and NVML contradict each other; nothing where NVML does not say."""
     try:
         status = gpus[copy.one].p2p_status(copy.other)
     except (CouldNotMeasure, IndexError):  # ``p2p_status`` says why, ``gpu_count`` which is missing
         return
     granted = (status.read, status.write) == ("OK", "OK")
-    yield Sample("p2p_refused_by_cuda", granted, "", copy.subject)
+    metric = "p2p_refused_by_nvml" if copy.access else "p2p_refused_by_cuda"
+    yield Sample(metric, granted != copy.access, "", copy.subject)
 
 
 def _ways(node: Node) -> Dict[Tuple[int, int], str]:

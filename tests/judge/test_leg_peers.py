@@ -37,7 +37,7 @@ def way(name: str = "default", **changes: Any) -> Leg:
         ({"nvls": False}, "NVLS: no"),
         ({"gdrdma": 16}, "GPUDirect RDMA: yes"),
         ({"P2P/CUMEM": None, "SHM": 64}, "way: SHM"),
-        ({"P2P/CUMEM": None, "nvls": None, "channels": None}, "way: none told, NVLS: no, channels: not told"),
+        (dict.fromkeys(USUAL), "way: none told, NVLS: no, channels: not told"),
     ],
 )  # fmt: skip
 def test_one_that_goes_another_way_than_three_others_is_warned_of(

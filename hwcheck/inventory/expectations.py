@@ -222,7 +222,7 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
     "hwcheck_version_floors": Variable(
-        "what a driver or card firmware below its dated floor gives: warn or fail", _floors
+        "what a driver, firmware or tool below its dated floor gives: warn or fail", _floors
     ),
     "hwcheck_golden": Variable("this host is what hosts like it are held against", _flag),
 }

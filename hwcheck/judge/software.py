@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
+from functools import partial
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
@@ -11,6 +12,7 @@ from hwcheck.judge.versions import OLD_DAYS, floors, nccl_defects
 from hwcheck.node.wire import Value
 
 SOFTWARE = "software_versions"
+TOOLS = "tool_versions"
 DEFECTS_SOURCE = "hwcheck/judge/versions/nccl.yml, each row with its own source"
 ASKED = "version_floors"
 NOT_ASKED = "recorded only: the inventory declares no hwcheck_version_floors"
@@ -45,23 +47,23 @@ def judge_floors(host: HostCase) -> Iterator[Finding]:
     if today is None:
         return
     asked = str(host.facts.expect.get(ASKED, ""))
-    driver = _values(host, "driver", "driver_version")
-    firmware = _values(host, "infiniband_ports", "firmware")
-    for check, metric, values in (
-        ("driver", "driver_floor", driver),
-        ("infiniband_ports", "firmware_floor", firmware),
-    ):
-        for subject, value in values.items():
-            version = str(value)
-            problem = (
-                table.driver_problem(version, today)
-                if check == "driver"
-                else table.firmware_problem(version)
-            )
+    tables: list[tuple[str, str, str, Callable[[str], str]]] = [
+        ("driver", "driver_version", "driver_floor", lambda v: table.driver_problem(v, today)),
+        ("infiniband_ports", "firmware", "firmware_floor", table.firmware_problem),
+        *(
+            (TOOLS, f"{tool}_version", f"{tool}_floor", partial(table.tool_problem, tool))
+            for tool in table.tools
+        ),
+    ]
+    versions = 0
+    for check, metric, floor, problem_of in tables:
+        for subject, value in _values(host, check, metric).items():
+            versions += 1
+            problem = problem_of(str(value))
             if problem or asked:
-                yield _floor(host, check, metric, subject, version, problem)
+                yield _floor(host, check, floor, subject, str(value), problem)
     days = table.age_days(today)
-    if asked and driver and days > OLD_DAYS:
+    if asked and versions and days > OLD_DAYS:
         yield Finding(
             host=host.name,
             check="driver",

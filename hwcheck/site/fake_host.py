@@ -82,6 +82,7 @@ DEFAULTS: dict[str, Any] = {
     "container_libraries": {},
     "container_settings": {},
     "programs": [],
+    "tool_versions": {},
 }
 BY_NAME = {
     "ports",
@@ -273,6 +274,9 @@ class FakeHost:
 
     def system_nccl(self) -> list[str]:
         return list(self._say("system_nccl"))
+
+    def tool_versions(self) -> dict[str, list[str]]:
+        return {tool: list(versions) for tool, versions in self._say("tool_versions").items()}
 
     def file_bytes(self, path: str) -> int | None:
         size = _value(path, self._says.get("files", {}).get(path))

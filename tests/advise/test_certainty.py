@@ -141,6 +141,10 @@ STATED: Mapping[str, tuple[str, str]] = {
     "shm_too_small": ("shm_size_mib shm_free_mib", "the size of the file system was read"),
     "stale_nccl_settings": ("debugging_settings", "the settings in force were read"),
     "torch_differs": ("torch_version", "both versions were read"),
+    "tools_differ": (
+        "only_version container_toolkit_version dcgm_version",
+        "the names of the libraries were read, on this host and on the others",
+    ),
     "topology_file_missing": ("topology_file", "the file was looked at"),
     "unexpected_machine": ("hypervisor", "the machine names what is below it"),
 }
@@ -151,6 +155,7 @@ STATED_OTHERWISE: Mapping[str, str] = {
     "kernel_log_lost": "the reason of the check says that the log lost its beginning",
     "cuda_refuses_p2p": "the answers of CUDA and of NVML for one pair were read",
     "driver_below_floor": "the version was read, and a dated table has the floor",
+    "tools_below_floor": "the version was read, and a dated table has the floor",
     "firmware_below_floor": "the version was read, and a dated table has the floor",
     "gpu_not_started": "the kernel log has the driver's words for it",
     "gpu_without_addresses": "the kernel log has the driver's words for it",

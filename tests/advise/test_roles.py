@@ -84,6 +84,7 @@ WITHOUT: Mapping[str, str] = {
             *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails", "imex_down"),
             "gpu_without_addresses",
             "container_settings_unfit",
+            *("container_settings_unfit", "tools_below_floor", "tools_differ"),
         ),
         SITE,
     ),

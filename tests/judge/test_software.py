@@ -108,3 +108,28 @@ def test_firmware_is_held_against_the_floor_of_its_train() -> None:
     assert floors().firmware_problem("28.39.8002") == ""
     assert floors().firmware_problem("28.44.2506") == ""
     assert floors().firmware_problem("unknown") == ""
+
+
+def of_tools(container_toolkit: str, started: str = JUST_AFTER, **expect: str) -> list[Finding]:
+    samples = {"container_toolkit_version": container_toolkit, "dcgm_version": "4.5.3"}
+    record = record_of("n", {"samples": {"tool_versions": samples}})
+    return list(judge_floors(replace(host_case(record, **expect), started=started)))
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome"),
+    [("1.17.8", "warn"), ("1.19.0", "warn"), ("1.19.1", "pass"), ("1.20.0", "pass")],
+)
+def test_tools_are_held_against_the_floors_where_the_inventory_asks(
+    version: str, outcome: str
+) -> None:
+    toolkit, dcgm = of_tools(version, version_floors="warn")
+    assert (toolkit.metric, toolkit.outcome) == ("container_toolkit_floor", outcome)
+    assert ("below 1.19.1" in f"{toolkit.reason}") == (outcome == "warn")
+    assert (dcgm.metric, dcgm.outcome) == ("dcgm_floor", "pass")
+    assert all(finding.outcome == "pass" for finding in of_tools(version))
+
+
+def test_a_table_of_last_year_is_told_without_a_driver_too() -> None:
+    *_, age = of_tools("1.19.1", "2027-06-01T12:00:00Z", version_floors="fail")
+    assert (age.metric, age.outcome) == ("floors_age_days", "warn")

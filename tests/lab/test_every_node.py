@@ -28,7 +28,7 @@ HOST_CHECKS = {
     *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "infiniband_ports"),
     *("iommu", "kernel", "kernel_faults", "memlock"),
     *("nccl_environment", "numa_balancing", "pcie_acs", "pcie_aer", "peermem", "roce_gids"),
-    *("shm_size", "software_versions", "time_sync", "virtualization", "xid"),
+    *("shm_size", "software_versions", "time_sync", "tool_versions", "virtualization", "xid"),
 }
 """Checks that ask nothing of NVML."""
 
@@ -216,6 +216,7 @@ CAUSES: Mapping[str, str] = {
     "h100_sriov empty_libcuda": "container_libraries_broken",
     "h100_sriov function_outside_the_partition": "rdma_partition_differs",
     "h100_sriov function_without_link": "rdma_port_down",
+    "h100_sriov two_toolkits": "tools_differ",
     "h100_sriov locked_memory_limited": "container_settings_unfit",
     "h100_sriov stale_specification": "container_libraries_broken",
     "h100_sriov topology_file_elsewhere": "topology_file_missing",

@@ -200,6 +200,35 @@ def firmware_below_floor(host: HostFindings) -> Sign | None:
     return sign("certain", host.bad("infiniband_ports", "firmware_floor"))
 
 
+@rule(
+    title="The container toolkit or DCGM is below the floor on record",
+    effect="known holes, such as a way out of a container, are not mended there",
+    fix="take a newer package of nvidia-container-toolkit or datacenter-gpu-manager; "
+    "hwcheck_version_floors says how grave it is here",
+    confirm="nvidia-ctk --version; dcgmi --version",
+    source="hwcheck/judge/versions/floors.yml, after NVIDIA's security bulletins",
+)
+def tools_below_floor(host: HostFindings) -> Sign | None:
+    """The version is below or it is not."""
+    return sign("certain", host.bad("tool_versions", "container_toolkit_floor", "dcgm_floor"))
+
+
+@rule(
+    title="The container toolkit or DCGM is there twice, or of another version than on most hosts",
+    effect="containers are given other libraries and devices, or diagnostics other limits, than "
+    "elsewhere",
+    fix="install one version of the packages on all hosts; where the GPU operator installs the "
+    "toolkit, remove the package or set toolkit.enabled=false",
+    confirm="nvidia-ctk --version; dcgmi --version",
+    source="NVIDIA GPU Operator, Getting Started, Pre-Installed NVIDIA Container Toolkit; the "
+    "majority of hosts with GPUs of the same models",
+)
+def tools_differ(host: HostFindings) -> Sign | None:
+    """Versions are the same or they are not."""
+    differ = ("only_version", "container_toolkit_version", "dcgm_version")
+    return sign("certain", host.bad("tool_versions", *differ))
+
+
 def _of_torch(host: HostFindings, versions: tuple[Finding, ...]) -> bool:
     """Whether versions of NCCL that differ are those of the wheels of torch alone."""
     torch = host.value("software_versions", "torch_version")

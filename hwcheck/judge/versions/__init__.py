@@ -55,12 +55,13 @@ class Floor:
 
 @dataclass(frozen=True)
 class Floors:
-    """``floors.yml``; ``driver`` is by branch, ``connectx`` by train."""
+    """``floors.yml``; ``driver`` is by branch, ``connectx`` by train, ``tools`` by name."""
 
     as_of: date
     source: str
     driver: dict[int, Floor]
     connectx: dict[int, Floor]
+    tools: dict[str, Floor]
 
     def age_days(self, today: date) -> int:
         """Return how old the table is."""
@@ -82,6 +83,10 @@ class Floors:
         train = numbers(version)[1:]
         row = self.connectx.get(train[0]) if train else None
         return _below(".".join(map(str, train)), row) if row else ""
+
+    def tool_problem(self, tool: str, version: str) -> str:
+        """Return what is wrong with ``container_toolkit`` or ``dcgm``; empty: nothing is known."""
+        return _below(version, self.tools[tool])
 
 
 def _below(version: str, row: Floor) -> str:
@@ -105,7 +110,7 @@ def floors() -> Floors:
             branch: Floor(str(row.get("floor", "")), row.get("ends"))
             for branch, row in data[name].items()
         }
-        for name in ("driver", "connectx")
+        for name in ("driver", "connectx", "tools")
     }
     return Floors(data["as_of"], data["source"], **tables)
 

@@ -186,6 +186,9 @@ class NodeHost(Protocol):
     def system_nccl(self) -> List[str]:
         """Versions of the NCCL that the linker finds; empty without one."""
 
+    def tool_versions(self) -> Dict[str, List[str]]:
+        """Versions of NVIDIA's ``container_toolkit`` and ``dcgm`` that are installed, in order."""
+
     def file_bytes(self, path: str) -> Optional[int]:
         """Size of a file behind its links; None: it is not there. Raises CouldNotMeasure."""
 

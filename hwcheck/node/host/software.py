@@ -33,6 +33,19 @@ CDI_KIND = re.compile(r'\bkind"?: *"?([\w.-]*nvidia\.com/gpu)\b')
 CDI_LIBRARY = re.compile(r'"?hostPath"?: *"?(/[^\s",]{1,300}\.so[^\s",/]{0,60})')
 CDI_LIBRARIES = 500
 
+LIBRARY_FOLDERS = (
+    *("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib"),
+    "usr/local/nvidia/toolkit",
+)
+"""Where packages of distributions put libraries, and where the GPU operator puts the toolkit."""
+TOOLS = {
+    "container_toolkit": re.compile(r"libnvidia-container\.so\.(\d{1,4}(?:\.\d{1,4}){2})\Z"),
+    "dcgm": re.compile(r"libdcgm\.so\.(\d{1,4}(?:\.\d{1,4}){2})\Z"),
+}
+"""Names of a library that has the version of its package: libnvidia-container1 is released with
+the toolkit, and DCGM's packages have libdcgm.so.VERSION (NVIDIA/DCGM,
+scripts/verify_package_contents)."""
+
 
 class SoftwareReader(Tree):
     """The software part of ``check.Host``."""
@@ -45,6 +58,18 @@ class SoftwareReader(Tree):
         cache = contents(self._path("etc/ld.so.cache")) or b""
         paths = [os.fsdecode(path) for path in CACHED.findall(cache)]
         return sorted(set(filter(None, (version_in_name(self._resolve(path)) for path in paths))))
+
+    def tool_versions(self) -> Dict[str, List[str]]:
+        # By the names of files: packages of both families have them, and nothing has to run.
+        found: Dict[str, List[str]] = {}
+        for name in (name for folder in LIBRARY_FOLDERS for name in self._list(folder)):
+            for tool, pattern in TOOLS.items() if name.startswith("lib") else ():
+                match = pattern.match(name)
+                if match and match.group(1) not in found.setdefault(tool, []):
+                    found[tool].append(match.group(1))
+        return {
+            tool: sorted(versions, key=_numbers) for tool, versions in found.items() if versions
+        }
 
     def file_bytes(self, path: str) -> Optional[int]:
         try:
@@ -91,3 +116,7 @@ class SoftwareReader(Tree):
                 "%s, asked for its torch, exited with code %d: %s" % (python, done.returncode, last)
             ) from None
         return stack if stack.torch else None
+
+
+def _numbers(version: str) -> List[int]:
+    return [int(number) for number in version.split(".")]

@@ -161,3 +161,21 @@ def test_libraries_of_a_cdi_specification(tmp_path: Path) -> None:
         "/etc/cdi/nvidia.yaml": [library],
         "/run/cdi/plugin.yaml": [library],
     }, "of another kind of device"
+
+
+def test_versions_of_tools_by_their_libraries(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    assert root.host.tool_versions() == {}
+    for name in (
+        "usr/lib/x86_64-linux-gnu/libnvidia-container.so.1.19.1",
+        "usr/lib/x86_64-linux-gnu/libnvidia-container-go.so.1.18.0",
+        "usr/lib/x86_64-linux-gnu/libnvidia-container.so.1",
+        "usr/lib64/libdcgm.so.4.5.3",
+        "usr/lib64/libdcgm.so.4",
+        "usr/lib64/libdcgmmoduledevelop.so.4.4.0",
+        "usr/lib64/libdcgm.so.4.5.3.dpkg-new",
+    ):
+        root.write(name, "")
+    assert root.host.tool_versions() == {"container_toolkit": ["1.19.1"], "dcgm": ["4.5.3"]}
+    root.write("usr/local/nvidia/toolkit/libnvidia-container.so.1.9.0", "")
+    assert root.host.tool_versions()["container_toolkit"] == ["1.9.0", "1.19.1"]

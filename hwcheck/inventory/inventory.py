@@ -78,11 +78,15 @@ class Host:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The hosts of a run, in inventory order, and what Ansible warned about."""
+    """The hosts of a run, in inventory order, and what Ansible warned about.
+
+    ``source`` and ``extra_vars`` are what Ansible takes as ``-i`` and ``-e``.
+    """
 
     hosts: tuple[Host, ...]
     source: str
     warnings: tuple[str, ...] = ()
+    extra_vars: tuple[str, ...] = field(default=(), repr=False)
 
 
 def read(text: str, limit: str | None = None, extra_vars: Sequence[str] = ()) -> Cluster:
@@ -103,7 +107,7 @@ def read(text: str, limit: str | None = None, extra_vars: Sequence[str] = ()) ->
             f"{source.title}: {local[0]} and {local[1]} are two names for this machine; "
             "remove one or change its ansible_connection"
         )
-    return Cluster(hosts, source.text, listing.warnings)
+    return Cluster(hosts, source.text, listing.warnings, tuple(extra_vars))
 
 
 def _host(variables: Variables) -> Host:

@@ -1,6 +1,7 @@
-"""Names that a person writes for roles: tags, roles and variables; a misspelt one is refused.
+"""What a person writes for roles: tags, variables and their values; what is wrong is refused.
 
-Ansible takes any name of a variable, and a tag that nothing has does nothing.
+Ansible takes any name of a variable, a tag that nothing has does nothing, and it looks at the
+variables of a role when the roles before it have changed the node.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.request import PlaybookRequest, roles_path
-from hwcheck.provision.role_vars import defaults
+from hwcheck.provision.role_vars import defaults, read_role_vars, refuse_wrong
 
 SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 """Ansible documentation, Tags, Special tags."""
@@ -23,6 +24,7 @@ LIKE = 0.85
 """Variables that are so alike are one and its misspelling (``nccl_verson``)."""
 
 _TAGS = re.compile(r"TASK TAGS: \[(.*)\]")
+_TASK_OF_ROLE = re.compile(r"^ +(\w+) : .*TAGS: \[", re.MULTILINE)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -34,19 +36,44 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def refuse_misspelt(request: PlaybookRequest) -> None:
     """Raise UsageError for a misspelt tag, and with a playbook of ours for a variable of a role."""
-    if any(request.playbook.is_relative_to(root.resolve()) for root in shipped.ROOTS):
+    if _is_ours(request.playbook):
         refuse_misspelt_variables(request.cluster)
     if request.tags:
         _refuse_tags(request.playbook, request.tags, request.cluster.source)
 
 
+def refuse_wrong_types(request: PlaybookRequest) -> None:
+    """Raise UsageError for a variable of a wrong type, with a playbook of ours.
+
+    Any other playbook may set variables itself: there Ansible looks, at the begin of each role.
+    """
+    if not _is_ours(request.playbook):
+        return
+    listed = _TASK_OF_ROLE.findall(_list("tasks", request.playbook, request.cluster.source))
+    roles = [role for role in _roles() if role in listed]
+    role_vars = read_role_vars(
+        request.cluster, roles, request.forks, accept_new_host_keys=request.accept_new_host_keys
+    )
+    refuse_wrong(request.cluster, role_vars)
+
+
+def _is_ours(playbook: Path) -> bool:
+    return any(playbook.is_relative_to(root.resolve()) for root in shipped.ROOTS)
+
+
+def _list(what: str, playbook: Path, inventory: str) -> str:
+    """Return the ``tasks`` or ``tags`` of a playbook; empty where Ansible refuses it."""
+    words = ["playbook", f"--list-{what}", f"--inventory={inventory}", str(playbook)]
+    done = ansible.run(words, environment={"ANSIBLE_ROLES_PATH": roles_path()})
+    return done.stdout if done.returncode == 0 else ""  # it says why, when it is to run it
+
+
 def _refuse_tags(playbook: Path, tags: str, inventory: str) -> None:
     """Raise UsageError for a tag that no task of a playbook has."""
-    words = ["playbook", "--list-tags", f"--inventory={inventory}", str(playbook)]
-    done = ansible.run(words, environment={"ANSIBLE_ROLES_PATH": roles_path()})
-    if done.returncode != 0:
-        return  # ansible-playbook says why, when it is to run it
-    listed = {tag for each in _TAGS.findall(done.stdout) for tag in each.split(", ")} - {""}
+    listing = _list("tags", playbook, inventory)
+    if not listing:
+        return
+    listed = {tag for each in _TAGS.findall(listing) for tag in each.split(", ")} - {""}
     for tag in filter(None, (each.strip() for each in tags.split(","))):
         if tag not in listed and tag not in SPECIAL_TAGS:
             hint = nearest(tag, listed - set(SPECIAL_TAGS))

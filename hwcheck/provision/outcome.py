@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from hwcheck import exit_codes
 from hwcheck.errors import UsageError
 
 OK, FAILED, UNREACHABLE, UNTOUCHED = "ok", "failed", "unreachable", "untouched"
+BROKEN_OFF = "broken off"
 COUNTS = {
     "ok": "ok",
     "changed": "changed",
@@ -26,6 +27,7 @@ EXIT_CODES = {
     OK: exit_codes.PASS,
     FAILED: exit_codes.FAILED,
     UNREACHABLE: exit_codes.NOT_MEASURED,
+    BROKEN_OFF: exit_codes.NOT_MEASURED,
     UNTOUCHED: exit_codes.PASS,
 }
 
@@ -34,6 +36,7 @@ EXIT_CODES = {
 class HostOutcome:
     """A host: ``outcome`` is ok, failed, unreachable or untouched (no task ran there), and why.
 
+    It is broken off where tasks ran and Ansible ended before it could count them.
     ``counts`` has tasks by what became of them, as Ansible's recap has.
     """
 
@@ -50,9 +53,15 @@ class HostOutcome:
 
 
 def host_outcomes(
-    hosts: Sequence[str], stats: Mapping[str, Any], reasons: Mapping[str, str]
+    hosts: Sequence[str],
+    stats: Mapping[str, Any],
+    reasons: Mapping[str, str],
+    at_work: Collection[str] = (),
 ) -> tuple[HostOutcome, ...]:
-    """Judge the hosts by Ansible's own statistics; ``reasons`` has the last error of a host."""
+    """Judge the hosts by Ansible's own statistics.
+
+    ``reasons`` has the last error of a host, ``at_work`` the hosts on which a task came to its end.
+    """
     outcomes = []
     for host in hosts:
         counts = {name: int(stats.get(key, {}).get(host, 0)) for name, key in COUNTS.items()}
@@ -63,7 +72,9 @@ def host_outcomes(
             outcome = UNREACHABLE
         elif any(counts.values()):
             outcome = OK
-        reason = reasons.get(host, "") if outcome in (FAILED, UNREACHABLE) else ""
+        elif host in at_work:
+            outcome = BROKEN_OFF
+        reason = reasons.get(host, "") if outcome not in (OK, UNTOUCHED) else ""
         outcomes.append(HostOutcome(host, outcome, reason, counts))
     return tuple(outcomes)
 

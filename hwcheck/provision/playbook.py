@@ -134,6 +134,8 @@ class _Play:
         self._on_event = on_event
         self._stats: dict[str, Any] | None = None
         self._reasons: dict[str, str] = {}
+        self._at_work: set[str] = set()
+        self._task_began = False
         self._other_output: list[str] = []
         self._failure: Exception | None = None
 
@@ -147,10 +149,14 @@ class _Play:
         if self._failure is not None:
             raise self._failure
         if self._stats is None and not self._stop.is_set():
-            raise UsageError(f"{self._request.playbook.name}: ansible-playbook: {self._refusal()}")
+            if not self._task_began:
+                name = self._request.playbook.name
+                raise UsageError(f"{name}: ansible-playbook: {self._refusal()}")
+            for host in self._at_work:
+                self._reasons.setdefault(host, f"ansible-playbook ended: {self._refusal()}")
         complete = self._stats is not None and status in (0, 2, 4, 6)
         stats = self._stats or {}
-        hosts = host_outcomes(self._request.hosts, stats, self._reasons)
+        hosts = host_outcomes(self._request.hosts, stats, self._reasons, self._at_work)
         return hosts, role_vars(stats), exit_code(hosts, complete=complete)
 
     def _run(self, private: Path, sockets: Path) -> int | None:
@@ -190,6 +196,9 @@ class _Play:
         return False
 
     def _pass_on(self, event: PlayEvent) -> None:
+        self._task_began = self._task_began or event.kind == "task"
+        if event.host:
+            self._at_work.add(event.host)
         if event.kind in ("failed", "unreachable"):
             where = f"{event.role}: {event.task}" if event.role else event.task
             self._reasons[event.host] = f"{where}: {event.text}"

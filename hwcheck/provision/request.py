@@ -13,6 +13,8 @@ from hwcheck.inventory.inventory import Cluster
 
 HIDDEN = "********"
 DEFAULT_PLAYBOOK = "site.yml"
+ACCEPT_NEW_HOST_KEYS = "-o StrictHostKeyChecking=accept-new"
+"""For ansible-playbook's ``--ssh-extra-args``."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class PlaybookRequest:
     """A playbook and the hosts it is for; the flags are those of ``ansible-playbook``.
 
     ``only`` names hosts out of the cluster, all without it; ``cluster`` has been read with the
-    same ``limit`` and ``extra_vars``.
+    same ``limit``.
     """
 
     playbook: Path
@@ -37,7 +39,6 @@ class PlaybookRequest:
     limit: str | None = None
     only: tuple[str, ...] = ()
     tags: str | None = None
-    extra_vars: tuple[str, ...] = ()
     check: bool = False
     diff: bool = False
     forks: int = 32
@@ -63,14 +64,12 @@ class PlaybookRequest:
             "--tags": self.tags,
             "--forks": str(self.forks),
             "--become-user": self.become.user or None,
-            "--ssh-extra-args": "-o StrictHostKeyChecking=accept-new"
-            if self.accept_new_host_keys
-            else None,
+            "--ssh-extra-args": ACCEPT_NEW_HOST_KEYS if self.accept_new_host_keys else None,
         }
         # In one word each: a pattern may begin with a dash.
         arguments = [name for name, wanted in flags.items() if wanted]
         arguments += [f"{name}={value}" for name, value in values.items() if value is not None]
-        return arguments + [f"--extra-vars={each}" for each in self.extra_vars]
+        return arguments + [f"--extra-vars={each}" for each in self.cluster.extra_vars]
 
     def hide(self, text: str) -> str:
         """Return text without the passwords of this run."""

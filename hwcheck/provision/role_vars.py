@@ -1,32 +1,84 @@
-"""The variables of a role for a host: its defaults under the inventory's variables, templated.
+"""The variables of roles for each host: their defaults under what the inventory says.
 
-Ansible does this when it runs the role; here it is done without a connection and without facts,
-because a role's variables are what the inventory wants of a node, not what the node says.
+Ansible itself templates them and holds them against the roles' ``argument_specs``, in a playbook of
+no role's tasks. So whatever Ansible takes is taken, and it is known before anything is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import jinja2.sandbox
 import yaml
 
 from hwcheck import shipped
 from hwcheck.errors import UsageError
-from hwcheck.inventory.inventory import Host
-from hwcheck.inventory.variables import TRUE, Variables
+from hwcheck.inventory import ansible
+from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.inventory.variables import TRUE
+from hwcheck.provision.request import ACCEPT_NEW_HOST_KEYS, roles_path
+from hwcheck.text import line
 
-PLAIN = (str, int, float, bool, list, dict, type(None))
-DEPTH = 10
-"""As many templates may lead to one another."""
+ROLE_TAG = "hwcheck_role"
+MARK = "@hwcheck"
+ALL = ""
+"""Stands for every variable where Ansible does not say which one it could not template."""
+ENVIRONMENT = {
+    "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+    "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    "ANSIBLE_DISPLAY_OK_HOSTS": "1",
+    "ANSIBLE_STRATEGY": "linear",
+    "ANSIBLE_PRIVATE_ROLE_VARS": "0",
+    "ANSIBLE_HOST_KEY_CHECKING": "1",
+    # Values may be secrets: nothing else that the caller has configured gets to see them.
+    "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.default",
+    "ANSIBLE_LOG_PATH": "/dev/null",
+}
+"""Where an ansible.cfg has something else, the answers would not come, or go elsewhere too."""
+
+_ANSWER = re.compile(rf"{MARK} ([A-Za-z0-9+/=]+)")
+_FACT = re.compile(r"\bansible_\w+")
+_PROSE = re.compile(
+    r"^.*(?:resolving value for '\w+': |undefined variable\.*:? +|Task failed: )", re.DOTALL
+)
+"""What Ansible says of the task before it comes to the template."""
 
 
-_JINJA = jinja2.sandbox.SandboxedEnvironment(undefined=jinja2.StrictUndefined, autoescape=False)
-_JINJA.filters["bool"] = lambda value: value is True or str(value).lower() in TRUE
+@dataclass(frozen=True)
+class RoleVars:
+    """The variables of roles for one host, by name, each of the type that its role says.
+
+    ``wrong`` says of a variable why its role's ``argument_specs`` refuse it, ``unresolved`` why its
+    template came to nothing; such a variable is not among ``values``. ``no_facts`` is why the host
+    told no facts, where a template may want them.
+    """
+
+    values: Mapping[str, Any]
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    unresolved: Mapping[str, str] = field(default_factory=dict)
+    no_facts: str = ""
+
+    def under(self, told: Mapping[str, Any]) -> RoleVars:
+        """Return these variables under those that a play set itself and told."""
+        wrong = {name: why for name, why in self.wrong.items() if name not in told}
+        unresolved = {name: why for name, why in self.unresolved.items() if name not in told}
+        return RoleVars({**self.values, **told}, wrong, unresolved, self.no_facts)
+
+    def problem(self, role: str) -> str:
+        """Return what is wrong with a variable of a role; empty where nothing is."""
+        problems = {**self.unresolved, **self.wrong}
+        for name in (ALL, *defaults(role)):
+            if name in problems:
+                facts = f"; no facts: {self.no_facts}" if self.no_facts else ""
+                return (f"{name}: " if name else "") + problems[name] + facts
+        return ""
 
 
 @cache
@@ -35,55 +87,186 @@ def defaults(role: str) -> Mapping[str, Any]:
 
     Raises UsageError where hwcheck brings no such role or the file is broken.
     """
-    path = shipped.find(f"roles/{role}/defaults/main.yml")
+    return _read(f"roles/{role}/defaults/main.yml")
+
+
+@cache
+def options(role: str) -> Mapping[str, Any]:
+    """Return the options of a role's ``argument_specs``: type, choices and elements by variable.
+
+    Raises UsageError as ``defaults`` does.
+    """
+    spec = _read(f"roles/{role}/meta/argument_specs.yml")
+    main = (spec.get("argument_specs") or {}).get("main") or {}
+    found = _without_prose(main.get("options") or {})
+    assert isinstance(found, dict)
+    return found
+
+
+def read_role_vars(
+    cluster: Cluster, roles: Sequence[str], forks: int, *, accept_new_host_keys: bool = False
+) -> dict[str, RoleVars]:
+    """Return the variables of these roles for every host of a cluster, by host.
+
+    A host is connected to only where a template may want its facts. Raises UsageError where
+    ansible-playbook cannot be run.
+    """
+    known = {name: value for role in roles for name, value in defaults(role).items()}
+    names = [name for name in known if any(name in host.variables for host in cluster.hosts)]
+    if not names:  # no default is a template
+        return {host.name: RoleVars(known) for host in cluster.hosts}
+    specs = {name: spec for role in roles for name, spec in options(role).items()}
+    play = _play([host.name for host in cluster.hosts], roles, names, specs)
+    if _wants_facts(cluster.hosts):
+        play["tasks"].insert(0, _FACTS)
+    words = ["playbook", f"--inventory={cluster.source}", f"--forks={forks}"]
+    words += [f"--skip-tags={ROLE_TAG}"]
+    words += [f"--extra-vars={each}" for each in cluster.extra_vars]
+    words += [f"--ssh-extra-args={ACCEPT_NEW_HOST_KEYS}"] if accept_new_host_keys else []
+    with tempfile.TemporaryDirectory(prefix="hwcheck-") as private:
+        file = Path(private) / "role_vars.json"
+        file.write_text(json.dumps([play]))
+        environment = {**ENVIRONMENT, "ANSIBLE_ROLES_PATH": roles_path()}
+        done = ansible.run([*words, str(file)], environment=environment)
+    answers = dict(json.loads(base64.b64decode(each)) for each in _ANSWER.findall(done.stdout))
+    if not answers:
+        output = [each for each in (done.stderr + done.stdout).splitlines() if each.strip()]
+        error = next((each for each in output if "ERROR" in each), "it printed nothing")
+        raise UsageError(f"{cluster.source}: ansible-playbook: {line(error)}")
+    missing = {"checked": {"msg": "ansible-playbook told nothing of this host"}}
+    return {
+        host.name: _role_vars(answers.get(host.name, missing), known, specs)
+        for host in cluster.hosts
+    }
+
+
+def refuse_wrong(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> None:
+    """Raise UsageError for the first variable that its role's ``argument_specs`` refuse."""
+    for host in cluster.hosts:
+        for name, problem in role_vars[host.name].wrong.items():
+            raise UsageError(f"{cluster.source}: {host.name}: {name}: {problem}")
+
+
+def refuse_unresolved(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> None:
+    """Raise UsageError for the first template that comes to nothing, and not for want of facts."""
+    for host in cluster.hosts:
+        of_host = role_vars[host.name]
+        for name, problem in of_host.unresolved.items():
+            if not of_host.no_facts:
+                about = f"{name}: " if name else ""
+                raise UsageError(f"{cluster.source}: {host.name}: {about}{problem}")
+
+
+_FACTS = {
+    "name": "Gather facts",
+    "ansible.builtin.setup": {},
+    "register": "hwcheck_facts",
+    "ignore_errors": True,
+    "ignore_unreachable": True,
+    "tags": ["always"],
+    "vars": {"ansible_become": False},
+}
+
+
+def _play(
+    hosts: list[str], roles: Sequence[str], names: list[str], specs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a play in which the roles' defaults count and none of their tasks runs."""
+    check = {
+        "argument_spec": "{{ {item: hwcheck_specs[item]} }}",
+        "validate_args_context": {"value": "{{ lookup('ansible.builtin.vars', item) }}"},
+    }
+    answer = "[inventory_hostname, {'checked': hwcheck_checked, 'facts': hwcheck_facts}]"
+    return {
+        "name": "Read the variables of roles",
+        "hosts": hosts,
+        "gather_facts": False,
+        "vars": {
+            "hwcheck_specs": {name: specs[name] for name in names},
+            "hwcheck_facts": {},
+        },
+        "roles": [{"role": role, "tags": [ROLE_TAG]} for role in roles],
+        "tasks": [
+            {
+                "name": "Template each variable and hold it against its role's argument_specs",
+                "ansible.builtin.validate_argument_spec": check,
+                "loop": names,
+                "register": "hwcheck_checked",
+                "ignore_errors": True,
+                "tags": ["always"],
+            },
+            {
+                "name": "Answer",
+                "ansible.builtin.debug": {
+                    "msg": f"{MARK} {{{{ {answer} | to_json | b64encode }}}}"
+                },
+                "tags": ["always"],
+            },
+        ],
+    }
+
+
+def _wants_facts(hosts: Sequence[Host]) -> bool:
+    """Return whether a template may be about what only the host itself tells."""
+    for host in hosts:
+        for text in map(str, host.variables.values()):
+            if "{{" in text or "{%" in text:
+                names = set(_FACT.findall(text)) - {"ansible_playbook_python"}
+                if not names <= host.variables.keys():
+                    return True
+    return False
+
+
+def _role_vars(
+    answer: Mapping[str, Any], known: Mapping[str, Any], specs: Mapping[str, Any]
+) -> RoleVars:
+    facts = answer.get("facts") or {}
+    no_facts = (
+        line(str(facts.get("msg"))) if facts.get("failed") or facts.get("unreachable") else ""
+    )
+    checked = answer["checked"]
+    values, wrong, unresolved = dict(known), {}, {}
+    # Before 2.19 a template that fails ends the whole task, not its turn of the loop.
+    for result in checked.get("results", [{"item": ALL, "failed": True, **checked}]):
+        name = result["item"]
+        context = result.get("validate_args_context") or {}
+        if not result.get("failed"):
+            values[name] = _typed(context["value"], specs[name].get("type"))
+            continue
+        values.pop(name, None)
+        if result.get("argument_errors"):
+            wrong[name] = line("; ".join(map(str, result["argument_errors"])))
+        else:
+            unresolved[name] = line(_PROSE.sub("", str(result.get("msg")).split("\n\n")[0]))
+    return RoleVars(values, wrong, unresolved, no_facts)
+
+
+def _typed(value: Any, kind: str | None) -> Any:
+    """Return a value as the type that Ansible has just found it to be: ``"false"`` is a boolean."""
+    if kind == "bool" and not isinstance(value, bool):
+        return str(value).lower() in TRUE
+    if kind == "int" and not isinstance(value, int):
+        return int(value)
+    return value
+
+
+def _without_prose(options_of_role: Any) -> Any:
+    if not isinstance(options_of_role, dict):
+        return options_of_role
+    return {
+        name: {key: _without_prose(part) for key, part in option.items() if key != "description"}
+        if isinstance(option, dict)
+        else option
+        for name, option in options_of_role.items()
+    }
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    path = shipped.find(name)
     if path is None:
-        raise UsageError(f"no role {role}: roles/{role}/defaults/main.yml is missing")
+        raise UsageError(f"no role {name.split('/')[1]}: {name} is missing")
     try:
         content = yaml.safe_load(Path(path).read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from None
     return content if isinstance(content, Mapping) else {}
-
-
-def role_vars(host: Host, role: str, source: str) -> dict[str, Any]:
-    """Return the variables of a role for a host, each of the type that it is written with.
-
-    ``source`` is the inventory, for messages. Raises UsageError for a template that needs what
-    only Ansible has.
-    """
-    everything = {**defaults(role), **host.variables}
-    variables = Variables(host.name, everything, source)
-    return {key: _rendered(variables, key, everything[key]) for key in defaults(role)}
-
-
-def _rendered(variables: Variables, key: str, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if set(value) == {"__ansible_vault"}:
-            return variables.text(key)
-        return {name: _rendered(variables, key, part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_rendered(variables, key, part) for part in value]
-    for _ in range(DEPTH):
-        if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
-            return value
-        try:
-            value = _template(value, variables.context)
-        except (jinja2.TemplateError, TypeError) as error:
-            problem = f"cannot be templated here: {' '.join(str(error).split())}"
-            raise variables.error(key, problem) from None
-    raise variables.error(key, "refers to itself")
-
-
-def _template(text: str, context: Mapping[str, Any]) -> Any:
-    """Return what a template makes; one that is a single expression keeps its type."""
-    stripped = text.strip()
-    if stripped.startswith("{{") and stripped.endswith("}}"):
-        try:
-            expression = _JINJA.compile_expression(stripped[2:-2], undefined_to_none=False)
-        except jinja2.TemplateSyntaxError:
-            return _JINJA.from_string(text).render(context)  # {{ this }} and {{ that }}
-        value = expression(context)
-        if isinstance(value, jinja2.Undefined):
-            return str(value)  # raises, and names what is undefined
-        return value if isinstance(value, PLAIN) else str(value)
-    return _JINJA.from_string(text).render(context)

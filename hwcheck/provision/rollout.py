@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hwcheck.errors import UsageError
 
 CANARY = "canary"
 DONE, STOPPED, UNTOUCHED = "done", "stopped", "untouched"
+UNDER_WAY = "under way"
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Batch:
 class BatchOutcome:
     """What became of a batch: done, stopped (its hosts are changed and not good) or untouched.
 
-    ``stages`` has the exit code of each stage that was reached, in order.
+    It is under way where the rollout was ended before it came so far. ``stages``
+    has the exit code of each stage that was reached, in order.
     """
 
     name: str
@@ -51,23 +53,26 @@ def batches(hosts: Sequence[str], size: int, canary: str | None = None) -> tuple
 
 
 def roll_out(
-    plan: Sequence[Batch], stages: Mapping[str, Stage], on_begin: Callable[[Batch], None]
-) -> Iterator[BatchOutcome]:
-    """Yield the outcome of each batch as it comes to its end.
+    plan: Sequence[Batch], stages: Mapping[str, Stage]
+) -> Iterator[tuple[BatchOutcome, ...]]:
+    """Yield the outcomes of all batches, whenever one of them begins or comes to its end.
 
     The first stage that does not end with 0 is the last one of all: what could not be measured of
     a batch is no reason to go on with the next.
     """
-    stopped = False
-    for batch in plan:
-        if stopped:
-            yield BatchOutcome(batch.name, batch.hosts, UNTOUCHED, {})
-            continue
-        on_begin(batch)
+    outcomes = [BatchOutcome(batch.name, batch.hosts, UNTOUCHED, {}) for batch in plan]
+    for number, batch in enumerate(plan):
+        outcomes[number] = BatchOutcome(batch.name, batch.hosts, UNDER_WAY, {})
+        yield tuple(outcomes)
         codes: dict[str, int] = {}
         for name, stage in stages.items():
             codes[name] = stage(batch)
             if codes[name] != 0:
-                stopped = True
                 break
-        yield BatchOutcome(batch.name, batch.hosts, STOPPED if stopped else DONE, codes)
+        stopped = any(codes.values())
+        outcomes[number] = replace(
+            outcomes[number], outcome=STOPPED if stopped else DONE, stages=codes
+        )
+        yield tuple(outcomes)
+        if stopped:
+            break

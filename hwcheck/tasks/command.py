@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from fabric.connection import Connection
 from invoke import Argument, Exit
 
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import INTERRUPTED, PASS, USAGE
+from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS, USAGE
 from hwcheck.tasks.output import refuse_closed_stdout, say
 
 SHORT_FLAGS = {
@@ -50,7 +51,7 @@ class Once(Argument):  # type: ignore[misc]
 
 
 class Command(fabric.Task):  # type: ignore[misc]
-    """A task of ours: a UsageError ends it with one line and exit code 2."""
+    """A task of ours: a UsageError ends it with one line and exit code 2, a fault with 3."""
 
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """Give only the flags of ``SHORT_FLAGS`` a letter."""
@@ -99,6 +100,12 @@ class Command(fabric.Task):  # type: ignore[misc]
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on one more is no traceback
             say("hwcheck: interrupted")
             raise Exit(code=INTERRUPTED) from None
+        except Exit:
+            raise
+        except Exception:  # Python would end with 1, which says that a host failed
+            traceback.print_exc()
+            say("hwcheck: a fault of hwcheck itself, please report it")
+            raise Exit(code=NOT_MEASURED) from None
 
     def _hosts_flag_hint(self, first: str) -> str:
         if "hosts" not in self.argspec(self.body).parameters:

@@ -128,17 +128,22 @@ def _event_text(event: VisitEvent, took_s: float) -> str:
 
 
 class PlayProgress(LiveLine):
-    """Shows what Ansible does; use it as a context manager and call it with each event."""
+    """Shows what Ansible does; use it as a context manager and call it with each event.
+
+    ``task_began`` is whether a task has begun: from then on a host may be changed.
+    """
 
     def __init__(self, *, verbose: bool = False, console: Console | None = None) -> None:
         super().__init__(console)
         self._verbose = verbose
         self._at = "starting"
         self._counts: Counter[str] = Counter()
+        self.task_began = False
 
     def __call__(self, event: PlayEvent) -> None:
         """Take one event."""
         where = f"{event.role}: {event.task}" if event.role else event.task
+        self.task_began = self.task_began or event.kind == "task"
         if event.kind in NO_HOST:
             self._at = where or event.play
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.exit_codes import combine
-from hwcheck.provision.names import refuse_misspelt
+from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import command, end
@@ -43,12 +43,12 @@ def provision(
         cluster=read_cluster(hosts, limit, extra_vars or ()),
         limit=limit,
         tags=tags,
-        extra_vars=tuple(extra_vars or ()),
         check=check,
         diff=diff,
         accept_new_host_keys=accept_new_host_keys,
     )
     refuse_misspelt(request)
+    refuse_wrong_types(request)
     folder = new_folder(Path(out))
     record = apply(request, folder, verbose=verbose)
     codes = [record.exit_code]

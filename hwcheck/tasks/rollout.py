@@ -11,7 +11,7 @@ from invoke import Context, Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
-from hwcheck.provision.names import refuse_misspelt
+from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
@@ -70,10 +70,10 @@ def rollout(
         become=read_become(become, become_user, ask_become_pass),
         cluster=read_cluster(hosts, limit, extra_vars or ()),
         tags=tags,
-        extra_vars=tuple(extra_vars or ()),
         accept_new_host_keys=accept_new_host_keys,
     )
     refuse_misspelt(request)
+    refuse_wrong_types(request)
     refuse_unknown_limits(request.cluster)
     plan = batches(request.hosts, size, canary)
     folder = new_folder(Path(out))
@@ -91,31 +91,37 @@ def rollout(
     end(combine(code for each in outcomes for code in each.stages.values()))
 
 
-def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> list[BatchOutcome]:
-    outcomes: list[BatchOutcome] = []
+def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> tuple[BatchOutcome, ...]:
+    """Roll it out. ``rollout.json`` is written before a batch is touched: a rollout may be killed.
+
+    Raises UsageError where no host was touched.
+    """
     stages_in_order = {
-        "provision": stages.provision,
-        "state": _after_a_change(stages.state),
-        "validate": _after_a_change(stages.validate),
+        "provision": _in_a_rollout(stages.provision, plan[0]),
+        "state": stages.state,
+        "validate": _in_a_rollout(stages.validate),
     }
-    for outcome in roll_out(
-        plan, stages_in_order, lambda part: say(f"{part.name}: {_names(part.hosts)}")
-    ):
-        outcomes.append(outcome)
+    outcomes: tuple[BatchOutcome, ...] = ()
+    for outcomes in roll_out(plan, stages_in_order):
         write_record(folder / "rollout.json", {"format": FORMAT, "batches": outcomes})
     return outcomes
 
 
-def _after_a_change(stage: Stage) -> Stage:
-    """Return a stage of hosts that were changed: what cannot be used then is not measured.
+def _in_a_rollout(stage: Stage, before_a_change: Batch | None = None) -> Stage:
+    """Return a stage that hands back how its command ends.
 
-    A UsageError would end the command with the exit code that says that nothing was changed.
+    A UsageError ends a command with the exit code that says that nothing was changed: what cannot
+    be used after a change is not measured.
     """
 
     def run(part: Batch) -> int:
         try:
             return stage(part)
+        except Exit as ended:
+            return int(ended.code)
         except UsageError as error:
+            if part is before_a_change:
+                raise
             say(f"hwcheck: {part.name}: {error}")
             return NOT_MEASURED
 
@@ -142,6 +148,7 @@ class _Stages:
 
     def provision(self, part: Batch) -> int:
         """Apply the playbook to a batch."""
+        say(f"{part.name}: {_names(part.hosts)}")
         folder = self._folder / part.name
         folder.mkdir()
         record = apply(self._of(part), folder, verbose=self._options["verbose"])
@@ -157,10 +164,7 @@ class _Stages:
         """Validate it as the command of that name does, with its quick profile."""
         out = str(self._folder / part.name / "validate")
         limit = _names(part.hosts, ",")
-        try:
-            validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
-        except Exit as ended:
-            return int(ended.code)
+        validate.body(self._ctx, hosts=self._source, limit=limit, out=out, **self._options)
         return PASS
 
     def _of(self, part: Batch) -> PlaybookRequest:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from invoke import Exit
 
-from hwcheck.exit_codes import INTERRUPTED, PASS
+from hwcheck.errors import UsageError
+from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS
 from hwcheck.provision.request import PlaybookRequest
 from hwcheck.provision.state.request import StateRequest, after_playbook
 from hwcheck.results.folders import new_folder
@@ -26,13 +27,21 @@ if TYPE_CHECKING:
 def apply(request: PlaybookRequest, folder: Path, *, verbose: bool) -> ProvisionRecord:
     """Run the playbook with a live line, and print what became of each host.
 
-    Raises Exit where it was interrupted: some hosts are half provisioned, and nothing is judged.
+    Raises UsageError where no task began, and Exit where it was interrupted or came to no end: some
+    hosts are half provisioned, and nothing is judged.
     """
     from hwcheck.provision.playbook import provision
 
     stop = threading.Event()
-    with Interrupts(stop), PlayProgress(verbose=verbose) as progress:
-        record = provision(request, folder, stop, progress)
+    progress = PlayProgress(verbose=verbose)
+    try:
+        with Interrupts(stop), progress:
+            record = provision(request, folder, stop, progress)
+    except UsageError as error:
+        if not progress.task_began:
+            raise
+        say(f"hwcheck: some hosts may be half provisioned: {error}")
+        raise Exit(code=NOT_MEASURED) from None
     emit("".join(f"{host.summary()}\n" for host in record.hosts))
     if stop.is_set():
         say("hwcheck: interrupted: some hosts may be half provisioned; run it again")
@@ -43,12 +52,20 @@ def apply(request: PlaybookRequest, folder: Path, *, verbose: bool) -> Provision
 def assert_after(
     request: PlaybookRequest, record: ProvisionRecord, folder: Path, source: str
 ) -> int:
-    """Assert the roles that Ansible ran, on the hosts that it ran on; return the exit code."""
-    state_request = after_playbook(request, record.roles, record.role_vars, source)
-    if state_request is None:
-        say("hwcheck: no role with assertions was applied: nothing is asserted")
-        return PASS
-    return run_assertions(state_request, folder)
+    """Assert the roles that Ansible ran, on the hosts that it ran on; return the exit code.
+
+    What cannot be used now is not measured: the exit code of a UsageError would say that nothing
+    was changed.
+    """
+    try:
+        state_request = after_playbook(request, record.roles, record.role_vars, source)
+        if state_request is None:
+            say("hwcheck: no role with assertions was applied: nothing is asserted")
+            return PASS
+        return run_assertions(state_request, folder)
+    except UsageError as error:
+        say(f"hwcheck: what was applied cannot be asserted: {error}")
+        return NOT_MEASURED
 
 
 def run_assertions(request: StateRequest, folder: Path | None = None, out: str = "") -> int:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from invoke import Context
 
-from hwcheck.provision.names import refuse_misspelt_variables
-from hwcheck.provision.state.request import StateRequest, choose_roles, mend_command, with_become
+from hwcheck.provision.state.request import as_the_inventory_says, choose_roles, with_become
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.stages import run_assertions
@@ -42,12 +41,11 @@ def state(
     hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
     how_to_become = read_become(become, become_user, ask_become_pass)
     cluster = read_cluster(hosts, limit, extra_vars or ())
-    refuse_misspelt_variables(cluster)
-    request = StateRequest(
+    request = as_the_inventory_says(
         with_become(cluster, how_to_become),
         chosen_roles,
         hosts_at_once,
-        mend=mend_command(hosts),
+        hosts,
         accept_new_host_keys=accept_new_host_keys,
     )
     end(run_assertions(request, out=out))

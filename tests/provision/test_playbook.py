@@ -147,6 +147,20 @@ def test_what_ansible_refuses_is_one_line(folder: Path, play: str, why: str) -> 
     assert "\n" not in str(caught.value)
 
 
+def test_where_ansible_is_killed_after_a_task_nobody_says_that_nothing_was_done(
+    folder: Path,
+) -> None:
+    play = TASKS + "    - ansible.builtin.command: echo done\n"
+    play += (
+        "    - name: End Ansible itself\n"
+        "      ansible.builtin.set_fact:\n"
+        "        x: \"{{ lookup('ansible.builtin.pipe', 'kill -KILL ' ~ the_controller) }}\"\n"
+    )
+    record, _ = run(asked(folder, play, the_controller="$PPID $(ps -o ppid= $PPID)"), folder)
+    assert (record.exit_code, record.hosts[0].outcome) == (3, "broken off")
+    assert record.hosts[0].reason.startswith("ansible-playbook ended")
+
+
 def test_stopping_ends_it(folder: Path, real_ansible: None) -> None:
     play = TASKS + "    - ansible.builtin.command: sleep 60\n"
     stop = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,12 @@ CLUSTER = Cluster(
 def test_flags_are_ansibles_own() -> None:
     request = PlaybookRequest(
         Path("site.yml"),
-        CLUSTER,
+        replace(CLUSTER, extra_vars=("-a=1", "@more.yml")),
         limit="-n3",
         tags="nccl",
         check=True,
         diff=True,
         forks=4,
-        extra_vars=("-a=1", "@more.yml"),
     )
     assert request.arguments() == [
         "--check",

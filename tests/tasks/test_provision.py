@@ -1,4 +1,4 @@
-"""`hwcheck provision`: what is asserted after a playbook that brings what a run proved."""
+"""`hwcheck provision`: what is asserted afterwards, and what its exit codes say."""
 
 from __future__ import annotations
 
@@ -65,3 +65,53 @@ def test_settings_that_are_gone_again_fail(tmp_path: Path) -> None:
     assert found[:2] == ("nccl_conf", "fail")
     assert found[2].startswith(f"{tmp_path}/nccl.conf is missing")
     assert "to mend it: the same command with --limit node02 --tags nccl" in said
+
+
+def provision_here(folder: Path, playbook: str, **inventory: object) -> tuple[int, str]:
+    """Run a playbook on this machine; return exit code and text."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    here |= {"nccl_library": False, "nccl_conf": "present", "nccl_conf_path": f"{folder}/nccl.conf"}
+    hosts = {"here": {**here, **inventory}}
+    (folder / "cluster.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    done = subprocess.run(
+        [HWCHECK, "provision", "--hosts", "cluster.yml", "--playbook", playbook],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_what_ansible_templates_is_applied_and_asserted(tmp_path: Path) -> None:
+    settings = "{{ {'NCCL_DEBUG': 'WARN'} | combine({'NCCL_SYSTEM': ansible_facts.system}) }}"
+    code, said = provision_here(tmp_path, "nccl.yml", nccl_conf_settings=settings)
+    assert code == 0, said
+    assert "NCCL_SYSTEM=Linux" in (tmp_path / "nccl.conf").read_text().splitlines()
+    assert ("nccl_conf", "pass", "") in list(asserted(tmp_path))
+
+
+def test_a_wrong_type_is_told_before_any_role_has_changed_anything(tmp_path: Path) -> None:
+    settings = {"NCCL_DEBUG": "WARN"}
+    (tmp_path / "roles").mkdir()
+    code, said = provision_here(
+        tmp_path, "nccl.yml", nccl_conf_settings=settings, nccl_tests="{{ 'maybe' }}"
+    )
+    assert code == 2, said
+    assert "cluster.yml: here: nccl_tests: argument 'nccl_tests' is of type str and we" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.yml", "roles"]
+
+
+@pytest.mark.parametrize("why", ["its variable", "the play's word for it"])
+def test_what_cannot_be_asserted_after_a_change_is_not_measured(tmp_path: Path, why: str) -> None:
+    """In a playbook of the site's own, which sets what the inventory leaves open."""
+    told = "- {hosts: all, gather_facts: false, tasks: [{ansible.builtin.set_stats: {data: {"
+    told += "hwcheck_role_vars: 3}}}]}\n" if why != "its variable" else "other: 3}}}]}\n"
+    (tmp_path / "own.yml").write_text(
+        "- {hosts: all, gather_facts: false, roles: [nccl], vars: {later: {NCCL_DEBUG: WARN}}}\n"
+        + told
+    )
+    code, said = provision_here(tmp_path, "own.yml", nccl_conf_settings="{{ later }}")
+    assert (tmp_path / "nccl.conf").exists(), said
+    assert code == 3, said
+    assert ("'later' is undefined" if why == "its variable" else "hwcheck_role_vars") in said
+    assert "Traceback" not in said

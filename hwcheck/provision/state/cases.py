@@ -9,7 +9,7 @@ from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.provision.role_vars import role_vars
+from hwcheck.provision.role_vars import RoleVars, defaults
 from hwcheck.provision.state.asserts import NOTHING_WANTED, Asserts
 
 PREFIX = "test_"
@@ -19,7 +19,10 @@ APPLIED_BY = {"nvidia_repository": "nvidia_driver"}
 
 @dataclass(frozen=True)
 class AssertCase:
-    """One assertion: what ``variable`` of ``role`` wants of a host. ``label`` tells its element."""
+    """One assertion: what ``variable`` of ``role`` wants of a host. ``label`` tells its element.
+
+    ``problem`` says why it is not known what the role wants there, if so.
+    """
 
     host: Host
     role: str
@@ -27,6 +30,7 @@ class AssertCase:
     label: str
     wanted: Any = field(repr=False)
     role_vars: Mapping[str, Any] = field(repr=False)
+    problem: str = ""
 
     @property
     def id(self) -> str:
@@ -41,16 +45,14 @@ def roles_with_assertions() -> tuple[str, ...]:
 
 
 class Cases:
-    """The cases of a run; ``of`` is called once for each test. Raises UsageError for variables."""
+    """The cases of a run; ``of`` is called once for each test. ``role_vars`` are by host."""
 
-    def __init__(self, cluster: Cluster, roles: Sequence[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, roles: Sequence[str], role_vars: Mapping[str, RoleVars]
+    ) -> None:
         self._cluster = cluster
         self._roles = roles
-        self._read = {
-            (host.name, role): role_vars(host, role, cluster.source)
-            for host in cluster.hosts
-            for role in roles
-        }
+        self._role_vars = role_vars
         self.counts = dict.fromkeys((host.name for host in cluster.hosts), 0)
 
     def of(self, function: Callable[..., None]) -> list[AssertCase]:
@@ -67,7 +69,11 @@ class Cases:
         return cases
 
     def _for(self, host: Host, role: str, about: Asserts) -> Iterator[AssertCase]:
-        variables = self._read[host.name, role]
+        of_host = self._role_vars[host.name]
+        if problem := of_host.problem(role):
+            yield AssertCase(host, role, about.variable, "", None, {}, problem)
+            return
+        variables = {name: of_host.values[name] for name in defaults(role)}
         value = variables[about.variable]
         if not about.when(variables) or _nothing(value):
             return

@@ -9,6 +9,7 @@ import pytest
 import testinfra.host
 
 from hwcheck.exit_codes import USAGE
+from hwcheck.provision.state.asserts import NotMeasuredError
 from hwcheck.provision.state.cases import AssertCase
 from hwcheck.provision.state.engine import Engine
 
@@ -22,8 +23,13 @@ def host(case: AssertCase, pytestconfig: pytest.Config) -> testinfra.host.Host:
 
 
 @pytest.fixture(autouse=True)
-def _where_the_role_applies(request: pytest.FixtureRequest) -> None:
-    """Ask the test file whether its role does anything on this host; it skips where not."""
+def _where_the_role_applies(request: pytest.FixtureRequest, case: AssertCase) -> None:
+    """Ask the test file whether its role does anything on this host; it skips where not.
+
+    Raises NotMeasuredError where it is not known what the role wants.
+    """
+    if case.problem:
+        raise NotMeasuredError(case.problem)
     applies = getattr(request.module, "applies", None)
     if applies is not None:
         applies(request.getfixturevalue("host"), request.getfixturevalue("role"))

@@ -30,10 +30,7 @@ ASSERTION_MODULES = f"{__package__}.{PREFIX}"
 
 
 class Engine:
-    """A pytest plugin; ``result`` is the record once pytest has ended, ``record`` its file.
-
-    Building it reads all variables and raises UsageError for what is wrong with them.
-    """
+    """A pytest plugin; ``result`` is the record once pytest has ended, ``record`` its file."""
 
     NAME = "hwcheck-state"
 
@@ -45,7 +42,7 @@ class Engine:
             request.cluster, accept_new_host_keys=request.accept_new_host_keys
         )
         self.result: StateRecord | None = None
-        self._cases = Cases(request.cluster, request.roles)
+        self._cases = Cases(request.cluster, request.roles, request.role_vars)
         self._started = utc_now()
         self._assertions: dict[str, Assertion] = {}
         self._items: dict[str, AssertCase] = {}

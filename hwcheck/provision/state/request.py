@@ -13,6 +13,12 @@ from hwcheck.inventory import inventory
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.names import nearest, refuse_misspelt_variables
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, Become, PlaybookRequest, find_playbook
+from hwcheck.provision.role_vars import (
+    RoleVars,
+    read_role_vars,
+    refuse_unresolved,
+    refuse_wrong,
+)
 from hwcheck.provision.state.cases import roles_with_assertions
 
 if TYPE_CHECKING:
@@ -23,11 +29,13 @@ if TYPE_CHECKING:
 class StateRequest:
     """Hosts, roles in order, and how many hosts at once; ``record`` is where results are written.
 
-    ``mend`` is the command that would apply a role, without its host and tag.
+    ``role_vars`` has what the roles want of each host, by its name. ``mend`` is the command that
+    would apply a role, without its host and tag.
     """
 
     cluster: Cluster
     roles: tuple[str, ...]
+    role_vars: Mapping[str, RoleVars]
     forks: int
     record: Path | None = None
     mend: str = ""
@@ -41,20 +49,41 @@ def from_options(config: pytest.Config) -> StateRequest:
     if forks < 1:
         raise UsageError(f"--hwcheck-forks {forks}: it takes a whole number from 1")
     cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"))
-    refuse_misspelt_variables(cluster)
     if option("hwcheck_become"):
         descriptor = option("hwcheck_become_password_fd")
         password = None if descriptor is None else _password(descriptor)
         cluster = with_become(cluster, Become(wanted=True, password=password))
     record = option("hwcheck_record")
-    return StateRequest(
+    return as_the_inventory_says(
         cluster,
         choose_roles(option("hwcheck_roles")),
         forks,
-        Path(record) if record else None,
-        mend_command(source),
-        option("hwcheck_accept_new_host_keys"),
+        source,
+        accept_new_host_keys=option("hwcheck_accept_new_host_keys"),
+        record=Path(record) if record else None,
     )
+
+
+def as_the_inventory_says(
+    cluster: Cluster,
+    roles: tuple[str, ...],
+    forks: int,
+    source: str,
+    *,
+    accept_new_host_keys: bool,
+    record: Path | None = None,
+) -> StateRequest:
+    """Return a request for what the inventory wants of these roles.
+
+    ``source`` is the inventory as the command line names it. Raises UsageError for a variable that
+    is misspelt, of the wrong type, or that cannot be templated.
+    """
+    refuse_misspelt_variables(cluster)
+    role_vars = read_role_vars(cluster, roles, forks, accept_new_host_keys=accept_new_host_keys)
+    refuse_wrong(cluster, role_vars)
+    refuse_unresolved(cluster, role_vars)
+    mend = mend_command(source)
+    return StateRequest(cluster, roles, role_vars, forks, record, mend, accept_new_host_keys)
 
 
 def after_playbook(
@@ -72,19 +101,19 @@ def after_playbook(
     asserted = tuple(role for role in roles_with_assertions() if role in roles)
     if not asserted:
         return None
-    hosts = tuple(
-        replace(host, variables={**host.variables, **role_vars.get(host.name, {})})
-        for host in playbook.cluster.hosts
-        if host.name in playbook.hosts
-    )
+    hosts = tuple(host for host in playbook.cluster.hosts if host.name in playbook.hosts)
+    cluster = replace(playbook.cluster, hosts=hosts)
+    accept = playbook.accept_new_host_keys
+    wanted = read_role_vars(cluster, asserted, playbook.forks, accept_new_host_keys=accept)
     # Variables of a command line may be secrets, and the command is shown and written.
-    is_default = playbook.playbook == find_playbook(DEFAULT_PLAYBOOK) and not playbook.extra_vars
+    is_default = playbook.playbook == find_playbook(DEFAULT_PLAYBOOK) and not cluster.extra_vars
     return StateRequest(
-        with_become(replace(playbook.cluster, hosts=hosts), playbook.become),
+        with_become(cluster, playbook.become),
         asserted,
+        {name: each.under(role_vars.get(name, {})) for name, each in wanted.items()},
         playbook.forks,
         mend=mend_command(source) if is_default else "the same command with",
-        accept_new_host_keys=playbook.accept_new_host_keys,
+        accept_new_host_keys=accept,
     )
 
 

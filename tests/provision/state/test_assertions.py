@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.provision.role_vars import defaults
+from hwcheck.provision.role_vars import RoleVars, defaults
 from hwcheck.provision.state.asserts import Asserts, NotMeasuredError
 from hwcheck.provision.state.cases import Cases, roles_with_assertions
 from tests.provision.state.fake_host import FakeHost
@@ -38,8 +38,9 @@ def functions(role: str) -> dict[str, Callable[..., None]]:
 def outcome(role: str, case: Mapping[str, Any]) -> tuple[str, str]:
     """Run an assertion as the engine would, on a node that answers as the case says."""
     function = functions(role)[case["test"]]
-    host = Host("node", "node", variables=case.get("role", {}))
-    made = Cases(Cluster((host,), "cluster.yml"), (role,)).of(function)
+    cluster = Cluster((Host("node", "node"),), "cluster.yml")
+    role_vars = RoleVars({**defaults(role), **case.get("role", {})})
+    made = Cases(cluster, (role,), {"node": role_vars}).of(function)
     if not made:
         return "not asserted", ""
     (asserted,) = [each for each in made if each.label == case.get("element", made[0].label)]

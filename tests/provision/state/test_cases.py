@@ -9,14 +9,18 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.request import Become
+from hwcheck.provision.role_vars import RoleVars, defaults
 from hwcheck.provision.state import test_nccl, test_system_tuning
 from hwcheck.provision.state.cases import Cases
 from hwcheck.provision.state.request import choose_roles, with_become
 
 
-def cases(*roles: str, **variables: Any) -> Cases:
-    hosts = (Host("n1", "n1", variables=variables), Host("n2", "n2"))
-    return Cases(Cluster(hosts, "cluster.yml"), roles)
+def cases(*roles: str, problem: str = "", **variables: Any) -> Cases:
+    """Return the cases of two hosts; the first has these variables, and this problem."""
+    plain = {name: value for role in roles for name, value in defaults(role).items()}
+    wrong = {next(iter(plain)): problem} if problem else {}
+    role_vars = {"n1": RoleVars({**plain, **variables}, wrong), "n2": RoleVars(plain)}
+    return Cases(Cluster((Host("n1", "n1"), Host("n2", "n2")), "cluster.yml"), roles, role_vars)
 
 
 def test_every_element_is_a_case_of_its_own() -> None:
@@ -32,6 +36,14 @@ def test_what_is_left_alone_is_not_asserted(nothing: object) -> None:
     made = cases("system_tuning", system_tuning_cpu_governor=nothing)
     found = made.of(test_system_tuning.test_cpu_governor)
     assert [case.id for case in found] == ["n2"]
+
+
+def test_where_a_variable_is_not_known_each_test_of_the_role_says_so() -> None:
+    found = cases("system_tuning", problem="no").of(test_system_tuning.test_sysctl)
+    assert [(each.id, each.problem) for each in found][:2] == [
+        ("n1", f"{next(iter(defaults('system_tuning')))}: no"),
+        ("n2-vm.zone_reclaim_mode", ""),
+    ]
 
 
 def test_a_role_that_is_not_asked_for_has_no_case() -> None:

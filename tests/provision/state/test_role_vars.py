@@ -1,58 +1,167 @@
-"""What a role is told: defaults, the inventory over them, templates with their types."""
+"""What a role is told: defaults, the inventory over them, templates as Ansible has them."""
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.inventory import Host
-from hwcheck.provision.role_vars import defaults, role_vars
+from hwcheck.inventory import inventory
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.provision import role_vars
+from hwcheck.provision.role_vars import (
+    RoleVars,
+    defaults,
+    options,
+    read_role_vars,
+    refuse_unresolved,
+    refuse_wrong,
+)
+from hwcheck.provision.state.cases import roles_with_assertions
+
+ROLES = ("nccl", "system_tuning")
+HERE = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+AWAY = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+OTHERS = {"pages": 64, "version": "580", "sysctls": {"vm.swappiness": 10}, "to": "{{ pages }}"}
 
 
-def of(variables: dict[str, Any]) -> dict[str, Any]:
-    return role_vars(Host("n1", "n1", variables=variables), "system_tuning", "cluster.yml")
+def cluster(folder: Path, *extra_vars: str, **hosts: dict[str, Any]) -> Cluster:
+    content = {"all": {"hosts": hosts, "vars": OTHERS}}
+    (folder / "cluster.yml").write_text(yaml.safe_dump(content))
+    return inventory.read(str(folder / "cluster.yml"), None, extra_vars)
 
 
-def test_the_inventory_comes_before_the_defaults() -> None:
-    found = of({"system_tuning_hugepages": 12, "other": 1})
-    assert found["system_tuning_hugepages"] == 12
-    assert set(found) == set(defaults("system_tuning"))
+def of(folder: Path, *extra_vars: str, **variables: Any) -> RoleVars:
+    """Return what the roles are told for the one of two hosts that has these variables."""
+    hosts = {"n1": {**HERE, **variables}, "n2": {**AWAY, "spare": 3}}
+    return read_role_vars(cluster(folder, *extra_vars, **hosts), ROLES, 5)["n1"]
+
+
+def test_the_inventory_comes_before_the_defaults_and_extra_vars_before_it(tmp_path: Path) -> None:
+    values = of(tmp_path, "nccl_version=3", system_tuning_hugepages=12, nccl_version="2").values
+    assert (values["system_tuning_hugepages"], values["nccl_version"]) == (12, "3")
+    assert set(values) == {*defaults("system_tuning"), *defaults("nccl")}
+
+
+def test_templates_are_ansibles_and_keep_their_types(tmp_path: Path) -> None:
+    wanted = {
+        "system_tuning_hugepages": ("{{ (pages > 2) | ternary(hostvars.n2.spare, 4) }}", 3),
+        "system_tuning_sysctls": (
+            "{{ sysctls | combine({'vm.a': groups.all | length}) }}",
+            {"vm.swappiness": 10, "vm.a": 2},
+        ),
+        "system_tuning_cpu_governor": ("{{ '/a/powersave' | basename }}", "powersave"),
+        "nccl_version": ("{{ to }} and {{ version }}", "64 and 580"),
+        "nccl_packages": (["{{ version }}", "{{ inventory_hostname }}"], ["580", "n1"]),
+        "nccl_tests": ("{{ pages < 2 }}", False),
+        "nccl_conf_settings": ("{{ {'SYSTEM': ansible_facts.system} }}", {"SYSTEM": "Linux"}),
+        "nccl_library": ("no", False),
+        "nccl_conf_path": ("{{ nccl_version | replace(' ', '') }}", "64and580"),
+    }
+    found = of(tmp_path, **{name: template for name, (template, _) in wanted.items()})
+    assert (found.wrong, found.unresolved) == ({}, {})
+    values = {name: found.values[name] for name in wanted}
+    assert values == {name: value for name, (_, value) in wanted.items()}
 
 
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
-        ("{{ pages }}", 64),
-        ("{{ pages * 2 }}", 128),
-        ("{{ version }}", "580"),
-        ("{{ sysctls }}", {"vm.swappiness": 10}),
-        ("{{ pages }} and {{ version }}", "64 and 580"),
-        ("{{ 'yes' | bool }}", True),
-        (["{{ version }}"], ["580"]),
-        ({"a": {"b": "{{ inventory_hostname }}"}}, {"a": {"b": "n1"}}),
-        ("{{ to }}", 64),
+        ("{{ ansible_facts.system }}", True),
+        (["{% if ansible_os_family is defined %}x{% endif %}"], True),
+        ("{{ ansible_python_interpreter }}", False),
+        ("{{ pages }}", False),
+        ("ansible_facts", False),
     ],
 )
-def test_templates_keep_their_types(value: object, wanted: object) -> None:
-    others = {"pages": 64, "version": "580", "sysctls": {"vm.swappiness": 10}, "to": "{{ pages }}"}
-    assert of({"system_tuning_hugepages": value, **others})["system_tuning_hugepages"] == wanted
+def test_a_host_is_connected_to_only_where_a_template_may_want_its_facts(
+    tmp_path: Path, value: object, wanted: bool
+) -> None:
+    found = cluster(tmp_path, n1={**HERE, "mine": value}, n2=AWAY)
+    assert role_vars._wants_facts(found.hosts) == wanted
+
+
+def test_ansible_is_not_asked_for_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cluster(tmp_path, n1=HERE)
+    monkeypatch.setattr(role_vars.ansible, "run", lambda *args, **kwargs: pytest.fail("asked"))
+    assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_conf"] == "unmanaged"
+
+
+@pytest.mark.parametrize("role", roles_with_assertions())
+def test_no_default_is_a_template_and_each_has_a_type(role: str) -> None:
+    assert "{{" not in json.dumps(defaults(role))
+    assert set(options(role)) == set(defaults(role))
+    assert all("type" in option for option in options(role).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("system_tuning_hugepages", "many", "unable to convert to int"),
+        ("nccl_tests", "maybe", "not a valid boolean"),
+        ("nccl_conf", "{{ 'pre' }}", "must be one of: unmanaged, present, absent, got: pre"),
+        ("system_tuning_limits", [{"nosuch": 1}], "missing required arguments"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_its_name(
+    tmp_path: Path, name: str, value: object, why: str
+) -> None:
+    found = cluster(tmp_path, n1={**HERE, "nccl_version": "1"}, n2={**AWAY, name: value})
+    read = read_role_vars(found, ROLES, 5)
+    with pytest.raises(UsageError, match=rf"cluster\.yml: n2: {name}: ") as caught:
+        refuse_wrong(found, read)
+    assert why in str(caught.value)
+    assert (name in read["n2"].values, read["n1"].wrong) == (False, {})
 
 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("{{ ansible_facts.os_family }}", "'ansible_facts' is undefined"),
         ("{{ nosuch }}", "'nosuch' is undefined"),
-        ("{{ 1 | nosuch }}", "No filter named 'nosuch'"),
-        ("{{ system_tuning_hugepages }}", "refers to itself"),
+        ("{{ 1 | nosuch }}", "nosuch"),
+        ("{{ nccl_version }}", "ecursi"),
     ],
 )
-def test_what_only_ansible_knows_is_refused_by_name(value: str, why: str) -> None:
-    with pytest.raises(UsageError, match=r"cluster\.yml: n1: system_tuning_hugepages: ") as caught:
-        of({"system_tuning_hugepages": value})
+def test_a_template_that_comes_to_nothing_is_named(tmp_path: Path, value: str, why: str) -> None:
+    found = cluster(tmp_path, n1={**HERE, "nccl_version": value}, n2=AWAY)
+    read = read_role_vars(found, ROLES, 5)
+    with pytest.raises(UsageError, match=r"cluster\.yml: n1: nccl_version: ") as caught:
+        refuse_unresolved(found, read)
     assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert why in read["n1"].problem("nccl")
+    assert (read["n1"].problem("system_tuning"), read["n2"].problem("nccl")) == ("", "")
+    told = read["n1"].under({"nccl_version": "2"})
+    assert (told.problem("nccl"), told.values["nccl_version"]) == ("", "2")
+
+
+def test_a_host_that_tells_no_facts_is_not_the_inventorys_fault(tmp_path: Path) -> None:
+    version = {"nccl_version": "{{ ansible_facts.system }}"}
+    found = cluster(tmp_path, n1={**HERE, **version}, n2={**AWAY, **version})
+    read = read_role_vars(found, ROLES, 5)
+    assert read["n1"].values["nccl_version"] == "Linux"
+    refuse_unresolved(found, read)
+    assert "nccl_version: " in read["n2"].problem("nccl")
+    assert "no facts: " in read["n2"].problem("nccl")
+    assert "refused" in read["n2"].problem("nccl")
+
+
+def test_nothing_of_the_callers_configuration_hears_the_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cluster(tmp_path, n1={**HERE, "nccl_version": "s3cret"})
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(tmp_path / "log"))
+    monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", "ansible.builtin.junit")
+    monkeypatch.setenv("JUNIT_OUTPUT_DIR", str(tmp_path / "junit"))
+    monkeypatch.setenv("ANSIBLE_CALLBACK_RESULT_FORMAT", "yaml")
+    monkeypatch.setenv("ANSIBLE_RUN_TAGS", "nosuch")
+    assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_version"] == "s3cret"
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.yml"]
 
 
 def test_a_role_that_is_not_there() -> None:

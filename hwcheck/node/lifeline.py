@@ -10,6 +10,8 @@ import threading
 import time
 from typing import Callable, Optional
 
+from hwcheck.node import descendants
+
 ALIVE_EVERY_S = 5.0
 
 
@@ -19,7 +21,7 @@ Take = Callable[[bytes], None]
 def start(
     stdin_fd: int, silence_s: float, say_alive: Callable[[], None], take: Optional[Take] = None
 ) -> None:
-    """Watch ``stdin_fd`` in a thread; end this process group when the controller is gone.
+    """Watch ``stdin_fd`` in a thread; end this process and all its descendants with the controller.
 
     The controller is gone when stdin ends (it closed, or sshd noticed that the connection broke)
     or when nothing came for ``silence_s``: it writes a newline every few seconds, because a cut
@@ -56,6 +58,8 @@ def _end(why: str) -> None:
         sys.stderr.write("hwcheck: %s, ending\n" % why)
         sys.stderr.flush()
     finally:
-        # The process group is ours: the bootstrap called setsid. Ranks of a leg have a group of
-        # their own and die with their parent (parent_death).
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+        try:
+            descendants.kill_all()
+        finally:
+            # The process group is ours: the bootstrap called setsid.
+            os.killpg(os.getpgrp(), signal.SIGKILL)

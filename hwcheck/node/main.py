@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, List, Mapping
 
-from hwcheck.node import checks, lifeline, load_lock
+from hwcheck.node import checks, descendants, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode, Recorded
 from hwcheck.node.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
@@ -37,9 +37,17 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     """Serve one request; ``payload`` is the folder that this code lies in.
 
     stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
-    else prints to stdout is sent to stderr. A request with ``session`` is followed by orders on
+    else prints to stdout is sent to stderr. Nothing that was started outlives this. A request with ``session`` is followed by orders on
     stdin, see ``multi_host``. Returns 0 when the report was sent.
     """
+    descendants.adopt()
+    try:
+        return _serve(data, payload)
+    finally:
+        descendants.kill_all()
+
+
+def _serve(data: Mapping[str, Any], payload: str) -> int:
     started = time.monotonic()
     request = Request.from_dict({key: data[key] for key in data if key != "session"})
     order_server = _order_server(data["session"]) if "session" in data else None

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import IO, Callable, Mapping, Optional, Tuple, Union
 
-from hwcheck.node import json_lines
+from hwcheck.node import descendants, json_lines
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.json_lines import Send
 
@@ -26,11 +26,11 @@ def start(
     log_fd: int,
     env: Optional[Mapping[str, str]] = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``boot`` under ``python``; ``sys.argv`` has the payload's path and this process's id.
+    """Start ``boot`` under ``python``; ``sys.argv`` has the payload's path.
 
     Raises CouldNotMeasure when the interpreter cannot be started.
     """
-    command = [python, "-c", boot, payload, str(os.getpid())]
+    command = [python, "-c", boot, payload]
     try:
         return subprocess.Popen(
             command, stdin=stdin, stdout=subprocess.PIPE, stderr=log_fd, env=env
@@ -42,8 +42,11 @@ def start(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the child; what it forked dies with it (parent_death)."""
+    """Kill the child and what it started: it may be a wrapper, with sessions below it."""
+    below = descendants.of(process.pid)
     process.kill()
+    for pid in below:
+        descendants.kill(pid)
     assert process.stdout is not None
     if process.stdin is not None:
         process.stdin.close()

@@ -28,6 +28,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
 from hwcheck.node.wire import to_json
 from hwcheck.provision.events import PlayEvent, play_event
+from hwcheck.provision.guard import guarded
 from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
 from hwcheck.provision.request import PlaybookRequest, roles_path
 from hwcheck.results.files import writing_to
@@ -176,8 +177,13 @@ class _Play:
             quiet=True,
         )
         config.prepare()
-        runner = Runner(config, event_handler=self._take, cancel_callback=self._stop.is_set)
-        _, status = runner.run()
+        with _Lifeline(private / "lifeline", self._stop) as lifeline:
+            config.command = guarded(config.command, lifeline.path)
+            # ansible-runner's own way to cancel it would leave Ansible's workers behind.
+            runner = Runner(
+                config, event_handler=self._take, cancel_callback=lifeline.cut_when_stopped
+            )
+            _, status = runner.run()
         return int(status) if status is not None else None
 
     def _take(self, event: dict[str, Any]) -> bool:
@@ -212,6 +218,31 @@ class _Play:
         return line(self._request.hide(error.removeprefix("[ERROR]:").removeprefix("ERROR!")))
 
 
+class _Lifeline:
+    """A FIFO that ansible-playbook's guard watches: it is closed by whatever ends this process."""
+
+    def __init__(self, path: Path, stop: threading.Event) -> None:
+        self.path = path
+        self._stop = stop
+        self._fd: int | None = None
+
+    def __enter__(self) -> _Lifeline:
+        os.mkfifo(self.path, 0o600)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def cut_when_stopped(self) -> bool:
+        """End Ansible where hwcheck is to stop; return False: it is not ansible-runner's to do."""
+        if self._stop.is_set():
+            self.__exit__()
+        return False
+
+
 def _environment(sockets: Path) -> dict[str, str]:
     programs = str(Path(sys.executable).parent)
     return {
@@ -222,6 +253,8 @@ def _environment(sockets: Path) -> dict[str, str]:
         "ANSIBLE_ROLES_PATH": roles_path(),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),
         "ANSIBLE_NOCOWS": "1",
+        # A task that has no terminal of the node's would not end with its connection.
+        "ANSIBLE_PIPELINING": "0",
     }
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from hwcheck.results.run_folder import read_run
 from tests.lab.lab import Lab
-from tests.lab.provisioned import Site, conf, logins
+from tests.lab.provisioned import BIN, Site, conf, logins
 from tests.lab.scenarios_on_nodes import prepare
+from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
 
@@ -53,3 +56,46 @@ def test_a_canary_that_passes_lets_the_others_follow(site: Site) -> None:
         ("canary", "done"),
         ("batch1", "stopped"),
     ]
+
+
+SLOW = """\
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Take long
+      ansible.builtin.command: sleep 4711
+"""
+AT_WORK = "pgrep -xf 'sleep 4711' || true"
+
+
+@pytest.mark.parametrize("command", ["provision", "rollout"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_is_ended_leaves_no_task_on_the_node_and_no_ansible_here(
+    site: Site, real_ansible: None, how: signal.Signals, command: str
+) -> None:
+    canary = next(iter(site.lab.nodes.values()))
+    (site.folder / "slow.yml").write_text(SLOW)
+    words = [BIN / "hwcheck", command, "--hosts", "cluster.yml", "--playbook", "slow.yml"]
+    before = _of_ansible()
+    with subprocess.Popen(
+        words, cwd=site.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        wait_until(lambda: canary.ask(["sh", "-c", AT_WORK]) != "", 60)
+        process.send_signal(how)
+    assert process.returncode == (-how if how == signal.SIGKILL else 130)
+    wait_until(lambda: canary.ask(["sh", "-c", AT_WORK]) == "", 20)
+    wait_until(lambda: _of_ansible() <= before, 20)
+    if command == "rollout":
+        batches = site.record("rollout.json")["batches"]
+        wanted = "under way" if how == signal.SIGKILL else "stopped"
+        assert [each["outcome"] for each in batches] == [wanted, "untouched"]
+
+
+def _of_ansible() -> set[str]:
+    """Return the processes of ansible-playbook, its guard and its ssh, as far as they run."""
+    listed = subprocess.run(
+        ["pgrep", "-f", "ansible-playbook|provision.guard|ControlPath=/tmp/hw-"],
+        capture_output=True,
+        text=True,
+    )
+    return set(listed.stdout.split())

@@ -15,27 +15,27 @@ from tests.node.processes import gone
 ROOT = str(Path(__file__).parents[2])
 SILENCE_S = 0.6
 
-# A payload: leader of its session, with one child in its group and one in a group of its own.
+# A payload: leader of its session, with one child in its group, one in a session of its own, and
+# what a wrapper left behind that put it into a session of its own and ended.
 PAYLOAD = """
 import os, signal, sys
-from hwcheck.node import lifeline, parent_death
+from hwcheck.node import descendants, lifeline
 os.setsid()
+descendants.adopt()
 lifeline.ALIVE_EVERY_S = 0.05
-leader = os.getpid()
 pids = []
-for apart in (False, True):
+for apart in range(3):
     ready, says = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    if os.fork() == 0:
         if apart:
             os.setsid()
-            parent_death.die_with(leader)
+        if apart == 2 and os.fork():
+            os._exit(0)
         os.close(1)
-        os.write(says, b"1")
+        os.write(says, b"%d" % os.getpid())
         while True:
             signal.pause()
-    os.read(ready, 1)
-    pids.append(pid)
+    pids.append(int(os.read(ready, 20)))
 print(*pids, flush=True)
 lifeline.start(0, float(sys.argv[1]), lambda: (os.write(1, b"alive\\n"), None)[1])
 while True:

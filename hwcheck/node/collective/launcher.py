@@ -1,13 +1,13 @@
 """The launcher process: imports torch once and forks the ranks of every leg from itself.
 
-Started by ``launch`` as ``python -c <boot> <payload> <pid of the payload process>``, under the
-interpreter that has torch. Orders come as a message on stdin (``json_lines``), messages leave
-on the stdout that it was started with; whatever else prints goes to stderr. To the message
-``driver`` the next one on stdin is the answer: the ``problem`` (``hangs.Driver``).
+Started by ``launch`` as ``python -c <boot> <payload>``, under the interpreter that has torch. Orders
+come as a message on stdin (``json_lines``), messages leave on the stdout that it was started with;
+whatever else prints goes to stderr. To the message ``driver`` the next one on stdin is the answer: the ``problem`` (``hangs.Driver``).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 
@@ -19,7 +19,7 @@ from hwcheck.node.json_lines import Send
 
 def main() -> None:
     """Serve one set of orders."""
-    parent_death.die_with(int(sys.argv[2]))
+    parent_death.die_with(os.getppid())  # the payload, or a wrapper that it started
     send, out = torch_process.sender()
     payload = json_lines.Reader(0)
     spec = CollectiveSpec.from_dict(payload.next() or {})

@@ -25,7 +25,7 @@ EXIT_S = 2.0
 
 def main() -> None:
     """Serve one set of orders."""
-    parent_death.die_with(int(sys.argv[2]))
+    parent_death.die_with(os.getppid())  # the payload, or a wrapper that it started
     send, out = torch_process.sender()
     stop_fd = os.dup(0)  # the workers' stdin is something else
     spec = BurnSpec.from_dict(json_lines.Reader(stop_fd).next() or {})

@@ -1,11 +1,12 @@
 """The launcher of a session: imports torch once, keeps a store, forks the ranks of every order.
 
-Started by ``member`` as ``python -c <boot> <payload> <pid of the payload process>``. The first
-message on stdin says what the node is, every further one is an order; answers leave on stdout.
+Started by ``member`` as ``python -c <boot> <payload>``. The first message on stdin says what the node
+is, every further one is an order; answers leave on stdout.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from hwcheck.node import json_lines, parent_death, torch_process
@@ -13,7 +14,7 @@ from hwcheck.node import json_lines, parent_death, torch_process
 
 def main() -> None:
     """Serve one session."""
-    parent_death.die_with(int(sys.argv[2]))
+    parent_death.die_with(os.getppid())  # the payload, or a wrapper that it started
     send, out = torch_process.sender()
     payload = json_lines.Reader(0)
     setup = payload.next() or {}

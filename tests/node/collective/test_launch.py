@@ -254,6 +254,14 @@ def test_an_interpreter_without_torch_is_named(
         drive(small(), payload, bare_python)
 
 
+def test_a_wrapper_may_put_the_interpreter_into_a_session_of_its_own(
+    payload: str, small: Small, bare_python: str, tmp_path: Path
+) -> None:
+    wrapper = script(tmp_path / "wrapper", f'setsid --fork --wait {bare_python} "$@"')
+    with pytest.raises(CouldNotMeasure, match=r"^no torch under .*: set hwcheck_torch_python to"):
+        drive(small(), payload, wrapper)
+
+
 def test_torch_without_cuda_cannot_measure_gpus(payload: str, small: Small) -> None:
     torch = pytest.importorskip("torch")
     if torch.version.cuda is not None:

@@ -68,7 +68,11 @@ esac
     "update-grub": """
 GRUB_CMDLINE_LINUX_DEFAULT=quiet
 for file in /etc/default/grub.d/*.cfg; do . "$file"; done
-echo "$GRUB_CMDLINE_LINUX_DEFAULT" >/var/lib/hwlab/menu
+entry="linux /vmlinuz root=/dev/vda ro $GRUB_CMDLINE_LINUX_DEFAULT"
+mkdir -p /boot/grub
+echo "$entry" >/boot/grub/grub.cfg
+# GRUB takes a $ that is quoted for one.
+echo "$GRUB_CMDLINE_LINUX_DEFAULT" | sed 's/\\\\\\$/$/g' >/var/lib/hwlab/menu
 """,
 }
 CHANGED = re.compile(r"(?:TASK|RUNNING HANDLER) \[(.+)\] \*+|changed: \[")

@@ -84,6 +84,7 @@ NOT_PREDICTED = {
     "gpu_power : Enable the unit",
     "validation_env : Install the pinned requirements",
 }
+FILES = "find /etc /usr/local -type f -exec md5sum {} + | sort | md5sum"
 LIMITS = "/etc/security/limits.d/90-hwcheck"
 # Below what a container may have: not every one may raise limits.
 LOW: dict[str, object] = {
@@ -307,18 +308,51 @@ def test_the_other_choices_are_applied_and_hold(
     [
         ("system_tuning", {"system_tuning_numa_balancing": "off"}, "must be one of"),
         ("system_tuning", {"system_tuning_sysctls": {"vm.no_such": "1"}}, "no such file"),
+        ("system_tuning", {"system_tuning_sysctls": {"vm.swappiness": "low"}}, "takes numbers"),
+        (
+            "system_tuning",
+            {"system_tuning_sysctls": {"vm.x\nkernel.y": "1"}},
+            "no name of a sysctl",
+        ),
         ("rdma", {"rdma_memlock_kib": "64G"}, "is no number of KiB"),
-        ("gpu_power", {"gpu_power_limit_w": 900}, "not a valid power limit"),
-        ("gpu_power", {"gpu_power_application_clocks": "fast"}, 'is not "memory,graphics"'),
+        ("rdma", {"rdma_memlock_services": ["../../x"]}, "is no name of a service"),
+        ("pcie_p2p", {"pcie_p2p_kernel_parameters": ["a;reboot"]}, "is no kernel parameter"),
+        ("gpu_power", {"gpu_power_application_clocks": "fast"}, 'is no pair "memory,graphics"'),
         ("nccl", {"nccl_conf_settings": {"LD_PRELOAD": "x"}}, "is no NCCL setting"),
     ],
 )
 def test_a_wrong_value_is_refused(
     machine: Machine, second: Played, role: str, wrong: dict[str, object], says: str
 ) -> None:
+    files = machine.ask(FILES)
     refused = machine.play([role], nccl_library=False, **wrong)
     assert refused.code != 0
     assert says in refused.text.replace('\\"', '"')  # before 2.19 a message is printed as JSON
+    assert machine.ask(FILES) == files
+
+
+def test_a_power_limit_that_a_gpu_does_not_take_is_told(machine: Machine, second: Played) -> None:
+    refused = machine.play(["gpu_power"], gpu_power_limit_w=900)
+    assert refused.code != 0
+    assert "not a valid power limit" in refused.text
+
+
+def test_a_dollar_reaches_the_kernel_as_it_is(
+    machine: Machine, second: Played, variables: dict[str, object]
+) -> None:
+    wanted = {**variables, "pcie_p2p_kernel_parameters": ["memmap=4G$16G"]}
+    assert machine.play(["pcie_p2p"], **wanted).code == 0
+    assert "memmap=4G$16G" in machine.ask("cat /var/lib/hwlab/menu").split()
+    assert machine.play(["pcie_p2p"], **variables).code == 0
+
+
+def test_a_name_of_an_interface_with_a_dot_is_set(machine: Machine, second: Played) -> None:
+    machine.ask("mkdir -p /proc/sys/net/core/eth0.100; echo 0 >/proc/sys/net/core/eth0.100/x")
+    for name in ("net/core/eth0.100/x", "net.core.eth0/100.x"):
+        machine.ask("echo 0 >/proc/sys/net/core/eth0.100/x")
+        wanted = {**LOW, "system_tuning_sysctls": {name: 1}}
+        assert machine.play(["system_tuning"], **wanted).code == 0
+        assert machine.ask("cat /proc/sys/net/core/eth0.100/x") == "1"
 
 
 def test_a_virtual_machine_is_refused(machine: Machine, second: Played) -> None:

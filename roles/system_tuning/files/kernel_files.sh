@@ -16,6 +16,18 @@ while read -r pattern value; do
         case "$now" in
         "$value" | *"[$value]"*) continue ;;
         esac
+        case "$now" in
+        '' | *[!0-9' '-]*) ;;
+        *)
+            case "$value" in
+            *[!0-9' '-]*)
+                echo "$path: takes numbers, not $value" >&2
+                failed=1
+                continue
+                ;;
+            esac
+            ;;
+        esac
         echo "$path: $now -> $value"
         [ "$1" = check ] || printf '%s\n' "$value" >"$path" || failed=1
     done

@@ -22,15 +22,19 @@ from hwcheck.exit_codes import USAGE
 from hwcheck.tasks.checks import checks
 from hwcheck.tasks.explain import explain
 from hwcheck.tasks.flags import one_of
+from hwcheck.tasks.history import history
 from hwcheck.tasks.output import emit, say, unprinted
 from hwcheck.tasks.provision import provision
+from hwcheck.tasks.query import query
 from hwcheck.tasks.report import report
 from hwcheck.tasks.rollout import rollout
 from hwcheck.tasks.site import site
 from hwcheck.tasks.state import state
 from hwcheck.tasks.validate import validate
 
-namespace = Collection(validate, report, checks, explain, state, provision, rollout, site)
+namespace = Collection(
+    *(validate, report, history, query, checks, explain, state, provision, rollout, site)
+)
 
 LIST_FORMATS = ("flat", "nested", "json")
 PROMPTS = {

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.advise.assessment import assess
+from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
+from hwcheck.history import dataset
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -19,22 +20,18 @@ from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import read_run, read_series, write_rendered
-from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import refuse_without_site
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector away: millions of records are built here, and none is garbage.
-
-    Afterwards it leaves them alone too: looking through those of 1,000 hosts takes it a second.
-    """
+    """Keep the garbage collector away: millions of records are built here, and none is garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if was_on:
             gc.enable()
 
@@ -62,9 +59,18 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
         },
         anew=FOLDER,
     )
+    _into_history(path, assessment)
     if as_json:
         text = json.dumps(summary(assessment), indent=1, allow_nan=False) + "\n"
     else:
         text = rendered(terminal(assessment))
     emit(text, f"; the reports are in {path}")
     return assessment.judgement.exit_code
+
+
+def _into_history(path: Path, assessment: Assessment) -> None:
+    """Write what the history reads of a run. Raises DiskError; without DuckDB it is said."""
+    try:
+        dataset.write(path, assessment)
+    except dataset.DuckDBMissingError as error:
+        say(f"hwcheck: {error}")

@@ -1,0 +1,240 @@
+"""A judged run as three Parquet files in its own folder, written by DuckDB.
+
+There is no database beside the run folders: these files are made of ``run.json``, ``nodes/`` and
+the judgement, and can be made of them again. ``docs/history.md`` explains every column.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwcheck.advise.assessment import Assessment
+from hwcheck.errors import UsageError
+from hwcheck.results.files import writing_to
+from hwcheck.results.run_folder import RunMeta
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+FORMAT = 1
+FORMAT_KEY = "hwcheck_format"
+"""The key of the format version in a file's metadata."""
+
+KINDS = ("samples", "findings", "hosts")
+"""The files, as they are written: ``hosts`` last, so that where it is new all are."""
+
+ROW_GROUP = 32_768
+"""Rows that a reader of one metric has to take in at least: 1,000 hosts have some 60 such groups.
+DuckDB's own groups are of a multiple of 2,048 rows."""
+
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "hosts": {
+        "run": "VARCHAR",
+        "started": "TIMESTAMP",
+        "finished": "TIMESTAMP",
+        "interrupted": "BOOLEAN",
+        "profile": "VARCHAR",
+        "inventory": "VARCHAR",
+        "version": "VARCHAR",
+        "run_outcome": "VARCHAR",
+        "host": "VARCHAR",
+        "address": "VARCHAR",
+        "state": "VARCHAR",
+        "outcome": "VARCHAR",
+        "reason": "VARCHAR",
+        "asked": "INTEGER",
+        "measured": "INTEGER",
+        "duration_s": "DOUBLE",
+        "hostname": "VARCHAR",
+        "kernel": "VARCHAR",
+        "driver": "VARCHAR",
+        "nccl": "VARCHAR",
+        "torch": "VARCHAR",
+        "gpus": "STRUCT(slot VARCHAR, pci_address VARCHAR, gpu VARCHAR, uuid VARCHAR, "
+        "serial VARCHAR, model VARCHAR, vbios VARCHAR, board VARCHAR)[]",
+        "causes": "VARCHAR[]",
+    },
+    "samples": {
+        "run": "VARCHAR",
+        "started": "TIMESTAMP",
+        "host": "VARCHAR",
+        "check_id": "VARCHAR",
+        "metric": "VARCHAR",
+        "subject": "VARCHAR",
+        "size_bytes": "BIGINT",
+        "gpu": "VARCHAR",
+        "value": "DOUBLE",
+        "value_text": "VARCHAR",
+        "unit": "VARCHAR",
+        "spread": "DOUBLE",
+        "library": "VARCHAR",
+    },
+    "findings": {
+        "run": "VARCHAR",
+        "started": "TIMESTAMP",
+        "host": "VARCHAR",
+        "check_id": "VARCHAR",
+        "metric": "VARCHAR",
+        "subject": "VARCHAR",
+        "gpu": "VARCHAR",
+        "outcome": "VARCHAR",
+        "value": "DOUBLE",
+        "value_text": "VARCHAR",
+        "unit": "VARCHAR",
+        "limit_text": "VARCHAR",
+        "source": "VARCHAR",
+        "confidence": "VARCHAR",
+        "reason": "VARCHAR",
+    },
+}
+"""The columns of each file with their types. Times are UTC."""
+
+OF_CODES = """
+SELECT host.name AS host, check_.name AS check_id, metric, subject, gpu.name AS gpu,
+  value, value_text, unit
+FROM sample_codes AS codes
+JOIN of_sample AS sample ON codes.sample = sample.code
+JOIN of_host AS host ON codes.host = host.code
+JOIN of_check AS check_ ON codes.check = check_.code
+LEFT JOIN of_gpu AS gpu ON codes.gpu = gpu.code
+"""
+"""The samples, in the order of their codes."""
+
+CODE_TYPES = {"code": "INTEGER", "name": "VARCHAR"}
+
+
+class DuckDBMissingError(UsageError):
+    """DuckDB is not installed here: runs are judged as ever, and there is no history."""
+
+
+def connect() -> DuckDBPyConnection:
+    """Return a new DuckDB in memory that gets nothing from anywhere. Raises DuckDBMissingError."""
+    try:
+        import duckdb  # not above: it takes a tenth of a second, and most commands need none
+    except ImportError as error:
+        raise DuckDBMissingError(f"no history: {error}; install duckdb for this Python") from None
+    return duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": "",
+        }
+    )
+
+
+def file_of(run: Path, kind: str) -> Path:
+    """Return where a run has its ``hosts``, ``samples`` or ``findings``."""
+    return run / f"{kind}.parquet"
+
+
+def quoted(text: object) -> str:
+    """Return a text for SQL, where no parameter can stand."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def write(path: Path, assessment: Assessment) -> None:
+    """Write the three files of a judged run into its folder, each as a whole.
+
+    Raises DiskError, and DuckDBMissingError where DuckDB is not installed.
+    """
+    with connect() as db:
+        from hwcheck.history import rows  # numpy comes with it
+
+        codes, tables = rows.sample_codes(assessment.run)
+        db.register("sample_codes", codes)
+        for name, table in tables.items():
+            _take(db, f"of_{name}", table, {**COLUMNS["samples"], **CODE_TYPES})
+        _take(db, "of_legs", rows.leg_table(assessment.run), COLUMNS["samples"])
+        _take(db, "of_findings", rows.finding_table(assessment), COLUMNS["findings"])
+        _take(db, "of_hosts", rows.host_table(assessment), COLUMNS["hosts"])
+        queries = {
+            "samples": f"({OF_CODES}) UNION ALL BY NAME (FROM of_legs)",
+            "findings": "FROM of_findings",
+            "hosts": "FROM of_hosts",
+        }
+        of_run = _of_run(assessment.run.meta, assessment.judgement.outcome)
+        with writing_to(path):
+            for kind in KINDS:
+                query = _whole(kind, queries[kind], of_run)
+                _replace_parquet(db, file_of(path, kind), query)
+            _sync(path)
+
+
+def _take(
+    db: DuckDBPyConnection, name: str, table: Mapping[str, list[Any]], types: Mapping[str, str]
+) -> None:
+    """Make a table of columns of Python. As JSON DuckDB takes them faster than one by one."""
+    if not table:  # a run of no host
+        return
+    columns = ", ".join(
+        f"unnest(from_json(?, {quoted(json.dumps([types[column]]))})) AS {column}"
+        for column in table
+    )
+    db.execute(f"CREATE TABLE {name} AS SELECT {columns}", list(map(json.dumps, table.values())))
+
+
+def _of_run(meta: RunMeta, outcome: str) -> dict[str, str]:
+    return {
+        "run": meta.id,
+        "started": meta.started,
+        "finished": meta.finished,
+        "interrupted": str(meta.interrupted),
+        "profile": meta.profile,
+        "inventory": meta.inventory,
+        "version": meta.version,
+        "run_outcome": outcome,
+    }
+
+
+def _whole(kind: str, table: str, of_run: Mapping[str, str]) -> str:
+    """Return the query of a file: all of its columns, in their types."""
+    columns = []
+    for name, type_ in COLUMNS[kind].items():
+        value = quoted(of_run[name]) if name in of_run else name
+        columns.append(f"TRY_CAST({value} AS {type_}) AS {name}")
+    return f"SELECT {', '.join(columns)} FROM ({table})"
+
+
+def _replace_parquet(db: DuckDBPyConnection, file: Path, query: str) -> None:
+    """Write the rows of a query into a file beside, and put that in the former's place.
+
+    Raises OSError. A symbolic link in either's place is replaced and not followed.
+    """
+    import duckdb
+
+    temporary = file.with_name(file.name + ".new")
+    temporary.unlink(missing_ok=True)
+    try:
+        try:
+            db.execute(
+                f"COPY ({query}) TO {quoted(temporary)} (FORMAT parquet, COMPRESSION zstd, "
+                f"ROW_GROUP_SIZE {ROW_GROUP}, KV_METADATA {{{FORMAT_KEY}: '{FORMAT}'}})"
+            )
+        except duckdb.IOException as error:
+            raise _os_error(error) from None
+        _sync(temporary)
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _os_error(error: Exception) -> OSError:
+    """Return the error of the system that DuckDB has in its message."""
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+        if os.strerror(number) in str(error):
+            return OSError(number, os.strerror(number))
+    return OSError(errno.EIO, str(error).splitlines()[0])
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,264 @@
+"""A judged run as rows for DuckDB. Pure.
+
+A run of 1,000 hosts has millions of samples, and most are one object many times over (see
+``wire``): what an object holds is taken once, and a row of samples is a few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hwcheck.advise.assessment import Assessment
+from hwcheck.judge.legs import is_clean
+from hwcheck.node.collective.spec import SITE
+from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Value
+from hwcheck.results.run_folder import HostRecord, Run
+
+Codes = npt.NDArray[np.int64]
+Table = dict[str, list[Any]]
+"""Columns of one length by their names: texts, numbers, None for nothing."""
+
+SOFTWARE = {
+    "driver": ("driver", "driver_version"),
+    "nccl": ("software_versions", "nccl_version"),
+    "torch": ("software_versions", "torch_version"),
+}
+"""What of a host's software is kept, and the check and metric that it is taken from."""
+
+BOARD = "board_part_number"
+IDENTITIES = "serials"
+BUSBW = "busbw_gbps"
+
+
+def gpu_id(gpu: GpuFacts) -> str:
+    """Return what a GPU is known by wherever it sits: its UUID, else its serial, else nothing.
+
+    Several GPUs may share a board and its serial; a UUID is one GPU's and never changes (NVML API
+    Reference Guide, nvmlDeviceGetUUID: globally unique and immutable).
+    """
+    return gpu.uuid or gpu.serial
+
+
+def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:
+    """Return the samples as codes, and by the name of each code a table of what it stands for.
+
+    They come in the order of check, metric, subject and host: what a reader asks for lies together.
+    """
+    answers = [
+        (place, result)
+        for place, record in enumerate(run.records)
+        for result in _results(record)
+        if result.samples
+    ]
+    amounts = [len(result.samples) for _, result in answers]
+    samples = list(chain.from_iterable(result.samples for _, result in answers))
+    ids = np.fromiter(map(id, samples), np.int64, len(samples))
+    _, first, sample = np.unique(ids, return_index=True, return_inverse=True)
+    distinct = [samples[place] for place in first]
+
+    checks = sorted({result.check for _, result in answers})
+    check_codes = {name: code for code, name in enumerate(checks)}
+    names = sorted({(each.metric, each.subject) for each in distinct})
+    name_codes = {name: code for code, name in enumerate(names)}
+    name = np.array([name_codes[each.metric, each.subject] for each in distinct], np.int64)
+    host = np.repeat(np.array([place for place, _ in answers], np.int64), amounts)
+    check = np.repeat(np.array([check_codes[each.check] for _, each in answers], np.int64), amounts)
+    subjects = [each.subject for each in distinct]
+    gpu, gpus = _gpu_codes(run, subjects, host, sample)
+
+    order = np.lexsort((host, name[sample], check))
+    codes = {"host": host, "check": check, "sample": sample, "gpu": gpu}
+    return {column: of_rows[order].astype(np.int32) for column, of_rows in codes.items()}, {
+        "host": _coded(name=_texts(record.host for record in run.records)),
+        "check": _coded(name=_texts(checks)),
+        "gpu": _coded(name=_texts(gpus)),
+        "sample": _coded(
+            metric=_texts(each.metric for each in distinct),
+            subject=_texts(subjects),
+            **_values(each.value for each in distinct),
+            unit=_texts(each.unit for each in distinct),
+        ),
+    }
+
+
+def leg_table(run: Run) -> Table:
+    """Return the busbw of every size of every clean leg; the samples have that of the largest."""
+    sized = sorted(
+        (
+            (leg.collective, f"leg {leg.leg}", size.size_bytes, record.host, size, _library(leg))
+            for record in run.records
+            for result in _results(record)
+            for leg in result.legs
+            if is_clean(leg)
+            for size in leg.sizes
+        ),
+        key=lambda row: row[:4],
+    )
+    return {
+        "host": _texts(row[3] for row in sized),
+        "check_id": _texts(row[0] for row in sized),
+        "metric": [BUSBW] * len(sized),
+        "unit": ["GB/s"] * len(sized),
+        "subject": _texts(row[1] for row in sized),
+        "size_bytes": [row[2] for row in sized],
+        "value": [row[4].busbw_gbps for row in sized],
+        "spread": [max(row[4].spread, row[4].pass_spread) for row in sized],
+        "library": _texts(row[5] for row in sized),
+    }
+
+
+def _library(leg: Leg) -> str:
+    """Return what moved the data; of the leg of the node's own settings with these settings."""
+    settings = [f"{name}={leg.env[name]}" for name in sorted(leg.env)] if leg.leg == SITE else ()
+    return " ".join((leg.library, *settings))
+
+
+def finding_table(assessment: Assessment) -> Table:
+    """Return what did not pass."""
+    found = sorted(
+        (each for each in assessment.judgement.findings if each.outcome != "pass"),
+        key=lambda each: (each.check, each.metric, each.subject, each.host),
+    )
+    ids = {
+        (record.host, f"gpu{gpu.index}"): gpu_id(gpu)
+        for record in assessment.run.records
+        for gpu in _gpus(record)
+    }
+    return {
+        "host": _texts(each.host for each in found),
+        "check_id": _texts(each.check for each in found),
+        "metric": _texts(each.metric for each in found),
+        "subject": _texts(each.subject for each in found),
+        "gpu": _texts(ids.get((each.host, each.subject)) for each in found),
+        "outcome": _texts(each.outcome for each in found),
+        **_values(each.value for each in found),
+        "unit": _texts(each.unit for each in found),
+        "limit_text": _texts(each.limit for each in found),
+        "source": _texts(each.source for each in found),
+        "confidence": _texts(each.confidence for each in found),
+        "reason": _texts(each.reason for each in found),
+    }
+
+
+def host_table(assessment: Assessment) -> Table:
+    """Return the hosts."""
+    run, causes = assessment.run, assessment.advice.causes.by_host
+    addresses = {plan.name: plan.address for plan in run.meta.hosts}
+    records = {record.host: record for record in run.records}
+    hosts: list[dict[str, Any]] = [
+        {
+            "host": _text(verdict.host),
+            "address": _text(addresses[verdict.host]),
+            "state": verdict.state,
+            "outcome": verdict.outcome,
+            "reason": _text(verdict.reason),
+            "asked": verdict.asked,
+            "measured": verdict.measured,
+            **_of_record(records[verdict.host]),
+            "causes": causes.get(verdict.host, ()),
+        }
+        for verdict in assessment.judgement.hosts
+    ]
+    return {name: [host[name] for host in hosts] for name in (hosts[0] if hosts else ())}
+
+
+def _of_record(record: HostRecord) -> dict[str, Any]:
+    """Return what a host says of itself; None for what it does not say."""
+    facts = record.report.facts if record.report else {}
+    values = _identities(record)
+    gpus = [
+        {
+            "slot": f"gpu{gpu.index}",
+            "pci_address": _text(gpu.pci_address),
+            "gpu": _text(gpu_id(gpu)),
+            "uuid": _text(gpu.uuid),
+            "serial": _text(gpu.serial),
+            "model": _text(gpu.name),
+            "vbios": _text(gpu.vbios),
+            "board": _text(values.get((IDENTITIES, BOARD, f"gpu{gpu.index}"), "")),
+        }
+        for gpu in _gpus(record)
+    ]
+    return {
+        "duration_s": record.duration_s,
+        "hostname": _text(facts.get("hostname")),
+        "kernel": _text(facts.get("kernel")),
+        **{name: _text(values.get((*of, "node"))) for name, of in SOFTWARE.items()},
+        "gpus": gpus,
+    }
+
+
+def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
+    """Return what identifies software and boards, by check, metric and subject."""
+    checks = {check for check, _ in SOFTWARE.values()} | {IDENTITIES}
+    return {
+        (result.check, sample.metric, sample.subject): sample.value
+        for result in _results(record)
+        if result.check in checks
+        for sample in result.samples
+    }
+
+
+def _gpu_codes(
+    run: Run, subjects: Sequence[str], host: Codes, sample: Codes
+) -> tuple[Codes, list[str]]:
+    """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
+    slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
+    gpus = list(
+        dict.fromkeys(gpu_id(gpu) for record in run.records for gpu in _gpus(record) if gpu_id(gpu))
+    )
+    codes = {gpu: code for code, gpu in enumerate(gpus)}
+    by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
+    for place, record in enumerate(run.records):
+        for gpu in _gpus(record):
+            slot = slots.get(f"gpu{gpu.index}")
+            if slot is not None:
+                by_slot[place, slot] = codes.get(gpu_id(gpu), -1)
+    slot_of = np.array([slots[subject] for subject in subjects], np.int64)
+    return by_slot[host, slot_of[sample]], gpus
+
+
+def _gpus(record: HostRecord) -> Sequence[GpuFacts]:
+    return [g for g in record.report.gpus if g.index is not None] if record.report else ()
+
+
+def _results(record: HostRecord) -> Sequence[CheckResult]:
+    return record.report.results if record.report else ()
+
+
+def _coded(**columns: list[Any]) -> Table:
+    """Return a table whose rows are numbered."""
+    return {"code": list(range(len(next(iter(columns.values()))))), **columns}
+
+
+def _values(values: Iterable[Value | None]) -> Table:
+    """Return values as numbers (yes is 1; None for a text or nothing), and as texts."""
+    listed = list(values)
+    return {
+        "value": [None if isinstance(value, str) else _number(value) for value in listed],
+        "value_text": [_text(value) if isinstance(value, str) else None for value in listed],
+    }
+
+
+def _number(value: float | None) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except OverflowError:  # JSON has whole numbers of any length
+        return None
+
+
+def _texts(values: Iterable[object]) -> list[str | None]:
+    return list(map(_text, values))
+
+
+def _text(value: object) -> str | None:
+    """Return a value as text that UTF-8 has: what a node says may hold lone surrogates."""
+    if value is None:
+        return None
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

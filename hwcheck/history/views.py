@@ -1,0 +1,356 @@
+"""The run folders of one folder, opened as DuckDB views.
+
+A run folder may have come from anywhere: only plain files of the right form are read, one that is
+not is left out and named, and a query sees nothing but these files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hwcheck.errors import UsageError
+from hwcheck.history.dataset import (
+    COLUMNS,
+    FORMAT,
+    FORMAT_KEY,
+    KINDS,
+    connect,
+    file_of,
+    quoted,
+)
+from hwcheck.text import line
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+REBUILD = "`hwcheck history --rebuild` takes it in"
+
+MOST_BYTES = 512 * 2**20
+"""A file of a run is no larger: 1,000 hosts with 8 GPUs take 1.3 MB."""
+MOST_ROWS = 100_000_000
+KEYS = ("run", "started", "host")
+"""Columns that a file of any format has."""
+OF_THE_QUERY = (
+    *("BinderException", "CatalogException", "ConversionException", "NotImplementedException"),
+    *("OutOfRangeException", "ParserException", "PermissionException"),
+)
+"""Errors that are not for what a file holds."""
+MEMORY = "800MB"
+"""What DuckDB may take; a run whose files need more is left out."""
+
+OTHER_COMMANDS = ("provision.json", "state.json", "rollout.json", "explain.json")
+"""A folder with one of these was made by another command, and is no run."""
+
+VIEWS = {
+    "runs": """
+        SELECT run, any_value(started) AS started, any_value(finished) AS finished,
+          any_value(interrupted) AS interrupted, any_value(profile) AS profile,
+          any_value(inventory) AS inventory, any_value(version) AS version,
+          any_value(run_outcome) AS outcome, count(*) AS hosts,
+          count(*) FILTER (outcome = 'pass') AS passed,
+          count(*) FILTER (outcome = 'warn') AS warned,
+          count(*) FILTER (outcome = 'fail') AS failed,
+          count(*) FILTER (outcome = 'inconclusive') AS inconclusive
+        FROM hosts GROUP BY run""",
+    "causes": """
+        SELECT run, started, host, unnest(causes) AS cause, outcome FROM hosts""",
+    "gpus": """
+        SELECT run, started, host, unnest(gpus, max_depth := 2) FROM hosts""",
+}
+"""What is made of the three files."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A folder that is not in the history, and why."""
+
+    folder: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a file says of itself: its format, columns with their types, rows, and whose it is.
+
+    ``runs`` are the runs that it names, empty where it has no row; an empty name stands for rows
+    without one, or without a date.
+    """
+
+    format: int
+    columns: Mapping[str, str]
+    rows: int
+    runs: frozenset[str]
+
+    def problem(self, kind: str) -> str:
+        """Return why it is no file of this kind, or an empty text."""
+        if not self.format:
+            return "not written by hwcheck"
+        if self.format > FORMAT:
+            return f"format {self.format}, of a newer hwcheck; this one reads up to {FORMAT}"
+        wanted = COLUMNS[kind]
+        for name, type_ in self.columns.items():
+            if wanted.get(name) != type_:
+                return f"column {line(name, 60)} is not one of format {self.format}"
+        needed = wanted if self.format == FORMAT else KEYS
+        lacking = [name for name in needed if name not in self.columns]
+        if lacking:
+            return f"no column {lacking[0]}"
+        if self.rows > MOST_ROWS:
+            return f"{self.rows} rows, more than a run's can have"
+        if "" in self.runs or (kind == "hosts" and not self.runs):
+            return "it names no run, or no date"
+        return ""
+
+
+@dataclass
+class Answer:
+    """The columns of a query's answer by name, and its rows."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass
+class History:
+    """The runs below one folder. ``folders`` are theirs by run, ``left_out`` are the others."""
+
+    runs: Path
+    db: DuckDBPyConnection
+    folders: dict[str, Path] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    _of: dict[tuple[str, Path], Form] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, runs: Path, without: Path | None = None) -> History:
+        """Open every run folder below ``runs``; ``without`` names one that is not to be seen.
+
+        Raises UsageError where there is no such folder, and DuckDBMissingError.
+        """
+        if not runs.is_dir():
+            raise UsageError(f"no such folder of runs: {runs}; name one with --runs")
+        history = cls(runs, connect())
+        history._take(history._candidates(without))
+        return history
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.db.close()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of ours over the views. A damaged run is left out."""
+        return self._run(sql, parameters).rows
+
+    def select(self, sql: str) -> Answer:
+        """Return the answer to somebody's one SELECT. Raises UsageError for anything else."""
+        import duckdb
+
+        try:
+            statements = self.db.extract_statements(sql)
+        except duckdb.Error as error:
+            raise UsageError(f"query: {one_line(error)}") from None
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise UsageError("query: it takes one SELECT and nothing else; it writes nothing")
+        return self._run(sql, ())
+
+    def _run(self, sql: str, parameters: Sequence[Any]) -> Answer:
+        import duckdb
+
+        while True:
+            try:
+                cursor = self.db.execute(sql, parameters)
+                columns = tuple(column[0] for column in cursor.description or ())
+                return Answer(columns, cursor.fetchall())
+            except duckdb.Error as error:
+                if type(error).__name__ in OF_THE_QUERY or not self._leave_damaged_out():
+                    raise UsageError(f"query: {one_line(error)}") from None
+
+    def _leave_damaged_out(self) -> bool:
+        """Read every file to its end, leave out what cannot be read, and say whether any was."""
+        import duckdb
+
+        damaged = {}
+        for run, folder in self.folders.items():
+            try:
+                for kind in KINDS:
+                    file = quoted(file_of(folder, kind))
+                    self.db.execute(f"SELECT sum(hash(t)) FROM read_parquet({file}) t").fetchall()
+            except duckdb.Error as error:
+                damaged[run] = f"{kind}.parquet: {one_line(error)}"
+        for run, reason in damaged.items():
+            self._leave_out(self.folders.pop(run), reason)
+        self._make_views()
+        return bool(damaged)
+
+    def _candidates(self, without: Path | None) -> list[Path]:
+        """Return the folders that have all three files; note the others."""
+        found = []
+        for folder in sorted(self.runs.iterdir()):
+            if folder.name.startswith(".") or folder == without or not folder.is_dir():
+                continue
+            reason = _why_not(folder)
+            if reason is None:
+                found.append(folder)
+            elif reason:
+                self._leave_out(folder, reason)
+        return found
+
+    def _take(self, folders: Sequence[Path]) -> None:
+        """Check what the files say of themselves, and make views of those that are right."""
+        files = [str(file_of(folder, kind)) for folder in folders for kind in KINDS]
+        self.db.execute(f"SET memory_limit = '{MEMORY}'")
+        self.db.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
+        self.db.execute("SET enable_external_access = false")
+        self.db.execute("SET lock_configuration = true")
+        good = list(folders)
+        for kind in KINDS:
+            good = self._right(kind, good)
+        self._name_runs(good)
+        self._make_views()
+
+    def _right(self, kind: str, folders: list[Path]) -> list[Path]:
+        """Return the folders whose file of this kind has the form that it should have."""
+        import duckdb
+
+        if not folders:
+            return []
+        try:
+            forms = _forms(self.db, kind, folders)
+        except duckdb.Error as error:
+            if len(folders) > 1:  # all at once is quick; where one is broken, halves find it
+                half = len(folders) // 2
+                return self._right(kind, folders[:half]) + self._right(kind, folders[half:])
+            self._leave_out(folders[0], f"{kind}.parquet: {one_line(error)}")
+            return []
+        for folder in folders:
+            problem = forms[folder].problem(kind)
+            if problem:
+                self._leave_out(folder, f"{kind}.parquet: {problem}")
+            else:
+                self._of[kind, folder] = forms[folder]
+        return [folder for folder in folders if (kind, folder) in self._of]
+
+    def _name_runs(self, folders: Sequence[Path]) -> None:
+        """Note the run of each folder; of a run that is there twice the second is left out."""
+        for folder in folders:
+            runs = {run for kind in KINDS for run in self._of[kind, folder].runs}
+            if len(runs) != 1:
+                named = f"{len(runs)} runs are named in one folder" if runs else "it names no run"
+                self._leave_out(folder, named)
+                continue
+            (run,) = runs
+            if run in self.folders:
+                self._leave_out(folder, f"it is a copy of {self.folders[run].name}")
+            else:
+                self.folders[run] = folder
+
+    def _make_views(self) -> None:
+        """Make the views of all folders that are left: null where a file lacks a column.
+
+        Files of one form, which as a rule are all, are read at once.
+        """
+        for kind, columns in COLUMNS.items():
+            nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
+            parts = [f"SELECT {nothing} WHERE false"]
+            for there, files in self._by_form(kind).items():
+                chosen = ", ".join(
+                    name if name in there else f"NULL::{type_} AS {name}"
+                    for name, type_ in columns.items()
+                )
+                listed = ", ".join(quoted(file) for file in files)
+                parts.append(f"SELECT {chosen} FROM read_parquet([{listed}])")
+            query = " UNION ALL ".join(parts[1:] or parts)
+            self.db.execute(f"CREATE OR REPLACE VIEW {kind} AS {query}")
+        for name, query in VIEWS.items():
+            self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
+
+    def _by_form(self, kind: str) -> dict[frozenset[str], list[Path]]:
+        """Return the files of a kind by the columns that they have."""
+        forms: dict[frozenset[str], list[Path]] = {}
+        for folder in self.folders.values():
+            forms.setdefault(frozenset(self._of[kind, folder].columns), []).append(
+                file_of(folder, kind)
+            )
+        return forms
+
+    def _leave_out(self, folder: Path, reason: str) -> None:
+        self.left_out.append(LeftOut(line(folder.name, 80), line(reason, 200)))
+
+
+def _why_not(folder: Path) -> str | None:
+    """Return why a folder has no files to read; None where it has, empty where it is no run."""
+    if folder.is_symlink():
+        return "a symbolic link"
+    if not os.path.lexists(folder / "run.json"):
+        others = any((folder / name).exists() for name in OTHER_COMMANDS)
+        return "" if others else "not a run folder: no run.json"
+    for kind in KINDS:
+        try:
+            status = file_of(folder, kind).lstat()
+        except FileNotFoundError:
+            return f"no {kind}.parquet: under way, cut short, or of a former version; {REBUILD}"
+        except OSError as error:
+            return f"{kind}.parquet: {error.strerror}"
+        if not stat.S_ISREG(status.st_mode):
+            return f"{kind}.parquet is no plain file"
+        if status.st_size > MOST_BYTES:
+            return f"{kind}.parquet has {status.st_size} bytes, more than a run's can have"
+    return None
+
+
+def _forms(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[Path, Form]:
+    """Return what the files of a kind say of themselves, in four queries over all of them.
+
+    Raises duckdb.Error where one says nothing that can be understood.
+    """
+    by_file = {str(file_of(folder, kind)): folder for folder in folders}
+    listed = f"[{', '.join(map(quoted, by_file))}]"
+    columns: dict[str, dict[str, str]] = {}
+    for files in db.execute(
+        "SELECT list(file_name) FROM (SELECT file_name, list("
+        "(name, type, num_children, converted_type, logical_type) ORDER BY column_id) AS form "
+        f"FROM parquet_schema({listed}) GROUP BY file_name) GROUP BY form"
+    ).fetchall():
+        described = db.execute(f"DESCRIBE FROM read_parquet({quoted(files[0][0])})").fetchall()
+        form = {name: type_ for name, type_, *_ in described}
+        columns |= dict.fromkeys(files[0], form)
+    formats = db.execute(
+        f"SELECT file_name, decode(value) FROM parquet_kv_metadata({listed}) WHERE key = ?",
+        [FORMAT_KEY.encode()],
+    ).fetchall()
+    format_of = {file: int(text) for file, text in formats if text.isdecimal() and len(text) < 9}
+    rows = dict(
+        db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata({listed})").fetchall()
+    )
+    runs: dict[str, set[str]] = {}
+    for file, least, most, undated in db.execute(
+        "SELECT file_name, min(stats_min_value) FILTER (path_in_schema = 'run'), "
+        "max(stats_max_value) FILTER (path_in_schema = 'run'), "
+        "count(*) FILTER (path_in_schema = 'started' AND stats_min_value IS NULL) "
+        f"FROM parquet_metadata({listed}) GROUP BY file_name"
+    ).fetchall():
+        runs[file] = {least or "", most or ""} | ({""} if undated else set())
+    return {
+        folder: Form(
+            format_of.get(file, 0), columns[file], rows[file], frozenset(runs.get(file, ()))
+        )
+        for file, folder in by_file.items()
+    }
+
+
+def one_line(error: Exception) -> str:
+    """Return what DuckDB says in one line, without the picture of where."""
+    text = str(error).partition("\n\nLINE ")[0]
+    return line(text, 300)

@@ -1,0 +1,137 @@
+"""What the commands of the history print: tables of Rich. All text is made harmless here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hwcheck.history.overview import HostLine, RunLine
+from hwcheck.history.views import Answer, LeftOut
+from hwcheck.render.terminal import STYLES
+from hwcheck.render.words import OUTCOME_WORDS
+from hwcheck.text import count, line, number
+
+MOST_ROWS = 1000
+"""So many rows of an answer are shown as a table; CSV and JSON have all."""
+CELL = 200
+FORMATS = ("table", "csv", "json")
+MOST_LEFT_OUT = 3
+
+
+def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
+    """Return the last runs, the newest at the end; ``shown`` is how many there is room for."""
+    table = _table("Run", "Began (UTC)", "Outcome", "Profile", "Hosts", "What came out")
+    for run in runs[-shown:]:
+        amounts = {
+            "failed": run.failed,
+            "inconclusive": run.inconclusive,
+            "warned": run.warned,
+            "passed": run.passed,
+        }
+        table.add_row(
+            line(run.run, 80),
+            time(run.started),
+            outcome(run.outcome),
+            line(run.profile, 20),
+            str(run.hosts),
+            ", ".join(f"{amount} {word}" for word, amount in amounts.items() if amount),
+        )
+    more = len(runs) - min(shown, len(runs))
+    note = f"{count(more, 'earlier run')} not shown; --since 2026-01-31 or 90d shows from then on"
+    return Group(table, Text(note)) if more else table
+
+
+def hosts_table(hosts: Sequence[HostLine]) -> RenderableType:
+    """Return a line for each host, and below it what became of its boards."""
+    table = _table(
+        "Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events"
+    )
+    for host in hosts:
+        table.add_row(
+            line(host.host, 80),
+            time(host.last_run),
+            outcome(host.outcome),
+            f"{host.green} of {host.runs}",
+            time(host.last_green),
+            time(host.last_red),
+            Text("\n".join([*host.flaps, *(event.text() for event in host.events)])),
+        )
+    return table
+
+
+def answer_text(answer: Answer, form: str) -> str | RenderableType:
+    """Return the answer to a query: a table for Rich, or CSV or JSON as text."""
+    if form == "table":
+        table = _table(*(line(name, 60) for name in answer.columns))
+        for row in answer.rows[:MOST_ROWS]:
+            table.add_row(*map(_cell, row))
+        more = len(answer.rows) - MOST_ROWS
+        note = Text(f"{count(more, 'more row')}; --format csv has all")
+        return Group(table, note) if more > 0 else table
+    names = list(answer.columns)
+    if form == "json":
+        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows]
+        return json.dumps(rows, indent=1, default=str, allow_nan=False) + "\n"
+    paper = io.StringIO()
+    writer = csv.writer(paper, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_csv(value) for value in row] for row in answer.rows)
+    return paper.getvalue()
+
+
+def left_out_lines(left_out: Iterable[LeftOut]) -> list[str]:
+    """Return a line for each reason why folders are not in the history."""
+    by_reason: dict[str, list[str]] = {}
+    for each in left_out:
+        by_reason.setdefault(each.reason, []).append(each.folder)
+    lines = []
+    for reason, folders in by_reason.items():
+        shown = ", ".join(folders[:MOST_LEFT_OUT])
+        more = f" and {len(folders) - MOST_LEFT_OUT} more" if len(folders) > MOST_LEFT_OUT else ""
+        lines.append(f"not in the history: {shown}{more}: {reason}")
+    return lines
+
+
+def time(when: datetime | None) -> str:
+    """Return a time in UTC to the minute; a hyphen for none."""
+    return f"{when:%Y-%m-%d %H:%M}" if when else "-"
+
+
+def outcome(word: str) -> Text:
+    """Return an outcome in its word and color."""
+    return Text(OUTCOME_WORDS.get(word, line(word, 20)), style=STYLES.get(word, ""))
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("-")
+    if isinstance(value, float):
+        return Text(number(value))
+    return Text(line(str(value), CELL))
+
+
+def _plain(value: Any) -> Any:
+    if (isinstance(value, float) and value != value) or value in (float("inf"), -float("inf")):
+        return None
+    return f"{value:%Y-%m-%dT%H:%M:%SZ}" if isinstance(value, datetime) else value
+
+
+def _csv(value: Any) -> Any:
+    value = _plain(value)
+    return line(value, 10_000) if isinstance(value, str) else value

@@ -96,8 +96,9 @@ STATED: Mapping[str, tuple[str, str]] = {
         "the driver's own flag",
     ),
     "memory_spares_short": (
-        "row_remap_banks_exhausted retired_pages",
-        "the driver counts its spares",
+        "row_remap_banks_exhausted row_remap_uncorrectable row_remap_correctable retired_pages "
+        "ecc_uncorrected_aggregate",
+        "the driver counts its spares and what they were taken for",
     ),
     "memory_worn": (
         "row_remap_failure sram_threshold_exceeded retired_pages xid_64 xid_157 xid_161 "
@@ -138,6 +139,7 @@ STATED: Mapping[str, tuple[str, str]] = {
     "power_delivery": ("xid_54", "the driver says that auxiliary power is not connected"),
     "power_limit_lowered": ("power_limit_percent power_limit_w", "both limits were read"),
     "roce_without_address": ("routable_gids", "the table of addresses was read"),
+    "scratch_read_only": ("tmp_read_only shm_read_only", "statvfs says how they are mounted"),
     "shm_too_small": ("shm_size_mib shm_free_mib", "the size of the file system was read"),
     "stale_nccl_settings": ("debugging_settings", "the settings in force were read"),
     "torch_differs": ("torch_version", "both versions were read"),

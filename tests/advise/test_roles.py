@@ -52,6 +52,7 @@ WITHOUT: Mapping[str, str] = {
             *("gpu_missing", "inforom_corrupted", "memory_errors_corrected", "memory_missing"),
             *("memory_repair_pending", "memory_spares_short", "memory_worn", "mixed_models"),
             *("nvlink_down", "nvlink_failing", "nvswitch_lost", "pcie_link_degraded"),
+            "nvswitch_off_the_bus",
             *("pcie_noisy", "power_budget_short", "power_delivery", "rdma_port_down"),
             *("thermal_contact", "p2p_collapses", "p2p_through_cpu", "disk_failing"),
             *("gpu_ends_processes", "gpu_not_started", "host_memory_missing", "power_wasted"),
@@ -74,6 +75,7 @@ WITHOUT: Mapping[str, str] = {
             *("roce_without_address", "shm_too_small", "unexpected_machine", "vm_without_fabric"),
             *("wrong_network_transport", "compute_mode_set", "firmware_below_floor", "host_swaps"),
             "host_memory_held",
+            "scratch_read_only",
             *(
                 "memory_held",
                 "pcie_slots_limited",

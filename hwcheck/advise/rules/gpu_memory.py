@@ -43,7 +43,9 @@ def _pending(host: HostFindings) -> tuple[Finding, ...]:
 def _short_of_spares(host: HostFindings) -> tuple[Finding, ...]:
     pages = host.bad("retired_pages", "retired_pages")
     few = (finding for finding in pages if finding.outcome == "warn")
-    return (*host.bad("row_remap", "row_remap_banks_exhausted"), *few)
+    counts = ("row_remap_banks_exhausted", "row_remap_uncorrectable", "row_remap_correctable")
+    lifetime = host.bad("ecc_errors", "ecc_uncorrected_aggregate")
+    return (*host.bad("row_remap", *counts), *lifetime, *few)
 
 
 def _with_same_gpus(

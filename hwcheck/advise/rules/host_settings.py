@@ -176,6 +176,20 @@ def disk_failing(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="The folder for temporary files (/tmp) or shared memory (/dev/shm) is mounted read-only",
+    effect="jobs end as they make their first temporary file, socket or segment of shared memory",
+    fix="look at /etc/fstab, at the options that the container was started with, and in the kernel "
+    "log for an error; mount it read-write",
+    confirm="findmnt -T /tmp; findmnt -T /dev/shm; grep -E '/tmp|/dev/shm' /etc/fstab",
+    source="Filesystem Hierarchy Standard, /tmp; shm_overview(7)",
+)
+def scratch_read_only(host: HostFindings) -> Sign | None:
+    """The mount says it; an error of its disk is another cause, and named by its own."""
+    mounts = (*host.bad("disk_free", "tmp_read_only"), *host.bad("shm_size", "shm_read_only"))
+    return sign("certain", mounts)
+
+
+@rule(
     title="Memory of the host is missing: a module is switched off, or was left out",
     effect="less room for data loaders and checkpoints, and fewer memory channels: copies to the "
     "GPUs and collectives over host memory are slower than on other hosts",

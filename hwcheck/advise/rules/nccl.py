@@ -34,7 +34,7 @@ NCCL_VERSION = re.compile(r"NCCL (\d{1,3})\.(\d{1,3})\.(\d{1,3})\b")
 )
 def shm_too_small(host: HostFindings) -> Sign | None:
     """The size alone is enough, and so are NCCL's own words."""
-    size = host.bad("shm_size")
+    size = host.bad("shm_size", "shm_size_mib", "shm_free_mib")
     words = [text[:160] for text in host.log_lines(NO_SPACE) if "shm" in text][:2]
     if not size and not words:
         return None
@@ -120,7 +120,7 @@ def container_keeps_back(host: HostFindings) -> Sign | None:
     """Two such things at once come from how it was started, not from the host."""
     if not host.container:
         return None
-    shm = host.bad("shm_size")
+    shm = host.bad("shm_size", "shm_size_mib", "shm_free_mib")
     small = shm or any("shm" in text for text in host.log_lines(NO_SPACE))
     kept_back = [
         (*shm, *(host.failed_legs(("default", "p2p_off")) if small else ())),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.records import Finding
+from hwcheck.site_limits import ABSENT
 
 NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")
 TAKEN_DOWN = re.compile(r"xid 155$")
@@ -61,6 +62,21 @@ def nvswitch_lost(host: HostFindings) -> Sign | None:
     links = host.bad("nvlink_state", "nvlink_links_active")
     observation = f"nvlink_state: {lost.pop()} links are down on each of {len(gpus)} GPUs"
     return sign("likely", (*switch_links, *links, *xids, *host.slow_legs()), [observation])
+
+
+@rule(
+    title="An NVSwitch is gone from the bus, or does not answer there any more",
+    effect="the fabric manager can neither watch it nor set it up again: after the next reset its "
+    "links are missing, or the GPUs do not join the fabric at all",
+    fix="drain the node, power it off and on; when the switch stays away, have the baseboard "
+    "repaired",
+    confirm="lspci -d 10de: | grep -i bridge; sudo dmesg | grep -E 'SXid|fallen off'",
+    source="NVIDIA Fabric Manager User Guide; PCI Express Base Specification, 2.3.2 (completion "
+    "of reads)",
+)
+def nvswitch_off_the_bus(host: HostFindings) -> Sign | None:
+    """Its NVLinks may still carry data."""
+    return sign("likely", host.bad("nvswitch_fabric", "nvswitches", "nvswitch_answers", ABSENT))
 
 
 def _links_lost(host: HostFindings) -> Iterator[int]:

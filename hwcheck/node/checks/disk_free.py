@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.gpus import one_by_one
-from hwcheck.node.limits import AtLeast
+from hwcheck.node.limits import AtLeast, Equal
 from hwcheck.node.wire import Sample
 
 GIB = float(1 << 30)
@@ -30,6 +30,20 @@ GIB = float(1 << 30)
             ),
             required=True,
         ),
+        Metric(
+            "tmp_read_only",
+            "",
+            "whether /tmp takes no writes from anybody",
+            (
+                Equal(
+                    False,
+                    source="Filesystem Hierarchy Standard, /tmp: it must be made available for "
+                    "programs that require temporary files",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
         Metric("disk_size_gib", "GiB", "size of the file system", required=True),
     ],
     remedy=Remedy(
@@ -42,8 +56,8 @@ def disk_free(node: Node) -> Iterator[Sample]:
     """Read what is free in the home folder, in /tmp and in the root file system.
 
     A full disk ends jobs in the strangest places: a kernel cache that cannot be written, a socket
-    in /tmp that cannot be made, a log that stops. A file system that is mounted read-only is left
-    out: nobody expects to write there.
+    in /tmp that cannot be made, a log that stops. Of a file system that is mounted read-only the
+    room is left out: nobody expects to write there, but to /tmp everybody does.
     """
     paths = {"home": node.host.home(), "/tmp": "/tmp", "/": "/"}  # noqa: S108
     yield from one_by_one(paths, lambda name: _room(node.host, name, paths[name]))
@@ -51,6 +65,8 @@ def disk_free(node: Node) -> Iterator[Sample]:
 
 def _room(host: NodeHost, name: str, path: str) -> Iterator[Sample]:
     disk = host.filesystem(path)
+    if path == "/tmp":  # noqa: S108
+        yield Sample("tmp_read_only", disk.read_only, "", name)
     if not disk.read_only:
         yield Sample("disk_free_gib", round(disk.free_bytes / GIB, 2), "GiB", name)
         yield Sample("disk_size_gib", round(disk.size_bytes / GIB, 2), "GiB", name)

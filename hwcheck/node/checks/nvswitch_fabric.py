@@ -33,6 +33,29 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
             ),
         ),
         Metric(
+            "nvswitches",
+            "",
+            "NVSwitches on the node's bus, or bridges that manage them",
+            (
+                like_most(
+                    "Linux kernel, PCI devices in sysfs: a base board of one kind has as many on "
+                    "every host; one that is gone is not set up the next time"
+                ),
+            ),
+        ),
+        Metric(
+            "nvswitch_answers",
+            "",
+            "whether the configuration space of the device reads as anything but all ones",
+            (
+                Equal(
+                    True,
+                    source="PCI Express Base Specification, 2.3.2: a read that no device completes "
+                    "returns all ones; vendor 0xffff is never assigned",
+                ),
+            ),
+        ),
+        Metric(
             "fabric_state",
             "",
             "how far the GPU's registration with the fabric has come",
@@ -145,7 +168,12 @@ def nvswitch_fabric(node: Node) -> Iterator[Sample]:
     NVL72), those of one cluster must be of one clique, and those that the inventory declares to be
     one domain must be of one cluster too; otherwise their way to each other is the network.
     """
-    if node.host.nvswitches() and not node.host.in_container():
+    switches = node.host.nvswitches()
+    if switches:
+        yield Sample("nvswitches", len(switches))
+    for address in switches:
+        yield Sample("nvswitch_answers", node.host.pci_answers(address), "", "pci " + address)
+    if switches and not node.host.in_container():
         runs = node.host.fabric_manager_runs()
         if runs is not None:
             yield Sample("fabric_manager", runs)

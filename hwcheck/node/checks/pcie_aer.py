@@ -67,7 +67,7 @@ PCIE = "PCI Express Base Specification, "
     optional="a PCIe bus of its own",
 )
 def pcie_aer(node: Node) -> Iterator[Sample]:
-    """Read the error counters of every GPU and card and of the bridges above them.
+    """Read the error counters of every GPU, card and NVSwitch and of the bridges above them.
 
     A link that repeats packets still works, slower than it should, and is the first sign of one
     that fails. An error may be counted at either end, so the bridges are read as well. The
@@ -77,7 +77,7 @@ def pcie_aer(node: Node) -> Iterator[Sample]:
     host = node.host
     names = {card.pci_address: card.subject for card in cards(node)}
     devices: Dict[str, None] = {}
-    for address in (*host.pci_gpus(), *names):
+    for address in (*host.pci_gpus(), *host.nvswitches(), *names):
         devices.update(dict.fromkeys((address, *host.bridges_above(address))))
     hours = host.uptime_s() / SECONDS_PER_HOUR
     silent: List[str] = []

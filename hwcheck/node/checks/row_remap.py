@@ -11,6 +11,13 @@ from hwcheck.node.wire import Sample
 
 GUIDE = "NVIDIA GPU Memory Error Management"
 
+HALF_OF_ALL = AtMost(
+    "derived from %s, Row Remapping: a GPU stands up to 512 replaced rows; with half of them gone "
+    "its exchange is planned before a repair fails" % GUIDE,
+    warn=256,
+    confidence="derived",
+)
+
 
 @check(
     metrics=[
@@ -52,10 +59,15 @@ GUIDE = "NVIDIA GPU Memory Error Management"
             "row_remap_uncorrectable",
             "rows",
             "rows replaced for uncorrectable errors",
+            (HALF_OF_ALL,),
             required=True,
         ),
         Metric(
-            "row_remap_correctable", "rows", "rows replaced for correctable errors", required=True
+            "row_remap_correctable",
+            "rows",
+            "rows replaced for correctable errors",
+            (HALF_OF_ALL,),
+            required=True,
         ),
     ],
     remedy=Remedy(
@@ -72,7 +84,7 @@ def row_remap(node: Node) -> Iterator[Sample]:
 
     From Ampere on a GPU replaces a bad memory row by a spare one at its next reset. Until then
     the bad row is there, and when no spare row is left the board must go. Rows that were
-    replaced are no fault: a GPU stands up to 512.
+    replaced are no fault, a GPU stands up to 512; with half of these gone it warns.
     """
     yield from where_supported(node, _rows, "no GPU of this node replaces memory rows")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import Metric, Node, Remedy, check
-from hwcheck.node.limits import AtLeast
+from hwcheck.node.limits import AtLeast, Equal
 from hwcheck.node.wire import Sample
 
 MIB = 1 << 20
@@ -40,6 +40,20 @@ SHM = "NCCL User Guide, Troubleshooting, Shared memory (--shm-size=1g for contai
             ),
             required=True,
         ),
+        Metric(
+            "shm_read_only",
+            "",
+            "whether /dev/shm takes no writes from anybody",
+            (
+                Equal(
+                    False,
+                    source="shm_overview(7): POSIX shared memory is made of files in /dev/shm; "
+                    "NCCL and data loaders make such files",
+                    confidence="derived",
+                    otherwise="warn",
+                ),
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a container with the default size, or files of dead jobs left in /dev/shm",
@@ -58,3 +72,4 @@ def shm_size(node: Node) -> Iterator[Sample]:
     shm = node.host.filesystem("/dev/shm")  # noqa: S108 - it is measured, not written
     yield Sample("shm_size_mib", round(shm.size_bytes / MIB, 1), "MiB")
     yield Sample("shm_free_mib", round(shm.free_bytes / MIB, 1), "MiB")
+    yield Sample("shm_read_only", shm.read_only)

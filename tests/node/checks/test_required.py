@@ -22,6 +22,8 @@ NOT_EVERYWHERE = {
     "pcie_uplinks": {"uplink_generation", "uplink_generation_max"},
     "host_memory": {"memory_held_percent"},
     "power_idle": {"power_told_as_nothing"},
+    "disk_free": {"tmp_read_only"},
+    "shm_size": {"shm_read_only"},
     "inforom": {"inforom_image"},  # a board may tell of its checksums only
     "software_versions": {"nccl_version", "torch_version"},  # either may be missing
     "clocks_under_load": {"sm_clock_percent_of_peers"},  # a GPU may be the only one of its kind

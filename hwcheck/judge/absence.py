@@ -103,7 +103,10 @@ def judge_absence(
                 yield from _without_answer(check, answered)
             if not of_load:
                 yield from _without_things(check, answered)
-            yield from _without_quantities(check, answered)
+            for mig in (False, True):  # it hides much of a GPU
+                yield from _without_quantities(
+                    check, [each for each in answered if each[0].facts.mig is mig]
+                )
 
 
 Answered = Sequence[tuple[HostCase, CheckResult, Mapping[str, set[str]]]]
@@ -182,11 +185,8 @@ def _things(compared: Sequence[str], answer: CheckResult) -> set[Thing]:
 
 
 def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
-    """Yield a warning for what half of a host's GPUs or more do not answer, and like hosts' do.
-
-    MIG hides much of a GPU, so hosts with it are left out.
-    """
-    done = [each for each in answered if each[1].state == "done" and not each[0].facts.mig]
+    """Yield a warning for what half of a host's GPUs or more do not answer, and like hosts' do."""
+    done = [each for each in answered if each[1].state == "done"]
     compared = [metric.name for metric in check.metrics if metric.name not in OF_SOME_GPUS]
     silent = {host.name: _silent_gpus(compared, host, answer) for host, answer, _ in done}
     if not any(silent.values()):

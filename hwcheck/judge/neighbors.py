@@ -75,8 +75,7 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
 OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("cpu_affinity", "numa_affinity", "gpu_numa_id", "pcie_slot_generation"),
-            "goes by its slot",
+            ("cpu_affinity", "numa_affinity", "pcie_slot_generation"), "goes by its slot"
         ),
         "memory_held_bytes": "goes by its work",
         **dict.fromkeys(

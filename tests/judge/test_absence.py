@@ -300,10 +300,18 @@ def test_quantities_that_go_with_another_driver_or_with_mig_are_not_missed() -> 
         {**temperatures(40, 41), **driver("570.1")}, {**temperatures(None, None), **driver("535.1")}
     )
     assert lacking(*hosts) == []
-    split = record("b0", [answer_of("thermal_margin", temperatures(None, None)["thermal_margin"])],
-                   gpus=[{**gpu, "uuid": f"GPU-b0-{gpu['index']}", "mig": True}
-                         for gpu in gpu_facts(2, H100)])  # fmt: skip
-    assert lacking(*fleet(temperatures(40, 41), {}, 4, 0), split) == []
+
+    def split(name: str, answers: Answers) -> HostRecord:
+        gpus = [
+            {**gpu, "uuid": f"{name}-{gpu['index']}", "mig": True} for gpu in gpu_facts(2, H100)
+        ]
+        return record(name, [answer_of(check, of) for check, of in answers.items()], gpus=gpus)
+
+    none = split("b0", temperatures(None, None))
+    whole = fleet(temperatures(40, 41), {}, 4, 0)
+    assert lacking(*whole, none) == []
+    like_it = [split(f"c{n}", temperatures(40, 41)) for n in range(4)]
+    assert lacking(*whole, *like_it, none) == [("b0", "thermal_margin", "node")]
 
 
 def test_a_check_of_a_load_that_does_not_apply_to_one_of_five() -> None:

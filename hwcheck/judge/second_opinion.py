@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.records import Finding
+from hwcheck.node.collective.nccl_diag import FINE
 from hwcheck.text import line
 
 DIAGNOSTICS, COPIES = "nccl_diagnostics", "gpu_pairs"
@@ -16,12 +17,19 @@ SOURCE = (
     "look at what arrives, NCCL by kernels and imported memory, gpu_pairs by copy engines"
 )
 
+RAS_SOURCE = (
+    "derived from NVIDIA/nccl src/ras/diagnostics_checks.cc: both read NVML's volatile ECC "
+    "counters and link states; what is read later may have changed since"
+)
+
 
 def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
     """Yield a warning for each pair of GPUs that one of them calls whole and the other broken.
 
-    A pair without peer access goes through the host in ``gpu_pairs``, and NCCL leaves it out.
+    A pair without peer access goes through the host in ``gpu_pairs``, and NCCL leaves it out. And
+    for NCCL's RAS, which reads the same counters and states as ``ecc_errors`` and ``nvlink_state``.
     """
+    yield from _of_ras(host)
     if not {DIAGNOSTICS, COPIES} <= host.answers.keys():
         return
     ends = values_of(host.record, COPIES, "p2p_state")
@@ -47,3 +55,38 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
                 confidence="derived",
                 reason=f"NCCL's diagnostics and gpu_pairs do not agree on {pair}",
             )
+
+
+def _of_ras(host: HostCase) -> Iterator[Finding]:
+    errors = _most(host, "ecc_errors", "ecc_uncorrected_volatile")
+    links = _most(host, "nvlink_state", "nvlink_links_inactive")
+    ecc = values_of(host.record, DIAGNOSTICS, "ras_ecc").get("node")
+    nvlink = values_of(host.record, DIAGNOSTICS, "ras_nvlink").get("node")
+    if ecc == FINE and errors:
+        # The other way round an error may have come in between.
+        text = f"NCCL: no uncorrected errors; ecc_errors: {errors}"
+        yield _disputed(host, "ECC", text, "ecc_errors")
+    if nvlink is not None and links is not None and (nvlink == FINE) != (links == 0):
+        said = "all links active" if nvlink == FINE else line(str(nvlink), WORDS)
+        text = f"NCCL: {said}; nvlink_state: {links} inactive"
+        yield _disputed(host, "NVLink", text, "nvlink_state")
+
+
+def _most(host: HostCase, check: str, metric: str) -> int | None:
+    values = values_of(host.record, check, metric).values()
+    return max((value for value in values if type(value) is int), default=None)
+
+
+def _disputed(host: HostCase, subject: str, text: str, check: str) -> Finding:
+    return Finding(
+        host=host.name,
+        check=DIAGNOSTICS,
+        outcome="warn",
+        metric=CONTRADICTS,
+        subject=subject,
+        value=text,
+        limit="warn where one calls it whole and the other does not",
+        source=RAS_SOURCE,
+        confidence="derived",
+        reason=f"NCCL's RAS diagnostics and {check} do not agree on {subject}",
+    )

@@ -64,7 +64,7 @@ STATED: Mapping[str, tuple[str, str]] = {
     ),
     "gpu_memory_failing": (
         "ecc_uncorrected_volatile new_uncorrected_errors xid_48 xid_94 xid_95 xid_140 "
-        "double_bit_ecc fatal_poison non_fatal_poison",
+        "double_bit_ecc fatal_poison non_fatal_poison ras_ecc",
         "ECC counts what it could not correct, and the driver reports it",
     ),
     "gpu_missing": (

@@ -84,7 +84,9 @@ def test_both_call_every_pair_whole_and_the_leg_is_timed(tmp_path: Path) -> None
     assert (came.by_nccl.state, came.by_nccl.reason) == ("done", "")
     assert came.values("diag_tested") == {"node": PAIRS}
     assert [*came.values("diag_p2p").values()] == ["verified"] * PAIRS
-    of_checks = {name for name in came.complaints() if "contradicts" in name or "diag" in name}
+    assert came.values("ras_ecc") == {"node": "ok"}
+    assert came.values("ras_nvlink") == {"node": "ok"}
+    of_checks = {name for name in came.complaints() if name.startswith(("contra", "diag", "ras"))}
     assert of_checks == set()
     (default,) = came.results["all_reduce"].legs
     assert default.state == "done"
@@ -103,6 +105,16 @@ def test_nccl_complains_where_the_copies_are_whole(tmp_path: Path) -> None:
     }
     (why,) = {title for action in came.actions for title in action.explained_by}
     assert "contradict each other" in why
+
+
+def test_ras_complains_in_the_same_communicator(tmp_path: Path) -> None:
+    words = "uncorrected volatile errors on rank(s) {3} (worst=2)"
+    came = Came(tmp_path, H100, {**NEW, "diagnostics": {"ras": {"ECC": words}}}, DIAGNOSTICS)
+    assert came.by_nccl.state == "done"
+    assert came.complaints() == {"ras_ecc node": "warn"}
+    assert came.values("ras_ecc") == {"node": words + " across 8 ranks"}
+    (why,) = {title for action in came.actions for title in action.explained_by}
+    assert "could not be corrected" in why
 
 
 def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:

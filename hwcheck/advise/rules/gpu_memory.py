@@ -28,6 +28,7 @@ def _uncorrected(host: HostFindings) -> tuple[Finding, ...]:
     return (
         *host.bad("ecc_errors", "ecc_uncorrected_volatile"),
         *host.bad("errors_under_load", "new_uncorrected_errors"),
+        *host.bad("nccl_diagnostics", "ras_ecc"),
         *host.logged(UNCORRECTED),
     )
 

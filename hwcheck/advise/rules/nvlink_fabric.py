@@ -30,7 +30,8 @@ def nvlink_down(host: HostFindings) -> Sign | None:
     metrics = ("nvlink_links_active", "switch_links_active", "nvlink_speed_gbps")
     links = host.bad("nvlink_state", *metrics)
     pairs = host.bad("topology", "nvlinks", "nvlinks_unanswered")
-    if not links and not pairs:
+    by_nccl = host.bad("nccl_diagnostics", "ras_nvlink")
+    if not links and not pairs and not by_nccl:
         return None
     down = {finding.subject for finding in links}
     everywhere = down >= set(host.values("nvlink_state", "nvlink_links_active"))
@@ -38,7 +39,7 @@ def nvlink_down(host: HostFindings) -> Sign | None:
     copies = [finding for finding in slow if host.has_nvlink(finding.subject)]
     errors = (*host.bad_on(down, "nvlink_errors"), *host.logged(NVLINK_FAULTS))
     errors += host.logged(TAKEN_DOWN)
-    explained = (*links, *pairs, *errors, *copies, *host.slow_legs())
+    explained = (*links, *pairs, *by_nccl, *errors, *copies, *host.slow_legs())
     return sign("possible" if everywhere else "likely", explained)
 
 

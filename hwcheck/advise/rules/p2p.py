@@ -257,7 +257,7 @@ def p2p_corrupts(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="NCCL's own diagnostics and the copies between the GPUs contradict each other",
+    title="NCCL's own diagnostics and the checks of the GPUs contradict each other",
     effect="one of the two ways between the GPUs is broken, or the fault comes and goes: a job "
     "may take either",
     fix="run both again: fab validate --only gpu_pairs,nccl_diagnostics; believe whichever says "
@@ -273,7 +273,9 @@ def nccl_contradicts(host: HostFindings) -> Sign | None:
     contradicting = host.bad("nccl_diagnostics", "contradicts")
     pairs = {finding.subject for finding in contradicting}
     complaints = host.bad("nccl_diagnostics", "diag_p2p")
-    return sign("possible", (*contradicting, *(f for f in complaints if f.subject in pairs)))
+    others = host.bad("nccl_diagnostics", "ras_inventory", "ras_driver")
+    disputed = (*(f for f in complaints if f.subject in pairs), *others)
+    return sign("possible", (*contradicting, *disputed))
 
 
 @rule(
@@ -296,12 +298,12 @@ def nccl_p2p_fails(host: HostFindings) -> Sign | None:
     title="NVML refuses GPUs the peer access that CUDA grants them",
     effect="NCCL asks NVML too and leaves P2P off between these GPUs, so collectives go through "
     "host memory; over NVLink it does not start",
-    fix="see that the driver's library and its kernel module are of one build, and unpatched; reset "
-    "the GPUs or reboot; where it stays compare the boards' slots and firmware settings",
+    fix="see that the driver's library and its kernel module are of one build, and unpatched; "
+    "reset the GPUs or reboot; where it stays compare the boards' slots and firmware settings",
     confirm="nvidia-smi topo -p2p r; nvidia-smi topo -p2p w; cat /proc/driver/nvidia/version; "
     "NCCL_DEBUG=INFO with any job shows P2P is disabled between connected GPUs",
-    source="NVIDIA/nccl src/graph/paths.cc, ncclTopoCheckP2p and NCCL_IGNORE_DISABLED_P2P; NVML API "
-    "Reference Guide, nvmlDeviceGetP2PStatus",
+    source="NVIDIA/nccl src/graph/paths.cc, ncclTopoCheckP2p and NCCL_IGNORE_DISABLED_P2P; NVML "
+    "API Reference Guide, nvmlDeviceGetP2PStatus",
 )
 def nvml_refuses_p2p(host: HostFindings) -> Sign | None:
     """Both were asked of one pair."""

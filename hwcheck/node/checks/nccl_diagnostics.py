@@ -5,11 +5,27 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.collective.nccl_diag import CUT, SINCE, Diagnostics, read
+from hwcheck.node.collective.nccl_diag import (
+    CUT,
+    DRIVER,
+    ECC,
+    FINE,
+    INVENTORY,
+    NVLINK,
+    SINCE,
+    Diagnostics,
+    read,
+)
 from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"
+RAS_METRICS = {
+    "ras_inventory": (INVENTORY, "another number or model of GPUs from rank to rank"),
+    "ras_driver": (DRIVER, "another CUDA driver version from rank to rank"),
+    "ras_ecc": (ECC, "memory errors that could not be corrected"),
+    "ras_nvlink": (NVLINK, "NVLinks that are inactive, or more of them on some ranks"),
+}
 
 
 @check(
@@ -35,6 +51,22 @@ VERIFIED = "verified"
             ),
             required=True,
         ),
+        *(
+            Metric(
+                metric,
+                "",
+                "ok, or what NCCL's RAS diagnostics complain of: %s" % words,
+                (
+                    Equal(
+                        FINE,
+                        "NCCL User Guide, Troubleshooting, RAS, RAS Diagnostics; NVIDIA/nccl "
+                        "src/ras/diagnostics_checks.cc, which has the words",
+                        otherwise="warn",
+                    ),
+                ),
+            )
+            for metric, (_, words) in RAS_METRICS.items()
+        ),
     ],
     remedy=Remedy(
         cause="a way between two GPUs that the driver grants and that does not carry data, or "
@@ -53,7 +85,11 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     From 2.31 on NCCL writes, verifies and reads a word between every two GPUs that it will let
     reach each other, as it makes a communicator: by kernels, and through memory that one process
     opens for another. The copies of ``gpu_pairs`` are made by copy engines within one process, so
-    either may see what the other does not. Where they contradict each other it is said.
+    either may see what the other does not. Where they contradict each other it is said. In the same
+    communicator NCCL's RAS compares what the ranks say of GPUs, driver, memory errors and NVLinks;
+    it reports from a thread of its own, so what it did not come to say is left out. The rates of
+    network cards NCCL measures over several hosts only, and what ``ncclras`` asks is of a running
+    job: neither is there on a node by itself.
     """
     gpus = len(node.gpus())
     if gpus < 2:
@@ -62,7 +98,10 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     if run.absent:
         raise NotApplicable("NCCL %s has no diagnostics: they came with %d.%d" % (run.nccl, *SINCE))
     report = read(run.report)
-    if report.ended:
+    for metric, (name, _) in RAS_METRICS.items():
+        if name in report.ras:
+            yield Sample(metric, report.ras[name][:CUT])
+    if report.active:
         yield from _samples(report, gpus)
     else:  # what NCCL has named before it broke off is broken nevertheless
         yield from _failed(report)

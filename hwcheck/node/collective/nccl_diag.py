@@ -1,9 +1,11 @@
 """NCCL's own diagnostics: what it reports when a communicator is made, from 2.31 on.
 
 NCCL User Guide, Troubleshooting, Diagnostics: ``NCCL_RUN_DIAGNOSTICS=1`` has every pair of GPUs
-that NCCL expects to reach each other exchange data, and several hosts measure their network cards;
-``NCCL_RUN_RAS_DIAGNOSTICS=1`` compares what the ranks say of themselves. Rank 0 prints lines that
-begin with ``NCCL DIAG`` to its stdout (NVIDIA/nccl, src/diagnostics.cc, src/diagnostics/p2p.cc).
+that NCCL expects to reach each other exchange data, and several hosts measure their network cards
+(on one host that part is skipped). ``NCCL_RUN_RAS_DIAGNOSTICS=1`` compares what the ranks say of
+themselves, and needs no client: rank 0 prints lines that begin with ``NCCL DIAG`` to its stdout
+(NVIDIA/nccl, src/diagnostics.cc, src/diagnostics/p2p.cc, src/ras/diagnostics_checks.cc), those of
+RAS from a thread of its own, some ms after the communicator is there.
 ``[OK]`` is a check without a complaint. ``[INFO]`` is a complaint, or a check that could not be
 done: the words tell which.
 """
@@ -12,11 +14,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 SINCE = (2, 31)
 """The NCCL that has them first."""
-RUN = {"NCCL_RUN_DIAGNOSTICS": "1"}
+RUN = {"NCCL_RUN_DIAGNOSTICS": "1", "NCCL_RUN_RAS_DIAGNOSTICS": "1"}
 MOST = 400  # GPU-to-GPU accesses of 16 GPUs are 240
 CUT = 300
 LINE_CHARACTERS = 500
@@ -34,8 +36,15 @@ _NOT_DONE = re.compile(
     r"unavailable|incomplete|unable to complete|timed out|could not|setup failed|skip",
     re.IGNORECASE,
 )
-_ENDED = re.compile(r"\bNCCL DIAG (?:RAS|NCCL) diagnostics completed in [\d.]{1,12} ms")
+_BEGUN = re.compile(r"\bNCCL DIAG === (RAS|NCCL) Diagnostics ===")
+_ENDED = re.compile(r"\bNCCL DIAG (RAS|NCCL) diagnostics completed in [\d.]{1,12} ms")
+_COMM = re.compile(r" in comm 0x[0-9a-f]{1,16}")
 P2P, NETWORK = "p2p", "net bw"
+INVENTORY, DRIVER, ECC, NVLINK = "GPU inventory", "CUDA driver version", "ECC", "NVLink"
+RAS = (INVENTORY, DRIVER, ECC, NVLINK)
+"""What RAS compares of a host. What it says of the environment is of ours."""
+ENVIRONMENT = "NCCL environment"
+FINE = "ok"
 
 
 class DiagResult(NamedTuple):
@@ -52,10 +61,14 @@ class DiagResult(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """What NCCL reported, and whether a report came to its end. No results: it was not asked."""
+    """What NCCL reported, and whether each report that it began came to its end.
+
+    ``active`` says it of the one that exchanges data. No results: it was not asked.
+    """
 
     results: Tuple[DiagResult, ...] = ()
     ended: bool = False
+    active: bool = False
 
     @property
     def peer_accesses(self) -> Optional[Tuple[int, int]]:
@@ -89,9 +102,23 @@ class Diagnostics(NamedTuple):
         others = (
             "%s: %s" % (result.check, result.text)
             for result in self.results
-            if not (result.ok or _PAIR.search(result.text) or _PART.search(result.text))
+            if result.check not in (*RAS, ENVIRONMENT)
+            and not (result.ok or _PAIR.search(result.text) or _PART.search(result.text))
         )
         return (*map(": ".join, self.untested_pairs.items()), *others)
+
+    @property
+    def ras(self) -> Dict[str, str]:
+        """What RAS says of a host by its check: ``FINE``, or what it complains of.
+
+        Nothing of a check that it could not do.
+        """
+        said: Dict[str, List[str]] = {}
+        for result in self.results:
+            if result.check in RAS and (result.ok or result.complains):
+                words = [] if result.ok else [_COMM.sub("", result.text)]
+                said.setdefault(result.check, []).extend(words)
+        return {check: "; ".join(words) or FINE for check, words in said.items()}
 
     def _pairs(self) -> Tuple[Tuple[str, str, bool], ...]:
         return tuple(
@@ -157,4 +184,6 @@ def read(text: str) -> Diagnostics:
         DiagResult(tag == "OK", check, words.strip()[:CUT])
         for tag, check, words in _RESULT.findall(text)
     )
-    return Diagnostics(tuple(found)[:MOST], bool(_ENDED.search(text)))
+    ended = set(_ENDED.findall(text))
+    whole = bool(ended) and ended >= set(_BEGUN.findall(text))
+    return Diagnostics(tuple(found)[:MOST], whole, "NCCL" in ended)

@@ -13,7 +13,8 @@ slow (``drag``); of kind ``plugin`` no rank gets a communicator, but over socket
 ``nccl`` is the version. From 2.31 on ``NCCL_RUN_DIAGNOSTICS=1`` has rank 0 report before ``Init
 COMPLETE``, while all log what they do (NVIDIA/nccl, src/diagnostics.cc). ``diagnostics`` has the
 pairs that it calls ``failed`` (``2-5: write mismatch``), and ``breaks``: ``torn`` (another line is
-within its own, and the rest is lost) or ``hangs`` (a rank stops in the middle).
+within its own, and the rest is lost) or ``hangs`` (a rank stops in the middle). With
+``NCCL_RUN_RAS_DIAGNOSTICS=1`` RAS reports after it; ``ras`` are complaints by check.
 """
 
 from __future__ import annotations
@@ -162,13 +163,37 @@ class Communicator:
         if VERSION >= DIAGNOSTICS and os.environ.get("NCCL_RUN_DIAGNOSTICS") == "1":
             self._diagnose(**simulated_gpu.START.get("diagnostics", {}))
         self._say(f"{comm} cudaDev {self.rank} nvmlDev {self.rank} - Init COMPLETE")
+        if VERSION >= DIAGNOSTICS and os.environ.get("NCCL_RUN_RAS_DIAGNOSTICS") == "1":
+            self._compare(**simulated_gpu.START.get("diagnostics", {}))
         self._fault("stop at connect")
         simulated_gpu.start_up("connect_s")
         way = "NET/Socket/0" if self._leg == "net" and sockets else WAYS[self._leg]
         after = (self.rank + 1) % self.ranks
         self._say(f"Channel 00/0 : {self.rank}[{self.rank}] -> {after}[{after}] via {way}")
 
-    def _diagnose(self, failed: Mapping[str, str] | None = None, breaks: str = "") -> None:
+    def _compare(self, ras: Mapping[str, str] | None = None, **_: object) -> None:
+        """Report as RAS does, of all ranks."""
+        if self.rank != 0:
+            return
+        across = f"across {self.ranks} ranks in comm 0x5"
+        fine = {
+            "GPU inventory": f"{self.ranks}x NVIDIA H100 per node consistent {across}",
+            "CUDA driver version": f"12090 consistent {across}",
+            "ECC": f"no uncorrected volatile errors {across}",
+            "NVLink": f"found 18 link(s) per device, all active {across}",
+            "NCCL environment": f"NCCL_* env vars consistent {across}",
+        }
+        self._report("=== RAS Diagnostics ===")
+        for check, text in fine.items():
+            words = (ras or {}).get(check)
+            self._report(
+                f"[INFO] {check}: {words} {across}" if words else f"[OK]   {check}: {text}"
+            )
+        self._report(f"RAS diagnostics completed in 12.3 ms across {self.ranks} ranks")
+
+    def _diagnose(
+        self, failed: Mapping[str, str] | None = None, breaks: str = "", **_: object
+    ) -> None:
         begin_s = time.monotonic()
         if self.rank == 0:
             self._report("=== NCCL Diagnostics ===")

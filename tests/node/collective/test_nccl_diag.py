@@ -52,3 +52,30 @@ def test_a_run_survives_the_wire() -> None:
     run = DiagnosticsRun("2.31.2", MISMATCH, "rank 3 exited with code 1")
     assert DiagnosticsRun.from_dict(run.to_dict()) == run
     assert not DiagnosticsRun(reason="no torch").absent
+
+
+RAS_BEGINS = HEAD + "=== RAS Diagnostics ===\n"
+RAS_ENDS = HEAD + "RAS diagnostics completed in 12.3 ms across 8 ranks\n"
+
+
+def test_ras_has_its_own_words_and_end() -> None:
+    fine = HEAD + "[OK]   ECC: no uncorrected volatile errors across 8 ranks in comm 0x5\n"
+    bad = HEAD + "[INFO] NVLink: inactive link(s) on rank(s) {2} across 8 ranks in comm 0x5\n"
+    ours = HEAD + "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x5 for NCCL_DEBUG\n"
+    unread = HEAD + "[INFO] GPU inventory: unavailable via NVML across 8 ranks in comm 0x5\n"
+    report = read(RAS_BEGINS + fine + bad + ours + unread + RAS_ENDS)
+    assert report.ras == {
+        "ECC": "ok",
+        "NVLink": "inactive link(s) on rank(s) {2} across 8 ranks",
+    }
+    assert (report.untested, report.failed_pairs, report.peer_accesses) == ((), {}, None)
+    assert (report.ended, report.active) == (True, False)
+
+
+def test_the_end_of_one_report_is_not_that_of_the_other() -> None:
+    begins = HEAD + "=== NCCL Diagnostics ===\n"
+    torn = read(begins + RAS_BEGINS + RAS_ENDS)
+    assert (torn.ended, torn.active) == (False, False)
+    assert read(begins + END + RAS_BEGINS).ended is False
+    both = read(begins + END + RAS_BEGINS + RAS_ENDS)
+    assert (both.ended, both.active) == (True, True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from hwcheck import exit_codes
 from hwcheck.judge.absence import judge_absence
+from hwcheck.judge.between_hosts import judge_between_hosts
 from hwcheck.judge.evidence import credible
 from hwcheck.judge.expectation import judge_busbw
 from hwcheck.judge.fabric import judge_fabric
@@ -80,7 +81,14 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
-    for compare in (judge_absence, judge_peers, judge_leg_peers, judge_neighbors, judge_fabric):
+    for compare in (
+        judge_absence,
+        judge_peers,
+        judge_leg_peers,
+        judge_neighbors,
+        judge_fabric,
+        judge_between_hosts,
+    ):
         for finding in list(compare(hosts, findings)):
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
@@ -72,9 +73,8 @@ def judge_leg_peers(
                 yield finding
 
 
-def way_of(leg: Leg) -> Mapping[str, str]:
-    """Return how NCCL says that the data went, by what is compared."""
-    told = leg.transport
+def way_of_facts(told: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return how NCCL says that the data went, by what is compared; ``told`` as in a leg."""
     kinds = sorted(kind.partition("/")[0] for kind in told if kind not in (*ABOUT, "p2p_refused"))
     channels = told.get("channels")
     return {
@@ -86,7 +86,7 @@ def way_of(leg: Leg) -> Mapping[str, str]:
 
 
 def _unlike(check: str, of_hosts: Sequence[tuple[str, Leg]]) -> Iterator[Finding]:
-    ways = {host: way_of(leg) for host, leg in of_hosts}
+    ways = {host: way_of_facts(leg.transport) for host, leg in of_hosts}
     usual: dict[str, tuple[str, int]] = {}
     for what in next(iter(ways.values())):
         ((value, hosts),) = Counter(way[what] for way in ways.values()).most_common(1)

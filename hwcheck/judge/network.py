@@ -6,7 +6,7 @@ A node alone shows it in the leg ``net``, in which GPUs may reach each other ove
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwcheck.judge.host_case import HostCase, NodeFacts, samples_of, values_of
@@ -14,7 +14,7 @@ from hwcheck.judge.interconnect import NEAR, is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
-from hwcheck.node.wire import Leg
+from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.transport import SOCKET
 from hwcheck.text import line
@@ -106,10 +106,7 @@ def _gpudirect(host: HostCase, check: str, leg: Leg, ports: Sequence[Port]) -> I
 
     Nothing where NCCL does not say, and over sockets.
     """
-    offered = values_of(host.record, "peermem", "gpudirect_rdma").get("node") is True
-    if not offered or "gdrdma" not in leg.transport or "NET/IB" not in leg.transport:
-        return
-    if not any(port.gpus for port in ports):
+    if not {"gdrdma", "NET/IB"} <= leg.transport.keys() or not offers_gpudirect(host, ports):
         return
     used = bool(leg.transport["gdrdma"])
     yield Finding(
@@ -124,6 +121,12 @@ def _gpudirect(host: HostCase, check: str, leg: Leg, ports: Sequence[Port]) -> I
         confidence="derived",
         reason="" if used else "NCCL copies through host memory, though the driver offers it",
     )
+
+
+def offers_gpudirect(host: HostCase, ports: Sequence[Port]) -> bool:
+    """Whether the driver offers GPUDirect RDMA and one of these ports is near a GPU."""
+    offered = values_of(host.record, "peermem", "gpudirect_rdma").get("node") is True
+    return offered and any(port.gpus for port in ports)
 
 
 def _second_try(host: str, check: str, leg: Leg) -> Finding:
@@ -245,7 +248,12 @@ def _findings(
 
 def named_ports(leg: Leg) -> set[str]:
     """Return the ports that NCCL names as its network; none where their list was cut."""
-    network = str(leg.transport.get("network", ""))
+    return ports_named_in(leg.transport)
+
+
+def ports_named_in(facts: Mapping[str, Value]) -> set[str]:
+    """Return the ports in what NCCL says of a leg's way; none where their list was cut."""
+    network = str(facts.get("network", ""))
     return set(NAMED.findall(network)) if len(network) < TEXT else set()
 
 

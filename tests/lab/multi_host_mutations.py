@@ -15,10 +15,12 @@ from typing import Any
 
 from hwcheck.advise.assessment import assess
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.wire import Sample
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, MultiHostTiming, Transport
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.run.multi_host.orders import NCCL, MultiHostOptions, Sizing
+from hwcheck.run.multi_host.orders import NCCL, Sizing
 from hwcheck.run.multi_host.scope_runner import ScopeRunner
+from hwcheck.site.cases import answer_of
 from tests.judge.test_fabric import host, rdma, run_of
 from tests.lab.mutation import Mutation
 from tests.run.multi_host.fake_participants import FakeMembers
@@ -35,6 +37,7 @@ GBPS, RAIL_GBPS = 360.0, 45.0
 SCATTER = 0.01
 LIBRARY = "NCCL 2.27.5"
 MIB = 1 << 20
+LEFT_OVER = f"{CHANGED}: rank 3 (pid 41234) does not die"
 
 Change = Callable[[MultiHostRun], MultiHostRun]
 Concerns = Callable[[MultiHostRun, "int | None"], bool]
@@ -68,7 +71,8 @@ class Members(FakeMembers):
     def _one(self, why: str, round_: int, hosts: tuple[str, ...]) -> MultiHostRun:
         busbw = GBPS if self._device is None else RAIL_GBPS
         busbw *= 1 + self._dice.uniform(-SCATTER, SCATTER)
-        ranks = len(hosts) * (PORTS if self._device is None else 1)
+        of_gpus = sum(self.ready[name].gpus for name in hosts)
+        ranks = of_gpus if self._device is None else len(hosts)
         timings = (
             MultiHostTiming(size, 20, size / busbw / 1e3, 0.02, busbw, busbw, busbw * 1.01, 0)
             for size in self._sizes
@@ -113,14 +117,15 @@ def _slower(by: float) -> Change:
     return _sizes(changed)
 
 
-def _transport(**changes: Any) -> Change:
+def _transport(everywhere: bool = False, **changes: Any) -> Change:
     """Return a change of what NCCL names on the changed host, or where it has no part on all."""
 
     def changed(run: MultiHostRun) -> MultiHostRun:
         usual = run.transport[0].facts
         rest = {key.replace("_to_", "/"): of for key, of in changes.items()}
         facts = {key: of for key, of in {**usual, **rest}.items() if of is not None}
-        here = tuple(name for name in run.hosts if name == CHANGED) or run.hosts
+        one = tuple(name for name in run.hosts if name == CHANGED)
+        here = run.hosts if everywhere else one or run.hosts
         others = tuple(name for name in run.hosts if name not in here)
         ways = (Transport(here, facts), *([Transport(others, usual)] if others else []))
         return replace(run, transport=ways)
@@ -145,7 +150,7 @@ RUNS: Mapping[str, Change] = {
     "library = none": lambda run: replace(run, library=""),
     "dtype = bfloat16": lambda run: replace(run, dtype="bfloat16"),
     "duration = 500 s": lambda run: replace(run, duration_s=500.0),
-    "left over = a process": lambda run: replace(run, left_over=("n1: process 41234",)),
+    "left over = a process": lambda run: replace(run, left_over=(LEFT_OVER,)),
     "transport = not told": lambda run: replace(run, transport=()),
     "transport = sockets": _transport(NET_to_IB=None, NET_to_Socket=16, gdrdma=False,
                                       network="Socket eth0"),
@@ -153,6 +158,15 @@ RUNS: Mapping[str, Change] = {
     "transport = one port": _transport(network="IB mlx5_0:1/IB"),
     "transport = 1 channel": _transport(channels=1),
 }  # fmt: skip
+
+
+EVERYWHERE: Mapping[str, Change] = {
+    "transport = sockets on every host": _transport(
+        True, NET_to_IB=None, NET_to_Socket=16, gdrdma=False, network="Socket eth0"
+    ),
+    "transport = without GPUDirect on every host": _transport(True, gdrdma=False),
+    "transport = one port on every host": _transport(True, network="IB mlx5_0:1/IB"),
+}
 
 
 def _absent(members: Members) -> None:
@@ -178,15 +192,23 @@ JOINED: Mapping[str, Callable[[Members], None]] = {
 """What a host says of itself before the first run."""
 
 
+def _unchanged(run: MultiHostRun) -> MultiHostRun:
+    return run
+
+
+def _as_it_is(members: Members) -> None:
+    """Leave what the hosts say of themselves."""
+
+
 @dataclass(frozen=True)
 class FleetChange:
     """A change of the runs, or of what a host says of itself."""
 
     mutation: Mutation
-    runs: Change = staticmethod(lambda run: run)  # type: ignore[assignment]
+    runs: Change = _unchanged
     concerns: Concerns = _none
     once: bool = False
-    joined: Callable[[Members], None] = lambda members: None
+    joined: Callable[[Members], None] = _as_it_is
 
 
 def of_fleet() -> Iterator[FleetChange]:
@@ -196,6 +218,10 @@ def of_fleet() -> Iterator[FleetChange]:
         for place, concerns in PLACES.items():
             mutation = Mutation(f"multi_host.{quantity}", f"{words}, {place}", place)
             yield FleetChange(mutation, change, concerns, place == "once")
+    for title, change in EVERYWHERE.items():
+        quantity, _, words = title.partition(" = ")
+        mutation = Mutation(f"multi_host.{quantity}", words, "all")
+        yield FleetChange(mutation, change, PLACES["all"])
     for title, joined in JOINED.items():
         quantity, _, words = title.partition(" = ")
         yield FleetChange(Mutation(f"multi_host.{quantity}", words, "one"), joined=joined)
@@ -203,17 +229,37 @@ def of_fleet() -> Iterator[FleetChange]:
 
 def hosts() -> list[HostRecord]:
     """Return what each of the hosts says of its ports and the ways between its GPUs."""
-    return [host(name, ports=PORTS) for name in HOSTS]
+    return [_with_gpudirect(host(name, ports=PORTS)) for name in HOSTS]
 
 
-def seen(change: FleetChange, folder: Path) -> tuple[list[Finding], str, MultiHostRecord]:
-    """Return what is no pass of a change, the first action, and the record."""
+def _with_gpudirect(record: HostRecord) -> HostRecord:
+    """Return a host whose driver offers GPUDirect RDMA, with a port at each GPU's switch."""
+    assert record.report is not None
+    near = tuple(Sample("nic_path", "PIX", "", f"gpu{n}-mlx5_{n}") for n in range(PORTS))
+    results = [
+        replace(each, samples=(*each.samples, *near)) if each.check == "topology" else each
+        for each in record.report.results
+    ]
+    results.append(answer_of("peermem", {"gpudirect_rdma": True}))
+    return replace(record, report=replace(record.report, results=tuple(results)))
+
+
+@dataclass(frozen=True)
+class SeenFleet:
+    """What came of a change: all that is no pass, the first action, what was recorded."""
+
+    findings: tuple[Finding, ...]
+    action: str
+    record: MultiHostRecord
+
+
+def see(change: FleetChange, folder: Path) -> SeenFleet:
+    """Run the scopes over hosts with this change, and judge what came of it."""
     members = Members(change.runs, change.concerns, change.once)
     change.joined(members)
-    options = MultiHostOptions()
-    runner = ScopeRunner(members, SCOPES, folder, lambda text: None, NCCL, options)  # type: ignore[arg-type]
+    runner = ScopeRunner(members, SCOPES, folder, lambda text: None, NCCL)  # type: ignore[arg-type]
     record = runner.run()
     assessment = assess(run_of(hosts()), record)
     worse = [each for each in assessment.judgement.findings if each.outcome != "pass"]
     actions = [each.title for each in assessment.advice.actions if each.check == MULTI_HOST]
-    return worse, (actions or [""])[0], record
+    return SeenFleet(tuple(worse), (actions or [""])[0], record)

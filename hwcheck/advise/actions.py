@@ -7,7 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
-from hwcheck.advise.multi_host import mnnvl_actions, multi_host_actions, slow_fabric_actions
+from hwcheck.advise.multi_host import (
+    between_hosts_actions,
+    mnnvl_actions,
+    multi_host_actions,
+    slow_fabric_actions,
+)
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import alike, visit_actions
@@ -59,7 +64,8 @@ def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = 
     if multi_host is not None:
         fabric = slow_fabric_actions(judgement.findings)
         mnnvl = mnnvl_actions(judgement.findings)
-        made = by_urgency((*multi_host_actions(multi_host), *fabric, *mnnvl, *made))
+        between = between_hosts_actions(judgement.findings)
+        made = by_urgency((*multi_host_actions(multi_host), *fabric, *mnnvl, *between, *made))
     return Advice(made, cluster, causes, groups)
 
 

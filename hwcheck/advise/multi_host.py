@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.records import Action
 from hwcheck.judge.fabric import BUSBW
+from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
@@ -35,6 +36,50 @@ REMEDIES = {
     ),
 }
 """Likely cause and what to do, by the kind of suspect."""
+
+BETWEEN = {
+    WAY: (
+        "a host among others: NCCL goes another way",
+        "settings of NCCL, the topology file, a port or a link that this host alone has otherwise",
+        "compare its NCCL settings in force, active ports and paths between GPUs and cards with "
+        "those of another host",
+        "env | grep NCCL_; cat /etc/nccl.conf; nvidia-smi topo -m",
+    ),
+    "gpudirect_used": (
+        "runs over several hosts: GPUDirect RDMA is not used",
+        "NCCL_NET_GDR_LEVEL or NCCL_DMABUF_ENABLE=0 in force, access control on PCIe switches, or "
+        "a container without the host's libibverbs",
+        "take the settings out of force and look at pcie_acs and iommu",
+        "env | grep -E 'NCCL_(NET_GDR|DMABUF)'; NCCL_DEBUG=INFO shows GDRDMA where it is used",
+    ),
+    "network_ports": (
+        "runs over several hosts: few of the RDMA ports are used",
+        "NCCL_IB_HCA names too few ports, or a job sees no more of them",
+        "take NCCL_IB_HCA out of force or name every compute port in it",
+        "env | grep NCCL_IB_HCA; rdma link",
+    ),
+    "ranks_missing": (
+        "runs over several hosts: GPUs had no rank",
+        "CUDA sees fewer GPUs than NVML: CUDA_VISIBLE_DEVICES, a container, or a GPU that does "
+        "not start",
+        "compare what CUDA and nvidia-smi count on the host, and read its kernel log",
+        "nvidia-smi -L; env | grep CUDA_VISIBLE_DEVICES; sudo dmesg | grep -E 'NVRM|Xid'",
+    ),
+    "left_over": (
+        "runs over several hosts: a process cannot be ended",
+        "it is stuck in a driver: that of the GPU or of the network card",
+        "read its stack and the kernel log, then restart the node",
+        "ps -eo pid,stat,wchan,comm | grep ' D'; sudo dmesg | tail -n 30",
+    ),
+    "pairs_gbps": (
+        "a host among others: somewhat slower in every pair",
+        "a link of one of its cards, its PCIe slot or its cable, or a longer way to the others",
+        "compare speed, width and error counters of its ports and slots with another host's; look "
+        "at the switch that it hangs on",
+        "rdma link; ibstat; mlxlink -d mlx5_0 -c",
+    ),
+}
+"""Title, likely cause, what to do and a command, by the metric of a warning."""
 
 
 def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
@@ -93,6 +138,27 @@ def mnnvl_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
         title=NOT_IN_USE,
     )
     return (action,)
+
+
+def between_hosts_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
+    """Return what to do about what hosts do otherwise than the others, one action for each."""
+    named: dict[str, dict[str, list[str]]] = {}
+    for finding in findings:
+        if (finding.check, finding.outcome) == (MULTI_HOST, "warn") and finding.metric in BETWEEN:
+            by_host = named.setdefault(finding.metric, {})
+            by_host.setdefault(finding.host, []).append(line(finding.reason))
+    made = []
+    for metric, by_host in named.items():
+        title, cause, fix, command = BETWEEN[metric]
+        lines = dict.fromkeys(
+            f"{host}: {text}" for host, reasons in by_host.items() for text in reasons
+        )
+        evidence = tuple(lines)[:MOST_LINES]
+        action = Action(
+            MULTI_HOST, "warn", cause, fix, command, "", tuple(by_host), evidence, title
+        )
+        made.append(action)
+    return tuple(made)
 
 
 def _action(kind: str, suspects: list[Suspect]) -> Action:

@@ -31,7 +31,10 @@ def one_run(
     timing = MultiHostTiming(size, 5, 1.0, spread, gbps, gbps, gbps, 0)
     transport = (Transport(HOSTS, ways),) if ways else ()
     return MultiHostRun(
-        *(why, 0, HOSTS, "all_reduce", 8, "done"), sizes=(timing,), transport=transport
+        *(why, 0, HOSTS, "all_reduce", 8, "done"),
+        sizes=(timing,),
+        transport=transport,
+        library="NCCL 2.27.5",
     )
 
 

@@ -1,8 +1,9 @@
 """Acceptance by mutation: ``python -m tests.lab.mutate [SCENARIO ...]``.
 
 Every quantity of every healthy node is moved to a value that a person would call broken, one at a
-time: what NVML, the host's files and the kernel's log say (``mutations``, ``log_mutations``), and
-the records of nodes at work (``work_mutations``). The checks that read it are asked again, and the
+time: what NVML, the host's files and the kernel's log say (``mutations``, ``log_mutations``), the
+records of nodes at work (``work_mutations``), and runs over several hosts
+(``multi_host_mutations``). The checks that read it are asked again, and the
 answer is judged among four healthy hosts. A change that brings no finding worse than pass has
 survived, and needs a reason in ``survivors.yml``. Ends with 1 where one has none, and where, over
 all scenarios, a reason fits nothing. ``--docs`` writes docs/mutations.md.
@@ -22,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.lab import mutations_page, work_mutations
+from tests.lab import multi_host_mutations, mutations_page, work_mutations
 from tests.lab.bench import CHANGED, Bench, Seen, said
 from tests.lab.mutation import Mutation
 from tests.lab.mutations import of_node
@@ -121,16 +122,39 @@ def _work_row(
     return row_of(name, change.mutation, seen)
 
 
+def fleet_rows(every: int = 1) -> list[Row]:
+    """Return what comes of the changes of runs over several hosts, of every so many."""
+    rows = []
+    with TemporaryDirectory(prefix="hwlab-") as folder:
+        for number, change in enumerate([*multi_host_mutations.of_fleet()][::every]):
+            run = Path(folder, str(number))
+            run.mkdir()
+            rows.append(_fleet_row(change.mutation, multi_host_mutations.see(change, run)))
+    return rows
+
+
+def _fleet_row(mutation: Mutation, came: multi_host_mutations.SeenFleet) -> Row:
+    by = tuple(dict.fromkeys((each.check, each.outcome) for each in came.findings))
+    name = (multi_host_mutations.FLEET, mutation.quantity, mutation.change, mutation.place)
+    elsewhere = bool(by) and all(
+        each.host != multi_host_mutations.CHANGED for each in came.findings
+    )
+    return Row(*name, "noticed" if by else "passes", by, came.action if by else "", elsewhere)
+
+
 def all_rows(scenarios: Sequence[str]) -> Iterator[Row]:
     """Yield what comes of every change of these scenarios."""
     libraries()  # built once, for all processes
-    parts = [(name, part, PARTS) for name in scenarios for part in range(PARTS)]
+    nodes = [name for name in scenarios if name != multi_host_mutations.FLEET]
+    parts = [(name, part, PARTS) for name in nodes for part in range(PARTS)]
     at_work = [name for name in scenarios if name in work_mutations.names()]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for rows in pool.map(idle_rows, *zip(*parts, strict=True)):
             yield from rows
         for rows in pool.map(work_rows, at_work):
             yield from rows
+    if multi_host_mutations.FLEET in scenarios:
+        yield from fleet_rows()
 
 
 def complaints(rows: Iterable[Row], whole: bool) -> list[str]:
@@ -160,7 +184,7 @@ def main() -> int:
         rows = saved(options.saved)
     else:
         rows = []
-        for row in all_rows(options.scenarios or names()):
+        for row in all_rows(options.scenarios or [*names(), multi_host_mutations.FLEET]):
             rows.append(row)
             if options.save:
                 with options.save.open("a", encoding="utf-8") as stream:

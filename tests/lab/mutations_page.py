@@ -23,10 +23,12 @@ HEAD = """\
 Written by `python -m tests.lab.mutate --docs`; do not edit it by hand.
 
 Every quantity of every healthy node of the lab (`tests/lab/scenarios`), every message of the
-kernel's log and every record of the nodes at work (`tests/lab/at_work.yml`) is changed to a value
-that a person would call broken: one quantity at a time, at one GPU, card or port, at all of them,
-or of the node. The node is asked again and judged among four healthy ones. A change survives where
-no finding is worse than pass: it is no fault, for a reason that is given below, or it is open.
+kernel's log, every record of the nodes at work (`tests/lab/at_work.yml`) and every run over five
+hosts (`five_hosts`) is changed to a value that a person would call broken: one quantity at a time,
+at one GPU, card or port, at all of them, or of the node; of runs at one host, one link, one rail,
+the whole set, or once. The node is asked again and judged among four healthy ones. A change
+survives where no finding is worse than pass: it is no fault, for a reason that is given below, or
+it is open.
 "Before" is what the version before issue 16 noticed of the changes that there were then.
 """
 

@@ -13,7 +13,7 @@ from tests.lab.bench import Bench
 from tests.lab.host_mutations import HOST as HOST_CHANGES
 from tests.lab.host_mutations import LEFT_OUT, NOT_ON_HOST
 from tests.lab.host_tree import HOST, write_host
-from tests.lab.mutate import Row, complaints, rows_on, work_rows
+from tests.lab.mutate import Row, complaints, fleet_rows, rows_on, work_rows
 from tests.lab.mutation import Mutation
 from tests.lab.mutations import of_node
 from tests.lab.nvml_keys import GPU as GPU_KEYS
@@ -38,7 +38,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture(scope="module")
 def rows(bench: Bench) -> list[Row]:
     wanted = list(of_node(bench.scenario))[::EVERY]
-    return [*rows_on(bench, wanted), *work_rows("rtx4090x4", EVERY)]
+    return [*rows_on(bench, wanted), *work_rows("rtx4090x4", EVERY), *fleet_rows(EVERY)]
 
 
 def test_what_survives_has_a_reason(rows: list[Row]) -> None:

@@ -24,11 +24,15 @@ Spoil = Callable[[list[Any]], "dict[str, Any] | None"]
 
 @dataclass(frozen=True)
 class Work:
-    """What a node did: the legs of all_reduce, the copies of pairs, what befell its load."""
+    """What a node did: the legs of all_reduce, the copies of pairs, what befell its load.
+
+    ``diagnostics`` are NCCL's version and its report of them, where it was asked.
+    """
 
     legs: tuple[Leg, ...] = ()
     pairs: Mapping[str, Any] | None = None
     spoil: Spoil | None = None
+    diagnostics: Mapping[str, Any] | None = None
 
     def results(self, idle: Report) -> Iterator[CheckResult]:
         """Yield what the checks of work make of it."""
@@ -38,6 +42,9 @@ class Work:
         if self.pairs is not None:
             node = at_work.node_of(idle, pairs=self.pairs)
             yield run_check(at_work.REGISTRY["gpu_pairs"], node)
+        if self.diagnostics is not None:
+            node = at_work.node_of(idle, diagnostics=self.diagnostics)
+            yield run_check(at_work.REGISTRY["nccl_diagnostics"], node)
         if self.spoil is not None:
             yield from simulated.answers(self.spoil, at_work.SEED)[1]
 
@@ -56,6 +63,7 @@ def healthy(name: str, idle: Report, seed: int = 0) -> Work:
         tuple(replace(at_work.leg_of(leg, of, gpus), start_s=START_S) for leg, of in legs.items()),
         at_work.pairs_of(says["copies"], gpus) if says["copies"] else None,
         simulated.nothing if says["load"] else None,
+        diagnostics_of(gpus) if name in WITH_DIAGNOSTICS else None,
     )
 
 
@@ -188,6 +196,8 @@ def of_work(work: Work) -> Iterator[WorkChange]:
             yield WorkChange(f"leg.{quantity}", words, "all", _at_leg("", LEG[title]))
     if work.pairs is not None:
         yield from _of_pairs()
+    if work.diagnostics is not None:
+        yield from _of_diagnostics(work.diagnostics["report"])
     if work.spoil is not None:
         yield from _of_load()
 
@@ -243,6 +253,92 @@ def _at_pairs(place: str, change: Any) -> Callable[[Work], Work]:
         return replace(work, pairs={**work.pairs, "copies": there})
 
     return changed
+
+
+# -- NCCL's own diagnostics ---------------------------------------------------------------------
+
+WITH_DIAGNOSTICS = ("h100x8",)
+"""Nodes whose NCCL is new enough; one is enough, since nothing in it goes by the node."""
+SAID = "node0:24563 NCCL DIAG "
+
+
+def diagnostics_of(gpus: int) -> dict[str, Any]:
+    """Return what a NCCL that has diagnostics says of a healthy node (the shape: ``nccl_diag``)."""
+    across = f"across {gpus} ranks"
+    verified = "verified P2P access in both directions between every GPU pair"
+    lines = (
+        "=== NCCL Diagnostics ===",
+        "[OK] net bw: skipped (single host or no network transport)",
+        f"[OK]   p2p: {verified} ({gpus * (gpus - 1)} peer accesses)",
+        f"NCCL diagnostics completed in 245.3 ms {across}",
+        "=== RAS Diagnostics ===",
+        f"[OK]   GPU inventory: {gpus}x NVIDIA H100 per node consistent {across} in comm 0x7",
+        f"[OK]   CUDA driver version: 12080 consistent {across} in comm 0x7",
+        f"[OK]   ECC: no uncorrected volatile errors {across} in comm 0x7",
+        f"[OK]   NVLink: found 18 link(s) per device, all active {across} in comm 0x7",
+        f"[OK]   NCCL environment: NCCL_* env vars consistent {across} in comm 0x7",
+        f"RAS diagnostics completed in 12.3 ms {across}",
+    )
+    return {"nccl": "2.31.2", "report": [SAID + text for text in lines]}
+
+
+EDGE = "{0}Rank={1} {0}CudaDev={1} {0}NvmlDev={1}"
+PAIR = f"{EDGE.format('src', 2)} {EDGE.format('dst', 5)}"
+PART = "p2p: only 55/56 GPU-to-GPU peer accesses passed verification"
+LINES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "pair = write mismatch": (
+        "[OK]   p2p", (f"[INFO] {PART}", f"[INFO] p2p: write mismatch {PAIR}")
+    ),
+    "pair = import failed": ("[OK]   p2p", (f"[INFO] {PART}", f"[INFO] p2p: import failed {PAIR}")),
+    "pair = could not be tested": (
+        "[OK]   p2p", (f"[INFO] {PART}", f"[INFO] p2p: local CUDA setup failed {PAIR}")
+    ),
+    "pair = not named": ("[OK]   p2p", (f"[INFO] {PART}",)),
+    "pairs = 12 verified": (
+        "[OK]   p2p", ("[OK]   p2p: verified P2P access of some pairs (12 peer accesses)",)
+    ),
+    "pairs = none told": ("[OK]   p2p", ()),
+    "check = returned 3": ("[OK]   p2p", ("[INFO] p2p: check returned 3",)),
+    "end = not told": ("NCCL diagnostics completed", ()),
+    "ras.GPU inventory = mismatch": (
+        "[OK]   GPU", ("[INFO] GPU inventory: mismatch across 8 ranks, rank(s) {3} differ",)
+    ),
+    "ras.CUDA driver version = mismatch": (
+        "[OK]   CUDA", ("[INFO] CUDA driver version: mismatch across 8 ranks, rank(s) {3} differ",)
+    ),
+    "ras.ECC = uncorrected": (
+        "[OK]   ECC", ("[INFO] ECC: uncorrected volatile errors on rank(s) {3} (worst=2)",)
+    ),
+    "ras.ECC = unavailable": ("[OK]   ECC", ("[INFO] ECC: unavailable via NVML across 8 ranks",)),
+    "ras.NVLink = inactive": (
+        "[OK]   NVLink", ("[INFO] NVLink: inactive link(s) on rank(s) {3} across 8 ranks",)
+    ),
+    "ras.NCCL environment = mismatch": (
+        "[OK]   NCCL env", ("[INFO] NCCL environment: mismatch across 8 ranks for NCCL_DEBUG",)
+    ),
+    "ras.end = not told": ("RAS diagnostics completed", ()),
+}  # fmt: skip
+
+
+def _of_diagnostics(report: Sequence[str]) -> Iterator[WorkChange]:
+    for title, (first, instead) in LINES.items():
+        quantity, _, words = title.partition(" = ")
+        lines = [
+            line
+            for each in report
+            for line in ([SAID + text for text in instead] if first in each else [each])
+        ]
+        yield _diagnosed(quantity, words, {"report": lines})
+    yield _diagnosed("report", "none", {"report": []})
+    yield _diagnosed("reason", "a rank died", {"reason": "rank 3 exited with code 1"})
+    yield _diagnosed("version", "older", {"nccl": "2.27.5", "report": []})
+
+
+def _diagnosed(quantity: str, words: str, more: Mapping[str, Any]) -> WorkChange:
+    def changed(work: Work) -> Work:
+        return replace(work, diagnostics={**(work.diagnostics or {}), **more})
+
+    return WorkChange(f"diagnostics.{quantity}", words, "node", changed)
 
 
 # -- loads --------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ Keys of ``node`` and what an absent one means:
 - ``widths`` are those of ``pcie_widths``, in use and at most, by PCI address; ``generations``
   likewise, and 4 of 4 where nothing is given; ``pci_ids`` by address, and empty;
 - ``no_pcie_link`` is the list of addresses that have none;
-- ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``aer_errors`` and
-  ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name; ``filesystems`` by
-  path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where not given;
-  ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``,
+- ``container`` is ``in_container``; ``ports``, ``bridges``, ``acs_control``, ``ats_enabled``,
+  ``aer_errors`` and ``iommu_domains`` are objects by PCI address; ``kernel_settings`` by name;
+  ``filesystems`` by path; ``pci_answers`` is false by PCI address, ``pci_drivers`` is nvidia where
+  not given; ``modules`` is the list of loaded ones; ``module_parameters`` are by ``module.name``,
   ``driver_parameters`` by name; ``container_settings`` are by runtime, ``programs`` is the list of
-  those that are there; ``files`` are sizes in bytes by path, and a path that is not in it
-  is not there;
+  those that are there; ``files`` are sizes in bytes by path, and a path that is not in it is not
+  there;
   ``kernel_log`` is ``{"complete", "messages", "reach_s"}``; without the last it reaches back to
   the boot.
 
@@ -83,6 +83,8 @@ DEFAULTS: dict[str, Any] = {
     "container_settings": {},
     "programs": [],
     "tool_versions": {},
+    "has_command_queues": False,
+    "memory_only_numa_nodes": 0,
 }
 BY_NAME = {
     "ports",
@@ -91,6 +93,7 @@ BY_NAME = {
     "pci_ids",
     "bridges",
     "acs_control",
+    "ats_enabled",
     "aer_errors",
     "iommu_domains",
     "kernel_settings",
@@ -174,6 +177,16 @@ class FakeHost:
     def acs_control(self, pci_address: str) -> int | None:
         value = self._of("acs_control", pci_address)
         return None if value is None else int(value, 16)
+
+    def ats_enabled(self, pci_address: str) -> bool | None:
+        value = self._of("ats_enabled", pci_address)
+        return None if value is None else bool(value)
+
+    def has_command_queues(self) -> bool:
+        return bool(self._say("has_command_queues"))
+
+    def memory_only_numa_nodes(self) -> int:
+        return int(self._say("memory_only_numa_nodes"))
 
     def aer_errors(self, pci_address: str) -> dict[str, int]:
         return dict(self._of("aer_errors", pci_address))

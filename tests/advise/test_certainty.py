@@ -83,6 +83,10 @@ STATED: Mapping[str, tuple[str, str]] = {
     "huge_pages_idle": ("huge_pages_unused_percent", "the kernel counts them"),
     "inforom_corrupted": ("inforom_valid", "its checksum was computed"),
     "kernel_broken": ("kernel_bugs", "the kernel's own words, and no restart since"),
+    "grace_guest_incomplete": (
+        "card_ats command_queues",
+        "the card's register and the firmware's table were read",
+    ),
     "kernel_differs": ("kernel_release", "both versions were read"),
     "memlock_limited": ("memlock_unlimited", "the limit of the login was read"),
     "memory_errors_corrected": (

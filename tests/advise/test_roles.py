@@ -87,6 +87,7 @@ WITHOUT: Mapping[str, str] = {
             "gpu_without_addresses",
             "container_settings_unfit",
             *("container_settings_unfit", "tools_below_floor", "tools_differ"),
+            "grace_guest_incomplete",
         ),
         SITE,
     ),

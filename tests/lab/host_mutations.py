@@ -178,6 +178,7 @@ OF_DEVICE: Mapping[str, list[Change]] = {
     "gone": to(True),
     "vpd": to(""),
     "acs": to(0x1D),
+    "ats": INVERTED,
     "config_bytes": to(64),
     "class": to(0xFF0000),
     "device": to(0xFFFF),
@@ -203,7 +204,7 @@ def _of_devices(scenario: Scenario) -> Iterator[Mutation]:
                 old = _of_one(host, bus, one, key)
                 for change, broken in changes:
                     value = broken(old)
-                    lacks = (key == "vpd" and not old) or (key == "acs" and old is None)
+                    lacks = (key == "vpd" and not old) or (key in ("acs", "ats") and old is None)
                     if value is SAME or lacks:
                         continue
                     if key == "current_link_width" and value >= (

@@ -41,6 +41,7 @@ DEVICE: Mapping[str, Any] = {
     "current_link_width": None,
     "current_link_speed": None,
     "acs": None,
+    "ats": None,
     "aer": {},
     "iommu_domain": None,
     "virtual_function_of": "",
@@ -51,7 +52,8 @@ DEVICE: Mapping[str, Any] = {
     "nvme_state": "live",
     "gone": False,
 }
-"""``acs``: control register, null without the capability. ``aer``: errors by kind (correctable,
+"""``acs``: control register, null without the capability. ``ats``: whether it
+is on, likewise. ``aer``: errors by kind (correctable,
 fatal, nonfatal) and name; null is a kernel that does not count. ``current_*``: as the maximum; a
 width of 0 is a device without a link of its own. ``nvme``: the name of the drive.
 ``vpd``: a text in the Vital Product Data, which only root may read; empty is a device without."""
@@ -66,6 +68,7 @@ AER_TOTALS = {"correctable": "COR", "fatal": "FATAL", "nonfatal": "NONFATAL"}
 
 AER_ID, AER_OFFSET = 0x0001, 0x100
 ACS_ID, ACS_OFFSET = 0x000D, 0x148
+ATS_ID, ATS_OFFSET, ATS_ENABLE = 0x000F, 0x150, 0x8000
 """Extended capabilities as a switch port has them (PCI Express Base Specification, chapter 7)."""
 
 
@@ -165,15 +168,20 @@ def _now(says: Mapping[str, Any], what: str) -> Any:
 
 
 def _configuration(says: Mapping[str, Any]) -> bytes:
-    """Return what is shown of a configuration space: identity, AER and, where it has it, ACS."""
+    """Return what is shown of a configuration space: identity, AER, and ACS and ATS if any."""
     if not says["answers"]:
         return b"\xff" * int(says["config_bytes"])
     space = bytearray(0x1000)
     struct.pack_into("<HH", space, 0, says["vendor"], says["device"])
-    has_acs = says["acs"] is not None
-    struct.pack_into("<I", space, AER_OFFSET, _header(AER_ID, ACS_OFFSET if has_acs else 0))
-    if has_acs:
-        struct.pack_into("<IHH", space, ACS_OFFSET, _header(ACS_ID, 0), 0x5F, says["acs"])
+    ats = None if says["ats"] is None else ATS_ENABLE * bool(says["ats"])
+    controls = [(AER_ID, AER_OFFSET, 0, None)]
+    controls += [(ACS_ID, ACS_OFFSET, 0x5F, says["acs"])] if says["acs"] is not None else []
+    controls += [(ATS_ID, ATS_OFFSET, 0, ats)] if ats is not None else []
+    following = [*(offset for _, offset, _, _ in controls[1:]), 0]
+    for (capability, offset, able, control), next_offset in zip(controls, following, strict=True):
+        struct.pack_into("<I", space, offset, _header(capability, next_offset))
+        if control is not None:
+            struct.pack_into("<HH", space, offset + 4, able, control)
     shown: int = says["config_bytes"]
     return bytes(space[:shown])
 

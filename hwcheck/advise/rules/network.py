@@ -214,6 +214,21 @@ def efa_topology_check(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="A virtual machine on Grace lacks ATS on its cards or command queues of its SMMU",
+    effect="GPUDirect RDMA stays below its bandwidth, since each translation and each invalidation "
+    "goes by way of the hypervisor",
+    fix="on the host: mlxconfig -d DEVICE set ATS_ENABLED=true and a cold start; give the guest an "
+    "SMMU with CMDQV (and memory in huge pages, which it needs)",
+    confirm="sudo lspci -d 15b3: -vvv | grep ATSCtl; ls -d /sys/bus/acpi/devices/NVDA200C*",
+    source="NVIDIA AI Enterprise, Optimizing VM Configuration for AI Inference, appendix; Linux, "
+    "commit 918eb5c856f6 (Tegra241 CMDQV); NVIDIA/NV-Kernels PR 32",
+)
+def grace_guest_incomplete(host: HostFindings) -> Sign | None:
+    """What the guest was given was read."""
+    return sign("certain", host.bad("grace_guest", "card_ats", "command_queues"))
+
+
+@rule(
     title="NCCL uses fewer network ports than are active",
     effect="jobs over several nodes have the bandwidth of these ports, a fraction of what is there",
     fix="take NCCL_IB_HCA out of force, or name every compute port in it "

@@ -40,7 +40,10 @@ ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 EXTENDED_START = 0x100
 EXTENDED_END = 0x1000
 ACS_ID = 0x000D
-ACS_CONTROL_OFFSET = 6
+ATS_ID, ATS_ENABLE = 0x000F, 0x8000
+CONTROL_OFFSET = 6
+CMDQV = "NVDA200C:"
+"""ACPI id of an SMMU's CMDQV (Linux, arm-smmu-v3.c, acpi_smmu_dsdt_probe_tegra241_cmdqv)."""
 """Where extended capabilities lie, and the Access Control Services capability's identifier and
 control register (PCI Express Base Specification, chapter 7)."""
 
@@ -170,6 +173,14 @@ class PciReader(Tree):
         return devices
 
     def acs_control(self, pci_address: str) -> Optional[int]:
+        return self._extended(pci_address, ACS_ID)
+
+    def ats_enabled(self, pci_address: str) -> Optional[bool]:
+        control = self._extended(pci_address, ATS_ID)
+        return None if control is None else bool(control & ATS_ENABLE)
+
+    def _extended(self, pci_address: str, capability: int) -> Optional[int]:
+        """Return the control register of an extended capability; None where it is not there."""
         config = contents(self._path(DEVICES + pci_address + "/config"), EXTENDED_END) or b""
         if len(config) < EXTENDED_START + 4:
             raise CouldNotMeasure(
@@ -183,10 +194,13 @@ class PciReader(Tree):
             (header,) = struct.unpack_from("<I", config, offset)
             if header in (0, 0xFFFFFFFF):
                 break
-            if header & 0xFFFF == ACS_ID:
-                return int(struct.unpack_from("<H", config, offset + ACS_CONTROL_OFFSET)[0])
+            if header & 0xFFFF == capability:
+                return int(struct.unpack_from("<H", config, offset + CONTROL_OFFSET)[0])
             offset = (header >> 20) & 0xFFC
         return None
+
+    def has_command_queues(self) -> bool:
+        return any(name.startswith(CMDQV) for name in self._list("sys/bus/acpi/devices"))
 
     def iommu_groups(self) -> int:
         return len(self._list("sys/kernel/iommu_groups"))

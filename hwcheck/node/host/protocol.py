@@ -85,6 +85,15 @@ class NodeHost(Protocol):
     def acs_control(self, pci_address: str) -> Optional[int]:
         """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
 
+    def ats_enabled(self, pci_address: str) -> Optional[bool]:
+        """Whether a device's address translation services are on; None: it has none.
+
+        Raises CouldNotMeasure.
+        """
+
+    def has_command_queues(self) -> bool:
+        """Whether the firmware gives this system an SMMU with command queues of its own (CMDQV)."""
+
     def aer_errors(self, pci_address: str) -> Dict[str, int]:
         """Advanced error reporting since boot: fatal, nonfatal, correctable.
 
@@ -149,6 +158,9 @@ class NodeHost(Protocol):
 
     def memory_by_numa_bytes(self) -> Dict[int, int]:
         """Memory of each NUMA node that has processors; empty where the kernel does not say."""
+
+    def memory_only_numa_nodes(self) -> int:
+        """NUMA nodes with memory and without processors."""
 
     def swap_used_bytes(self) -> int:
         """Memory that is swapped out, but to compressed memory. Raises CouldNotMeasure."""

@@ -125,11 +125,20 @@ class SystemReader(Tree):
         return int(match.group(1)) * 1024
 
     def memory_by_numa_bytes(self) -> Dict[int, int]:
+        return self._numa_bytes(with_processors=True)
+
+    def memory_only_numa_nodes(self) -> int:
+        return sum(size > 0 for size in self._numa_bytes(with_processors=False).values())
+
+    def _numa_bytes(self, with_processors: bool) -> Dict[int, int]:
         sizes = {}
         for name in self._list(NODES):
             folder = NODES + name
             match = re.search(r"MemTotal:\s+(\d+) kB", self._read(folder + "/meminfo"))
-            if match and name[4:].isdigit() and self._read(folder + "/cpulist").strip():
+            cpus = self._text(folder + "/cpulist")
+            if not match or not name[4:].isdigit() or cpus is None:
+                continue
+            if bool(cpus.strip()) == with_processors:
                 sizes[int(name[4:])] = int(match.group(1)) * 1024
         return sizes
 

@@ -138,6 +138,24 @@ def test_access_control_of_a_bridge(root: Root, space: bytes, control: int | Non
     assert root.host.acs_control("0000:17:00.0") == control
 
 
+@pytest.mark.parametrize(("control", "enabled"), [(0x8000, True), (0x8004, True), (0x0004, False)])
+def test_address_translation_of_a_card(root: Root, control: int, enabled: bool) -> None:
+    ats = (0x000F, 0x480, struct.pack("<HH", 0, control))
+    root.write_bytes("sys/bus/pci/devices/0000:17:00.0/config", config(AER, ats))
+    assert root.host.ats_enabled("0000:17:00.0") is enabled
+    assert root.host.acs_control("0000:17:00.0") is None
+    root.write_bytes("sys/bus/pci/devices/0000:17:00.0/config", config(AER))
+    assert root.host.ats_enabled("0000:17:00.0") is None
+
+
+def test_command_queues_of_an_smmu(root: Root) -> None:
+    assert not root.host.has_command_queues()
+    root.write("sys/bus/acpi/devices/ACPI0007:00/path", "")
+    assert not root.host.has_command_queues()
+    root.write("sys/bus/acpi/devices/NVDA200C:00/path", "")
+    assert root.host.has_command_queues()
+
+
 def test_a_chain_that_runs_in_a_circle_ends(root: Root) -> None:
     space = bytearray(config(AER, (0x0019, 0x148, b"")))
     struct.pack_into("<I", space, 0x148, 0x0019 | 0x100 << 20)

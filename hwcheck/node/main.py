@@ -37,8 +37,9 @@ def main(data: Mapping[str, Any], payload: str) -> int:
     """Serve one request; ``payload`` is the folder that this code lies in.
 
     stdin is the lifeline. Frames leave on the stdout that the process was started with; whatever
-    else prints to stdout is sent to stderr. Nothing that was started outlives this. A request with ``session`` is followed by orders on
-    stdin, see ``multi_host``. Returns 0 when the report was sent.
+    else prints to stdout is sent to stderr. A request with ``session`` is followed by orders on
+    stdin, see ``multi_host``. Nothing that was started outlives this. Returns 0 when the report was
+    sent.
     """
     descendants.adopt()
     try:

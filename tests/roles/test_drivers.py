@@ -142,11 +142,18 @@ def first(machine: Machine, before: Stated) -> Played:
 
 @pytest.fixture(scope="module")
 def second(machine: Machine, first: Played) -> Played:
-    return machine.play(ROLES, **wanted(OLD))
+    """The same once more, on a node that is at work."""
+    return machine.play(ROLES, **wanted(OLD), node_reboot_drained_command=["false"])
 
 
 @pytest.fixture(scope="module")
-def raised(machine: Machine, second: Played) -> Played:
+def refused(machine: Machine, second: Played) -> Played:
+    """Another driver for a node that is at work."""
+    return machine.play(["nvidia_driver"], **wanted(NEW), node_reboot_drained_command=["false"])
+
+
+@pytest.fixture(scope="module")
+def raised(machine: Machine, refused: Played) -> Played:
     """The newer driver of the branch, where no reboot is allowed."""
     return machine.play(ROLES, **wanted(NEW))
 
@@ -212,6 +219,14 @@ def test_an_ordinary_upgrade_leaves_all_of_it_alone(machine: Machine, second: Pl
     machine.ask("apt-get -q -y install nvidia-container-toolkit; apt-get -q -y dist-upgrade")
     apart = {"nvidia-container-toolkit": "1.17.8-1"}
     assert versions(machine) == with_driver(OLD) | apart
+
+
+def test_a_node_at_work_keeps_its_driver(machine: Machine, refused: Played) -> None:
+    assert refused.code != 0
+    assert "needs nvidia-open in another version and is not drained" in refused.text
+    assert "nvidia_repository : Install the packages" not in refused.changed
+    boot = machine.ask("stat -c %Y /var/lib/dpkg/status; apt-mark showhold")
+    assert boot.split()[1:] == HELD.split()
 
 
 def test_a_newer_version_moves_held_packages_and_waits_for_a_reboot(

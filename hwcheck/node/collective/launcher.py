@@ -1,14 +1,14 @@
 """The launcher process: imports torch once and forks the ranks of every leg from itself.
 
-Started by ``launch`` as ``python -c <boot> <payload>``, under the interpreter that has torch. Orders
-come as a message on stdin (``json_lines``), messages leave on the stdout that it was started with;
-whatever else prints goes to stderr. To the message ``driver`` the next one on stdin is the answer: the ``problem`` (``hangs.Driver``).
+Started by ``launch`` as ``python -c <boot> <payload>``, under the interpreter that has torch.
+Orders come as a message on stdin (``json_lines``), messages leave on the stdout that it was started
+with; whatever else prints goes to stderr. To the message ``driver`` the next one on stdin is the
+answer: the ``problem`` (``hangs.Driver``).
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 
 from hwcheck.node import json_lines, parent_death, torch_process

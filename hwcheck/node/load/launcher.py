@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import select
-import sys
 import tempfile
 import time
 from typing import Callable, List, Optional, Set

@@ -1,13 +1,12 @@
 """The launcher of a session: imports torch once, keeps a store, forks the ranks of every order.
 
-Started by ``member`` as ``python -c <boot> <payload>``. The first message on stdin says what the node
-is, every further one is an order; answers leave on stdout.
+Started by ``member`` as ``python -c <boot> <payload>``. The first message on stdin says what the
+node is, every further one is an order; answers leave on stdout.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
 from hwcheck.node import json_lines, parent_death, torch_process
 

@@ -59,34 +59,62 @@ def read_header(until):
 
 
 def cache_folder():
-    home = os.path.expanduser("~")
+    home = os.path.realpath(os.path.expanduser("~"))
     if not os.path.isdir(home):
         raise Refused("cache", "no home directory: %s" % home)
-    folder = os.path.join(home, ".cache", "hwcheck")
+    parent = os.path.realpath(os.path.join(home, ".cache"))  # some sites have it on another disk
+    folder = os.path.join(parent, "hwcheck")
     if not os.path.isdir(folder):
         try:
             os.makedirs(folder, 0o700)
         except OSError:
             if not os.path.isdir(folder):  # another visit may have made it
                 raise
-    refuse_others(folder)
-    # Whoever may write to ~/.cache could put another folder in this one's place. A group may: with
-    # umask 002 it is this user's. Whoever may write to the home folder is this user, to any shell.
-    parent = os.path.dirname(folder)
-    status = os.stat(parent)
-    open_to_all = status.st_mode & 0o002 and not status.st_mode & stat.S_ISVTX
-    if status.st_uid not in (0, os.geteuid()) or open_to_all:
-        raise Refused("cache", "%s is not ours alone: chown it and chmod o-w it" % parent)
-    return folder
+    return folder, open_ours(folder, home)
 
 
-def refuse_others(path):
-    # What lies in a folder that others may write to is not what was verified.
-    status = os.lstat(path)
+def open_ours(folder, home):
+    # As sshd's StrictModes has it for authorized_keys: nobody else may put another folder in this
+    # one's place, in it or above it up to the home folder (auth_secure_path in OpenSSH's misc.c).
+    # Each is opened by its name in the one before, so what was looked at is what is used.
+    at = os.open("/", os.O_PATH)
+    path = ""
+    for name in folder.split("/")[1:]:
+        path += "/" + name
+        below = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=at)
+        os.close(at)
+        at = below
+        if (path + "/").startswith(home + "/") or not folder.startswith(home + "/"):
+            refuse_others(path, os.fstat(at), path != folder)
+    return at
+
+
+def refuse_others(path, status, above):
+    # What lies in a folder that others may write to is not what was verified. Above it a folder
+    # may be root's, and one where each may remove only what is his own.
     if not stat.S_ISDIR(status.st_mode):
         raise Refused("cache", "%s is not a directory: remove it" % path)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise Refused("cache", "%s is not ours alone: chown it and chmod 700 it" % path)
+    owners = (0, os.geteuid()) if above else (os.geteuid(),)
+    others = status.st_mode & 0o022
+    if above and others and status.st_mode & stat.S_ISVTX:
+        others = 0
+    if above and others == 0o020 and group_of_one(status.st_gid):
+        others = 0
+    if status.st_uid not in owners or others:
+        mode = "go-w" if above else "700"
+        raise Refused("cache", "%s is not ours alone: chown it and chmod %s it" % (path, mode))
+
+
+def group_of_one(gid):
+    # With umask 002 a user's folders are his group's, which has his name and nobody else in it.
+    import grp, pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    only_he = set(group.gr_mem) <= {user.pw_name}
+    return gid == user.pw_gid and group.gr_name == user.pw_name and only_he
 
 
 def tidy(cache):
@@ -170,11 +198,16 @@ def receive():
     if sys.version_info < (3, 8):
         version = "%d.%d.%d" % tuple(sys.version_info[:3])
         raise Refused("python", "needs Python 3.8 or newer, found %s" % version)
-    cache = cache_folder()
+    cache, at = cache_folder()
     folder = os.path.join(cache, SHA256)
-    cached = os.path.lexists(folder)
+    try:
+        status = os.stat(SHA256, dir_fd=at, follow_symlinks=False)
+        cached = True
+    except FileNotFoundError:
+        cached = False
+    os.close(at)
     if cached:
-        refuse_others(folder)
+        refuse_others(folder, status, False)
         touch(folder)
     say("started", cached=cached, pid=os.getpid(), python="%d.%d.%d" % sys.version_info[:3])
     until = time.monotonic() + WAIT_S

@@ -316,7 +316,7 @@ def test_a_cache_folder_of_all_users_is_refused(tmp_path: Path, mode: int) -> No
     talk(tmp_path)
     (tmp_path / ".cache").chmod(mode)
     (frame,), lines, _ = talk(tmp_path)
-    assert frame["reason"] == f"{tmp_path / '.cache'} is not ours alone: chown it and chmod o-w it"
+    assert frame["reason"] == f"{tmp_path / '.cache'} is not ours alone: chown it and chmod go-w it"
     assert lines == []
 
 
@@ -328,6 +328,54 @@ def test_a_cache_folder_in_which_nobody_else_can_put_ours_aside_is_taken(
     (tmp_path / ".cache").chmod(mode)
     _, lines, status = talk(tmp_path, push=b"")
     assert (len(lines), status) == (1, 7)
+
+
+def test_a_home_that_others_can_write_is_refused_as_by_sshd(tmp_path: Path) -> None:
+    talk(tmp_path)
+    tmp_path.chmod(0o777)
+    (frame,), lines, _ = talk(tmp_path, push=b"")
+    assert frame["reason"] == f"{tmp_path} is not ours alone: chown it and chmod go-w it"
+    assert lines == []
+
+
+@pytest.mark.parametrize("folder", [".cache", ""])
+def test_a_group_with_others_in_it_may_not_write_above_the_cache(
+    tmp_path: Path, folder: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another group")
+    talk(tmp_path)
+    os.chown(tmp_path / folder, -1, 12345)
+    (tmp_path / folder).chmod(0o770)
+    (frame,), lines, _ = talk(tmp_path, push=b"")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o1777, True), (0o755, True), (0o777, False)])
+def test_what_lies_on_another_disk_is_held_against_the_same(
+    tmp_path: Path, mode: int, taken: bool
+) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "disk" / "mine").mkdir(parents=True, mode=0o700)
+    (tmp_path / "disk").chmod(mode)
+    (tmp_path / "home" / ".cache").symlink_to(tmp_path / "disk" / "mine")
+    frames, lines, status = talk(tmp_path / "home")
+    assert (frames[0]["kind"] == "started", status == 7) == (taken, taken)
+    if not taken:
+        assert f"{tmp_path / 'disk'} is not ours alone" in frames[0]["reason"]
+    else:
+        assert lines == [f"request {{}} {tmp_path / 'disk/mine/hwcheck' / PAYLOAD.sha256} 1"]
+
+
+def test_a_folder_above_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    talk(tmp_path)
+    os.chown(tmp_path, 12345, -1)
+    (frame,), lines, _ = talk(tmp_path, push=b"")
+    assert "is not ours alone" in frame["reason"]
+    assert lines == []
 
 
 def test_a_cache_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.lab.conftest import refuse
 from tests.lab.scenario import load
 from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
-from tests.roles.nvidia_packages import NEW, OLD, driver, other
+from tests.roles.nvidia_packages import NEW, NEXT, OLD, driver, other
 from tests.roles.packages import Package
 from tests.roles.rpms import TOOLS, write_rpm_repository
 from tests.roles.signing import SigningKey
@@ -46,6 +46,7 @@ case "$1 ${2:-}" in
     for file in $folder/*; do
         grep -qw -e "${2#--args=}" "$file" || sed -i "s|$| ${2#--args=}|" "$file"
     done ;;
+"--update-kernel=ALL --remove-args="*) sed -i "s| ${2#--remove-args=}||" $folder/* ;;
 *) exit 1 ;;
 esac
 """,
@@ -55,7 +56,6 @@ BASE = f"[base]\nname=base\nbaseurl=file://{PACKAGES}/rpms\ngpgcheck=0\n"
 NOT_PREDICTED = {
     "nvidia_repository : Install the key of the repository",
     "nvidia_repository : Install the packages",
-    "nvidia_driver : Enable the stream of the branch",
     "nvidia_driver : Run the persistence daemon",
     "nvidia_fabricmanager : Run it",
     "pcie_p2p : Enable the unit, or take it out of the boot",
@@ -81,9 +81,11 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         machine.ask("mkdir /dev/shm/rpmdb; ln -s /dev/shm/rpmdb /root/.rpmdb")
         with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as key:
             own = [*driver(OLD, fabric=FABRIC_NAME), *driver(NEW, fabric=FABRIC_NAME)]
-            packages = [*own, *other("libnccl", "libnccl-devel")]
+            next_own = driver(NEXT, fabric=FABRIC_NAME)
+            packages = [*own, *next_own, *other("libnccl", "libnccl-devel")]
+            streams = {"580-open": own, "590-open": next_own}
             place = machine.node.root / PACKAGES.lstrip("/")
-            write_rpm_repository(place / "nvidia", packages, key, {"580-open": own})
+            write_rpm_repository(place / "nvidia", packages, key, streams)
             write_rpm_repository(place / "rpms", DISTRIBUTION, key, {})
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         machine.write("/etc/yum.repos.d/base.repo", BASE)
@@ -185,3 +187,34 @@ def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(
     assert held.changed == ["nvidia_repository : Hold the packages at the version that came"]
     machine.ask("dnf -q -y upgrade")
     assert versions(machine)["libnccl"] == "2.26.2-1+cuda12.8"
+
+
+def test_another_branch_is_another_stream_and_leads_back_again(
+    machine: Machine, second: Played
+) -> None:
+    predicted = machine.play(["nvidia_driver"], "--check", **wanted("590"))
+    assert "nvidia_driver : Enable the stream of the branch" in predicted.changed
+    raised = machine.play(["nvidia_driver"], **wanted("590"))
+    assert raised.code == 0, raised.text
+    assert versions(machine)["nvidia-driver-cuda"] == f"{NEXT}-1"
+    assert machine.play(["nvidia_driver"], **wanted("590")).changes == 0
+    back = machine.play(["nvidia_driver"], **wanted(OLD))
+    assert back.code == 0, back.text
+    assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
+
+
+def test_kernel_parameters_are_withdrawn_but_for_those_of_others(
+    machine: Machine, second: Played
+) -> None:
+    role, kernels = ["pcie_p2p"], "cat /var/lib/hwlab/kernels/*"
+    more = wanted(OLD, pcie_p2p_kernel_parameters=["pci=realloc=off"])
+    assert machine.play(role, **more).code == 0
+    assert "pci=realloc=off" in machine.ask(kernels)
+    assert machine.play(role, **wanted(OLD)).code == 0
+    none = wanted(OLD, pcie_p2p_iommu="unmanaged")
+    predicted = machine.play(role, "--check", **none)
+    assert predicted.changes == 1
+    assert "iommu=pt" in machine.ask(kernels)
+    assert machine.play(role, **none).code == 0
+    assert machine.ask(kernels).splitlines() == ["ro quiet", "ro"]
+    assert machine.play(role, **none).changes == 0

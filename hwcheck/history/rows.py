@@ -32,6 +32,7 @@ SOFTWARE = {
 
 BOARD = "board_part_number"
 IDENTITIES = "serials"
+WORDS: dict[Value, str] = {True: "yes", False: "no"}
 BUSBW = "busbw_gbps"
 
 
@@ -237,11 +238,18 @@ def _coded(**columns: list[Any]) -> Table:
 
 
 def _values(values: Iterable[Value | None]) -> Table:
-    """Return values as numbers (yes is 1; None for a text or nothing), and as texts."""
+    """Return values as numbers (yes is 1; None for a text or nothing), and as texts (``yes``)."""
     listed = list(values)
     return {
         "value": [None if isinstance(value, str) else _number(value) for value in listed],
-        "value_text": [_text(value) if isinstance(value, str) else None for value in listed],
+        "value_text": [
+            _text(value)
+            if isinstance(value, str)
+            else WORDS[value]
+            if isinstance(value, bool)
+            else None
+            for value in listed
+        ],
     }
 
 

@@ -130,12 +130,15 @@ def _finding(
 ) -> Finding:
     size = _size(leg)
     outcome, limit, reason = "inconclusive", "", ""
+    fail_at = warn_at = None
     if isinstance(expected, str):
         reason = f"nothing to hold busbw against: {expected}"
     elif size.size_bytes < LEAST_BYTES:
         reason = f"{binary_size(size.size_bytes)} is too small a message for a bandwidth"
     else:
-        limit = _limit(expected.at(size.size_bytes), expected)
+        gbps = expected.at(size.size_bytes)
+        limit = _limit(gbps, expected)
+        fail_at, warn_at = fail_below(expected) * gbps, PASS_FROM * gbps
         if size.busbw_gbps > TOO_FAST * expected.at(size.size_bytes):
             share = _share(size, expected)
             reason = f"{share} from {expected.way}: no data can have gone that fast over them"
@@ -157,6 +160,8 @@ def _finding(
         source=SOURCE if limit else "",
         confidence="derived" if limit else "",
         reason=reason,
+        fail_at=fail_at,
+        warn_at=warn_at,
     )
 
 

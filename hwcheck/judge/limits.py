@@ -186,7 +186,16 @@ def hold(
         confidence=limit.confidence,
         reason=reason,
         wanted=reference if _is_value_wanted(limit, reference) else None,
+        fail_at=None if reason or isinstance(limit, Equal) else _border(limit.fail, reference),
+        warn_at=None if reason or isinstance(limit, Equal) else _border(limit.warn, reference),
     )
+
+
+def _border(share: float | None, reference: Value | None) -> float | None:
+    """Return a border in the unit of the sample, where the limit has one."""
+    if share is None or reference is None:
+        return share
+    return share * float(reference)
 
 
 def _is_value_wanted(limit: Limit, reference: Value | None) -> bool:

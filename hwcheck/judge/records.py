@@ -30,7 +30,7 @@ class Finding(NamedTuple):
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
     from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
     ``wanted`` is what the value had to equal, where the inventory, most hosts or another metric
-    says it.
+    says it; ``fail_at`` and ``warn_at`` are the borders of a number, in its unit.
     """
 
     host: str
@@ -45,6 +45,8 @@ class Finding(NamedTuple):
     confidence: str = ""
     reason: str = ""
     wanted: Value | None = None
+    fail_at: float | None = None
+    warn_at: float | None = None
 
 
 def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:

@@ -14,10 +14,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hwcheck.fold import fold
+from hwcheck.history.compare import KINDS, Comparison
 from hwcheck.history.overview import HostLine, RunLine
 from hwcheck.history.views import Answer, LeftOut
 from hwcheck.render.terminal import STYLES
 from hwcheck.render.words import OUTCOME_WORDS
+from hwcheck.render.wrap import Wrapped
 from hwcheck.text import count, line, number
 
 MOST_ROWS = 1000
@@ -25,11 +28,20 @@ MOST_ROWS = 1000
 CELL = 200
 FORMATS = ("table", "csv", "json")
 MOST_LEFT_OUT = 3
+MOST_CHANGES = 40
+TITLES = {
+    "outcome": "Outcomes",
+    "GPU": "GPUs",
+    "version": "Versions",
+    "setting": "Settings",
+    "count": "Counts",
+    "figure": "Figures beyond their spread",
+}
 
 
 def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
     """Return the last runs, the newest at the end; ``shown`` is how many there is room for."""
-    table = _table("Run", "Began (UTC)", "Outcome", "Profile", "Hosts", "What came out")
+    lines = table("Run", "Began (UTC)", "Outcome", "Profile", "Hosts", "What came out")
     for run in runs[-shown:]:
         amounts = {
             "failed": run.failed,
@@ -37,7 +49,7 @@ def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
             "warned": run.warned,
             "passed": run.passed,
         }
-        table.add_row(
+        lines.add_row(
             line(run.run, 80),
             time(run.started),
             outcome(run.outcome),
@@ -47,16 +59,14 @@ def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
         )
     more = len(runs) - min(shown, len(runs))
     note = f"{count(more, 'earlier run')} not shown; --since 2026-01-31 or 90d shows from then on"
-    return Group(table, Text(note)) if more else table
+    return Group(lines, Text(note)) if more else lines
 
 
 def hosts_table(hosts: Sequence[HostLine]) -> RenderableType:
     """Return a line for each host, and below it what became of its boards."""
-    table = _table(
-        "Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events"
-    )
+    lines = table("Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events")
     for host in hosts:
-        table.add_row(
+        lines.add_row(
             line(host.host, 80),
             time(host.last_run),
             outcome(host.outcome),
@@ -65,18 +75,18 @@ def hosts_table(hosts: Sequence[HostLine]) -> RenderableType:
             time(host.last_red),
             Text("\n".join([*host.flaps, *(event.text() for event in host.events)])),
         )
-    return table
+    return lines
 
 
 def answer_text(answer: Answer, form: str) -> str | RenderableType:
     """Return the answer to a query: a table for Rich, or CSV or JSON as text."""
     if form == "table":
-        table = _table(*(line(name, 60) for name in answer.columns))
+        lines = table(*(line(name, 60) for name in answer.columns))
         for row in answer.rows[:MOST_ROWS]:
-            table.add_row(*map(_cell, row))
+            lines.add_row(*map(_cell, row))
         more = len(answer.rows) - MOST_ROWS
         note = Text(f"{count(more, 'more row')}; --format csv has all")
-        return Group(table, note) if more > 0 else table
+        return Group(lines, note) if more > 0 else lines
     names = list(answer.columns)
     if form == "json":
         rows = [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows]
@@ -111,11 +121,12 @@ def outcome(word: str) -> Text:
     return Text(OUTCOME_WORDS.get(word, line(word, 20)), style=STYLES.get(word, ""))
 
 
-def _table(*names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+def table(*names: str) -> Table:
+    """Return an empty table with these columns."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(Text(name), overflow="fold")
-    return table
+        made.add_column(Text(name), overflow="fold")
+    return made
 
 
 def _cell(value: Any) -> Text:
@@ -135,3 +146,45 @@ def _plain(value: Any) -> Any:
 def _csv(value: Any) -> Any:
     value = _plain(value)
     return line(value, 10_000) if isinstance(value, str) else value
+
+
+def comparison_text(comparison: Comparison) -> RenderableType:
+    """Return what changed, equal changes with their hosts folded; then hosts that stayed."""
+    parts: list[RenderableType] = []
+    runs = sorted(set(comparison.before.values()))
+    against = line(runs[0], 80) if len(runs) == 1 else f"{len(runs)} runs, each host's last green"
+    parts.append(Text(f"{line(comparison.after, 80)} against {against}", style="bold"))
+    for kind in KINDS:
+        by_text: dict[str, list[str]] = {}
+        for change in comparison.changes:
+            if change.kind == kind:
+                by_text.setdefault(change.text(), []).append(change.host)
+        if not by_text:
+            continue
+        parts.append(Text(f"\n{TITLES[kind]}", style="bold"))
+        shown = list(by_text.items())[:MOST_CHANGES]
+        parts += [Wrapped(f"{fold(hosts)}: {text}", indent=3) for text, hosts in shown]
+        if len(by_text) > len(shown):
+            more = count(len(by_text) - len(shown), "more line")
+            parts.append(Text(f"{more}; --format csv has all"))
+    parts.append(Text())
+    for what, hosts in {
+        "nothing changed": comparison.same,
+        "only in the former run": comparison.only_before,
+        "no former run to compare with": comparison.only_after,
+    }.items():
+        if hosts:
+            parts.append(Wrapped(f"{count(len(hosts), 'host')}, {what}: {fold(hosts)}", indent=3))
+    return Group(*parts)
+
+
+def comparison_answer(comparison: Comparison) -> Answer:
+    """Return a row for each change."""
+    names = ("host", "kind", "what", "subject", "before", "after", "share")
+    return Answer(
+        ("host", "former_run", *names[1:]),
+        [
+            (each.host, comparison.before[each.host], *(getattr(each, n) for n in names[1:]))
+            for each in comparison.changes
+        ],
+    )

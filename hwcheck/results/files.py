@@ -23,6 +23,11 @@ class DiskError(UsageError):
 
 
 def replace_text(path: Path, text: str) -> None:
+    """Write a text as ``replace_file`` does. Raises OSError."""
+    replace_file(path, text.encode("utf-8", "backslashreplace"))
+
+
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError.
 
     A symbolic link in its place, or in that of what is written first, is replaced and not followed:
@@ -32,7 +37,7 @@ def replace_text(path: Path, text: str) -> None:
     try:
         temporary.unlink(missing_ok=True)
         with temporary.open("xb") as stream:
-            stream.write(text.encode("utf-8", "backslashreplace"))
+            stream.write(content)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

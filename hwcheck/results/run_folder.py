@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
@@ -247,8 +247,8 @@ def write_rendered(path: Path, files: Mapping[str, str], anew: str = "") -> None
                 old.unlink()
 
 
-def read_run(path: Path) -> Run:
-    """Read a run folder.
+def read_run(path: Path, only: Collection[str] | None = None) -> Run:
+    """Read a run folder, or ``only`` some of its hosts.
 
     A host without a file gets a ``not_visited`` record where the run was stopped, or visited none.
     In a run without an end, hosts that were under way say so. Raises UsageError that names the file
@@ -258,6 +258,8 @@ def read_run(path: Path) -> Run:
     if data is None:
         raise UsageError(f"not a run folder: {path / 'run.json'}: No such file or directory")
     meta = RunMeta.from_dict(data)
+    if only is not None:
+        meta = replace(meta, hosts=tuple(host for host in meta.hosts if host.name in only))
     records, second_visits = [], {}
     for host in meta.hosts:
         record = _read_host(path, host.name, meta)

@@ -27,6 +27,7 @@ SHORT_FLAGS = {
     "iters": "n",
     "warmup_iters": "w",
     "datatype": "d",
+    "output": "o",
 }
 """As Ansible and nccl-tests spell them. Both have -f: nccl-tests' where there is a stepfactor.
 
@@ -116,9 +117,11 @@ class Command(fabric.Task):  # type: ignore[misc]
         )
 
 
-def command(**options: Any) -> Callable[[Callable[..., None]], Command]:
+def command(
+    klass: type[Command] = Command, **options: Any
+) -> Callable[[Callable[..., None]], Command]:
     """Make a function a task of ours; ``options`` are Fabric's."""
-    decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=Command, **options)
+    decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=klass, **options)
     return decorate
 
 

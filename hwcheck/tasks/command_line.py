@@ -20,6 +20,7 @@ from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import USAGE
 from hwcheck.tasks.checks import checks
+from hwcheck.tasks.compare import compare
 from hwcheck.tasks.explain import explain
 from hwcheck.tasks.flags import one_of
 from hwcheck.tasks.history import history
@@ -30,10 +31,24 @@ from hwcheck.tasks.report import report
 from hwcheck.tasks.rollout import rollout
 from hwcheck.tasks.site import site
 from hwcheck.tasks.state import state
+from hwcheck.tasks.trend import trend
 from hwcheck.tasks.validate import validate
 
 namespace = Collection(
-    *(validate, report, history, query, checks, explain, state, provision, rollout, site)
+    *(
+        validate,
+        report,
+        history,
+        compare,
+        trend,
+        query,
+        checks,
+        explain,
+        state,
+        provision,
+        rollout,
+        site,
+    )
 )
 
 LIST_FORMATS = ("flat", "nested", "json")

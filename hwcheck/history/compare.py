@@ -1,0 +1,223 @@
+"""What changed between two runs, host by host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwcheck.errors import UsageError
+from hwcheck.history.views import History
+from hwcheck.text import binary_size, line, quantity
+
+KINDS = ("outcome", "GPU", "version", "setting", "count", "figure")
+"""What can have changed, in the order in which it is shown."""
+
+LEAST_CHANGES = {
+    **dict.fromkeys(("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes"), 0.05),
+    **dict.fromkeys(("C", "%"), 5.0),
+    "share": 0.05,
+}
+"""By unit: what has changed by less has not changed, however small its spread. Those of ``RATIOS``
+are a share, since GPUs of one node differ by 5 % when all is well (ml-engineering, Not all
+accelerators are created equal); the others in the unit itself. What has another unit and is not
+counted is not compared: bytes in use and times differ from day to day."""
+RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes")
+COUNTS = (
+    *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "groups", "links"),
+    *("nodes", "pages", "pairs", "ports", "products", "rows"),
+)
+SPREADS = 3.0
+"""What differs by more than so many spreads has changed: of a leg the inter-quartile range of its
+iterations or what its passes lie apart, of what many hosts have the median absolute deviation of
+their changes as a standard deviation (x 1.4826)."""
+LEAST_FIGURES = 8
+"""The changes of so many figures of one metric have a spread worth the name."""
+NOT_COMPARED = (
+    *("pcie_link_generation", "card_link_generation"),  # at idle a link slows down to save power
+    *("gpu_uuid", "board_serial", "board_part_number", "pci_address"),  # see the GPUs
+    *("driver_version", "nvml_driver_version", "kernel_release"),  # see the versions
+    *("vbios", "vbios_of_most", "torch_version", "nccl_version"),
+    *("algbw_gbps", "busbw_spread", "pass_spread"),  # see busbw_gbps at each size
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs. ``before`` and ``after`` are words, ``share`` the change of a figure.
+
+    ``subject`` is as in a sample; ``what`` is ``check.metric``, or the name of what differs.
+    """
+
+    host: str
+    kind: str
+    what: str
+    subject: str
+    before: str
+    after: str
+    share: float | None = None
+
+    def text(self) -> str:
+        """Say it in one line, without the host."""
+        of = "" if self.subject in ("", "node") else f" of {line(self.subject, 60)}"
+        by = "" if self.share is None else f" ({self.share:+.1%})"
+        return f"{line(self.what, 80)}{of}: {self.before} -> {self.after}{by}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run against former ones: of each host that of ``before``.
+
+    ``only_before`` and ``only_after`` are hosts without a run to compare with.
+    """
+
+    after: str
+    before: dict[str, str]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """Hosts on which nothing changed."""
+        changed = {change.host for change in self.changes}
+        return tuple(host for host in self.before if host not in changed)
+
+
+def compare(history: History, before: str, after: str) -> Comparison:
+    """Compare each host that is in both runs. Raises UsageError where there is none."""
+    hosts = {run: _hosts_of(history, run) for run in (before, after)}
+    both = [host for host in hosts[after] if host in set(hosts[before])]
+    if not both:
+        raise UsageError(f"{line(before, 80)} and {line(after, 80)} have no host in common")
+    only_before = tuple(host for host in hosts[before] if host not in set(both))
+    only_after = tuple(host for host in hosts[after] if host not in set(both))
+    return _compared(history, after, dict.fromkeys(both, before), only_before, only_after)
+
+
+def compare_last_green(history: History, after: str) -> Comparison:
+    """Compare each host of a run with its own last green run before. Raises UsageError."""
+    before = dict(
+        history.rows(
+            """
+            WITH this AS (SELECT host, started, run FROM hosts WHERE run = $1)
+            SELECT host, arg_max(h.run, (h.started, h.run)) FROM hosts AS h JOIN this USING (host)
+            WHERE h.outcome IN ('pass', 'warn') AND (h.started, h.run) < (this.started, this.run)
+            GROUP BY host ORDER BY host
+            """,
+            [after],
+        )
+    )
+    if not before:
+        raise UsageError(f"no host of {line(after, 80)} has a green run before it")
+    alone = tuple(host for host in _hosts_of(history, after) if host not in before)
+    return _compared(history, after, before, (), alone)
+
+
+def _hosts_of(history: History, run: str) -> list[str]:
+    return [
+        row[0] for row in history.rows("SELECT host FROM hosts WHERE run = ? ORDER BY host", [run])
+    ]
+
+
+def _compared(
+    history: History,
+    after: str,
+    before: dict[str, str],
+    only_before: tuple[str, ...],
+    only_after: tuple[str, ...],
+) -> Comparison:
+    of = [after, list(before), list(before.values())]
+    changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
+    changes.sort(key=lambda each: (KINDS.index(each.kind), each.what, each.subject, each.host))
+    return Comparison(after, before, only_before, only_after, tuple(changes))
+
+
+PAIRS = """
+WITH pairs AS (SELECT unnest($2) AS host, unnest($3) AS former),
+a AS (SELECT t.* FROM {table} AS t JOIN pairs USING (host) WHERE t.run = $1),
+b AS (SELECT t.* FROM {table} AS t JOIN pairs ON t.host = pairs.host AND t.run = former
+      WHERE list_contains($3, t.run))
+"""
+"""Rows of the run and of those before it; $1 is the run, $2 the hosts, $3 what each is held to."""
+
+
+def _of_hosts(history: History, of: Sequence[Any]) -> list[Change]:
+    columns = {"outcome": "outcome", "kernel": "version", "driver": "version"}
+    columns |= {"nccl": "version", "torch": "version"}
+    both = ", ".join(f"b.{name}, a.{name}" for name in columns)
+    changes = []
+    for host, *values in history.rows(
+        f"{PAIRS.format(table='hosts')} SELECT host, {both} FROM a JOIN b USING (host)", of
+    ):
+        for (name, kind), old, new in zip(columns.items(), values[::2], values[1::2], strict=True):
+            if old != new:
+                changes.append(Change(host, kind, name, "node", _word(old), _word(new)))
+    return changes
+
+
+def _of_gpus(history: History, of: Sequence[Any]) -> list[Change]:
+    rows = history.rows(
+        f"""{PAIRS.format(table="gpus")}
+        SELECT coalesce(a.host, b.host), coalesce(a.slot, b.slot), b.gpu, a.gpu, b.vbios, a.vbios
+        FROM a FULL JOIN b ON a.host = b.host AND a.slot = b.slot
+        WHERE a.gpu IS DISTINCT FROM b.gpu OR a.vbios IS DISTINCT FROM b.vbios
+        """,
+        of,
+    )
+    changes = []
+    for host, slot, gpu, new_gpu, vbios, new_vbios in rows:
+        if gpu != new_gpu:
+            changes.append(Change(host, "GPU", "GPU", slot, _word(gpu), _word(new_gpu)))
+        elif vbios != new_vbios:
+            changes.append(Change(host, "version", "VBIOS", slot, _word(vbios), _word(new_vbios)))
+    return changes
+
+
+def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
+    least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
+    rows = history.rows(
+        f"""{PAIRS.format(table="samples")},
+        joined AS (
+          SELECT a.host, a.check_id, a.metric, a.subject, a.size_bytes, a.unit,
+            b.value AS old, a.value AS new, b.value_text AS old_text, a.value_text AS new_text,
+            CASE WHEN a.unit IN {RATIOS} THEN a.value / nullif(b.value, 0) - 1
+              ELSE a.value - b.value END AS change,
+            greatest(coalesce(a.spread, 0), coalesce(b.spread, 0)) AS spread
+          FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
+            AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
+            AND a.unit = b.unit
+          WHERE a.metric NOT IN {NOT_COMPARED}
+        ), scatter AS (
+          SELECT check_id, metric, size_bytes,
+            CASE WHEN count(*) >= {LEAST_FIGURES} THEN 1.4826 * mad(change) ELSE 0 END AS common
+          FROM joined WHERE unit IN {tuple(LEAST_CHANGES)} AND isfinite(change) GROUP BY ALL
+        )
+        SELECT host, joined.check_id, joined.metric, subject, joined.size_bytes, unit, old, new,
+          old_text, new_text, change
+        FROM joined LEFT JOIN scatter ON joined.check_id = scatter.check_id
+          AND joined.metric = scatter.metric
+          AND joined.size_bytes IS NOT DISTINCT FROM scatter.size_bytes
+        WHERE (unit = '' AND (old IS DISTINCT FROM new OR old_text IS DISTINCT FROM new_text))
+          OR (unit IN {COUNTS} AND old <> new)
+          OR abs(change) > greatest(MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common)
+        """,
+        of,
+    )
+    changes = []
+    for host, check, metric, subject, size, unit, old, new, old_text, new_text, change in rows:
+        at = "" if size is None else f" at {binary_size(size)}"
+        kind = "setting" if not unit else "count" if unit in COUNTS else "figure"
+        changes.append(
+            Change(
+                *(host, kind, f"{check}.{metric}{at}", subject),
+                quantity(old if old_text is None else old_text, unit),
+                quantity(new if new_text is None else new_text, unit),
+                change if unit in RATIOS else None,
+            )
+        )
+    return changes
+
+
+def _word(value: str | None) -> str:
+    return line(value, 80) if value else "none"

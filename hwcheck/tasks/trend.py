@@ -1,0 +1,99 @@
+"""``fab trend``: one metric over the runs, as a picture or as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from invoke import Context
+
+from hwcheck.errors import UsageError
+from hwcheck.history.overview import known_host
+from hwcheck.history.trend import Trend, gpus_named, metric_named
+from hwcheck.history.trend import trend as trend_of
+from hwcheck.history.views import History
+from hwcheck.judge.judge import judge
+from hwcheck.render.trend import FORMATS, trend_html, trend_png, trend_text
+from hwcheck.results.files import replace_file
+from hwcheck.results.run_folder import read_run
+from hwcheck.tasks.command import command
+from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
+from hwcheck.tasks.flags import size as size_of
+from hwcheck.tasks.output import emit, rendered, say
+
+
+@command(
+    positional=["metric"],
+    help={
+        "metric": "a metric (busbw_gbps), or check and metric (all_reduce.busbw_gbps)",
+        "host": "of this host (default: all hosts, as a band)",
+        "gpu": "of this GPU, by serial or UUID, wherever it sat",
+        "subject": "of this subject only: gpu3, 'leg net' (default: all; of legs leg default)",
+        "size": "message size of a leg, as 64M (default: its largest)",
+        "output": "draw it: FILE.png, or FILE.html",
+        **SINCE_HELP,
+        **RUNS_HELP,
+    },
+)
+def trend(
+    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
+    metric: str,
+    host: str = "",
+    gpu: str = "",
+    subject: str = "",
+    size: str = "",
+    since: str = "",
+    output: str = "",
+    runs: str = RUNS,
+) -> None:
+    """Show a metric over time, with its limit, the band of all hosts, and what changed when."""
+    if host and gpu:
+        raise UsageError("--host and --gpu: name one of them; a GPU is followed over hosts")
+    if output and Path(output).suffix not in FORMATS:
+        raise UsageError(f"--output {output}: it draws {' or '.join(FORMATS)}; end the name so")
+    start, size_bytes = since_time("--since", since), size_of("--size", size) if size else None
+    with history_of(runs) as past:
+        if not past.folders:
+            raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
+        asked = metric_named(past, metric, subject, size_bytes)
+        if host:
+            known_host(past, host)
+        gpus = gpus_named(past, gpu) if gpu else []
+        shown = with_limit(past, trend_of(past, asked, host, gpus, start))
+    if not output:
+        emit(rendered(trend_text(shown)))
+        return
+    picture = trend_png(shown) if output.endswith(".png") else trend_html(shown).encode()
+    try:
+        replace_file(Path(output), picture)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    say(f"hwcheck: {output}")
+
+
+def with_limit(history: History, shown: Trend) -> Trend:
+    """Add the limit in force: what the last of its runs is judged by today, on one host."""
+    last = max(shown.points, default=None)
+    run = last.run if last else None
+    if last is None:
+        rows = history.rows(
+            "SELECT run, host FROM samples WHERE check_id = $1 AND metric = $2 "
+            "ORDER BY started DESC LIMIT 1",
+            [shown.asked.check, shown.asked.metric],
+        )
+        run, host = rows[0]
+    else:
+        run, host = last.run, last.host
+    try:
+        judgement = judge(read_run(history.folders[run], only={host}))
+    except UsageError:  # the files that it was made of are gone or damaged: there is no limit
+        return shown
+    for finding in judgement.findings:
+        of = (finding.check, finding.metric) == (shown.asked.check, shown.asked.metric)
+        borders = finding.fail_at is not None or finding.warn_at is not None
+        wanted = {shown.asked.subject} if shown.asked.subject else {p.subject for p in shown.points}
+        if of and borders and (not wanted or finding.subject in wanted):
+            return replace(
+                shown, fail_at=finding.fail_at, warn_at=finding.warn_at, limit=finding.limit
+            )
+    return shown

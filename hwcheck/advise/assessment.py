@@ -17,11 +17,25 @@ from hwcheck.results.series import Observed
 
 
 @dataclass(frozen=True)
+class Nights:
+    """The last runs of one host before this one, the oldest first.
+
+    ``outcomes`` are when each began (UTC) and what came out. ``figures`` are those of which the
+    host has a complaint now, by check, metric and subject: a value for each of these runs, None
+    where there was none.
+    """
+
+    outcomes: tuple[tuple[str, str], ...]
+    figures: Mapping[tuple[str, str, str], tuple[float | None, ...]]
+
+
+@dataclass(frozen=True)
 class Assessment:
     """What a run measured, how it was judged and what to do about it.
 
     ``multi_host`` is what was run over several hosts, None where nothing was; ``series`` has what
-    GPUs showed at work, of the hosts whose series are drawn.
+    GPUs showed at work, of the hosts whose series are drawn; ``nights`` the last runs of hosts that
+    did not pass.
     """
 
     run: Run
@@ -29,6 +43,7 @@ class Assessment:
     advice: Advice
     multi_host: MultiHostRecord | None = None
     series: Mapping[str, Observed] = field(default_factory=dict)
+    nights: Mapping[str, Nights] = field(default_factory=dict)
 
 
 def assess(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hwcheck.errors import UsageError
 from hwcheck.history.events import Event, events
+from hwcheck.history.trend import Asked, default_subject
 from hwcheck.history.views import History
 from hwcheck.text import line
 
@@ -113,17 +112,20 @@ def host_lines(
     ]
 
 
-def known_host(history: History, name: str) -> str:
-    """Return the name of a host that some run visited. Raises UsageError with the nearest."""
-    return one_known(
-        "host", name, [row[0] for row in history.rows("SELECT DISTINCT host FROM hosts")]
-    )
-
-
-def one_known(what: str, name: str, known: Collection[str]) -> str:
-    """Return the name. Raises UsageError, with the nearest, where it is not known."""
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {line(near[0], 80)}?" if near else f"the history has {len(known)} of them"
-    raise UsageError(f"{line(name, 80)}: no such {what} in the history; {hint}")
+def last_values(
+    history: History, asked: Asked, hosts: Sequence[str] = (), since: datetime | None = None
+) -> dict[str, list[float]]:
+    """Return a metric of each host run by run, the newest last: the median over its subjects."""
+    values: dict[str, list[float]] = {}
+    for host, value in history.rows(
+        """
+        SELECT host, median(value) FROM samples
+        WHERE check_id = $1 AND metric = $2 AND size_bytes IS NULL AND isfinite(value)
+          AND ($3 = '' OR subject = $3) AND (len($4) = 0 OR list_contains($4, host))
+          AND ($5::TIMESTAMP IS NULL OR started >= $5)
+        GROUP BY host, started, run ORDER BY started, run
+        """,
+        [asked.check, asked.metric, default_subject(history, asked), list(hosts), since],
+    ):
+        values.setdefault(host, []).append(value)
+    return values

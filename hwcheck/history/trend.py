@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
-from hwcheck.history.overview import one_known
+from hwcheck.history.names import one_known
 from hwcheck.history.views import History
 from hwcheck.text import line
 
@@ -152,7 +152,7 @@ def trend(
         "isfinite(value)",
     ]
     parameters = [asked.check, asked.metric, asked.size_bytes, since]
-    subject = asked.subject or _default_subject(history, asked)
+    subject = asked.subject or default_subject(history, asked)
     if subject:
         of_metric.append("subject = $5")
         parameters.append(subject)
@@ -193,7 +193,7 @@ def trend(
     )
 
 
-def _default_subject(history: History, asked: Asked) -> str:
+def default_subject(history: History, asked: Asked) -> str:
     """Return ``leg default`` for a metric that legs have: legs are not to be drawn as one."""
     rows = history.rows(
         "SELECT 1 FROM samples WHERE check_id = $1 AND metric = $2 AND subject = $3 LIMIT 1",

@@ -68,10 +68,16 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A folder that is not in the history, and why."""
+    """A folder that is not in the history, and why; ``again``: its files can be made anew."""
 
-    folder: str
+    path: Path
     reason: str
+    again: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Its name, made harmless."""
+        return line(self.path.name, 80)
 
 
 @dataclass(frozen=True)
@@ -127,15 +133,16 @@ class History:
     _of: dict[tuple[str, Path], Form] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, runs: Path, without: Path | None = None) -> History:
-        """Open every run folder below ``runs``; ``without`` names one that is not to be seen.
+    def open(cls, runs: Path, before: str = "", newest: int = 0) -> History:
+        """Open every run folder below ``runs``, or the ``newest`` ones before a name.
 
-        Raises UsageError where there is no such folder, and DuckDBMissingError.
+        The names of run folders begin with the time. Raises UsageError where there is no such
+        folder, and DuckDBMissingError.
         """
         if not runs.is_dir():
             raise UsageError(f"no such folder of runs: {runs}; name one with --runs")
         history = cls(runs, connect())
-        history._take(history._candidates(without))
+        history._take(history._candidates(before, newest))
         return history
 
     def __enter__(self) -> History:
@@ -194,18 +201,22 @@ class History:
         self._make_views()
         return bool(damaged)
 
-    def _candidates(self, without: Path | None) -> list[Path]:
+    def _candidates(self, before: str, newest: int) -> list[Path]:
         """Return the folders that have all three files; note the others."""
-        found = []
-        for folder in sorted(self.runs.iterdir()):
-            if folder.name.startswith(".") or folder == without or not folder.is_dir():
+        found: list[Path] = []
+        names = sorted(name for name in os.listdir(self.runs) if not before or name < before)
+        for name in reversed(names):
+            folder = self.runs / name
+            if newest and len(found) == newest:
+                break
+            if name.startswith(".") or not folder.is_dir():
                 continue
             reason = _why_not(folder)
             if reason is None:
                 found.append(folder)
             elif reason:
                 self._leave_out(folder, reason)
-        return found
+        return found[::-1]
 
     def _take(self, folders: Sequence[Path]) -> None:
         """Check what the files say of themselves, and make views of those that are right."""
@@ -286,7 +297,8 @@ class History:
         return forms
 
     def _leave_out(self, folder: Path, reason: str) -> None:
-        self.left_out.append(LeftOut(line(folder.name, 80), line(reason, 200)))
+        again = any(f"{kind}.parquet" in reason for kind in KINDS)
+        self.left_out.append(LeftOut(folder, line(reason, 200), again))
 
 
 def _why_not(folder: Path) -> str | None:

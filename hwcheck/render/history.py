@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,17 +17,20 @@ from rich.text import Text
 from hwcheck.fold import fold
 from hwcheck.history.compare import KINDS, Comparison
 from hwcheck.history.overview import HostLine, RunLine
+from hwcheck.history.trend import Asked
 from hwcheck.history.views import Answer, LeftOut
 from hwcheck.render.terminal import STYLES
 from hwcheck.render.words import OUTCOME_WORDS
 from hwcheck.render.wrap import Wrapped
-from hwcheck.text import count, line, number
+from hwcheck.text import count, line, number, quantity
 
 MOST_ROWS = 1000
 """So many rows of an answer are shown as a table; CSV and JSON have all."""
 CELL = 200
 FORMATS = ("table", "csv", "json")
 MOST_LEFT_OUT = 3
+BARS = "▁▂▃▄▅▆▇█"
+SPARKS = 30
 MOST_CHANGES = 40
 TITLES = {
     "outcome": "Outcomes",
@@ -62,10 +65,19 @@ def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
     return Group(lines, Text(note)) if more else lines
 
 
-def hosts_table(hosts: Sequence[HostLine]) -> RenderableType:
-    """Return a line for each host, and below it what became of its boards."""
-    lines = table("Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events")
+def hosts_table(
+    hosts: Sequence[HostLine], values: Mapping[str, Sequence[float]], asked: Asked | None
+) -> RenderableType:
+    """Return a line for each host, with what flaps, what became of its boards, and a metric."""
+    named = ("Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events")
+    lines = table(*named, *([line(asked.metric, 60)] if asked else []))
     for host in hosts:
+        figures = values.get(host.host, ())
+        last = (
+            f"{sparkline(figures[-SPARKS:])} {quantity(figures[-1], asked.unit)}"
+            if (asked and figures)
+            else "-"
+        )
         lines.add_row(
             line(host.host, 80),
             time(host.last_run),
@@ -74,6 +86,7 @@ def hosts_table(hosts: Sequence[HostLine]) -> RenderableType:
             time(host.last_green),
             time(host.last_red),
             Text("\n".join([*host.flaps, *(event.text() for event in host.events)])),
+            *([last] if asked else []),
         )
     return lines
 
@@ -109,6 +122,14 @@ def left_out_lines(left_out: Iterable[LeftOut]) -> list[str]:
         more = f" and {len(folders) - MOST_LEFT_OUT} more" if len(folders) > MOST_LEFT_OUT else ""
         lines.append(f"not in the history: {shown}{more}: {reason}")
     return lines
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return values as bars of a line of text, the lowest and the highest as low and high."""
+    low, high = min(values), max(values)
+    if high == low:
+        return BARS[3] * len(values)
+    return "".join(BARS[round((value - low) / (high - low) * 7)] for value in values)
 
 
 def time(when: datetime | None) -> str:

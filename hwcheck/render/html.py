@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.assessment import Assessment, Nights
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.node import checks
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.render.leg_plots import leg_plots
 from hwcheck.render.load_plots import load_plots
+from hwcheck.render.nights import NightsView, nights_view
 from hwcheck.render.report import render
 from hwcheck.render.svg import Plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
@@ -68,6 +69,7 @@ class HostDetails:
     legs: tuple[LegView, ...]
     not_applicable: tuple[tuple[str, str], ...]
     opened: bool
+    nights: NightsView | None
 
 
 def html(assessment: Assessment) -> str:
@@ -87,7 +89,7 @@ def html(assessment: Assessment) -> str:
         loads=[_figure(plot) for plot in load_plots(assessment)],
         rows=rows,
         no_row=[host.name for host in hosts if host.name not in in_table],
-        details=_details(shown[:MOST_SECTIONS], brief=brief),
+        details=_details(shown[:MOST_SECTIONS], assessment.nights, brief=brief),
         no_section=[host.name for host in shown[MOST_SECTIONS:]],
         limits=list(_limits(run)),
         brief=brief,
@@ -113,7 +115,9 @@ def _limits(run: Run) -> Iterator[LimitView]:
             yield LimitView(name, metric_name, on, line(source), "inventory")
 
 
-def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]:
+def _details(
+    views: Iterable[HostView], nights: Mapping[str, Nights], *, brief: bool
+) -> Iterator[HostDetails]:
     logs_left = LOGS
     for index, view in enumerate(views):
         legs = []
@@ -129,6 +133,7 @@ def _details(views: Iterable[HostView], *, brief: bool) -> Iterator[HostDetails]
             legs=tuple(legs),
             not_applicable=_not_applicable(view),
             opened=index < OPEN_HOSTS and view.verdict.outcome != "pass",
+            nights=nights_view(nights.get(view.name), view.verdict.outcome, view.findings),
         )
 
 

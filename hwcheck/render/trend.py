@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hwcheck.history.trend import Mark, Point, Trend
-from hwcheck.render.history import table, time
+from hwcheck.render.history import sparkline, table, time
 from hwcheck.render.report import environment
 from hwcheck.render.svg import INK, drawing, inline_svg
 from hwcheck.text import binary_size, line, number, quantity
@@ -41,7 +41,6 @@ ON_PAPER = dict(
 LINES = tuple(COLORS)[:6]
 MARKERS = "osD^vP"
 FAIL, WARN = "#000037", "#000038"
-BARS = "▁▂▃▄▅▆▇█"
 MOST_MARKS = 26
 MOST_ROWS = 60
 FORMATS = (".png", ".html")
@@ -64,14 +63,6 @@ def mark_lines(trend: Trend) -> list[str]:
 
 def _shown(trend: Trend) -> Sequence[Mark]:
     return trend.marks[:MOST_MARKS]
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Return values as bars of a line of text, the lowest and the highest as low and high."""
-    low, high = min(values), max(values)
-    if high == low:
-        return BARS[3] * len(values)
-    return "".join(BARS[round((value - low) / (high - low) * 7)] for value in values)
 
 
 def trend_text(trend: Trend) -> RenderableType:

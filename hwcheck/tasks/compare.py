@@ -10,7 +10,7 @@ from invoke import Argument, Context
 from hwcheck.errors import UsageError
 from hwcheck.history.compare import compare as compare_runs
 from hwcheck.history.compare import compare_last_green
-from hwcheck.history.overview import one_known
+from hwcheck.history.names import one_known
 from hwcheck.history.views import History
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.tasks.command import Command, Once, command

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
+
 from invoke import Context
 
+from hwcheck.advise.assessment import assess
 from hwcheck.errors import UsageError
-from hwcheck.history.overview import host_lines, known_host, run_lines
+from hwcheck.history import dataset, retention
+from hwcheck.history.names import known_host
+from hwcheck.history.overview import host_lines, last_values, run_lines
+from hwcheck.history.trend import metric_named
+from hwcheck.history.views import History
 from hwcheck.render.history import hosts_table, runs_table
+from hwcheck.results.multi_host import read_multi_host
+from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.command import command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
-from hwcheck.tasks.flags import HELP, read_cluster
-from hwcheck.tasks.output import emit, rendered
+from hwcheck.tasks.flags import HELP, read_cluster, whole
+from hwcheck.tasks.output import emit, rendered, say
+from hwcheck.tasks.site_option import refuse_without_site
+from hwcheck.text import line
 
 SHOWN = 30
 
@@ -20,6 +32,12 @@ SHOWN = 30
         "hosts": "a line for each of these hosts: " + HELP["hosts"],
         "limit": HELP["limit"],
         "per-host": "a line for each host of the history",
+        "metric": "also the last value, and those before it, of this metric on each host",
+        "rebuild": "write the Parquet files of runs that have none, or damaged ones, and list",
+        "older-than": "with --delete: runs that began before this day or so long ago may go",
+        "keep": "with --delete: all but so many of the newest runs may go",
+        "delete": "say which runs --older-than and --keep would delete, kept ones with the reason",
+        "yes": "with --delete: delete them",
         **SINCE_HELP,
         **RUNS_HELP,
     },
@@ -29,6 +47,12 @@ def history(
     hosts: str = "",
     limit: str | None = None,
     per_host: bool = False,
+    metric: str = "",
+    rebuild: bool = False,
+    older_than: str = "",
+    keep: str = "",
+    delete: bool = False,
+    yes: bool = False,
     since: str = "",
     runs: str = RUNS,
 ) -> None:
@@ -36,13 +60,55 @@ def history(
     start = since_time("--since", since)
     if limit and not hosts:
         raise UsageError("--limit: it chooses among the hosts of --hosts; say both")
+    before, most = since_time("--older-than", older_than), None
+    if keep:
+        most = whole("--keep", keep, 1)
+    if delete != bool(older_than or keep) or (yes and not delete):
+        raise UsageError("--delete goes with --older-than or --keep, and --yes with --delete")
+    if rebuild:
+        take_in(Path(runs))
     names = [host.name for host in read_cluster(hosts, limit).hosts] if hosts else []
     with history_of(runs) as past:
         for name in names:
             known_host(past, name)
-        if names or per_host:
-            text = rendered(hosts_table(host_lines(past, names, start)))
+        if delete:
+            text = retained(past, before, most, sure=yes)
+        elif names or per_host or metric:
+            asked = metric_named(past, metric) if metric else None
+            values = last_values(past, asked, names, start) if asked else {}
+            lines = host_lines(past, names, start)
+            text = rendered(hosts_table(lines, values, asked))
         else:
-            lines = run_lines(past, start)
-            text = rendered(runs_table(lines, len(lines) if start else SHOWN))
+            of_runs = run_lines(past, start)
+            text = rendered(runs_table(of_runs, len(of_runs) if start else SHOWN))
     emit(text)
+
+
+def take_in(runs: Path) -> None:
+    """Write the files of runs that have none or damaged ones, and say what became of each."""
+    with History.open(runs) as past:
+        missing = [each.path for each in past.left_out if each.again]
+    for path in missing:
+        try:
+            run = read_run(path)
+            if not run.meta.finished:
+                raise UsageError(f"under way, or cut short; `hwcheck report {path}` takes it in")
+            refuse_without_site(path, run.meta)
+            dataset.write(path, assess(run, read_multi_host(path)))
+        except UsageError as error:
+            say(f"hwcheck: {line(path.name, 80)}: not taken in: {error}")
+        else:
+            say(f"hwcheck: {line(path.name, 80)}: taken in")
+
+
+def retained(past: History, before: datetime | None, most: int | None, *, sure: bool) -> str:
+    """Delete, or say what would be deleted, and what is kept. Raises UsageError."""
+    planned = retention.plan(past, before, most)
+    if sure:
+        retention.delete(past.runs, planned.going)
+    word = "deleted" if sure else "would be deleted"
+    lines = [f"{line(folder.name, 80)}: {word}" for folder in planned.going]
+    lines += [f"{line(folder.name, 80)}: kept: {why}" for folder, why in planned.kept]
+    if planned.going and not sure:
+        lines.append("add --yes to delete")
+    return "".join(f"{each}\n" for each in lines or ["nothing to delete"])

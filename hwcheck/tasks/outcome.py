@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.assessment import Assessment, Nights, assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
+from hwcheck.errors import UsageError
 from hwcheck.history import dataset
+from hwcheck.history.nights import SHOWN, last_runs
+from hwcheck.history.views import History
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -48,7 +51,8 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     assessment = assess(run, read_multi_host(path), required_percent)
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
-    assessment = replace(assessment, series=series)
+    nights = _nights(path, assessment)
+    assessment = replace(assessment, series=series, nights=nights)
     write_rendered(
         path,
         {
@@ -66,6 +70,15 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
         text = rendered(terminal(assessment))
     emit(text, f"; the reports are in {path}")
     return assessment.judgement.exit_code
+
+
+def _nights(path: Path, assessment: Assessment) -> Mapping[str, Nights]:
+    """Return the last runs beside this one, of hosts that did not pass. Nothing without DuckDB."""
+    try:
+        with History.open(path.parent, before=path.name, newest=SHOWN) as history:
+            return last_runs(history, assessment.judgement, assessment.run.meta.started)
+    except UsageError:  # what is amiss with the history, its own commands say
+        return {}
 
 
 def _into_history(path: Path, assessment: Assessment) -> None:

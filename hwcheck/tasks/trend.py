@@ -8,7 +8,7 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.errors import UsageError
-from hwcheck.history.overview import known_host
+from hwcheck.history.names import known_host
 from hwcheck.history.trend import Trend, gpus_named, metric_named
 from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History

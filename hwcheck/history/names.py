@@ -1,0 +1,26 @@
+"""Names that somebody asks for: known to the history, or refused with the nearest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from hwcheck.errors import UsageError
+from hwcheck.history.views import History
+from hwcheck.text import line
+
+
+def known_host(history: History, name: str) -> str:
+    """Return the name of a host that some run visited. Raises UsageError with the nearest."""
+    return one_known(
+        "host", name, [row[0] for row in history.rows("SELECT DISTINCT host FROM hosts")]
+    )
+
+
+def one_known(what: str, name: str, known: Collection[str]) -> str:
+    """Return the name. Raises UsageError, with the nearest, where it is not known."""
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {line(near[0], 80)}?" if near else f"the history has {len(known)} of them"
+    raise UsageError(f"{line(name, 80)}: no such {what} in the history; {hint}")

@@ -118,7 +118,7 @@ def connect() -> DuckDBPyConnection:
         import duckdb  # not above: it takes a tenth of a second, and most commands need none
     except ImportError as error:
         raise DuckDBMissingError(f"no history: {error}; install duckdb for this Python") from None
-    return duckdb.connect(
+    db = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -126,6 +126,8 @@ def connect() -> DuckDBPyConnection:
             "temp_directory": "",
         }
     )
+    db.execute("SET enable_progress_bar = false")  # it would be printed on stdout
+    return db
 
 
 def file_of(run: Path, kind: str) -> Path:

@@ -55,7 +55,8 @@ def assess(
     """Judge a run and say what to do about it.
 
     With ``required_percent`` a run of which less was measured, on any host, does not pass.
-    ``past`` is what former runs of these hosts measured. ``series`` are left out: they are large, and which are drawn depends on the judgement.
+    ``past`` is what former runs of these hosts measured. ``series`` are left out: they are large,
+    and which are drawn depends on the judgement.
     """
     judgement = judge(run, multi_host, past)
     if required_percent is not None:

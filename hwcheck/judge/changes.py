@@ -30,20 +30,26 @@ BLOCK_RUNS = 14
 LEAST_REFERENCE = 5
 """Runs of a reference: of a fortnight, or of the first runs where there are no more yet."""
 
-LAST_RUNS = (3, 5, 8, 13)
-"""A figure is held against the past with its last 3 runs or more: one or two bad nights are what a
-neighbor's job or a restart makes."""
+IN_A_ROW, IN_A_ROW_SIGMAS = 3, 3.5
+"""A figure that was so many standard deviations off in each of its last three runs is not what it
+was. One or two bad nights are what a neighbor's job or a restart makes; with the tails of healthy
+figures (Student's t of five degrees) one of 150 is so far off by chance, and three in a row once in
+3 million."""
 
-CLIP = 3.0
-THRESHOLD = 4.9
-"""In standard deviations: what one run counts at most, and what the sum over the last runs must
-reach over the square root of their number. With these, three runs count only if all three are 2.5
-standard deviations off and more: 1 in 7 million by chance, and no two outliers suffice."""
+LAST_RUNS, CLIP, THRESHOLD = (5, 8, 13), 3.5, 6.5
+"""A smaller loss shows in the sum over more runs: in standard deviations, what one run counts at
+most, and what the sum must reach over the square root of their number."""
 
-FLAP_RUNS, FLAPS_LEAST, FLAP_SIGMAS = 28, 4, 5.0
+SIGMAS_WORTH = 2.5
+"""What wanders for a week is no fault: a sum over many runs has to be so much as well."""
+
+FLAP_RUNS, FLAPS_LEAST, FLAP_SIGMAS = 28, 4, 6.0
 """A subject flaps that was bad, and in between good again, four times within so many runs. Two
 spells are a repair that did not hold; with one bad night in a thousand by chance three are had once
 in 300 000 figures, four once in 50 million."""
+
+SIGMA_OF_MAD = 1.4826
+"""Standard deviation over median absolute deviation, of a normal distribution."""
 
 LEAST_HOSTS = 8
 """Movement that fewer hosts share may be that of some of them."""
@@ -90,16 +96,16 @@ class Counter:
 
 MANNERS: Mapping[str, Manner] = MappingProxyType(
     {
-        "busbw_gbps": Manner(-1, ratio=True, scatter=0.005, least=0.025),
-        "tflops": Manner(-1, ratio=True, scatter=0.005, least=0.025),
+        "busbw_gbps": Manner(-1, ratio=True, scatter=0.005, least=0.03),
+        "tflops": Manner(-1, ratio=True, scatter=0.005, least=0.035),
         "copy_gbps": Manner(-1, ratio=True, scatter=0.003, least=0.02),
         **dict.fromkeys(
             ("to_device_gbps", "from_device_gbps", "p2p_copy_gbps"),
-            Manner(-1, ratio=True, scatter=0.01, least=0.04),
+            Manner(-1, ratio=True, scatter=0.01, least=0.05),
         ),
         **dict.fromkeys(
             ("temperature_c", "memory_temperature_c"),
-            Manner(1, ratio=False, scatter=1.0, least=6.0),
+            Manner(1, ratio=False, scatter=1.0, least=8.0),
         ),
         "power_w": Manner(-1, ratio=True, scatter=0.01, least=0.06),
         "power_idle_w": Manner(1, ratio=True, scatter=0.03, least=0.2),
@@ -206,13 +212,16 @@ def _moved(
     scaled = manner.scaled(values)
     shared = _shared_movement(scaled, hosts)
     runs = _Runs.of(scaled - shared)
-    reference = _reference(runs, LAST_RUNS[0], LEAST_REFERENCE)
-    scatter = np.fmax(reference.scatter, _median(reference.scatter[None])[0])
-    scatter = np.fmax(scatter, manner.scatter)
+    reference = _reference(runs, IN_A_ROW, LEAST_REFERENCE)
+    jumps = _median(np.abs(np.diff(runs.values, axis=1))) * SIGMA_OF_MAD / math.sqrt(2)
+    quiet = np.fmin(reference.scatter, jumps)  # of a subject that flaps, too
+    scatter, quiet = (
+        np.fmax(np.fmax(each, _median(each[None])[0]), manner.scatter) for each in (jumps, quiet)
+    )
     off = runs.values - reference.level[:, None]
     least = -math.log1p(-manner.least) if manner.ratio else manner.least
     judged = ~np.isnan(scaled[:, -1]) & ~np.isnan(reference.level)
-    spells, is_bad = _spells(off, runs.counts, scatter, least)
+    spells, is_bad = _spells(off, runs.counts, quiet, least)
     flaps = judged & (spells >= FLAPS_LEAST)
     off_now = judged & ~flaps & _is_off(off, runs.counts, reference, scatter, least)
     for row in np.flatnonzero(flaps | off_now):
@@ -252,20 +261,25 @@ def _is_off(
 ) -> NDArray[np.bool_]:
     """Return which rows are worse than their reference in their last runs, beyond chance."""
     doubt = 1.57 / (reference.end - reference.first).clip(1)  # variance of a median
-    found, still = np.zeros(len(off), bool), np.zeros(len(off), bool)
-    for last in LAST_RUNS:
-        at = counts[:, None] - np.arange(1, last + 1)
-        latest = np.take_along_axis(off, at.clip(0), axis=1)
-        known = (counts - last >= reference.end) & (at[:, -1] >= 0)
-        wide = scatter * np.sqrt(1 + doubt)
-        summed = np.clip(latest / wide[:, None], -CLIP, CLIP).sum(axis=1) / math.sqrt(last)
-        if last == LAST_RUNS[0]:
-            still = np.median(latest, axis=1) >= least / 2
-        else:
-            summed = summed / np.sqrt((1 + last * doubt) / (1 + doubt))
-        far = np.median(latest, axis=1) >= least
-        found |= known & far & (summed >= THRESHOLD)
-    return found & still
+    worth = np.fmax(least, SIGMAS_WORTH * scatter)
+    in_a_row = _last(off, counts, IN_A_ROW)
+    middle = np.median(in_a_row, axis=1)
+    wide = scatter * np.sqrt(1 + doubt)
+    found = (in_a_row.min(axis=1) >= IN_A_ROW_SIGMAS * wide) & (middle >= worth)
+    for runs in LAST_RUNS:
+        latest = _last(off, counts, runs)
+        summed = np.clip(latest / scatter[:, None], -CLIP, CLIP).sum(axis=1) / math.sqrt(runs)
+        beyond = summed >= THRESHOLD * np.sqrt(1 + runs * doubt)
+        known = counts - runs >= LEAST_REFERENCE
+        found |= known & beyond & (np.median(latest, axis=1) >= worth)
+    found &= np.fmin(in_a_row[:, 0], middle) >= least / 2  # and still is
+    return np.asarray(found, bool)
+
+
+def _last(off: NDArray[np.float64], counts: NDArray[np.intp], runs: int) -> NDArray[np.float64]:
+    """Return the last runs of each row; where it has fewer, the first one several times."""
+    at = (counts[:, None] - np.arange(1, runs + 1)).clip(0)
+    return np.take_along_axis(off, at, axis=1)
 
 
 def _spells(
@@ -301,7 +315,7 @@ def _how(off: NDArray[np.float64], nights: NDArray[np.float64], end: int) -> tup
         best["step"] = min(best["step"], (step, since))
         best["drift"] = min(best["drift"], (drift, since))
     since = best["drift"][1]
-    if best["drift"][0] < best["step"][0] and len(off) - since >= LAST_RUNS[1]:
+    if best["drift"][0] < best["step"][0] and len(off) - since >= LAST_RUNS[0]:
         slope, _, low, _ = theilslopes(off[since:], nights[since:])
         if low > 0:
             return "drift", since, float(slope)
@@ -410,7 +424,7 @@ def _reference(runs: _Runs, last: int, least: int) -> _Reference:
             break
         middle = _median(block)
         better = whole & ~(middle >= level)
-        deviation = 1.4826 * _median(np.abs(block - middle[:, None]))
+        deviation = SIGMA_OF_MAD * _median(np.abs(block - middle[:, None]))
         level, scatter = np.where(better, middle, level), np.where(better, deviation, scatter)
         first, end = np.where(better, start, first), np.where(better, start + length, end)
     return _Reference(level, scatter, first, end)

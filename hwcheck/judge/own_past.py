@@ -14,7 +14,7 @@ import numpy as np
 
 from hwcheck.judge.changes import (
     FLAP_RUNS,
-    LAST_RUNS,
+    IN_A_ROW,
     LEAST_REFERENCE,
     MANNERS,
     RARE,
@@ -37,8 +37,8 @@ from hwcheck.text import binary_size, count, line, number, quantity
 OWN_PAST = "its own past"
 """Words of a limit that a subject's former runs set."""
 
-DRIFTS, FLAPS = "a night since about", "comes and goes"
-"""Words of a reason that says how a figure changed."""
+DRIFTS, FLAPS, COUNTED = "a night since about", "comes and goes", "since the last run, on"
+"""Words of a reason that says how a figure changed; of a counter that it grew."""
 
 MOST_RUNS = 90
 """So many runs back it looks."""
@@ -112,7 +112,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
     """Yield what each host's figures have been measured under for too short to be held against."""
     earlier = past.setup_of[:, :-1] >= 0
     alike = (same_setup(past)[:, :-1] & earlier).sum(axis=1)
-    needed = LEAST_REFERENCE + LAST_RUNS[0]
+    needed = LEAST_REFERENCE + IN_A_ROW
     said: set[tuple[str, str, str]] = set()
     for row in np.flatnonzero((alike < needed - 1) & (alike < earlier.sum(axis=1))):
         of, before = past.series[int(row)], past.setup_of[row]
@@ -208,11 +208,11 @@ def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> 
     usual = f"{number(round(change.former, 2))} {unit} an hour"
     counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
-        f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} since the last "
-        f"run or {number(10**counter.decades)} times that"
+        f"warn unless like {OWN_PAST}: {usual}; not {number(counter.least)} {unit} since the last "
+        f"run that are {number(10**counter.decades)} times that as well"
     )
     reason = (
-        f"{number(change.events)} {unit} since the run of {_night(runs[change.since])}, "
+        f"{number(change.events)} {unit} {COUNTED} {_night(runs[change.since])}: "
         f"{number(round(change.now, 1))} an hour; {usual} before"
     )
     return limit, reason

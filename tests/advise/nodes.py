@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import Causes
 from hwcheck.judge.judge import judge
+from hwcheck.judge.past import Past, figures, joined
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.site.cases import answer_of
@@ -19,7 +21,7 @@ GPUS = 2
 KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "legs", "path", "link_gbps", "gpus", "expect"),  # what the node is
-    *("ports", "cpu", "absent", "beside", "others"),
+    *("ports", "cpu", "absent", "beside", "others", "former"),
 }
 
 
@@ -74,7 +76,35 @@ def diagnosed(*hosts: tuple[str, Mapping[str, Any]]) -> Causes:
     """Judge and diagnose some nodes as one run."""
     beside = [case["beside"] for _, case in hosts if "beside" in case]
     run = run_of(*hosts, *((f"like{n}", case) for case in beside for n in range(4)))
-    return diagnose(run, judge(run))
+    return diagnose(run, judge(run, past=joined(former_runs(*hosts))))
+
+
+def former_runs(*hosts: tuple[str, Mapping[str, Any]]) -> Iterator[Past]:
+    """Yield the figures of the nights before: ``former`` has one value of each, as in ``samples``.
+
+    Of a list there is one for each night.
+    """
+    nights = max((_nights(case.get("former", {})) for _, case in hosts), default=0)
+    for night in range(nights):
+        then = [
+            (host, {**case, "samples": _of_night(case["former"], night)}) for host, case in hosts
+        ]
+        run = run_of(*then)
+        started = datetime(2026, 1, 31, 2, tzinfo=timezone.utc) - timedelta(days=nights - night)
+        meta = replace(run.meta, id=f"n{night}", started=f"{started:%Y-%m-%dT%H:%M:%SZ}")
+        yield figures(replace(run, meta=meta))
+
+
+def _nights(values: Any) -> int:
+    if isinstance(values, Mapping):
+        return max(map(_nights, values.values()), default=0)
+    return len(values) if isinstance(values, list) else 0
+
+
+def _of_night(values: Any, night: int) -> Any:
+    if isinstance(values, Mapping):
+        return {key: _of_night(each, night) for key, each in values.items()}
+    return values[night] if isinstance(values, list) else values
 
 
 def run_of(*hosts: tuple[str, Mapping[str, Any]]) -> Run:

@@ -62,6 +62,7 @@ WITHOUT: Mapping[str, str] = {
             *("host_memory_errors_corrected", "host_memory_failing", "processor_errors"),
             *("kernel_broken", "kernel_stalls", "nvml_refuses_p2p", "small_messages_slow"),
             "cuda_refuses_nvlink",
+            *("became_worse", "comes_and_goes", "gets_worse"),
         ),
         HARDWARE,
     ),

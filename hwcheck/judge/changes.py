@@ -234,7 +234,7 @@ def _moved(
             kind, since, slope = "flapping", int(bad[-1]), 0.0
             level, now = series[bad].max(), _worst(manner, values[row, places[bad]])
         else:
-            kind, since, slope = _how(series, hours[places] / 24, end)
+            kind, since, slope = _how(series, hours[places] / 24, first + LEAST_REFERENCE)
             level = float(np.median(series[-3:] if slope else series[since:]))
             now = _median(values[row, places[-3:]][None])[0]
         moved = float(shared[places[-1]] - np.median(shared[places[first:end]]))
@@ -299,15 +299,20 @@ def _spells(
     return spells, bad
 
 
-def _how(off: NDArray[np.float64], nights: NDArray[np.float64], end: int) -> tuple[str, int, float]:
+def _how(
+    off: NDArray[np.float64], nights: NDArray[np.float64], earliest: int
+) -> tuple[str, int, float]:
     """Return whether a row moved in a step or drifts, since which place, and its slope a night.
 
     Both are fitted from each place on, by the least squares; a drift has to fit better, and by
-    Sen's slope to go on with 95 % confidence.
+    Sen's slope to go on with 95 % confidence. A run that is twice as far off as the last ones are
+    counts as that much.
     """
-    best = {"step": (math.inf, end), "drift": (math.inf, end)}
+    far = 2 * abs(float(np.median(off[-IN_A_ROW:])))
+    off = np.clip(off, -far, far)
+    best = {"step": (math.inf, earliest), "drift": (math.inf, earliest)}
     total = float((off**2).sum())
-    for since in range(min(end, len(off) - 3), len(off) - 1):
+    for since in range(min(earliest, len(off) - IN_A_ROW), len(off) - 1):
         tail = off[since:]
         step = total - float(tail.sum()) ** 2 / len(tail)
         ramp = nights[since:] - nights[since - 1]

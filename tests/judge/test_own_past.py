@@ -102,10 +102,16 @@ def test_a_step_is_named_in_its_third_run_with_the_nights_the_former_value_and_t
     assert 0.045 < float(finding.reason.split("%")[0]) / 100 < 0.06
 
 
-def test_a_loss_that_nobody_mends_goes_on_being_named() -> None:
+@pytest.mark.parametrize("nights", [27, 60, 85])
+def test_a_loss_that_nobody_mends_goes_on_being_named(nights: int) -> None:
     values = healthy(2)
-    (finding,) = warned(85, lambda night: tflops(values[night] * (0.95 if night >= 20 else 1)))
-    assert "since the run of 2026-01-21" in finding.reason
+
+    def host(night: int) -> HostRecord:
+        odd = 0.7 if night in (12, 24) else 1
+        return tflops(values[night] * odd * (0.95 if night >= 22 else 1))
+
+    (finding,) = warned(nights, host)
+    assert f"since the run of 2026-01-23 ({nights - 22} runs)" in finding.reason
 
 
 def test_a_slow_drift_is_named_before_it_has_cost_six_percent() -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.neighbors import OF_SOME_GPUS
+from hwcheck.judge.peers import OF_SOME_GPUS
 from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet

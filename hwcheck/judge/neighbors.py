@@ -15,7 +15,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.peers import COUNTER, VOLATILE, Middle, Tolerance, bad_sides, middle_of
+from hwcheck.judge.peers import (
+    COUNTER,
+    OF_SOME_GPUS,
+    VOLATILE,
+    Middle,
+    Tolerance,
+    bad_sides,
+    middle_of,
+)
 from hwcheck.judge.records import Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
@@ -71,41 +79,6 @@ OF_EACH_GPU: Mapping[str, str] = MappingProxyType(
     }
 )
 """Metrics in which GPUs of one kind may differ, and why; besides those of ``peers.VOLATILE``."""
-
-OF_SOME_GPUS: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("cpu_affinity", "numa_affinity", "pcie_slot_generation"), "goes by its slot"
-        ),
-        "memory_held_bytes": "goes by its work",
-        **dict.fromkeys(
-            ("uncapped_sm_clock_mhz", "application_sm_clock_mhz"),
-            "of a GPU that the driver's power cap leaves alone for a while",
-        ),
-        **dict.fromkeys(
-            ("bf16_tflops", "fp16_tflops", "tf32_tflops", "fp32_tflops", "agrees_with_most"),
-            "goes by its power limit and by the product that it was given",
-        ),
-        **dict.fromkeys(
-            ("temperature_over_peers_c", "hot_over_peers_c"), "the one or the other, by its heat"
-        ),
-        "meaning": "of a GPU with something to say",
-        "performance_state_at_work": "goes by its work",
-        "temperature_without_threshold_c": "of a GPU that gives no threshold, which is named",
-        **dict.fromkeys(
-            (
-                *("nvlink_speed_gbps", "nvlink_speed_of_peers_gbps", "nvswitch"),
-                *("nvlink_symbol_errors", "nvlink_effective_errors", "nvlink_symbol_ber"),
-                *("nvlink_effective_ber", "nvlink_malformed_packet_errors", "nvlink_crc_errors"),
-                *("nvlink_replay_errors", "nvlink_recovery_errors"),
-                *("nvlink_recovery_failed_errors", "nvlink_buffer_overrun_errors"),
-            ),
-            "of NVLinks that are up, which are counted",
-        ),
-    }
-)
-"""Metrics that GPUs of one kind may lack beside others that have them, and why. So may all GPUs of
-a host beside those of like hosts (``absence``)."""
 
 BECAUSE_OF: Mapping[str, str] = MappingProxyType(
     {"ecc_errors": "ecc_mode", "bar1_size": "nvlink_state"}

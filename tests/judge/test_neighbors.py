@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, OF_SOME_GPUS, UNLIKE
-from hwcheck.judge.peers import TOLERANCES
+from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, UNLIKE
+from hwcheck.judge.peers import OF_SOME_GPUS, TOLERANCES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
 from hwcheck.results.run_folder import HostRecord

@@ -299,3 +299,24 @@ def test_what_follows_from_a_complaint_is_not_said_of_the_silent() -> None:
         }
     }
     assert named(host({**ecc, **corrected(*one_of(8, 0, None))})) == [("ecc_enabled", "gpu3")]
+
+
+def loaded(*of_memory: float | None, tflops: Sequence[float | None] = ()) -> Figures:
+    gpus = len(of_memory)
+    return {
+        "temperature_under_load": {
+            "temperature_c": [60] * gpus,
+            "temperature_slowdown_c": [89] * gpus,
+            "slowdown_margin_c": [29] * gpus,
+            "memory_temperature_c": of_memory,
+        },
+        "sustained_tflops": {"tflops": [600] * gpus, "bf16_tflops": tflops or [600] * gpus},
+    }
+
+
+def test_a_gpu_that_is_silent_in_a_load() -> None:
+    assert named(host(loaded(*[70] * 8))) == []
+    (finding,) = odd(host(loaded(*one_of(8, 70, None))))
+    assert (finding.check, finding.subject) == ("temperature_under_load", "gpu3")
+    capped = loaded(*[70] * 8, tflops=one_of(8, 600, None))
+    assert named(host(capped)) == [], "a lowered power limit is not compared with the model"

@@ -92,9 +92,16 @@ def judge_own_past(
 
 
 def _up_to_now(now: Past, past: Past) -> Past:
-    """Return what was measured now and of that alone what went before; the last column is now."""
+    """Return what was measured now and of that alone what went before; the last column is now.
+
+    Runs of another profile are left out.
+    """
     run = now.runs[0]
-    earlier = [place for place, old in enumerate(past.runs) if start_s(old) < start_s(run)]
+    earlier = [
+        place
+        for place, old in enumerate(past.runs)
+        if start_s(old) < start_s(run) and old.profile in ("", run.profile)
+    ]
     earlier = earlier[-(MOST_RUNS - 1) :]
     rows = {of: row for row, of in enumerate(past.series)}
     kept = [rows[of] for of in now.series if of in rows]
@@ -179,8 +186,8 @@ def _said(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tup
     former = f"{quantity(change.former, unit)}{size}"
     least = f"{manner.least:.1%}" if manner.ratio else quantity(manner.least, unit)
     limit = (
-        f"warn unless like {OWN_PAST}: {former} from {_night(first)} to {_night(last)}, not "
-        f"{least} {side} it run after run, nor more than it scatters"
+        f"warn unless like {OWN_PAST}: {former} from {_night(first)} to {_night(last)}, less than "
+        f"{least} {side} it or as far as it scatters"
     )
     off = f"{change.off:.1%}" if manner.ratio else quantity(round(change.off, 1), unit)
     since = _night(runs[change.since])
@@ -208,8 +215,8 @@ def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> 
     usual = f"{number(round(change.former, 2))} {unit} an hour"
     counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
-        f"warn unless like {OWN_PAST}: {usual}; not {number(counter.least)} {unit} since the last "
-        f"run that are {number(10**counter.decades)} times that as well"
+        f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} {unit} since the "
+        f"last run or than {number(10**counter.decades)} times as many"
     )
     reason = (
         f"{number(change.events)} {unit} {COUNTED} {_night(runs[change.since])}: "

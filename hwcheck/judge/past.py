@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hwcheck.judge.host_case import gpus_of, values_of
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS, is_clean
+from hwcheck.judge.readings import implausible
 from hwcheck.node import checks
 from hwcheck.node.collective.spec import SITE
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg
@@ -53,10 +54,14 @@ each leg at each size of ``LEAST_BYTES`` and more, of the others the samples."""
 
 
 class PastRun(NamedTuple):
-    """A run: its folder's name, and when it began (UTC, ISO 8601)."""
+    """A run: its folder's name, when it began (UTC, ISO 8601), and its profile, where it is known.
+
+    Under another profile GPUs are loaded for another time, and get as hot as that.
+    """
 
     id: str
     started: str
+    profile: str = ""
 
 
 class Series(NamedTuple):
@@ -121,7 +126,7 @@ def figures(run: Run) -> Past:
             values.append(value)
             setup_of.append(setups.setdefault(setup, len(setups)))
     return Past(
-        (PastRun(run.meta.id, run.meta.started),),
+        (PastRun(run.meta.id, run.meta.started, run.meta.profile),),
         tuple(series),
         tuple(setups),
         np.array(values, np.float64).reshape(-1, 1),
@@ -167,7 +172,10 @@ def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
                 yield of, value, setups.of_leg(leg)
             continue
         for sample in result.samples:
-            if sample.metric in metrics and not isinstance(sample.value, (bool, str)):
+            metric = check.metric(sample.metric) if sample.metric in metrics else None
+            if metric is None or implausible(metric, sample):
+                continue
+            if not isinstance(sample.value, (bool, str)):
                 of = Series(record.host, result.check, sample.metric, sample.subject)
                 yield of, float(sample.value), setups.of_subject(sample.subject, load=check.load)
 

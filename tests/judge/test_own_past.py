@@ -438,6 +438,26 @@ def test_a_run_is_not_held_against_itself_nor_against_later_ones() -> None:
     assert not [f for f in judge(runs[21], past=past).findings if OWN_PAST in f.limit]
 
 
+def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> None:
+    def night(number: int) -> Run:
+        deep = number % 3 == 2
+        values = answer("temperature_under_load", temperature_c=80.0 if deep else 65.0)
+        made = run_of_night(number, [node(values)])
+        return replace(made, meta=replace(made.meta, profile="standard" if deep else "quick"))
+
+    past = joined(figures(night(number)) for number in range(40))
+    of_profiles = [judge(night(number), past=past).findings for number in (38, 39)]
+    assert not [f for findings in of_profiles for f in findings if OWN_PAST in f.limit]
+    alike = replace(past, runs=tuple(each._replace(profile="") for each in past.runs))
+    assert [f for f in judge(night(38), past=alike).findings if OWN_PAST in f.limit]
+
+
+@pytest.mark.parametrize("value", [-300.0, 1e308, True, "hot"], ids=str)
+def test_what_is_no_reading_is_no_past(value: Any) -> None:
+    past = figures(run_of_night(0, [node(answer("temperature_under_load", temperature_c=value))]))
+    assert past.series == ()
+
+
 def test_without_a_past_nothing_is_said() -> None:
     one = run_of_night(0, [tflops(700.0)])
     assert judge(one).findings == judge(one, past=NO_PAST).findings

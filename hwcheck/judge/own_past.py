@@ -64,7 +64,7 @@ def judge_own_past(
 
     ``findings`` are those of each host so far: what a limit fails already, fails here too.
     """
-    whole = _up_to_now(figures(run), past)
+    whole = _up_to_now(figures(run), past) if past.runs else past
     if len(whole.runs) < 2:
         return
     failed = {

@@ -219,8 +219,8 @@ def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> 
         f"last run or than {number(10**counter.decades)} times as many"
     )
     reason = (
-        f"{number(change.events)} {unit} {COUNTED} {_night(runs[change.since])}: "
-        f"{number(round(change.now, 1))} an hour; {usual} before"
+        f"{of.metric} grew by {number(change.events)} {COUNTED} {_night(runs[change.since])}: "
+        f"{number(round(change.now, 1))} {unit} an hour; {usual} before"
     )
     return limit, reason
 

@@ -20,6 +20,7 @@ from hwcheck.node.limits import Equal
 from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"
+NO_P2P = "NCCL uses no P2P between these GPUs"
 RAS_METRICS = {
     "ras_inventory": (INVENTORY, "another number or model of GPUs from rank to rank"),
     "ras_driver": (DRIVER, "another CUDA driver version from rank to rank"),
@@ -98,9 +99,14 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     if run.absent:
         raise NotApplicable("NCCL %s has no diagnostics: they came with %d.%d" % (run.nccl, *SINCE))
     report = read(run.report)
+    unused = report.active and not (report.untested or _tested(report))
+    if unused and set(report.ras.values()) <= {FINE}:
+        raise NotApplicable(NO_P2P)
     for metric, (name, _) in RAS_METRICS.items():
         if name in report.ras:
             yield Sample(metric, report.ras[name][:CUT])
+    if unused:  # what RAS complains of is said nevertheless
+        raise CouldNotMeasure(NO_P2P)
     if report.active:
         yield from _samples(report, gpus)
     else:  # what NCCL has named before it broke off is broken nevertheless
@@ -117,9 +123,7 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
 
 
 def _samples(report: Diagnostics, gpus: int) -> Iterator[Sample]:
-    tested = (report.peer_accesses or (0, 0))[1]
-    if not (tested or report.untested):
-        raise NotApplicable("NCCL uses no P2P between these GPUs")
+    tested = _tested(report)
     yield Sample("diag_tested", tested, "pairs")
     yield from _failed(report)
     if report.untested or _failures(report) != len(report.failed_pairs):
@@ -132,6 +136,10 @@ def _samples(report: Diagnostics, gpus: int) -> Iterator[Sample]:
         for pair in pairs:
             if pair not in report.failed_pairs:
                 yield Sample("diag_p2p", VERIFIED, "", pair)
+
+
+def _tested(report: Diagnostics) -> int:
+    return (report.peer_accesses or (0, 0))[1]
 
 
 def _failed(report: Diagnostics) -> Iterator[Sample]:

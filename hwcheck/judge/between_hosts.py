@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from hwcheck.judge.host_case import HostCase
-from hwcheck.judge.leg_peers import LEAST_ALIKE, WAY, WAY_SOURCE, way_of_facts
+from hwcheck.judge.leg_peers import WAY, WAY_SOURCE, usual_way, way_of_facts
 from hwcheck.judge.legs import LEAST_BYTES
 from hwcheck.judge.network import (
     GPUDIRECT_SOURCE,
@@ -84,14 +84,10 @@ def _ways(
             facts = _facts(run, name)
             if name in by_name and facts:
                 told.setdefault(name, []).append(facts)
-    ways = {name: _usual([_way(facts) for facts in of_host]) for name, of_host in told.items()}
-    usual: dict[str, tuple[str, int]] = {}
-    for what in next(iter(ways.values()), {}):
-        ((value, hosts),) = Counter(way[what] for way in ways.values()).most_common(1)
-        if hosts >= LEAST_ALIKE and 2 * hosts > len(ways):
-            usual[what] = value, hosts
+    ways = {name: _usual(list(map(way_of_facts, of_host))) for name, of_host in told.items()}
+    usual = usual_way(ways.values())
     for name, way in ways.items():
-        other = [what for what, (value, _) in usual.items() if way[what] != value]
+        other = [what for what, (value, _) in usual.items() if way.get(what, value) != value]
         if other:
             fewest = min(usual[what][1] for what in other)
             yield _warning(
@@ -108,14 +104,10 @@ def _ways(
             yield from _of_network(by_name[name], scope, told[name])
 
 
-def _way(facts: Mapping[str, Any]) -> dict[str, str]:
-    ports = ports_named_in(facts)
-    return {**way_of_facts(facts), "ports": str(len(ports)) if ports else "not told"}
-
-
 def _usual(ways: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return what a host has in most of its runs."""
-    return {what: Counter(way[what] for way in ways).most_common(1)[0][0] for what in ways[0]}
+    told = {what: [way[what] for way in ways if what in way] for way in ways for what in way}
+    return {what: Counter(values).most_common(1)[0][0] for what, values in told.items()}
 
 
 def _of_network(host: HostCase, scope: str, told: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -7,12 +7,13 @@ figure here, such as of the leg ``net``, for which one node has no figure to go 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
+from hwcheck.judge.network import ports_named_in
 from hwcheck.judge.peers import LEAST_HOSTS, Tolerance, middle_of
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.spec import SITE
@@ -74,10 +75,14 @@ def judge_leg_peers(
 
 
 def way_of_facts(told: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return how NCCL says that the data went, by what is compared; ``told`` as in a leg."""
+    """Return how NCCL says that the data went, by what is compared; ``told`` as in a leg.
+
+    Ports are left out where NCCL names none, or more than a record holds.
+    """
     kinds = sorted(kind.partition("/")[0] for kind in told if kind not in (*ABOUT, "p2p_refused"))
-    channels = told.get("channels")
+    channels, ports = told.get("channels"), len(ports_named_in(told))
     return {
+        **({"ports": str(ports)} if ports else {}),
         "way": " and ".join(dict.fromkeys(kinds)) or "none told",
         "NVLS": "yes" if told.get("nvls") else "no",
         "GPUDirect RDMA": "yes" if told.get("gdrdma") else "no",
@@ -85,16 +90,23 @@ def way_of_facts(told: Mapping[str, Any]) -> Mapping[str, str]:
     }
 
 
+def usual_way(ways: Collection[Mapping[str, str]]) -> dict[str, tuple[str, int]]:
+    """Return what most hosts have alike of their ways, and how many do."""
+    usual: dict[str, tuple[str, int]] = {}
+    for what in dict.fromkeys(what for way in ways for what in way):
+        told = [way[what] for way in ways if what in way]
+        ((value, hosts),) = Counter(told).most_common(1)
+        if hosts >= LEAST_ALIKE and 2 * hosts > len(told):
+            usual[what] = value, hosts
+    return usual
+
+
 def _unlike(check: str, of_hosts: Sequence[tuple[str, Leg]]) -> Iterator[Finding]:
     ways = {host: way_of_facts(leg.transport) for host, leg in of_hosts}
-    usual: dict[str, tuple[str, int]] = {}
-    for what in next(iter(ways.values())):
-        ((value, hosts),) = Counter(way[what] for way in ways.values()).most_common(1)
-        if hosts >= LEAST_ALIKE and 2 * hosts > len(ways):
-            usual[what] = value, hosts
+    usual = usual_way(ways.values())
     for host, leg in of_hosts:
         way = ways[host]
-        other = [what for what, (value, _) in usual.items() if way[what] != value]
+        other = [what for what, (value, _) in usual.items() if way.get(what, value) != value]
         if not other:
             continue
         fewest = min(usual[what][1] for what in other)

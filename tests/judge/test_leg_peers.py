@@ -56,8 +56,16 @@ def test_without_a_majority_nothing_is_said() -> None:
 
 
 def test_counts_of_connections_and_names_of_ports_are_no_way() -> None:
-    other = way(network="IB mlx5_1:1/IB", **{"P2P/CUMEM": 480})
-    assert found(way(), other, way(), way(), metric=WAY) == []
+    one, another = (way(network=f"IB mlx5_{n}:1/IB") for n in (0, 1))
+    fewer = way(**{"P2P/CUMEM": 480})
+    assert found(one, another, one, one, metric=WAY) == []
+    assert found(one, fewer, one, one, metric=WAY) == [], "a list that is not told is not compared"
+
+
+def test_the_number_of_ports_is() -> None:
+    two = way("net", network="IB mlx5_0:1/RoCE mlx5_1:1/RoCE")
+    (finding,) = found(two, two, way("net", network="IB mlx5_0:1/RoCE"), two, metric=WAY)
+    assert (finding.host, finding.value) == ("n2", "ports: 1")
 
 
 def test_another_leg_library_or_number_of_ranks_is_not_like_it() -> None:

@@ -53,7 +53,9 @@ class ImexReader(ProcessReader):
         path = named[-1] if named else NODES
         text = self._file(path)
         if text is None:
-            return ABSENT if pid is None and not self._exists(path) else ""
+            # Without its settings nobody knows which list a running service was given.
+            known = pid is None or settings is not None
+            return ABSENT if known and not self._exists(path) else ""
         lines = (line.partition("#")[0].split() for line in text.splitlines())
         return self._listed({word for words in lines for word in words})
 

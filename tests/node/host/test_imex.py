@@ -83,6 +83,15 @@ def test_whether_the_list_has_this_host(tray: Root, text: str, state: str) -> No
     assert tray.host.imex().nodes_file == state
 
 
+def test_a_list_that_went_away_under_a_running_service_is_missed(tray: Root) -> None:
+    run_service(tray)
+    assert tray.host.imex().nodes_file == "", "nobody knows which list it was given"
+    tray.write("etc/nvidia-imex/config.cfg", f"IMEX_NODE_CONFIG_FILE=/{NODES}\n")
+    assert tray.host.imex().nodes_file == ABSENT
+    tray.write(NODES, "10.101.0.17\n")
+    assert tray.host.imex().nodes_file == IN_LIST
+
+
 def test_the_list_is_where_the_service_is_told_that_it_is(tray: Root) -> None:
     tray.write(NODES, "10.101.0.18\n")
     tray.write("shared/imex.cfg", "# IMEX_NODE_CONFIG_FILE=/x\nIMEX_NODE_CONFIG_FILE=/shared/n\n")

@@ -73,6 +73,10 @@ def test_what_is_no_event(text: str) -> None:
         (154, ", GPU recovery action changed from 0x0 (None) to 0x5 (new)", xids.WATCH),
         (154, ", in words of another day", xids.WATCH),
         (1, "", xids.WATCH),
+        (173, "", xids.WATCH),  # Seen, and not in NVIDIA's catalog.
+        (174, "", xids.WATCH),
+        (168, "", xids.WATCH),
+        (171, "", xids.NOTHING),
         (4711, "", xids.WATCH),
     ],
 )

@@ -42,6 +42,7 @@ EXTENDED_END = 0x1000
 ACS_ID = 0x000D
 ATS_ID, ATS_ENABLE = 0x000F, 0x8000
 CONTROL_OFFSET = 6
+ACPI_DEVICES = "sys/bus/acpi/devices/"
 CMDQV = "NVDA200C:"
 """ACPI id of an SMMU's CMDQV (Linux, arm-smmu-v3.c, acpi_smmu_dsdt_probe_tegra241_cmdqv)."""
 """Where extended capabilities lie, and the Access Control Services capability's identifier and
@@ -200,7 +201,9 @@ class PciReader(Tree):
         return None
 
     def has_command_queues(self) -> bool:
-        return any(name.startswith(CMDQV) for name in self._list("sys/bus/acpi/devices"))
+        # A device that the firmware lists and does not offer has the status 0 (ACPI, _STA).
+        names = [name for name in self._list(ACPI_DEVICES) if name.startswith(CMDQV)]
+        return any(self._read(ACPI_DEVICES + name + "/status").strip() != "0" for name in names)
 
     def iommu_groups(self) -> int:
         return len(self._list("sys/kernel/iommu_groups"))

@@ -152,7 +152,9 @@ def test_command_queues_of_an_smmu(root: Root) -> None:
     assert not root.host.has_command_queues()
     root.write("sys/bus/acpi/devices/ACPI0007:00/path", "")
     assert not root.host.has_command_queues()
-    root.write("sys/bus/acpi/devices/NVDA200C:00/path", "")
+    root.write("sys/bus/acpi/devices/NVDA200C:00/status", "0\n")
+    assert not root.host.has_command_queues()
+    root.write("sys/bus/acpi/devices/NVDA200C:01/status", "15\n")
     assert root.host.has_command_queues()
 
 

@@ -27,6 +27,7 @@ from hwcheck.judge.own_past import judge_own_past
 from hwcheck.judge.p2p import judge_nccl_default, judge_p2p
 from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.peers import judge_peers
+from hwcheck.judge.published import judge_published
 from hwcheck.judge.records import (
     MULTI_HOST,
     Finding,
@@ -78,6 +79,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
         judge_floors,
         judge_multi_host,
         judge_mnnvl,
+        judge_published,
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
+from hwcheck.judge.published import METRIC as PUBLISHED
+from hwcheck.judge.records import Finding
 from hwcheck.render.topology import aligned
 from hwcheck.render.words import EXERCISE
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun, Suspect
@@ -45,8 +47,8 @@ class MultiHostView:
     remarks: tuple[str, ...]
 
 
-def multi_host_view(record: MultiHostRecord) -> MultiHostView:
-    """Return the view of a record; deterministic."""
+def multi_host_view(record: MultiHostRecord, findings: Iterable[Finding] = ()) -> MultiHostView:
+    """Return the view of a record; deterministic. Of the findings it shows published figures."""
     pairs = [run for run in record.runs if run.why == "pairs"]
     timed = {
         run.collective: [each for each in pairs if each.collective == run.collective]
@@ -71,7 +73,7 @@ def multi_host_view(record: MultiHostRecord) -> MultiHostView:
         matrix="\n\n".join(_matrices(names, timed)) if shown else "",
         matrix_note=note,
         suspects=tuple(_suspect(suspect) for suspect in record.suspects),
-        remarks=tuple(_remarks(record)),
+        remarks=(*_remarks(record), *_published(findings)),
     )
 
 
@@ -119,6 +121,12 @@ def _cell(run: MultiHostRun) -> str:
 def _suspect(suspect: Suspect) -> tuple[str, str, tuple[str, ...]]:
     name = " with ".join(suspect.hosts)
     return name, suspect.kind, tuple(line(text) for text in suspect.evidence)
+
+
+def _published(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the comparisons with published figures, each once."""
+    texts = (f"{one.subject}: {one.reason}" for one in findings if one.metric == PUBLISHED)
+    return tuple(dict.fromkeys(map(line, texts)))
 
 
 def _remarks(record: MultiHostRecord) -> Iterator[str]:

@@ -64,7 +64,7 @@ def render(
         explained=words.explained_actions(advice),
         gates=gate_views(run),
         topology=topologies(run),
-        multi_host=multi_host_view(multi_host) if multi_host else None,
+        multi_host=multi_host_view(multi_host, judgement.findings) if multi_host else None,
         hosts=hosts,
         **layout,
     )

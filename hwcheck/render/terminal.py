@@ -48,7 +48,8 @@ def terminal(assessment: Assessment) -> RenderableType:
         besides = " besides" if advice.causes.diagnoses else ""
         parts += [Text(), Text(f"What to do{besides}", style="bold"), *_actions(advice)]
     if assessment.multi_host is not None:
-        text = multi_host_line(multi_host_view(assessment.multi_host))
+        findings = assessment.judgement.findings
+        text = multi_host_line(multi_host_view(assessment.multi_host, findings))
         parts += [Text(), Wrapped(("Between hosts: ", "bold"), text)]
     gates = gate_views(run)
     if gates:

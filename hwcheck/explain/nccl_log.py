@@ -9,8 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from hwcheck.advise.nccl_network import CHOOSES_GIDS
 from hwcheck.explain import diag_notes
 from hwcheck.explain.records import Graph, NcclLog
+from hwcheck.judge.versions import nccl_defects, numbers
 from hwcheck.node.collective import nccl_info
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.fabric_health import decode
@@ -83,9 +85,28 @@ def info_notes(info: NcclInfo) -> Iterator[str]:
             f"{name}={line(value, 60)}" for name, value in list(set_here.items())[:12]
         )
         yield f"set in its environment: {named}"
+    yield from _version_notes(info)
     if info.p2p_refused:
         yield f"P2P was refused {count(info.p2p_refused, 'time')}: see nvidia-smi topo -p2p r"
     yield from _warning_notes(info)
+
+
+def _version_notes(info: NcclInfo) -> Iterator[str]:
+    """Yield what is known of this version: its defects, and a setting that it does not need."""
+    known = [defect for defect in nccl_defects() if info.version and defect.concerns(info.version)]
+    for defect in known:
+        if not defect.needs:
+            yield f"NCCL {info.version} is known for this: {defect}; {defect.remedy}"
+    others = [str(defect) for defect in known if defect.needs]
+    if others:
+        yield f"known of NCCL {info.version}: {'; '.join(others)}"
+    index = info.env_set.get("NCCL_IB_GID_INDEX")
+    if index is not None and numbers(info.version)[:2] >= CHOOSES_GIDS:
+        yield (
+            f"NCCL_IB_GID_INDEX={line(index, 20)} is set: from 2.21 on NCCL chooses the RoCE v2 "
+            "GID of each port itself, and a fixed index is right only where every port of every "
+            "node has its address there"
+        )
 
 
 def fabric_notes(text: str) -> Iterator[str]:

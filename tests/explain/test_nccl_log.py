@@ -122,3 +122,30 @@ def test_what_nccl_was_told_of_the_fabric(clique: str, mask: str, note: str) -> 
 
 def test_a_fabric_that_reports_no_health_gives_no_note() -> None:
     assert not said(log(INFO + MNNVL.format("0x0", "0x0")), "healthMask")
+
+
+@pytest.mark.parametrize(
+    ("version", "note"),
+    [
+        ("2.27.7", "NCCL 2.27.7 is known for this: segmentation fault in the RAS thread"),
+        ("2.29.2", "known of NCCL 2.29.2: data corruption between hosts, in jobs with several"),
+        ("2.26.2", ""),
+        ("2.20.5", ""),
+    ],
+)
+def test_what_is_known_of_a_version(version: str, note: str) -> None:
+    found = log(f"node7:1:2 [0] NCCL INFO NCCL version {version}+cuda12.4\n")
+    known = [each for each in found.notes if "known" in each and "issue" in each]
+    assert bool(known) == bool(note), found.notes
+    assert not note or said(found, note)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("2.27.5", True), ("2.21.0", True), ("2.20.5", False)]
+)
+def test_a_gid_index_that_nccl_chooses_by_itself(version: str, told: bool) -> None:
+    found = log(
+        f"node7:1:2 [0] NCCL INFO NCCL version {version}+cuda12.4\n"
+        "node7:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.\n"
+    )
+    assert said(found, "NCCL_IB_GID_INDEX=3 is set: from 2.21 on") == told, found.notes

@@ -11,11 +11,15 @@ from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.links import Link, LinkLostError
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.inventory.inventory import Host
-from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, Deframer
+from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, Deframer, Lines
 from hwcheck.results.phases import BECOME, PYTHON, RUN
 
 HEARTBEAT_S = 5.0
 LOOK_S = 0.5
+OUTPUT_LIMIT_LINES = 50_000
+"""Frames and other lines of a visit. With more of them a log is no help any more."""
+LIMIT_BROKEN = 100
+"""Lines that begin as a frame does and are none: what prints beside a frame breaks a few."""
 HIDDEN = "[password]"
 BASE64 = re.compile(r"[A-Za-z0-9+/=]{80,}")
 SHELL_NOT_FOUND, SHELL_NOT_EXECUTABLE = 127, 126  # sh(1), exit status
@@ -42,11 +46,13 @@ class Conversation:
         self.last_line = ""
         self._log = log
         self._supervisor = supervisor
+        self._token = token
         self._deframer = Deframer(token)
         self._frames: list[dict[str, Any]] = []
         self._bytes = 0
+        self._lines = 0
         self._sent = time.monotonic()
-        self._stderr_rest = ""
+        self._stderr = Lines()
         self._secret = ""
 
     def tell_secret(self, text: str, seconds: float, phase: str) -> None:
@@ -103,23 +109,28 @@ class Conversation:
     def _receive(self, seconds: float) -> bool:
         out, err = self.link.receive(seconds)
         self._bytes += len(out) + len(err)
-        if out:
-            frames, noise = self._deframer.feed(out)
-            self._frames += frames
-            self._note(noise)
-        if err:
-            *lines, self._stderr_rest = (self._stderr_rest + err.decode("utf-8", "replace")).split(
-                "\n"
-            )
-            self._note(lines)
+        self._lines += out.count(b"\n") + err.count(b"\n")
         if self._bytes > OUTPUT_LIMIT_BYTES:
             limit = f"{OUTPUT_LIMIT_BYTES >> 20} MiB"
             raise VisitError(RUN, f"cut off: it wrote more than {limit}", "invalid")
+        if self._lines > OUTPUT_LIMIT_LINES:
+            limit = f"{OUTPUT_LIMIT_LINES} lines"
+            raise VisitError(RUN, f"cut off: it wrote more than {limit}", "invalid")
+        if out:
+            frames, noise = self._deframer.feed(out)
+            self._frames += frames
+            if self._deframer.broken > LIMIT_BROKEN:
+                raise VisitError(RUN, f"cut off: more than {LIMIT_BROKEN} broken frames", "invalid")
+            self._note(noise)
+        if err:
+            lines = self._stderr.feed(err)
+            self._note([line.decode("utf-8", "replace") for line in lines])
         return bool(out or err)
 
     def _flush(self) -> None:
-        self._note([rest for rest in (self._deframer.rest(), self._stderr_rest) if rest])
-        self._stderr_rest = ""
+        rests = (self._deframer.rest(), self._stderr.rest().decode("utf-8", "replace"))
+        self._note([rest for rest in rests if rest])
+        self._deframer, self._stderr = Deframer(self._token), Lines()
 
     def _note(self, lines: list[str]) -> None:
         if self._secret:

@@ -22,6 +22,17 @@ from hwcheck.results.schema_check import schema_problem
 
 PROGRESS_CHARACTERS = 200
 DRAIN_S = 2.0
+FRAMES = {
+    "progress": {"text"},
+    "series": {"series"},
+    "result": {"result"},
+    "report": {"report"},
+    "alive": set(),
+    "error": {"phase", "reason"},
+}
+"""What a frame has beside its kind. One with more is none of ours, and reading it costs time."""
+SMALL = 2000
+"""Samples that are written again with each result that comes: what a node of eight GPUs has."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,7 @@ class Visit:
         self._started = time.monotonic()
         self._started_utc = utc_now()
         self._results: list[dict[str, Any]] = []
+        self._written = self._unwritten = 0
         self._report: dict[str, Any] | None = None
         self._series: dict[str, Any] = {}
 
@@ -124,6 +136,8 @@ class Visit:
 
     def _take(self, frame: dict[str, Any]) -> None:
         kind = frame.get("kind")
+        if frame.keys() - {"kind"} - FRAMES.get(str(kind), frame.keys()):
+            raise _invalid(f"a frame of kind {kind} with more than that has")
         self._refuse_error(frame)
         if kind == "progress":
             text = frame.get("text")
@@ -158,7 +172,11 @@ class Visit:
         if any(result["check"] == earlier["check"] for earlier in self._results):
             raise _invalid(f"two results of {result['check']}")
         self._results.append(result)
-        self._listener.record(self._record("partial", RUN, UNDER_WAY))
+        self._unwritten += 1 + len(result["samples"])
+        if self._written + self._unwritten <= SMALL or self._unwritten >= self._written:
+            # All of them are written each time: of many, only once there are twice as many.
+            self._written, self._unwritten = self._written + self._unwritten, 0
+            self._listener.record(self._record("partial", RUN, UNDER_WAY))
 
     def _take_report(self, report: Any) -> None:
         # The results were checked one by one as they came: only the rest is new.

@@ -331,26 +331,50 @@ def frame(token: str, kind: str, **body: Any) -> str:
     return marker(token) + json.dumps(dict(body, kind=kind), allow_nan=False) + "\n"
 
 
+class Lines:
+    """Splits what comes in pieces into lines; looks at each byte once, however long a line is."""
+
+    def __init__(self) -> None:
+        self._parts: List[bytes] = []
+
+    def feed(self, data: bytes) -> List[bytes]:
+        """Take the next bytes; return the lines that they complete."""
+        first, *others = data.split(b"\n")
+        self._parts.append(first)
+        if not others:
+            return []
+        lines = [b"".join(self._parts), *others[:-1]]
+        self._parts = [others[-1]]
+        return lines
+
+    def rest(self) -> bytes:
+        """Return what came after the last newline."""
+        return b"".join(self._parts)
+
+
 class Deframer:
     """Split a node's stdout into frames and noise.
 
     ``feed`` returns ``(frames, noise_lines)``. A frame that is not a JSON object is noise too:
     what a node writes is never trusted. Text after the last newline waits for the next call.
+    ``broken`` counts the frames that were noise.
     """
 
     def __init__(self, token: str) -> None:
         self._marker = marker(token).encode()
-        self._rest = b""
+        self._lines = Lines()
+        self.broken = 0
 
     def feed(self, data: bytes) -> Tuple[List[Dict[str, Any]], List[str]]:
         """Take the next bytes; return the frames and the other lines that they complete."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        lines = self._lines.feed(data)
         frames: List[Dict[str, Any]] = []
         noise: List[str] = []
         for line in lines:
             before, marked, after = line.partition(self._marker)
             body = _json_object(after) if marked else None
             if body is None:
+                self.broken += bool(marked)
                 noise.append(line.decode("utf-8", "replace"))
                 continue
             if before.strip():
@@ -360,7 +384,7 @@ class Deframer:
 
     def rest(self) -> str:
         """Return the text after the last newline."""
-        return self._rest.decode("utf-8", "replace")
+        return self._lines.rest().decode("utf-8", "replace")
 
 
 def _json_object(text: bytes) -> Optional[Dict[str, Any]]:

@@ -107,11 +107,12 @@ def _repeated(data: Mapping[str, Any], schema: str) -> str:
 
 
 def _twice(what: str, names: Iterable[object]) -> str:
-    listed = list(names)
-    if len(set(listed)) == len(listed):
-        return ""
-    name = next(name for place, name in enumerate(listed) if name in listed[:place])
-    return f"{what} {name!r} is there twice"[:200]
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            return f"{what} {name!r} is there twice"[:200]
+        seen.add(name)
+    return ""
 
 
 @cache

@@ -11,6 +11,7 @@ import pytest
 from hwcheck.connect import conversation
 from hwcheck.connect.conversation import (
     HEARTBEAT_S,
+    OUTPUT_LIMIT_LINES,
     Conversation,
     EndedError,
     first_frame,
@@ -169,3 +170,32 @@ def test_our_own_program_is_not_repeated() -> None:
         "; last line: bash: -c: line 1: ...: syntax error"
     )
     assert shortened("a\t b  " + "x" * 400) == "a b ..."
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (b"\n" * 60_000, "more than 50000 lines"),
+        (frame("t", "alive").encode() * 60_000, "more than 50000 lines"),
+        (b"@hwcheck:t {\n" * 101, "more than 100 broken frames"),
+    ],
+)
+@pytest.mark.parametrize("piece", [1000, 65536])
+def test_a_node_that_writes_many_lines_is_cut_off(output: bytes, why: str, piece: int) -> None:
+    log: list[str] = []
+    pieces = [(output[at : at + piece], b"") for at in range(0, len(output), piece)]
+    conversation = talk(ScriptedLink(*pieces), log.append)
+
+    def read_all() -> None:
+        while True:
+            conversation.frame(soon(), LATE, heartbeat=False)
+
+    with pytest.raises(VisitError, match=why) as caught:
+        read_all()
+    assert caught.value.state == "invalid"
+    assert "".join(log).count("\n") <= OUTPUT_LIMIT_LINES
+
+
+def test_broken_frames_of_a_healthy_node_are_noise() -> None:
+    link = ScriptedLink((b"@hwcheck:t {\n" * 100 + frame("t", "a").encode(), b""))
+    assert talk(link).frame(soon(), LATE, heartbeat=False)["kind"] == "a"

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from hwcheck.connect import visit as visit_module
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
-from hwcheck.node.wire import Request, to_dict
+from hwcheck.node.wire import CheckResult, Request, Sample, to_dict
 from hwcheck.results.run_folder import HostAnswer, HostRecord
 from tests.lab import stand_in
 
@@ -96,6 +97,32 @@ def test_each_result_is_handed_over_at_once() -> None:
     assert {answer.state for answer in heard.records} == {"partial"}
 
 
+def test_of_many_samples_few_are_written_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record holds all results so far, and a node may send megabytes of them."""
+    monkeypatch.setattr(visit_module, "SMALL", 4)
+    connector = Connector(Deadlines(), threading.Event())
+    one = Visit(HERE, Request("", CHECKS), stand_in.payload(), connector, NOBODY)
+    written: list[int] = []
+    one._listener = replace(NOBODY, record=lambda so_far: written.append(_samples(so_far)))
+    for name in CHECKS:
+        one._take({"kind": "result", "result": _result(name, 10)})
+    assert written == [10, 20, 40, 80]
+    assert len(one._record("partial", "", "").report["results"]) == len(CHECKS)
+
+
+CHECKS = tuple(f"check{number}" for number in range(15))
+NOBODY = Heard().listener()
+
+
+def _result(check: str, samples: int) -> dict[str, Any]:
+    made = (Sample(f"m{number}", 1.0) for number in range(samples))
+    return to_dict(CheckResult(check, "done", "", tuple(made), (), 0.1))
+
+
+def _samples(so_far: HostAnswer) -> int:
+    return sum(len(result["samples"]) for result in so_far.report["results"])
+
+
 def test_a_new_token_for_each_visit() -> None:
     forged = {"raw": '@hwcheck:token {"kind": "report"}\n'}
     heard = Heard()
@@ -108,6 +135,7 @@ def test_a_new_token_for_each_visit() -> None:
     [
         ({"kind": "surprise"}, "a frame of unknown kind 'surprise'"),
         ({"kind": "progress", "text": 1}, "a progress frame without a text"),
+        ({"kind": "alive", "rest": [1]}, "a frame of kind alive with more than that has"),
         ({"kind": "result", "result": {"check": "first"}}, "a result does not fit its schema: "),
         ({"kind": "error", "phase": "x", "reason": "y"}, "an error frame without a phase"),
         ({"kind": "report", "report": {"results": [1]}}, "the report does not repeat the results"),

@@ -66,6 +66,7 @@ def payload(main: str = MAIN) -> Payload:
             "__init__.py",
             "node/wire.py",
             "node/__init__.py",
+            "node/descendants.py",
             "node/lifeline.py",
         )
     }

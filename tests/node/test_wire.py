@@ -14,6 +14,7 @@ from hwcheck.node.wire import (
     Deframer,
     GpuFacts,
     Leg,
+    Lines,
     Report,
     Request,
     Sample,
@@ -163,3 +164,20 @@ def test_a_report_has_the_gpus_of_its_facts() -> None:
 
 def test_every_fact_of_a_gpu_has_a_type_to_be_checked_by() -> None:
     assert set(wire._GPU_FACT_TYPES) == {field.name for field in fields(GpuFacts)}
+
+
+def test_a_line_that_does_not_end_is_looked_at_once() -> None:
+    looked = 0
+
+    class Counted(bytes):
+        def split(self, *args: Any) -> list[bytes]:  # type: ignore[override]
+            nonlocal looked
+            looked += len(self)
+            return bytes(self).split(*args)
+
+    lines = Lines()
+    for _ in range(1000):
+        assert lines.feed(Counted(b"x" * 100)) == []
+    assert lines.feed(Counted(b"y\nz\n\nrest")) == [b"x" * 100_000 + b"y", b"z", b""]
+    assert lines.rest() == b"rest"
+    assert looked == 100_009

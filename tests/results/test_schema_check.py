@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from hwcheck.node.wire import DTYPES, LEG_STATES, RESULT_STATES
+from hwcheck.results import schema_check
 from hwcheck.results.run_folder import HOST_STATES
 from hwcheck.results.schema_check import schema_problem
 
@@ -102,3 +103,27 @@ def test_the_schema_takes_the_words_of_the_records_and_no_others(
     record: str, key: str, words: tuple[str, ...]
 ) -> None:
     assert set(DEFINITIONS[record]["properties"][key]["enum"]) == set(words)
+
+
+def test_what_is_there_twice_is_found_in_one_look() -> None:
+    compared = 0
+
+    class Name:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __hash__(self) -> int:
+            return self.number
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return isinstance(other, Name) and self.number == other.number
+
+        def __repr__(self) -> str:
+            return f"name {self.number}"
+
+    names = [Name(number) for number in (*range(5000), 4999)]
+    assert schema_check._twice("sample", names) == "sample name 4999 is there twice"
+    assert schema_check._twice("sample", names[:-1]) == ""
+    assert compared < 100

@@ -55,6 +55,7 @@ BASE = f"[base]\nname=base\nbaseurl=file://{PACKAGES}/rpms\ngpgcheck=0\n"
 # They stand on what is not installed yet, or are commands of dnf and rpm.
 NOT_PREDICTED = {
     "nvidia_repository : Install the key of the repository",
+    "nvidia_repository : See whether the packages are going to change",
     "nvidia_repository : Install the packages",
     "nvidia_driver : Run the persistence daemon",
     "nvidia_fabricmanager : Run it",

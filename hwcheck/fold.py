@@ -7,6 +7,17 @@ from functools import lru_cache
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
+MOST_SUBJECTS = 128
+"""More than the pairs of 16 GPUs. For names of two numbers NodeSet's time grows faster than the square
+of their count: a second for 300 that a node made up."""
+
+
+def fold_subjects(names: Iterable[str]) -> str:
+    """Fold names that come from a node: the first of them, and how many more there are."""
+    listed = tuple(dict.fromkeys(names))
+    more = len(listed) - MOST_SUBJECTS
+    return fold(listed[:MOST_SUBJECTS]) + (f" and {more} more" if more > 0 else "")
+
 
 def fold(names: Iterable[str]) -> str:
     """Fold names with ClusterShell's NodeSet, in its order and each name once.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from ClusterShell.NodeSet import NodeSet
 
-from hwcheck.fold import fold
+from hwcheck.fold import MOST_SUBJECTS, fold, fold_subjects
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,18 @@ def test_what_is_shown_stands_for_exactly_the_names() -> None:
 def test_zero_padding_is_kept_apart() -> None:
     folded = fold(["node1", "node01"])
     assert len(NodeSet(folded)) == 2
+
+
+def test_of_many_names_that_a_node_made_up_a_part_is_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs = [f"gpu{number}-gpu{number + 1}" for number in range(1000)]
+    most = []
+    fromlist = NodeSet.fromlist
+    monkeypatch.setattr(
+        NodeSet, "fromlist", lambda names, **kw: most.append(len(names)) or fromlist(names, **kw)
+    )
+    folded = fold_subjects(pairs)
+    assert folded.endswith(f" and {1000 - MOST_SUBJECTS} more")
+    assert max(most) == MOST_SUBJECTS
+    assert fold_subjects(pairs[:3]) == fold(pairs[:3])

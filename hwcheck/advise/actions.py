@@ -16,7 +16,7 @@ from hwcheck.advise.multi_host import (
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.visits import alike, visit_actions
-from hwcheck.fold import fold
+from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
@@ -206,7 +206,7 @@ def _where(findings: Iterable[Finding]) -> str:
     by_subjects: dict[str, list[str]] = {}
     for host, names in subjects.items():
         named = [name for name in names if name != "node"]
-        by_subjects.setdefault(fold(named), []).append(host)
+        by_subjects.setdefault(fold_subjects(named), []).append(host)
     few = [(names, fold(hosts)) for names, hosts in _few(by_subjects)]
     return ", ".join(f"{names} on {hosts}" if names else hosts for names, hosts in few)
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from hwcheck.advise import rules
 from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
 from hwcheck.advise.rule import HostFindings, Rule, Sign
-from hwcheck.fold import fold
+from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement, worst
@@ -274,4 +274,4 @@ def _subjects(names: list[str]) -> str:
     if any(" " in name for name in named):
         more = f" and {len(named) - MOST_SUBJECTS} more" if len(named) > MOST_SUBJECTS else ""
         return f" ({', '.join(named[:MOST_SUBJECTS])}{more})"
-    return f" ({fold(named)})"
+    return f" ({fold_subjects(named)})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.fold import fold
+from hwcheck.fold import fold_subjects
 from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
 from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, worst
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
@@ -292,7 +292,7 @@ def _subjects(names: Iterable[str]) -> str:
     """Fold ``gpu0 ... gpu7``; names of several words (``leg default``) are listed."""
     listed = list(dict.fromkeys(names))
     if not any(" " in name for name in listed):
-        return fold(listed)
+        return fold_subjects(listed)
     more = f" and {len(listed) - MOST_SUBJECTS} more" if len(listed) > MOST_SUBJECTS else ""
     return ", ".join(listed[:MOST_SUBJECTS]) + more
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
 MOST_SUBJECTS = 128
-"""More than the pairs of 16 GPUs. For names of two numbers NodeSet's time grows faster than the square
-of their count: a second for 300 that a node made up."""
+"""More than the pairs of 16 GPUs. For names of two numbers NodeSet's time grows faster than the
+square of their count: a second for 300 that a node made up."""
 
 
 def fold_subjects(names: Iterable[str]) -> str:

@@ -7,10 +7,13 @@ from typing import Any
 
 from hwcheck.provision.state.asserts import ask, asserts
 from hwcheck.provision.state.node import daemon, need_gpu, read
-from hwcheck.provision.state.packages import begins, hold_problem, named, problem
+from hwcheck.provision.state.packages import begins, hold_problem, is_debian, named, problem
 
 LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 """What the modules say of themselves."""
+
+DPKG = "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'"
+RPM = "rpm -qa --qf 'installed %%{NAME} %%{VERSION}-%%{RELEASE}\\n'"
 
 Role = Mapping[str, Any]
 
@@ -24,6 +27,17 @@ def packages(role: Role) -> list[str]:
     """Return the packages that the role installs."""
     is_open = role["nvidia_driver_kernel_modules"] == "open"
     return named(role, "nvidia_driver_packages", ["nvidia-open" if is_open else "cuda-drivers"])
+
+
+def following(host: Any, role: Role) -> list[str]:
+    """Return the installed packages that follow the version of the driver."""
+    listing = RPM if not is_debian(host) else DPKG
+    patterns = [str(pattern) for pattern in role["nvidia_driver_pinned"]]
+    # dpkg-query ends with 1 where a pattern meets no package.
+    lines = str(host.run(listing + " %s" * len(patterns), *patterns).stdout).splitlines()
+    installed = [line.split()[1:] for line in lines if line.startswith("installed ")]
+    version = str(role["nvidia_driver_version"])
+    return [name for name, is_ in installed if begins(is_.rpartition(":")[2], version)]
 
 
 @asserts("nvidia_driver_version")
@@ -52,8 +66,8 @@ def test_kernel_modules(host: Any, wanted: str) -> None:
 
 @asserts("nvidia_driver_hold", when=lambda role: bool(role["nvidia_driver_hold"]))
 def test_hold(host: Any, role: Role) -> None:
-    """An ordinary upgrade leaves the driver alone."""
-    wrong = hold_problem(host, packages(role))
+    """An ordinary upgrade leaves each part of the driver alone."""
+    wrong = hold_problem(host, sorted({*packages(role), *following(host, role)}))
     assert not wrong, wrong
 
 

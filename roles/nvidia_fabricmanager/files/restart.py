@@ -1,0 +1,28 @@
+"""Restart a service that was started before its configuration was written.
+
+usage: restart.py check|apply SERVICE CONFIGURATION. Prints what that changes, or would.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+SHOW = ["systemctl", "show", "--property=ActiveState,InactiveExitTimestampMonotonic"]
+
+
+def main(mode, service, configuration):
+    """Do it; mode is check or apply."""
+    lines = subprocess.check_output([*SHOW, service], universal_newlines=True).splitlines()
+    says = dict(line.split("=", 1) for line in lines)
+    if says["ActiveState"] != "active" or not os.path.exists(configuration):
+        return
+    booted_s = time.time() - time.monotonic()
+    started_s = booted_s + int(says["InactiveExitTimestampMonotonic"]) / 1e6
+    if os.stat(configuration).st_mtime > started_s:
+        print(f"{service}: older than {configuration}")
+        if mode == "apply":
+            subprocess.check_call(["systemctl", "restart", service])
+
+
+main(*sys.argv[1:])

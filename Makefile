@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-fleets test-older-ansible demo lint hashed clean
+.PHONY: validate test test-fleets test-older-ansible test-interruptions demo lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -35,6 +35,10 @@ test-older-ansible: .venv/installed
 	echo "import site; site.addsitedir('$$(site .venv)')" >"$$(site $(OLDER))/beside.pth"
 	HWCHECK_TEST_ANSIBLE=$(CURDIR)/$(OLDER)/bin/python $(BIN)/python -m pytest tests/roles \
 	  tests/test_roles.py
+
+# Every role, broken off after each task that changes something and run again; takes long.
+test-interruptions: .venv/installed
+	$(BIN)/python -m tests.roles.interruptions
 
 # Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
 demo: .venv/installed

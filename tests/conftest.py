@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from socket import AF_UNIX
 
@@ -59,11 +60,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_ansible() -> Iterator[None]:
+@contextmanager
+def ansible_server() -> Iterator[None]:
     """Let Ansible's programs be run by a server that has loaded what they import.
 
-    Not where another ansible-core is to be tried. ``real_ansible`` starts them as a user does.
+    Not where another ansible-core is to be tried.
     """
     if "HWCHECK_TEST_ANSIBLE" in os.environ:
         yield
@@ -83,6 +84,13 @@ def quick_ansible() -> Iterator[None]:
             assert server.poll() is None, "the server of Ansible's programs has ended"
             assert server.stdin is not None
             server.stdin.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_ansible() -> Iterator[None]:
+    """Run Ansible's programs by their server; ``real_ansible`` starts them as a user does."""
+    with ansible_server():
+        yield
 
 
 @pytest.fixture

@@ -23,9 +23,11 @@ for part in vm kernel net/core; do
     mount --bind "/run/hwlab/$part" "/proc/sys/$part"
 done
 mount --bind "$folder/tree/proc/cpuinfo" /proc/cpuinfo
-[ -e /var/lib/hwlab/cmdline ] || { mkdir -p /var/lib/hwlab; cp "$folder/tree/proc/cmdline" /var/lib/hwlab/cmdline; }
+mkdir -p /boot
+mount --bind /var/lib/hwlab/boot /boot
+[ -e /var/lib/hwlab/cmdline ] || cp "$folder/tree/proc/cmdline" /var/lib/hwlab/cmdline
 # What GRUB's menu says counts from this boot on, and so does what is to be loaded at boot.
-[ ! -e /var/lib/hwlab/menu ] || sed 's/^/BOOT_IMAGE=\/vmlinuz /' /var/lib/hwlab/menu >/var/lib/hwlab/cmdline
+[ ! -e /boot/grub/grub.cfg ] || sed 's/^/BOOT_IMAGE=\/vmlinuz /' /boot/grub/grub.cfg >/var/lib/hwlab/cmdline
 mount --bind /var/lib/hwlab/cmdline /proc/cmdline
 [ ! -e "/lib/modules/$kernel/updates/dkms/nvidia.ko" ] || modprobe nvidia
 for module in $(sed '/^#/d' /etc/modules-load.d/hwcheck-*.conf 2>/dev/null); do modprobe "$module"; done

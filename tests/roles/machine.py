@@ -6,6 +6,7 @@ packages come from repositories of the test's own; it may be rebooted.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -40,6 +41,8 @@ UNIT = "hwlab-modules.service"
 MODULES = "/run/hwlab/modules"
 PACKAGES = "/var/lib/hwlab-packages"
 KERNEL = platform.release()
+INITRAMFS = f"/boot/initrd.img-{KERNEL}"
+BOOT = [f"/var/lib/hwlab{path}" for path in (INITRAMFS, "/boot/grub/grub.cfg")]
 HERE = Path(__file__).parent
 ENTER = HERE / "machine.sh"
 
@@ -63,7 +66,10 @@ license) tail -n 1 "$file" ;;
 *) exit 1 ;;
 esac
 """,
-    "update-initramfs": "cat /etc/modprobe.d/hwcheck-*.conf >/var/lib/hwlab/initramfs\n",
+    "update-initramfs": """
+[ "$1 $2" = "-u -k" ]
+cat /etc/modprobe.d/hwcheck-*.conf >"/boot/initrd.img-$3"
+""",
     "shutdown": "exec systemctl reboot\n",  # its own way goes over a login daemon
     "update-grub": """
 GRUB_CMDLINE_LINUX_DEFAULT=quiet
@@ -128,6 +134,9 @@ class Machine:
         write_host(self.folder / "tree", self._host)
         for tool, script in STAND_INS.items():
             self.install(tool, script)
+        # The kernel as the distribution installed it: /boot is /var/lib/hwlab/boot (boot.sh).
+        for path in (f"/usr/lib/modules/{KERNEL}/modules.order", *BOOT):
+            self.write(path, "")
         self._install_modules()
         self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*"])
         self.add_repository("base", self._packages)
@@ -184,6 +193,22 @@ class Machine:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PLAY_S)
         return done.stdout.strip()
 
+    def keep(self, name: str) -> None:
+        """Keep what the machine has on its disk, for ``restore``."""
+        current = self.folder / "current"
+        if not current.exists():
+            current.write_text("changes")
+        changes = self.folder / current.read_text().strip()
+        self.node.ask(["cp", "-a", str(changes), str(self.folder / name)])
+
+    def restore(self, name: str) -> None:
+        """Boot it with what it had on its disk then."""
+        request = self.folder / "restore"
+        request.write_text(name)
+        with contextlib.suppress(subprocess.CalledProcessError):  # the connection ends with it
+            self.ask("systemctl reboot -ff")
+        wait_until(lambda: not request.exists() and listens(self.node.address), BOOT_S)
+
     def playbook(self, roles: Sequence[str]) -> Path:
         """Write a playbook with one play and return its path."""
         play = {"hosts": "all", "gather_subset": ["!all"], "roles": list(roles)}
@@ -205,9 +230,14 @@ class Machine:
         )
 
     def play(
-        self, roles: Sequence[str], *options: str, playbook: Path | None = None, **variables: object
+        self,
+        roles: Sequence[str],
+        *options: str,
+        playbook: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        **variables: object,
     ) -> Played:
-        """Apply roles in one play, or a playbook."""
+        """Apply roles in one play, or a playbook; ``environment`` is added to Ansible's."""
         path = playbook or self.playbook(roles)
         command = [PYTHON, "-m", "ansible", "playbook", "-i", str(self.inventory()), str(path)]
         done = subprocess.run(
@@ -227,7 +257,8 @@ class Machine:
                 "ANSIBLE_GATHERING": "smart",
                 "ANSIBLE_CACHE_PLUGIN": "jsonfile",
                 "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self._lab.folder / "facts"),
-            },
+            }
+            | dict(environment or {}),
         )
         return Played(done.returncode, done.stdout + done.stderr)
 

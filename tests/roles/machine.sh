@@ -10,6 +10,7 @@ mkdir "$groups/$name"
 echo $$ >"$groups/$name/cgroup.procs"
 umount "$groups"
 while :; do
+    [ ! -e "$folder/restore" ] || sh "$here/restore.sh" "$folder"
     unshare --pid --fork --kill-child --mount --propagation private --ipc --cgroup \
         sh "$here/boot.sh" "$folder" </dev/null >>"$folder/console" 2>&1 || :
 done

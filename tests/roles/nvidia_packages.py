@@ -13,28 +13,30 @@ FABRIC = "/usr/share/nvidia/nvswitch/fabricmanager.cfg"
 
 
 def driver(version: str, *, module: bool = True, fabric: str = "") -> Sequence[Package]:
-    """Return the packages of a driver: each depends on the others of its own version.
+    """Return the packages of a driver, which depend on each other as NVIDIA's do: by ``>=``.
 
-    ``fabric`` is the name of Fabric Manager's; without it, that of the Debian family.
+    (forums.developer.nvidia.com, topic 353805, quotes those of cuda-drivers-580.) ``fabric`` is the
+    name of Fabric Manager's; without it, that of the Debian family.
     """
     branch = version.partition(".")[0]
-    same = f"(= {version}-1)"
+    this = f"(>= {version}-1)"
     files = {MODULE: f"{version}\nDual MIT/GPL\n"} if module else {}
     numbered = f"-{branch}" if int(branch) < 590 else ""
     return [
         Package(
             "nvidia-open",
             f"{version}-1",
-            f"nvidia-kernel-open-dkms {same}, nvidia-driver-cuda {same}",
+            f"nvidia-kernel-open-dkms {this}, nvidia-driver-cuda {this}",
         ),
         Package("nvidia-kernel-open-dkms", f"{version}-1", files=files),
-        Package("nvidia-driver-cuda", f"{version}-1", f"nvidia-persistenced {same}"),
+        Package("nvidia-driver-cuda", f"{version}-1", f"nvidia-persistenced {this}"),
         Package("nvidia-persistenced", f"{version}-1", service="nvidia-persistenced"),
         Package(
             fabric or f"nvidia-fabricmanager{numbered}",
             f"{version}-1",
             files={FABRIC: "LOG_LEVEL=4\nDAEMONIZE=1\n"},
             service="nvidia-fabricmanager",
+            reads=FABRIC,
         ),
     ]
 

@@ -19,23 +19,37 @@ WantedBy=multi-user.target
 """
 
 
+READS = "[Service]\nExecStartPre=cp {0} /run/hwlab/\n"
+
+
 @dataclass(frozen=True)
 class Package:
-    """A package: ``files`` by path; ``service`` is a unit that it brings and does not start."""
+    """A package: ``files`` by path; ``service`` is a unit that it brings and does not start.
+
+    ``reads`` is what the service reads when it starts: it then lies in /run/hwlab. ``postinst`` is
+    run by dpkg after the unpacking, with sh (not by rpm).
+    """
 
     name: str
     version: str
     depends: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     service: str = ""
+    reads: str = ""
+    postinst: str = ""
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """The text of each file by its path."""
+        if not self.service:
+            return dict(self.files)
+        unit = UNIT + (READS.format(self.reads) if self.reads else "")
+        return {**self.files, f"/usr/lib/systemd/system/{self.service}.service": unit}
 
     def build(self, folder: Path) -> None:
         """Write the .deb into a folder."""
         with tempfile.TemporaryDirectory() as place:
             root = Path(place) / "root"
-            files = dict(self.files)
-            if self.service:
-                files[f"/usr/lib/systemd/system/{self.service}.service"] = UNIT
             fields = {
                 "Package": self.name,
                 "Version": self.version,
@@ -45,11 +59,14 @@ class Package:
                 "Description": "stands in for the package of this name",
             }
             control = "".join(f"{key}: {value}\n" for key, value in fields.items() if value)
-            for path, text in {"/DEBIAN/control": control, **files}.items():
+            files = {"/DEBIAN/control": control, **self.contents}
+            if self.postinst:
+                files["/DEBIAN/postinst"] = f"#!/bin/sh\n{self.postinst}"
+            for path, text in files.items():
                 file = root / path.lstrip("/")
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
-                file.chmod(0o755 if "/bin/" in path else 0o644)
+                file.chmod(0o755 if "/bin/" in path or path.endswith("postinst") else 0o644)
             root.chmod(0o755)
             command = ["dpkg-deb", "--build", "-Znone", "--root-owner-group", str(root)]
             subprocess.run([*command, str(folder)], check=True, stdout=subprocess.DEVNULL)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.roles.packages import UNIT, Package
+from tests.roles.packages import Package
 from tests.roles.signing import USER, SigningKey
 
 TOOLS = ("rpmbuild", "rpmsign", "createrepo_c", "modifyrepo_c", "dnf")
@@ -87,17 +87,14 @@ def _spec(root: Path, packages: Sequence[Package]) -> str:
     parts = [PREAMBLE.format(root=root)]
     for package in packages:
         version, _, release = package.version.partition("-")
-        files = dict(package.files)
-        if package.service:
-            files[f"/usr/lib/systemd/system/{package.service}.service"] = UNIT
-        for path, text in files.items():
+        for path, text in package.contents.items():
             file = root / path.lstrip("/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         needs = "".join(
             f"Requires: {' '.join(need)}\n" for need in DEPENDS.findall(package.depends)
         )
-        listed = "".join(f"{path}\n" for path in files)
+        listed = "".join(f"{path}\n" for path in package.contents)
         parts.append(
             f"%package -n {package.name}\nVersion: {version}\nRelease: {release or 1}\n"
             f"Summary: stands in\n{needs}%description -n {package.name}\nStands in.\n"

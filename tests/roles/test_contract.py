@@ -93,6 +93,33 @@ def test_a_variable_without_its_filter_is_found(text: str, wrong: list[str]) -> 
     assert unfiltered(Environment(autoescape=True).parse(text), {"yes": "bool"}) == wrong
 
 
+def changes(template: nodes.Template) -> list[str]:
+    """Return what is asked of a change of this run, other than to predict in check mode."""
+    predicted = {
+        id(test)
+        for both in template.find_all(nodes.And)
+        if any(name.name == "ansible_check_mode" for name in both.find_all(nodes.Name))
+        for test in both.find_all(nodes.Test)
+    }
+    tests = [test for test in template.find_all(nodes.Test) if test.name == "changed"]
+    return [test.node.name for test in tests if id(test) not in predicted]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_task_waits_for_a_change_of_the_same_run(role: str) -> None:
+    """A run that breaks off after the change would leave it undone for ever."""
+    folder = ROOT / "roles" / role
+    assert not (folder / "handlers").exists()
+    assert [path.name for path in folder.glob("tasks/*.yml") if "notify:" in path.read_text()] == []
+    assert [name for each in templates(role) for name in changes(each)] == []
+
+
+def test_a_task_that_waits_for_a_change_is_found() -> None:
+    environment = Environment(autoescape=True)
+    assert changes(environment.parse("{{ ansible_check_mode and (a is changed or b) }}")) == []
+    assert changes(environment.parse("{{ ansible_check_mode or a is changed }}")) == ["a"]
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_is_whole(role: str) -> None:
     folder = ROOT / "roles" / role

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.lab.scenario import load
-from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
+from tests.roles.machine import INITRAMFS, KERNEL, PACKAGES, Machine, Played
 from tests.roles.nvidia_packages import FABRIC, NEW, NEXT, OLD, driver, other
 from tests.roles.packages import Package
 from tests.roles.signing import SigningKey
 from tests.roles.stated import HWCHECK, Stated, state
 
 ROLES = ["nvidia_driver", "nvidia_fabricmanager", "cuda_toolkit", "dcgm", "nccl", "node_reboot"]
-HELD = "cuda-toolkit-12-8 datacenter-gpu-manager-4-cuda12 libnccl-dev libnccl2 "
-HELD += "nvidia-fabricmanager-580 nvidia-open"
+HELD = "cuda-toolkit-12-8 datacenter-gpu-manager-4-cuda12 libnccl-dev libnccl2 nvidia-driver-cuda "
+HELD += "nvidia-fabricmanager-580 nvidia-kernel-open-dkms nvidia-open nvidia-persistenced"
 REST = other("libnccl2", "libnccl-dev")
 KEY = "nvidia.asc"  # lies beside the playbook
 DRIFT = (
@@ -55,12 +55,12 @@ MENDED = [
     "nvidia_driver : Run the persistence daemon",
     "nvidia_fabricmanager : Configure it",
     "nvidia_fabricmanager : Run it",
+    "nvidia_fabricmanager : Restart Fabric Manager where it has not read its configuration",
     "cuda_toolkit : Link to it",
     "cuda_toolkit : Put it on the search path, or take it off",
     "dcgm : Run it",
     "nvidia_repository : Install the packages",
     "nvidia_repository : Hold the packages, or let go of them",
-    "nvidia_fabricmanager : Restart Fabric Manager",
 ]
 pytestmark = pytest.mark.timeout(600)
 
@@ -167,7 +167,7 @@ def test_check_mode_predicts_each_role_that_changes(predicted: Played, first: Pl
     assert predicted.code == 0, predicted.text
     assert first.code == 0, first.text
     assert set(predicted.changed) - set(first.changed) == {
-        "nvidia_repository : Predict that the packages come from a repository that is not there yet"
+        "nvidia_repository : Predict that the packages change"
     }
     assert {task.partition(" :")[0] for task in predicted.changed} >= {
         task.partition(" :")[0] for task in first.changed
@@ -185,7 +185,7 @@ def test_the_pinned_version_is_installed_held_and_running(machine: Machine, firs
     assert machine.ask("readlink /usr/local/cuda") == "/usr/local/cuda-12.8"
     path = machine.ask(". /etc/profile.d/hwcheck-cuda.sh; echo $PATH").split(":")
     assert "/usr/local/cuda/bin" in path
-    assert "blacklist nouveau" in machine.ask("cat /var/lib/hwlab/initramfs")
+    assert "blacklist nouveau" in machine.ask(f"cat {INITRAMFS}")
 
 
 def test_the_second_run_changes_nothing(second: Played) -> None:
@@ -282,6 +282,21 @@ def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None
     back = machine.play(["nvidia_driver"], **wanted(OLD))
     assert back.code == 0, back.text
     assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
+
+
+def test_a_branch_is_held_at_the_version_that_came(machine: Machine, raised: Played) -> None:
+    back = machine.play(["nvidia_driver"], **wanted(OLD))
+    held = machine.play(["nvidia_driver"], **wanted("580"))
+    assert (back.code, held.code) == (0, 0), back.text + held.text
+    there = versions(machine)
+    machine.ask("apt-get -q -y dist-upgrade")
+    assert versions(machine) == there
+    machine.ask("apt-mark unhold nvidia-persistenced")
+    loose = state(machine, ["nvidia_driver"], **wanted("580"))
+    assert "nvidia_driver_hold" in loose.variables("fail"), loose.text
+    assert "nvidia-persistenced: not held" in loose.text
+    machine.ask("apt-get -q -y dist-upgrade")
+    assert versions(machine)["nvidia-persistenced"] == f"{NEW}-1"  # what the hold is for
 
 
 @pytest.mark.parametrize(

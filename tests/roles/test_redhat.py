@@ -22,6 +22,7 @@ ROLES = ["nvidia_driver", "nvidia_fabricmanager", "nccl", "rdma", "pcie_p2p", "v
 ASSERTED = [*ROLES, "nvidia_repository"]
 RELEASE = "Rocky Linux release 9.4 (Blue Onyx)\n"
 OS_RELEASE = 'NAME="Rocky Linux"\nID=rocky\nVERSION_ID="9.4"\nPLATFORM_ID="platform:el9"\n'
+INITRAMFS = f"/boot/initramfs-{KERNEL}.img"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 FABRIC_NAME = "nvidia-fabricmanager"
 DISTRIBUTION = [
@@ -35,7 +36,10 @@ DISTRIBUTION = [
     ),
 ]
 STAND_INS = {
-    "dracut": "cat /etc/modprobe.d/hwcheck-*.conf >/var/lib/hwlab/initramfs\n",
+    "dracut": """
+[ "$1 $2 $3" = "--force /boot/initramfs-$(uname -r).img $(uname -r)" ]
+cat /etc/modprobe.d/hwcheck-*.conf >"$2"
+""",
     # Two kernels with arguments of their own, as grubby(8) shows and changes them.
     "grubby": """
 folder=/var/lib/hwlab/kernels
@@ -75,6 +79,7 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         machine.write("/etc/redhat-release", RELEASE)
         machine.write("/etc/os-release", OS_RELEASE)
         machine.ask("rm /usr/bin/dpkg* /usr/bin/apt* /etc/debian_version")
+        machine.ask(f"rm -r /boot/initrd.img* /boot/grub; touch {INITRAMFS}")
         machine.ask("mkdir -p /etc/pki/rpm-gpg /etc/yum.repos.d")
         for tool, script in STAND_INS.items():
             machine.install(tool, script)
@@ -161,7 +166,7 @@ def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> Non
     assert found.keys() >= {each.name for each in DISTRIBUTION}
     kernels = machine.ask("cat /var/lib/hwlab/kernels/*").splitlines()
     assert kernels == ["ro quiet iommu=pt", "ro iommu=pt"]
-    assert "blacklist nouveau" in machine.ask("cat /var/lib/hwlab/initramfs")
+    assert "blacklist nouveau" in machine.ask(f"cat {INITRAMFS}")
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
 
 
@@ -185,7 +190,9 @@ def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(
     loose = state(machine, ["nccl"], **wanted(OLD, nccl_version=""))
     assert loose.variables("fail") == {"nccl_hold"}, loose.text
     held = machine.play(["nccl"], **wanted(OLD, nccl_version=""))
-    assert held.changed == ["nvidia_repository : Hold the packages at the version that came"]
+    assert held.changed == [
+        "nvidia_repository : Hold the packages at their version, or let go of them"
+    ]
     machine.ask("dnf -q -y upgrade")
     assert versions(machine)["libnccl"] == "2.26.2-1+cuda12.8"
 

@@ -113,7 +113,6 @@ OTHERWISE = [
     "gpu_power : Set them at every boot",
     "gpu_power : Set them now",
     "nccl : Remove the settings",
-    "nccl : Note what it is built with",
     "nccl : Build it",
 ]
 # What the state says of it; whether a unit starts at the next boot is not asked.
@@ -230,7 +229,7 @@ def test_check_mode_changes_nothing_and_predicts_the_changes(
 def test_the_first_run_does_what_the_roles_say(machine: Machine, first: Played) -> None:
     assert first.code == 0, first.text
     assert values(machine) == TUNED
-    assert "iommu=pt" in machine.ask("cat /var/lib/hwlab/menu")
+    assert "iommu=pt" in machine.ask("cat /boot/grub/grub.cfg")
     assert "runs without iommu=pt" in machine.ask("cat /run/hwcheck/reboot/pcie_p2p")
     assert "reboot needed; node_reboot_allowed is false" in first.text
     unit = "/etc/systemd/system/slurmd.service.d/90-hwcheck-rdma.conf"

@@ -100,8 +100,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "the driver's own flag",
     ),
     "memory_spares_short": (
-        "row_remap_banks_exhausted row_remap_uncorrectable row_remap_correctable retired_pages "
-        "ecc_uncorrected_aggregate",
+        "row_remap_banks_exhausted row_remap_uncorrectable row_remap_correctable retired_pages",
         "the driver counts its spares and what they were taken for",
     ),
     "memory_worn": (

@@ -45,8 +45,7 @@ def _short_of_spares(host: HostFindings) -> tuple[Finding, ...]:
     pages = host.bad("retired_pages", "retired_pages")
     few = (finding for finding in pages if finding.outcome == "warn")
     counts = ("row_remap_banks_exhausted", "row_remap_uncorrectable", "row_remap_correctable")
-    lifetime = host.bad("ecc_errors", "ecc_uncorrected_aggregate")
-    return (*host.bad("row_remap", *counts), *lifetime, *few)
+    return (*host.bad("row_remap", *counts), *few)
 
 
 def _with_same_gpus(

@@ -55,15 +55,6 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
             "ecc_uncorrected_aggregate",
             "errors",
             "uncorrectable errors in the board's life",
-            (
-                AtMost(
-                    "derived from NVIDIA GPU Memory Error Management, Row Remapping: each is to be "
-                    "repaired by one of 512 spare rows; a board that had more of them cannot have "
-                    "been repaired each time",
-                    warn=512,
-                    confidence="derived",
-                ),
-            ),
             required=True,
         ),
         Metric(
@@ -99,9 +90,8 @@ def ecc_errors(node: Node) -> Iterator[Sample]:
 
     An error that could not be corrected has spoiled the data of some job, and the repair of its
     cell waits for a reset. Errors before the last reset are history: their cells were replaced
-    (see row_remap and retired_pages), so counts over the board's life are kept, and not compared
-    with those of other boards, which may be younger; only more uncorrectable ones than a board has
-    spare rows for warn. The rate of corrected errors is
+    (see row_remap and retired_pages), so counts over the board's life are kept, and neither judged
+    nor compared with those of other boards, which may be younger. The rate of corrected errors is
     kept to be compared: neither NVIDIA nor anybody else says which one is too high. A GPU without
     ECC, or with ECC off, counts nothing.
     """

@@ -59,6 +59,7 @@ MENDED = [
     "cuda_toolkit : Link to it",
     "cuda_toolkit : Put it on the search path, or take it off",
     "dcgm : Run it",
+    "nvidia_repository : Let go of it",
     "nvidia_repository : Install the packages",
     "nvidia_repository : Hold the packages, or let go of them",
 ]
@@ -281,7 +282,9 @@ def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None
     assert versions(machine)["nvidia-driver-cuda"] == f"{NEXT}-1"
     back = machine.play(["nvidia_driver"], **wanted(OLD))
     assert back.code == 0, back.text
-    assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
+    names = ("open", "kernel-open-dkms", "driver-cuda", "persistenced")
+    there = versions(machine)
+    assert {there[f"nvidia-{name}"] for name in names} == {f"{OLD}-1"}, there
 
 
 def test_a_branch_is_held_at_the_version_that_came(machine: Machine, raised: Played) -> None:

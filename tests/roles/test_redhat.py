@@ -181,6 +181,12 @@ def test_an_ordinary_upgrade_leaves_it_alone_and_the_role_does_not(
     assert versions(machine)["nvidia-driver-cuda"] == f"{NEW}-1"
     reason = f"driver {OLD} is loaded, {NEW} is installed"
     assert machine.ask("cat /run/hwcheck/reboot/nvidia_driver") == reason
+    back = machine.play(["nvidia_driver"], **wanted(OLD))
+    assert back.code == 0, back.text
+    found = versions(machine)
+    driver_packages = {name: found[name] for name in found if name.startswith("nvidia-")}
+    assert set(driver_packages.values()) == {f"{OLD}-1", "1.17.8-1"}, driver_packages
+    assert machine.ask("ls /run/hwcheck/reboot") == "pcie_p2p"  # that of the driver is withdrawn
 
 
 def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(

@@ -1,0 +1,35 @@
+# Name the installed packages whose names follow a version and that have another.
+# usage: sh moving_apt.sh VERSION "NAME..." "PATTERN..."; VERSION may have wildcards
+#   NAME     a package of its own
+#   PATTERN  of names that follow the version
+# NAME=VERSION where a list has it so: nothing else brings it along, for those that depend on it ask
+# for "this version or newer". NAME alone where none has, and it is of the version that is left.
+set -euf
+version=$1 left=
+for name in $2; do
+    left="$left $(dpkg-query -W -f '${Version}' "$name" 2>/dev/null || :)"
+done
+
+listed() {
+    apt-cache madison "$1" | cut -d '|' -f 2 | while read -r found; do
+        case "$found" in
+        $version) echo "$found" ;;
+        esac
+    done | grep -q .
+}
+
+dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $2 $3 2>/dev/null | sort -u |
+    while read -r status package is; do
+        case "$status $is" in
+        "installed "$version) continue ;;
+        "installed "*) ;;
+        *) continue ;;
+        esac
+        if listed "$package"; then
+            echo "$package=$version"
+        else
+            case "$left " in
+            *" $is "*) echo "$package" ;;
+            esac
+        fi
+    done

@@ -1,12 +1,12 @@
 # Name the installed packages whose names follow a version and that have another.
-# usage: sh moving_apt.sh VERSION "NAME..." "PATTERN..."; VERSION may have wildcards
+# usage: sh moving_apt.sh check|apply VERSION "NAME..." "PATTERN..."; VERSION may have wildcards
 #   NAME     a package of its own
 #   PATTERN  of names that follow the version
 # NAME=VERSION where a list has it so: nothing else brings it along, for those that depend on it ask
 # for "this version or newer". NAME alone where none has, and it is of the version that is left.
 set -euf
-version=$1 left=
-for name in $2; do
+mode=$1 version=$2 left=
+for name in $3; do
     left="$left $(dpkg-query -W -f '${Version}' "$name" 2>/dev/null || :)"
 done
 
@@ -18,7 +18,7 @@ listed() {
     done | grep -q .
 }
 
-dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $2 $3 2>/dev/null | sort -u |
+dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $3 $4 2>/dev/null | sort -u |
     while read -r status package is; do
         case "$status $is" in
         "installed "$version) continue ;;
@@ -26,7 +26,12 @@ dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $2 $3 2>/dev/null
         *) continue ;;
         esac
         if listed "$package"; then
-            echo "$package=$version"
+            # Another role may have pinned it to another one; in check mode no pin is written yet.
+            candidate=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
+            [ "$mode" = apply ] || candidate=$version
+            case "$candidate" in
+            $version | "$version") echo "$package=$version" ;;
+            esac
         else
             case "$left " in
             *" $is "*) echo "$package" ;;

@@ -79,6 +79,8 @@ TAKEN: Mapping[tuple[str, str], list[object]] = {
     ("cuda_toolkit_packages", ""): ["cuda-nvcc-12-8"],
     ("cuda_toolkit_link", ""): ["/usr/local/cuda", ""],
     ("cuda_toolkit_driver_minimum", ""): ["525.60.13", "none", ""],
+    ("container_toolkit_version", ""): ["1.17", ""],
+    ("container_toolkit_packages", ""): ["nvidia-container-toolkit-base"],
     ("dcgm_version", ""): ["1:4.4", "4.4.1-1", ""],
     ("dcgm_packages", ""): ["datacenter-gpu-manager-4-cuda12"],
     ("dcgm_service", ""): ["nvidia-dcgm"],

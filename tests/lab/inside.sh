@@ -34,7 +34,7 @@ if ! overlay /etc 2>/dev/null; then
     mount -t tmpfs -o mode=755 hwlab /run/stage/own/changes
     overlay /etc
 fi
-for changed in /home /opt /srv /usr /var; do
+for changed in /boot /home /opt /srv /usr /var; do
     if [ -d "$changed" ]; then overlay "$changed"; fi
 done
 

@@ -24,8 +24,11 @@ ULIMITS = {
 ORDINARY_USER = "nobody"
 """Stands for everybody: limits of ``*`` do not count for root."""
 
-AT_BOOT = ("enabled", "enabled-runtime", "static", "alias", "generated")
-"""States of a unit that something starts at boot (systemctl(1)); udev starts a static one."""
+AT_BOOT = ("enabled", "static", "alias", "generated")
+"""States of a unit that something starts at boot (systemctl(1)); udev starts a static one.
+
+What is enabled in /run (``enabled-runtime``) is forgotten by then.
+"""
 
 NVIDIA = "0x10de"
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.next_boot import enabled_problem
 from hwcheck.provision.state.node import need_gpu
 
+SETS = "/usr/local/sbin/hwcheck-gpu-power"
+UNIT = "hwcheck-gpu-power"
 KINDS = ("applications", "default_applications")
 PERSISTENCE = {"enabled": "Enabled", "disabled": "Disabled"}
 
@@ -66,3 +69,32 @@ def test_persistence_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode."""
     for gpu, actual in query(host, "persistence_mode"):
         assert actual == PERSISTENCE[wanted], f"persistence mode of GPU {gpu} is {actual}"
+
+
+@asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
+def test_power_limit_at_boot(host: Any, wanted: float) -> None:
+    """The next boot sets the power limit."""
+    _at_boot(host, f"{wanted}", 0)
+
+
+@asserts("gpu_power_application_clocks")
+def test_application_clocks_at_boot(host: Any, wanted: str) -> None:
+    """The next boot sets the clocks."""
+    _at_boot(host, wanted, 1)
+
+
+@asserts("gpu_power_persistence_mode")
+def test_persistence_mode_at_boot(host: Any, wanted: str) -> None:
+    """The next boot sets the mode."""
+    _at_boot(host, PERSISTENCE[wanted], 2)
+
+
+def _at_boot(host: Any, wanted: str, position: int) -> None:
+    """Assert that a GPU, which forgets what it was told, is told this at boot."""
+    wrong = enabled_problem(host, UNIT)
+    assert not wrong, wrong
+    assert host.run("test -x %s", SETS).succeeded, f"{SETS} is missing"
+    lines = ask(host, "systemctl cat %s", UNIT).splitlines()
+    starts = [line.split()[2:] for line in lines if line.startswith("ExecStart=")]
+    told = (starts[-1] if starts else [])[position : position + 1]
+    assert told == [wanted], f"{UNIT} sets {' '.join(told) or 'nothing'} at boot, not {wanted}"

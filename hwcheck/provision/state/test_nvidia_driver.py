@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,6 +89,17 @@ def test_module_option(host: Any, wanted: tuple[str, Any]) -> None:
     actual = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
     option = actual.get(name.removeprefix("NVreg_"), "not known to the module").strip('"')
     assert option == str(value), f"{name} is {option}, not {value}"
+
+
+@asserts("nvidia_driver_module_options", each=True)
+def test_module_option_at_boot(host: Any, wanted: tuple[str, Any]) -> None:
+    """The module gets the option when it is loaded the next time."""
+    name, value = wanted
+    lines = (line.split(None, 2) for line in ask(host, "modprobe --showconfig").splitlines())
+    options = " ".join(words[2] for words in lines if words[:2] == ["options", "nvidia"])
+    given = re.findall(rf"(?:^|\s){re.escape(name)}=(\"[^\"]*\"|\S*)", options)
+    actual = given[-1] if given else "not set"
+    assert actual == str(value), f"{name} is {actual} from the next load on, not {value}"
 
 
 @asserts(

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from hwcheck.provision.state.asserts import NotMeasuredError, ask, asserts
+from hwcheck.provision.state.next_boot import enabled_problem, kernel_problem
 from hwcheck.provision.state.node import NVIDIA, pci_devices, read
 from hwcheck.provision.state.test_rdma import MELLANOX, NETWORK, has_rdma
 
+CLEARS = "/usr/local/sbin/hwcheck-acs-redirect"
 GPU = ("0x0300", "0x0302")
 REDIRECT_BITS = 0x0004 | 0x0008 | 0x0020
 """Request redirect, completion redirect, egress control (PCI Express Base Specification, ACS)."""
@@ -33,15 +35,33 @@ def applies(host: Any, role: Role) -> None:
 @asserts("pcie_p2p_iommu")
 def test_iommu(host: Any, wanted: str) -> None:
     """The running kernel was started with the parameter."""
-    parameters = ask(host, "cat /proc/cmdline").split()
-    accepted = {"iommu=pt"} if wanted == "passthrough" else {"intel_iommu=off", "amd_iommu=off"}
+    parameters, accepted = ask(host, "cat /proc/cmdline").split(), iommu(wanted)
     assert accepted & set(parameters), f"the kernel runs without {' or '.join(sorted(accepted))}"
+
+
+@asserts("pcie_p2p_iommu")
+def test_iommu_at_boot(host: Any, wanted: str) -> None:
+    """The next boot starts every kernel with the parameter."""
+    wrong = kernel_problem(host, iommu(wanted))
+    assert not wrong, wrong
+
+
+def iommu(wanted: str) -> set[str]:
+    """Return the kernel parameters of which one is enough."""
+    return {"iommu=pt"} if wanted == "passthrough" else {"intel_iommu=off", "amd_iommu=off"}
 
 
 @asserts("pcie_p2p_kernel_parameters", each=True)
 def test_kernel_parameter(host: Any, wanted: str) -> None:
     """The running kernel was started with the parameter."""
     assert wanted in ask(host, "cat /proc/cmdline").split(), f"the kernel runs without {wanted}"
+
+
+@asserts("pcie_p2p_kernel_parameters", each=True)
+def test_kernel_parameter_at_boot(host: Any, wanted: str) -> None:
+    """The next boot starts every kernel with the parameter."""
+    wrong = kernel_problem(host, {wanted})
+    assert not wrong, wrong
 
 
 @asserts("pcie_p2p_acs_redirect")
@@ -51,6 +71,14 @@ def test_acs_redirect(host: Any) -> None:
     bridges = dict.fromkeys(bridge for device in devices for bridge in bridges_above(host, device))
     redirecting = [bridge for bridge in bridges if control(host, bridge) & REDIRECT_BITS]
     assert not redirecting, f"{', '.join(redirecting)} redirect traffic between devices"
+
+
+@asserts("pcie_p2p_acs_redirect")
+def test_acs_redirect_at_boot(host: Any) -> None:
+    """The next boot clears it again."""
+    wrong = enabled_problem(host, "hwcheck-acs-redirect")
+    assert not wrong, wrong
+    assert host.run("test -x %s", CLEARS).succeeded, f"{CLEARS} is missing"
 
 
 def bridges_above(host: Any, device: str) -> list[str]:

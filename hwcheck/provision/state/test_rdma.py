@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.next_boot import configuration, limit_problem
 from hwcheck.provision.state.node import login_limit, pci_devices
 from hwcheck.provision.state.packages import is_debian, named, problem
 
@@ -57,6 +58,20 @@ def test_gpu_memory(host: Any, wanted: str) -> None:
     assert not lacks, lacks
 
 
+@asserts("rdma_gpu_memory")
+def test_gpu_memory_at_boot(host: Any, wanted: str) -> None:
+    """The next boot loads the module, or leaves it alone."""
+    if wanted == "auto" and host.run("modinfo -F license nvidia").failed:
+        pytest.skip("no NVIDIA driver is installed")
+    lacks = "" if wanted == "peermem" else _lacks_dma_buf(host)
+    is_needed = wanted == "peermem" or (wanted == "auto" and bool(lacks))
+    names = {line.text.replace("-", "_") for line in configuration(host, "modules-load.d")}
+    loads = "nvidia_peermem" in names
+    assert loads == is_needed, (
+        f"the next boot {'loads' if loads else 'does not load'} nvidia-peermem"
+    )
+
+
 def _lacks_dma_buf(host: Any) -> str:
     """Return what keeps the node from dma-buf; empty where it has it."""
     major, minor = map(int, re.findall(r"\d+", ask(host, "uname -r"))[:2])
@@ -77,6 +92,14 @@ def test_memlock(host: Any, wanted: str) -> None:
         )
 
 
+@asserts("rdma_memlock_kib")
+def test_memlock_of_the_next_login(host: Any, wanted: str) -> None:
+    """The files give it, to root as well, so that it is not only inherited."""
+    for domain in ("*", "root"):
+        wrong = limit_problem(host, domain, "memlock", "hard", str(wanted))
+        assert not wrong, f"{wrong}, not {wanted}"
+
+
 @asserts(
     "rdma_memlock_services", each=True, when=lambda role: role["rdma_memlock_kib"] != "unmanaged"
 )
@@ -86,3 +109,5 @@ def test_service(host: Any, wanted: str, role: Role) -> None:
     expected = "infinity" if limit == "unlimited" else str(int(limit) * 1024)
     actual = ask(host, "systemctl show --property=LimitMEMLOCK --value %s", wanted)
     assert actual == expected, f"LimitMEMLOCK of {wanted} is {actual}, not {expected}"
+    stale = ask(host, "systemctl show --property=NeedDaemonReload --value %s", wanted)
+    assert stale == "no", f"the files of {wanted} have changed since systemd read them"

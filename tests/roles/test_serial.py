@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def play(folder: Path, wrong: list[str], **extra: object) -> list[str]:
-    """Apply one role of the site to hosts that are this machine; return those that its play reached."""
+    """Apply one role of the site to hosts that are this machine; return those it reached."""
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     hosts = {
         name: WRONG if name in wrong else {"validation_env_path": str(folder / name)}

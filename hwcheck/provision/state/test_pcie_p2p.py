@@ -35,20 +35,23 @@ def applies(host: Any, role: Role) -> None:
 @asserts("pcie_p2p_iommu")
 def test_iommu(host: Any, wanted: str) -> None:
     """The running kernel was started with the parameter."""
-    parameters, accepted = ask(host, "cat /proc/cmdline").split(), iommu(wanted)
+    parameters, accepted = ask(host, "cat /proc/cmdline").split(), iommu(host, wanted)
     assert accepted & set(parameters), f"the kernel runs without {' or '.join(sorted(accepted))}"
 
 
 @asserts("pcie_p2p_iommu")
 def test_iommu_at_boot(host: Any, wanted: str) -> None:
     """The next boot starts every kernel with the parameter."""
-    wrong = kernel_problem(host, iommu(wanted))
+    wrong = kernel_problem(host, iommu(host, wanted))
     assert not wrong, wrong
 
 
-def iommu(wanted: str) -> set[str]:
+def iommu(host: Any, wanted: str) -> set[str]:
     """Return the kernel parameters of which one is enough."""
-    return {"iommu=pt"} if wanted == "passthrough" else {"intel_iommu=off", "amd_iommu=off"}
+    if wanted == "disabled":
+        return {"intel_iommu=off", "amd_iommu=off"}
+    is_arm = host.run("uname -m").stdout.strip() == "aarch64"
+    return {"iommu.passthrough=1"} if is_arm else {"iommu=pt", "iommu.passthrough=1"}
 
 
 @asserts("pcie_p2p_kernel_parameters", each=True)

@@ -49,11 +49,13 @@ QUERIES = {
             'serial': '16500' || host || g, 'model': 'NVIDIA H100 80GB HBM3',
             'vbios': '96.00.74.00.01', 'board': '692-2G520-0200-000'}}
             FOR g IN range({gpus})] AS gpus,
+          substr(md5(host || ({night} >= swap)::VARCHAR), 1, 12) AS boards,
           CASE WHEN random() < 0.01 THEN ['power_limit_lowered'] ELSE [] END AS causes
         FROM (SELECT host, CASE WHEN hash(host) % 20 = 0 THEN hash(host) % 365 ELSE 9999 END AS swap
               FROM fleet)""",
     "samples": """
-        SELECT {run} AS run, {started} AS started, host, check_id, metric, subject, NULL AS size_bytes,
+        SELECT {run} AS run, {started} AS started, host, check_id, metric, subject,
+          NULL AS size_bytes,
           'GPU-' || host || '-' || substr(subject, 4) AS gpu,
           round(level * (1 + 0.01 * (random() + random() + random() - 1.5)), 2) AS value,
           NULL AS value_text, unit, NULL AS spread, NULL AS library
@@ -81,7 +83,8 @@ def make(runs: Path, hosts: int, nights: int) -> None:
     )
     db.execute(
         "CREATE TABLE gpu_metrics AS SELECT printf('check_%02d', m // 3) AS check_id, "
-        "printf('metric_%02d', m) AS metric, 'gpu' || g AS subject, 'W' AS unit, 500.0 + m AS level "
+        "printf('metric_%02d', m) AS metric, 'gpu' || g AS subject, 'W' AS unit, "
+        "500.0 + m AS level "
         f"FROM range({GPU_METRICS}) a(m), range({GPUS}) b(g) ORDER BY ALL"
     )
     db.execute(
@@ -177,12 +180,17 @@ def main() -> None:
         )
         trend = "from hwcheck.history.trend import metric_named, trend; "
         trend += "trend(history, metric_named(history, 'metric_13'), host='node00007')"
-        measure("trend of one metric on one host", START + trend + END, str(runs))
+        start_trend = START.replace("sys.argv[1])", "sys.argv[1]), kinds=('samples', 'hosts')", 1)
+        measure("trend of one metric on one host", start_trend + trend + END, str(runs))
         last = "from hwcheck.history.overview import host_lines; host_lines(history)"
-        measure("the fleet's last results", START + last + END, str(runs))
+        start_last = START.replace("sys.argv[1])", "sys.argv[1]), kinds=('findings', 'hosts')", 1)
+        measure("the fleet's last results", start_last + last + END, str(runs))
         compare = "from hwcheck.history.compare import compare; "
         compare += "compare(history, sys.argv[2], sys.argv[3])"
-        measure("comparison of two runs", START + compare + END, str(runs), folders[0], folders[-1])
+        start_two = START.replace("sys.argv[1])", "sys.argv[1]), only=sys.argv[2:4]", 1)
+        measure(
+            "comparison of two runs", start_two + compare + END, str(runs), folders[0], folders[-1]
+        )
 
 
 def writing(run: Path) -> None:

@@ -57,6 +57,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "torch": "VARCHAR",
         "gpus": "STRUCT(slot VARCHAR, pci_address VARCHAR, gpu VARCHAR, uuid VARCHAR, "
         "serial VARCHAR, model VARCHAR, vbios VARCHAR, board VARCHAR)[]",
+        "boards": "VARCHAR",
         "causes": "VARCHAR[]",
     },
     "samples": {
@@ -126,6 +127,7 @@ def connect() -> DuckDBPyConnection:
             "temp_directory": "",
         }
     )
+    db.execute("SET parquet_metadata_cache = true")
     db.execute("SET enable_progress_bar = false")  # it would be printed on stdout
     return db
 

@@ -6,7 +6,7 @@ GPUs, and its history goes on; a host without a GPU has nothing to be told by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -61,25 +61,30 @@ def events(
     history: History, hosts: Sequence[str] = (), since: datetime | None = None
 ) -> list[Event]:
     """Return the events of these hosts (none named: of all), host by host in their order."""
-    steps = [
-        _Step(host, run, started, night == 1, _places(before), _places(after))
-        for host, run, started, night, before, after in history.rows(
-            """
-            WITH steps AS (
-              SELECT host, run, started, gpus, [(g.pci_address, g.gpu) FOR g IN gpus] AS ids,
-                lag(ids) OVER w AS ids_before, lag(gpus) OVER w AS gpus_before,
-                row_number() OVER w AS night
-              FROM hosts
-              WHERE state = 'reported' AND (len($1) = 0 OR list_contains($1, host))
-              WINDOW w AS (PARTITION BY host ORDER BY started, run)
-            )
-            SELECT host, run, started, night, gpus_before, gpus FROM steps
-            WHERE ids IS DISTINCT FROM ids_before AND ($2::TIMESTAMP IS NULL OR started >= $2)
-              AND (night > 1 OR started > (SELECT min(started) FROM hosts))
-            ORDER BY host, started, run
-            """,
-            [list(hosts), since],
+    changed = history.rows(
+        """
+        WITH steps AS (
+          SELECT host, run, started, boards, row_number() OVER w AS night,
+            lag(run) OVER w AS before, lag(boards) OVER w AS boards_before
+          FROM hosts WHERE state = 'reported' AND (len($1) = 0 OR list_contains($1, host))
+          WINDOW w AS (PARTITION BY host ORDER BY started, run)
         )
+        SELECT host, run, started, before FROM steps
+        WHERE boards IS DISTINCT FROM boards_before
+          AND ($2::TIMESTAMP IS NULL OR started >= $2)
+          AND (night > 1 OR started > (SELECT min(started) FROM hosts))
+        ORDER BY host, started, run
+        """,
+        [list(hosts), since],
+    )
+    gpus = gpus_of(history, [(host, run) for host, *runs in changed for run in (runs[0], runs[2])])
+    steps = [
+        _Step(
+            *(host, run, started, before is None),
+            before=_places(gpus.get((host, before))),
+            after=_places(gpus.get((host, run))),
+        )
+        for host, run, started, before in changed
     ]
     came = {gpu for step in steps for gpu in _ids(step.after) - _ids(step.before)}
     elsewhere: dict[str, list[tuple[str, datetime]]] = {}
@@ -90,6 +95,21 @@ def events(
         ):
             elsewhere.setdefault(gpu, []).append((host, last))
     return [event for step in steps for event in _of_step(step, elsewhere)]
+
+
+def gpus_of(
+    history: History, of: Iterable[tuple[str, str | None]]
+) -> dict[tuple[str, str | None], list[dict[str, str]]]:
+    """Return the GPUs of hosts in runs, by both."""
+    wanted = {(host, run) for host, run in of if run is not None}
+    if not wanted:
+        return {}
+    rows = history.rows(
+        "SELECT host, run, gpus FROM hosts "
+        "WHERE list_contains($1, run) AND list_contains($2, host)",
+        [sorted({run for _, run in wanted}), sorted({host for host, _ in wanted})],
+    )
+    return {(host, run): gpus for host, run, gpus in rows if (host, run) in wanted}
 
 
 def _places(gpus: Sequence[Mapping[str, str]] | None) -> dict[str, tuple[str, str]]:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
+from hwcheck.history.events import gpus_of
 from hwcheck.history.names import one_known
 from hwcheck.history.views import History
 from hwcheck.text import line
 
 DEFAULT_LEG = "leg default"
+SOFTWARE = ("driver", "NCCL", "torch")
 
 
 @dataclass(frozen=True)
@@ -206,43 +208,38 @@ def _marks(
     history: History, hosts: Sequence[str], points: Sequence[Point], since: datetime | None
 ) -> list[Mark]:
     """Return what changed on these hosts (none named: on all), equal changes as one."""
-    slots = sorted({point.subject for point in points if point.gpu})
+    slots = {point.subject for point in points if point.gpu}
     rows = history.rows(
         """
-        WITH nights AS (
-          SELECT host, run, started, driver, nccl, torch,
-            list_sort(list_distinct([g.vbios FOR g IN gpus IF g.vbios <> ''])) AS vbios,
-            [(g.slot, g.gpu) FOR g IN gpus
-              IF g.gpu <> '' AND (len($2) = 0 OR list_contains($2, g.slot))] AS boards
-          FROM hosts WHERE state = 'reported' AND (len($1) = 0 OR list_contains($1, host))
-        ), steps AS (
-          SELECT *, lag(driver) OVER w AS driver_before, lag(nccl) OVER w AS nccl_before,
-            lag(torch) OVER w AS torch_before, lag(vbios) OVER w AS vbios_before,
-            lag(boards) OVER w AS boards_before, row_number() OVER w AS night
-          FROM nights WINDOW w AS (PARTITION BY host ORDER BY started, run)
+        WITH steps AS (
+          SELECT *, lag(run) OVER w AS before, lag(driver) OVER w AS driver_before,
+            lag(nccl) OVER w AS nccl_before, lag(torch) OVER w AS torch_before,
+            lag(boards) OVER w AS boards_before
+          FROM (SELECT host, run, started, driver, nccl, torch, boards FROM hosts
+            WHERE state = 'reported' AND (len($1) = 0 OR list_contains($1, host)))
+          WINDOW w AS (PARTITION BY host ORDER BY started, run)
         )
-        SELECT started, host, driver_before, driver, nccl_before, nccl, torch_before, torch,
-          array_to_string(vbios_before, ' '), array_to_string(vbios, ' '), boards_before, boards
-        FROM steps WHERE night > 1 AND ($3::TIMESTAMP IS NULL OR started >= $3) AND (
+        SELECT started, host, run, before, driver_before, driver, nccl_before, nccl,
+          torch_before, torch
+        FROM steps WHERE before IS NOT NULL AND ($2::TIMESTAMP IS NULL OR started >= $2) AND (
           driver IS DISTINCT FROM driver_before OR nccl IS DISTINCT FROM nccl_before
-          OR torch IS DISTINCT FROM torch_before OR vbios IS DISTINCT FROM vbios_before
-          OR boards IS DISTINCT FROM boards_before)
+          OR torch IS DISTINCT FROM torch_before OR boards IS DISTINCT FROM boards_before)
         ORDER BY started, host
         """,
-        [list(hosts), slots, since],
+        [list(hosts), since],
     )
+    gpus = gpus_of(history, [(row[1], run) for row in rows for run in row[2:4]]) if hosts else {}
     marks: dict[Mark, list[str]] = {}
-    for started, host, *values, boards_before, boards in rows:
-        names = ("driver", "NCCL", "torch", "VBIOS")
-        changes = list(zip(names, values[::2], values[1::2], strict=True))
-        if len(hosts) > 0:
-            before, after = dict(boards_before or ()), dict(boards or ())
-            changes += [
-                (f"board of {slot}", before.get(slot), after.get(slot))
-                for slot in sorted({*before, *after})
-            ]
-        for what, old, new in changes:
-            if old != new:
-                mark = Mark(started, "", what, old or "", new or "")
+    for started, host, run, before, *values in rows:
+        changes = list(zip(SOFTWARE, values[::2], values[1::2], strict=True))
+        was, now = ({gpu["slot"]: gpu for gpu in gpus.get((host, of), ())} for of in (before, run))
+        for slot in sorted({*was, *now}):
+            old, new = was.get(slot, {}), now.get(slot, {})
+            if not slots or slot in slots:
+                changes.append((f"board of {slot}", old.get("gpu"), new.get("gpu")))
+                changes.append((f"VBIOS of {slot}", old.get("vbios"), new.get("vbios")))
+        for what, old_word, new_word in changes:
+            if old_word != new_word:
+                mark = Mark(started, "", what, old_word or "", new_word or "")
                 marks.setdefault(mark, []).append(host)
     return [mark._replace(host=fold(of)) for mark, of in marks.items()]

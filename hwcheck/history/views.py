@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from hwcheck.text import line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
 REBUILD = "`hwcheck history --rebuild` takes it in"
 
@@ -128,21 +129,31 @@ class History:
 
     runs: Path
     db: DuckDBPyConnection
+    kinds: Sequence[str] = KINDS
     folders: dict[str, Path] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     _of: dict[tuple[str, Path], Form] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, runs: Path, before: str = "", newest: int = 0) -> History:
-        """Open every run folder below ``runs``, or the ``newest`` ones before a name.
+    def open(
+        cls,
+        runs: Path,
+        *,
+        before: str = "",
+        newest: int = 0,
+        only: Collection[str] = (),
+        kinds: Sequence[str] = KINDS,
+    ) -> History:
+        """Open every run folder below ``runs``, its ``newest`` before a name, or ``only`` some.
 
-        The names of run folders begin with the time. Raises UsageError where there is no such
-        folder, and DuckDBMissingError.
+        The names of run folders begin with the time. Of other ``kinds`` of files than these there
+        is no view, which opens quicker. Raises UsageError where there is no such folder, and
+        DuckDBMissingError.
         """
         if not runs.is_dir():
             raise UsageError(f"no such folder of runs: {runs}; name one with --runs")
-        history = cls(runs, connect())
-        history._take(history._candidates(before, newest))
+        history = cls(runs, connect(), kinds)
+        history._take(history._candidates(before, newest, only))
         return history
 
     def __enter__(self) -> History:
@@ -159,6 +170,10 @@ class History:
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of ours over the views. A damaged run is left out."""
         return self._run(sql, parameters).rows
+
+    def arrays(self, sql: str, parameters: Sequence[Any] = ()) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of a query of ours, none of which has a null, as arrays of numpy."""
+        return self.db.execute(sql, parameters).fetchnumpy()
 
     def select(self, sql: str) -> Answer:
         """Return the answer to somebody's one SELECT. Raises UsageError for anything else."""
@@ -191,7 +206,7 @@ class History:
         damaged = {}
         for run, folder in self.folders.items():
             try:
-                for kind in KINDS:
+                for kind in self.kinds:
                     file = quoted(file_of(folder, kind))
                     self.db.execute(f"SELECT sum(hash(t)) FROM read_parquet({file}) t").fetchall()
             except duckdb.Error as error:
@@ -201,10 +216,14 @@ class History:
         self._make_views()
         return bool(damaged)
 
-    def _candidates(self, before: str, newest: int) -> list[Path]:
+    def _candidates(self, before: str, newest: int, only: Collection[str]) -> list[Path]:
         """Return the folders that have all three files; note the others."""
         found: list[Path] = []
-        names = sorted(name for name in os.listdir(self.runs) if not before or name < before)
+        names = sorted(
+            name
+            for name in os.listdir(self.runs)
+            if (not before or name < before) and (not only or name in only)
+        )
         for name in reversed(names):
             folder = self.runs / name
             if newest and len(found) == newest:
@@ -226,7 +245,7 @@ class History:
         self.db.execute("SET enable_external_access = false")
         self.db.execute("SET lock_configuration = true")
         good = list(folders)
-        for kind in KINDS:
+        for kind in self.kinds:
             good = self._right(kind, good)
         self._name_runs(good)
         self._make_views()
@@ -256,7 +275,7 @@ class History:
     def _name_runs(self, folders: Sequence[Path]) -> None:
         """Note the run of each folder; of a run that is there twice the second is left out."""
         for folder in folders:
-            runs = {run for kind in KINDS for run in self._of[kind, folder].runs}
+            runs = {run for kind in self.kinds for run in self._of[kind, folder].runs}
             if len(runs) != 1:
                 named = f"{len(runs)} runs are named in one folder" if runs else "it names no run"
                 self._leave_out(folder, named)
@@ -272,7 +291,8 @@ class History:
 
         Files of one form, which as a rule are all, are read at once.
         """
-        for kind, columns in COLUMNS.items():
+        for kind in self.kinds:
+            columns = COLUMNS[kind]
             nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
             parts = [f"SELECT {nothing} WHERE false"]
             for there, files in self._by_form(kind).items():

@@ -17,6 +17,7 @@ from hwcheck.tasks.command import Command, Once, command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of
 from hwcheck.tasks.flags import one_of
 from hwcheck.tasks.output import emit, rendered
+from hwcheck.text import line
 
 GREEN = "green"
 
@@ -75,7 +76,8 @@ def compare(
         one_of("--last", last, (GREEN,))
     if bool(later) == bool(last):
         raise UsageError("compare: name two runs, or one run and --last green")
-    with history_of(runs) as past:
+    two = () if last else (Path(run).name, Path(later).name)
+    with history_of(runs, only=two) as past:
         first = run_named(past, run)
         compared = (
             compare_last_green(past, first)
@@ -96,4 +98,6 @@ def run_named(history: History, name: str) -> str:
     for run, folder in history.folders.items():
         if folder.name == last:
             return run
-    return one_known("run", last, history.folders)
+    folders = [path.name for path in history.runs.iterdir() if (path / "run.json").exists()]
+    one_known("run", last, folders)
+    raise UsageError(f"{line(last, 80)}: it is not in the history; hwcheck history says why")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 
 from hwcheck.errors import UsageError
+from hwcheck.history.dataset import KINDS
 from hwcheck.history.views import History
 from hwcheck.render.history import left_out_lines
 from hwcheck.tasks.output import say
@@ -21,11 +22,13 @@ _LENGTH = re.compile(r"([0-9]{1,5})([dhw])")
 
 
 @contextmanager
-def history_of(runs: str) -> Iterator[History]:
+def history_of(
+    runs: str, only: Collection[str] = (), kinds: Sequence[str] = KINDS
+) -> Iterator[History]:
     """Open the history of a folder, and name the folders that are left out. Raises UsageError."""
     if not runs.strip():
         raise UsageError("--runs is empty; name the folder of the runs, or leave --runs out")
-    with History.open(Path(runs)) as history:
+    with History.open(Path(runs), only=only, kinds=kinds) as history:
         yield history
         for text in left_out_lines(history.left_out):
             say(f"hwcheck: {text}")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.advise.assessment import Assessment, Nights, assess
+from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset
-from hwcheck.history.nights import SHOWN, last_runs
+from hwcheck.history.dataset import DuckDBMissingError
+from hwcheck.history.nights import last_runs
+from hwcheck.history.past import past_of
 from hwcheck.history.views import History
+from hwcheck.judge.own_past import MOST_RUNS
+from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -22,7 +26,7 @@ from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import read_run, read_series, write_rendered
+from hwcheck.results.run_folder import Run, read_run, read_series, write_rendered
 from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import refuse_without_site
 
@@ -48,10 +52,12 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     """
     run = read_run(path)
     refuse_without_site(path, run.meta)
-    assessment = assess(run, read_multi_host(path), required_percent)
+    with _former_runs(path) as history:
+        past = _past(history, run)
+        assessment = assess(run, read_multi_host(path), required_percent, past)
+        nights = last_runs(history, assessment.judgement, run.meta.started) if history else {}
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
-    nights = _nights(path, assessment)
     assessment = replace(assessment, series=series, nights=nights)
     write_rendered(
         path,
@@ -72,18 +78,35 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
     return assessment.judgement.exit_code
 
 
-def _nights(path: Path, assessment: Assessment) -> Mapping[str, Nights]:
-    """Return the last runs beside this one, of hosts that did not pass. Nothing without DuckDB."""
+@contextmanager
+def _former_runs(path: Path) -> Iterator[History | None]:
+    """Open the runs beside this one that came before it; None without DuckDB.
+
+    What is amiss with one of them, the history's own commands say.
+    """
     try:
-        with History.open(path.parent, before=path.name, newest=SHOWN) as history:
-            return last_runs(history, assessment.judgement, assessment.run.meta.started)
-    except UsageError:  # what is amiss with the history, its own commands say
-        return {}
+        history = History.open(path.parent, before=path.name, newest=MOST_RUNS)
+    except DuckDBMissingError:
+        yield None
+        return
+    with history:
+        yield history
+
+
+def _past(history: History | None, run: Run) -> Past:
+    """Return what former runs of these hosts measured; where that cannot be read it is said."""
+    if history is None:
+        return NO_PAST
+    try:
+        return past_of(history, [host.name for host in run.meta.hosts], run.meta.started)
+    except UsageError as error:
+        say(f"hwcheck: not judged against former runs: {error}")
+        return NO_PAST
 
 
 def _into_history(path: Path, assessment: Assessment) -> None:
     """Write what the history reads of a run. Raises DiskError; without DuckDB it is said."""
     try:
         dataset.write(path, assessment)
-    except dataset.DuckDBMissingError as error:
+    except DuckDBMissingError as error:
         say(f"hwcheck: {error}")

@@ -52,7 +52,7 @@ def trend(
     if output and Path(output).suffix not in FORMATS:
         raise UsageError(f"--output {output}: it draws {' or '.join(FORMATS)}; end the name so")
     start, size_bytes = since_time("--since", since), size_of("--size", size) if size else None
-    with history_of(runs) as past:
+    with history_of(runs, kinds=("samples", "hosts")) as past:
         if not past.folders:
             raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
         asked = metric_named(past, metric, subject, size_bytes)

@@ -61,7 +61,7 @@ def test_the_commands_list_their_tasks(command: str) -> None:
     done = subprocess.run(
         [BIN / command, "--list"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    names = ("validate", "report", "checks", "state", "provision", "rollout")
+    names = ("validate", "report", "checks", "state", "provision", "rollout", "history", "query")
     assert [name for name in names if name not in done.stdout] == []
     told = subprocess.run(
         [BIN / command, "--help", "validate"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -1,0 +1,141 @@
+"""What is written into a run folder, and what becomes of what is in its way."""
+
+from __future__ import annotations
+
+import builtins
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from hwcheck.advise.assessment import assess
+from hwcheck.history import dataset
+from hwcheck.history.views import History
+from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.results.files import DiskError
+from hwcheck.results.run_folder import read_run
+from hwcheck.tasks.outcome import show
+from tests import factories
+from tests.small_disk import fill
+
+
+def test_every_sample_of_every_host_is_there(planted: Path) -> None:
+    runs = {folder.name: read_run(folder) for folder in planted.iterdir()}
+    with History.open(planted) as history:
+        rows = history.rows(
+            "SELECT run, host, check_id, metric, subject, value, value_text, unit FROM samples "
+            "WHERE size_bytes IS NULL"
+        )
+    expected = set()
+    for name, run in runs.items():
+        for record in run.records:
+            assert record.report
+            for result in record.report.results:
+                for each in result.samples:
+                    text, number = None, None
+                    if isinstance(each.value, bool):
+                        text, number = ("yes" if each.value else "no"), float(each.value)
+                    elif isinstance(each.value, str):
+                        text = each.value
+                    else:
+                        number = float(each.value)
+                    key = (result.check, each.metric, each.subject)
+                    expected.add((name, record.host, *key, number, text, each.unit))
+    assert len(rows) == len(expected)
+    assert set(rows) == expected
+
+
+def test_every_size_of_a_clean_leg_is_there(planted: Path) -> None:
+    with History.open(planted) as history:
+        rows = history.rows(
+            "SELECT subject, size_bytes, value, spread, library FROM samples WHERE "
+            "size_bytes IS NOT NULL AND host = 'node01' AND run LIKE '20260101%' ORDER BY ALL"
+        )
+    legs = [factories.leg(), factories.leg("net", 9.0), factories.leg("p2p_off", 40.0)]
+    assert rows == [
+        (f"leg {leg.leg}", size.size_bytes, size.busbw_gbps, size.spread, leg.library)
+        for leg in legs
+        for size in leg.sizes
+    ]
+
+
+def test_samples_of_a_gpu_name_it(planted: Path) -> None:
+    with History.open(planted) as history:
+        rows = history.rows(
+            "SELECT DISTINCT gpu FROM samples WHERE host = 'node04' AND subject = 'gpu2' ORDER BY 1"
+        )
+        others = history.rows("SELECT count(*) FROM samples WHERE subject = 'node' AND gpu <> ''")
+    assert rows == [("GPU-new",), ("GPU-node04-2",)]
+    assert others == [(0,)]
+
+
+def test_hostile_text_is_kept_as_text(tmp_path: Path) -> None:
+    answers = [
+        CheckResult("driver", "done", samples=(Sample(f"m{place}", text[:400], "", text[:200]),))
+        for place, text in enumerate(factories.HOSTILE)
+    ]
+    samples = tuple(each for answer in answers for each in answer.samples)
+    host = factories.record("n1", [CheckResult("driver", "done", samples=samples)])
+    path = factories.saved(tmp_path, host)
+    dataset.write(path, assess(read_run(path)))
+    with History.open(tmp_path) as history:
+        rows = dict(history.rows("SELECT metric, value_text FROM samples"))
+    assert len(rows) == len(factories.HOSTILE)
+    assert rows["m0"] == factories.HOSTILE[0]
+    assert "\\udc" in rows["m5"] or "\\ud800" in rows["m5"]
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(planted: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(next(planted.iterdir()), tmp_path / "run"))
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    for name in ("samples.parquet", "hosts.parquet.new"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(victim)
+    dataset.write(run, assess(read_run(run)))
+    assert victim.read_text() == "kept"
+    assert not (run / "samples.parquet").is_symlink()
+    assert not list(run.glob("*.new"))
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_former_files(small_disk: Path) -> None:
+    run = factories.saved(small_disk, factories.gpu_host("n1", []))
+    dataset.write(run, assess(read_run(run)))
+    before = {path.name: path.read_bytes() for path in run.glob("*.parquet")}
+    assessment = assess(read_run(run))
+    fill(small_disk)
+    with pytest.raises(DiskError, match="cannot write to the run folder: .*: No space left"):
+        dataset.write(run, assessment)
+    assert {path.name: path.read_bytes() for path in run.glob("*.parquet")} == before
+    assert not list(run.glob("*.new"))
+
+
+def test_without_duckdb_a_run_is_judged_and_it_is_said(
+    planted: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = Path(shutil.copytree(next(planted.iterdir()), tmp_path / "run"))
+    for path in run.glob("*.parquet"):
+        path.unlink()
+    real = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name == "duckdb":
+            raise ImportError("No module named 'duckdb'")
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert show(run, as_json=True) == 0
+    assert "no history: No module named 'duckdb'; install duckdb" in capsys.readouterr().err
+    assert (run / "report.html").exists()
+    assert not list(run.glob("*.parquet"))
+
+
+def test_other_tools_read_the_files(planted: Path) -> None:
+    """A plain DuckDB without any of our views, as pandas or Spark would."""
+    files = [str(path) for path in planted.glob("*/hosts.parquet")]
+    rows = duckdb.connect().execute("SELECT count(*) FROM read_parquet(?)", [files]).fetchall()
+    assert rows == [(36,)]

@@ -1,0 +1,229 @@
+"""Swaps, names, flaps, comparisons, trends and the ten questions, on planted runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwcheck.errors import UsageError
+from hwcheck.history import retention
+from hwcheck.history.compare import compare, compare_last_green
+from hwcheck.history.events import events
+from hwcheck.history.overview import host_lines, last_values, run_lines
+from hwcheck.history.past import past_of
+from hwcheck.history.trend import gpus_named, metric_named, trend
+from hwcheck.history.views import History
+from hwcheck.judge.past import figures, joined
+from hwcheck.results.run_folder import read_run
+from tests import factories
+from tests.history.conftest import FLAPS, NIGHTS, STEP, SWAP, run_id, with_gpus, write_night
+
+PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
+QUESTIONS = re.findall(
+    r"^([A-Z][^\n]*\?)\n\n```sql\n(.*?)```", PAGE.partition("## Ten questions")[2], re.M | re.S
+)
+ANSWERS = {
+    "Which hosts failed most": [("node02", 3, 9)],
+    "What is each host's last": (
+        "node01",
+        "pass",
+        datetime(2026, 1, 9, 3),
+        datetime(2026, 1, 9, 3),
+    ),
+    "Which checks complain": ("power_cap", "fail", 1, 3),
+    "Which slots had another GPU": [("node04", "gpu2", 2, "serial-new")],
+    "How has all_reduce gone": ("node03", 446.5, 446.5, 401.9),
+    "Which drivers run": [("570.86.15", 4, "node01 node02 node03 node04")],
+    "Which complaints came and went": ("node02", "power_cap", "gpu3", 3),
+    "What did a cause cost": ("power_limit_lowered", 1, 3),
+}
+
+
+def test_there_are_ten_questions() -> None:
+    assert len(QUESTIONS) == 10
+
+
+@pytest.mark.parametrize(("question", "sql"), QUESTIONS, ids=[each[0][:30] for each in QUESTIONS])
+def test_a_question_of_the_docs_is_answered_as_it_stands(
+    planted: Path, question: str, sql: str
+) -> None:
+    with History.open(planted) as history:
+        rows = history.select(sql).rows
+    expected = next((ANSWERS[key] for key in ANSWERS if question.startswith(key)), None)
+    if isinstance(expected, list):
+        assert rows == expected
+    elif expected:
+        assert expected in [row[: len(expected)] for row in rows]
+    elif question.startswith("Which GPUs sat in more"):
+        assert rows == []  # see test_a_gpu_that_moved
+    else:
+        assert len(rows) == 10
+        assert rows[0][3] == 34.0
+
+
+def test_the_docs_name_every_column_of_every_view(planted: Path) -> None:
+    with History.open(planted) as history:
+        for view in ("runs", "hosts", "gpus", "samples", "findings", "causes"):
+            columns = history.select(f"SELECT * FROM {view} LIMIT 0").columns
+            (row,) = re.findall(rf"^\| `{view}` \| [^|]* \| (.*) \|$", PAGE, re.M)
+            assert re.findall(r"`(\w+)`", row) == list(columns)
+
+
+def test_runs_and_hosts_line_by_line(planted: Path) -> None:
+    with History.open(planted) as history:
+        runs = run_lines(history)
+        assert [run.run for run in runs] == [run_id(night) for night in range(NIGHTS)]
+        assert [run.failed for run in runs] == [int(night in FLAPS) for night in range(NIGHTS)]
+        hosts = {host.host: host for host in host_lines(history)}
+        assert hosts["node02"].flaps == ("power_cap of gpu3 (3 times)",)
+        assert (hosts["node02"].green, hosts["node02"].red) == (6, 3)
+        assert hosts["node02"].last_red == datetime(2026, 1, 8, 3)
+        assert hosts["node01"].flaps == ()
+        assert hosts["node01"].last_red is None
+        recent = host_lines(history, ["node02"], datetime(2026, 1, 9))
+        assert [(host.runs, host.flaps) for host in recent] == [(1, ())]
+        asked = metric_named(history, "all_reduce.busbw_gbps")
+        assert last_values(history, asked, ["node03"])["node03"][-1] == pytest.approx(
+            401.9, abs=0.1
+        )
+
+
+def test_a_swap_is_an_event_and_starts_a_history_of_its_own(planted: Path) -> None:
+    with History.open(planted) as history:
+        (event,) = events(history)
+        assert (event.host, event.run, event.kind) == ("node04", run_id(SWAP), "swapped")
+        assert (event.subject, event.before, event.after) == ("gpu2", "GPU-node04-2", "GPU-new")
+        asked = metric_named(history, "temperature_c")
+        for name, nights in (("serial-new", NIGHTS - SWAP), ("16500042", SWAP)):
+            shown = trend(history, asked, gpus=gpus_named(history, name))
+            assert len(shown.points) == nights
+
+
+def names_and_machines(out: Path) -> None:
+    """node01 is renamed; node02's name goes to another machine; node03 is installed anew; a GPU of
+    node05 moves into node04, whose own is not seen again."""
+    first = [with_gpus(factories.gpu_host(f"node0{n}")) for n in (1, 2, 3, 4, 5)]
+    write_night(out, 0, *first)
+    renamed = with_gpus(factories.gpu_host("node01"))
+    facts = renamed.report.facts  # type: ignore[union-attr]
+    renamed = factories.gpu_host("newname")
+    renamed.report.facts["gpus"][:] = facts["gpus"]  # type: ignore[union-attr]
+    other = with_gpus(factories.gpu_host("node02"), **{f"gpu{n}": f"other{n}" for n in range(8)})
+    again = with_gpus(factories.gpu_host("node03"))
+    again.report.facts["kernel"] = "6.14.0-reinstalled"  # type: ignore[index,union-attr]
+    moved = with_gpus(factories.gpu_host("node04"), gpu1="node05-1")
+    left = with_gpus(factories.gpu_host("node05"))
+    del left.report.facts["gpus"][1]  # type: ignore[union-attr]
+    write_night(out, 1, renamed, other, again, moved, left)
+
+
+def test_names_and_machines_are_told_apart(tmp_path: Path) -> None:
+    names_and_machines(tmp_path)
+    with History.open(tmp_path) as history:
+        told = {(each.host, each.kind, each.subject) for each in events(history)}
+        assert told == {
+            ("newname", "renamed", "node"),
+            ("node02", "another machine under this name", "node"),
+            ("node04", "moved", "gpu1"),
+            ("node05", "gone", "gpu1"),
+        }
+        (question,) = (sql for text, sql in QUESTIONS if text.startswith("Which GPUs sat"))
+        rows = history.select(question).rows
+        assert ("GPU-node05-1", "node04", "gpu1") in [row[:3] for row in rows]
+
+
+def test_what_changed_between_two_runs(planted: Path) -> None:
+    with History.open(planted) as history:
+        compared = compare(history, run_id(0), run_id(NIGHTS - 1))
+        by_host = {(each.host, each.kind) for each in compared.changes}
+        assert by_host == {("node03", "figure"), ("node03", "outcome"), ("node04", "GPU")}
+        figure = next(each for each in compared.changes if each.kind == "figure")
+        assert figure.share == pytest.approx(-0.1, abs=0.001)
+        assert compared.same == ("node01", "node02")
+        nothing = compare(history, run_id(0), run_id(2))
+        assert nothing.changes == ()
+        with pytest.raises(UsageError, match="no host in common"):
+            compare(history, run_id(0), "no run")
+
+
+def test_each_host_against_its_own_last_green_run(planted: Path) -> None:
+    with History.open(planted) as history:
+        compared = compare_last_green(history, run_id(FLAPS[1]))
+        assert compared.before["node02"] == run_id(FLAPS[1] - 1)
+        texts = [each.text() for each in compared.changes if each.host == "node02"]
+        assert "power_cap.power_limit_w of gpu3: 700 W -> 400 W (-42.9%)" in texts
+        after = compare_last_green(history, run_id(FLAPS[0] + 1))
+        assert after.before["node02"] == run_id(FLAPS[0] - 1)
+        assert after.changes == ()
+        with pytest.raises(UsageError, match="has a green run before it"):
+            compare_last_green(history, run_id(0))
+
+
+def test_a_trend_has_its_band_its_points_and_its_marks(planted: Path) -> None:
+    with History.open(planted) as history:
+        shown = trend(history, metric_named(history, "all_reduce.busbw_gbps"), host="node03")
+        values = [point.value for point in shown.points]
+        assert len(values) == NIGHTS
+        assert values[STEP - 1] > 440 > 410 > values[STEP]
+        assert {point.subject for point in shown.points} == {"leg default"}
+        assert [band.middle for band in shown.bands] == pytest.approx([446.5] * NIGHTS, abs=0.1)
+        temperature = metric_named(history, "temperature_c")
+        marks = trend(history, temperature, host="node04").marks
+        assert [(mark.what, mark.after) for mark in marks] == [("board of gpu2", "GPU-new")]
+        assert trend(history, temperature, host="node01").marks == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("busbw", "busbw: no such metric in the history; did you mean busbw_gbps?"),
+        ("all_reduce.busbw_gbs", "did you mean all_reduce.busbw_gbps?"),
+        ("driver_version", "driver_version: no such metric"),  # a text, and no number
+    ],
+)
+def test_a_metric_that_is_none_is_refused_with_the_nearest(
+    planted: Path, name: str, message: str
+) -> None:
+    with History.open(planted) as history, pytest.raises(UsageError, match=re.escape(message)):
+        metric_named(history, name)
+
+
+def test_the_past_equals_the_figures_of_the_runs(planted: Path) -> None:
+    runs = [read_run(path) for path in sorted(planted.iterdir())]
+    want = joined(map(figures, runs[:-1]))
+    with History.open(planted) as history:
+        hosts = [host.name for host in runs[0].meta.hosts]
+        past = past_of(history, hosts, runs[-1].meta.started)
+    assert past.runs == want.runs
+    assert set(past.series) == set(want.series)
+    place = {series: row for row, series in enumerate(past.series)}
+    rows = [place[series] for series in want.series]
+    assert np.array_equal(past.values[rows], want.values, equal_nan=True)
+    for row, series in zip(rows, range(len(want.series)), strict=True):
+        ours = [past.setups[code] for code in past.setup_of[row]]
+        assert ours == [want.setups[code] for code in want.setup_of[series]]
+
+
+def test_the_last_green_run_of_a_host_and_an_acceptance_stay(planted: Path, tmp_path: Path) -> None:
+    runs = Path(shutil.copytree(planted, tmp_path / "runs"))
+    write_night(runs, NIGHTS, factories.gpu_host("node02", power_limit_w=(3, 400.0)))
+    (runs / run_id(0) / retention.ACCEPTANCE).write_text("{}")
+    (runs / "under-way").mkdir()
+    with History.open(runs) as history:
+        planned = retention.plan(history, None, 1)
+        kept = {folder.name: why for folder, why in planned.kept}
+        assert kept == {
+            run_id(0): "it is an acceptance",
+            run_id(NIGHTS - 1): "the last green run of 4 hosts",
+        }
+        assert {folder.name for folder in planned.going} == set(map(run_id, range(1, NIGHTS - 1)))
+        by_age = retention.plan(history, datetime(2026, 1, 3), None)
+        assert [folder.name for folder in by_age.going] == [run_id(1)]
+        retention.delete(runs, planned.going)
+    left = {path.name for path in runs.iterdir()}
+    assert left == {run_id(0), run_id(NIGHTS - 1), run_id(NIGHTS), "under-way"}

@@ -105,7 +105,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_files(small_disk: Path) -
     before = {path.name: path.read_bytes() for path in run.glob("*.parquet")}
     assessment = assess(read_run(run))
     fill(small_disk)
-    with pytest.raises(DiskError, match="cannot write to the run folder: .*: No space left"):
+    with pytest.raises(DiskError, match=r"cannot write to the run folder: .*: No space left"):
         dataset.write(run, assessment)
     assert {path.name: path.read_bytes() for path in run.glob("*.parquet")} == before
     assert not list(run.glob("*.new"))

@@ -32,8 +32,8 @@ ANSWERS = {
     "What is each host's last": (
         "node01",
         "pass",
-        datetime(2026, 1, 9, 3),
-        datetime(2026, 1, 9, 3),
+        datetime.fromisoformat("2026-01-09T03:00:00"),
+        datetime.fromisoformat("2026-01-09T03:00:00"),
     ),
     "Which checks complain": ("power_cap", "fail", 1, 3),
     "Which slots had another GPU": [("node04", "gpu2", 2, "serial-new")],
@@ -82,10 +82,10 @@ def test_runs_and_hosts_line_by_line(planted: Path) -> None:
         hosts = {host.host: host for host in host_lines(history)}
         assert hosts["node02"].flaps == ("power_cap of gpu3 (3 times)",)
         assert (hosts["node02"].green, hosts["node02"].red) == (6, 3)
-        assert hosts["node02"].last_red == datetime(2026, 1, 8, 3)
+        assert hosts["node02"].last_red == datetime.fromisoformat("2026-01-08T03:00:00")
         assert hosts["node01"].flaps == ()
         assert hosts["node01"].last_red is None
-        recent = host_lines(history, ["node02"], datetime(2026, 1, 9))
+        recent = host_lines(history, ["node02"], datetime.fromisoformat("2026-01-09T00:00:00"))
         assert [(host.runs, host.flaps) for host in recent] == [(1, ())]
         asked = metric_named(history, "all_reduce.busbw_gbps")
         assert last_values(history, asked, ["node03"])["node03"][-1] == pytest.approx(
@@ -222,7 +222,7 @@ def test_the_last_green_run_of_a_host_and_an_acceptance_stay(planted: Path, tmp_
             run_id(NIGHTS - 1): "the last green run of 4 hosts",
         }
         assert {folder.name for folder in planned.going} == set(map(run_id, range(1, NIGHTS - 1)))
-        by_age = retention.plan(history, datetime(2026, 1, 3), None)
+        by_age = retention.plan(history, datetime.fromisoformat("2026-01-03T00:00:00"), None)
         assert [folder.name for folder in by_age.going] == [run_id(1)]
         retention.delete(runs, planned.going)
     left = {path.name for path in runs.iterdir()}

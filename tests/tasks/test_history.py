@@ -111,7 +111,7 @@ def test_what_is_typed_right_is_answered(runs: Path, capsys: pytest.CaptureFixtu
 def test_answers_as_csv_and_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "SELECT started, host, outcome FROM hosts ORDER BY ALL LIMIT 2"
     _, out, _ = typed(capsys, "query", sql, "--format", "csv")
-    assert list(csv.DictReader(io.StringIO(out)))[0] == {
+    assert next(csv.DictReader(io.StringIO(out))) == {
         "started": "2026-01-01T03:00:00Z",
         "host": "node01",
         "outcome": "pass",

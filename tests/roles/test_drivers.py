@@ -59,7 +59,6 @@ MENDED = [
     "cuda_toolkit : Link to it",
     "cuda_toolkit : Put it on the search path, or take it off",
     "dcgm : Run it",
-    "nvidia_repository : Let go of it",
     "nvidia_repository : Install the packages",
     "nvidia_repository : Hold the packages, or let go of them",
 ]

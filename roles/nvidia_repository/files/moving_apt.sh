@@ -1,4 +1,5 @@
-# Name the installed packages whose names follow a version and that have another.
+# Name the packages of its own that are not installed in a version, and the installed ones whose
+# names follow it and that have another.
 # usage: sh moving_apt.sh check|apply VERSION "NAME..." "PATTERN..."; VERSION may have wildcards
 #   NAME     a package of its own
 #   PATTERN  of names that follow the version
@@ -7,7 +8,13 @@
 set -euf
 mode=$1 version=$2 left=
 for name in $3; do
-    left="$left $(dpkg-query -W -f '${Version}' "$name" 2>/dev/null || :)"
+    is=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$name" 2>/dev/null || :)
+    left="$left ${is#* }"
+    # One in VERSION stays what it is, also where a list has a newer one.
+    case "$is" in
+    "installed "$version) ;;
+    *) echo "$name=$version" ;;
+    esac
 done
 
 listed() {
@@ -18,7 +25,7 @@ listed() {
     done | grep -q .
 }
 
-dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $3 $4 2>/dev/null | sort -u |
+dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $4 2>/dev/null | sort -u |
     while read -r status package is; do
         case "$status $is" in
         "installed "$version) continue ;;

@@ -178,7 +178,6 @@ def main() -> int:
     parser.add_argument("--docs", action="store_true", help="write docs/mutations.md")
     parser.add_argument("--save", type=Path, help="append what came of each change to this file")
     parser.add_argument("--saved", type=Path, help="take what came of them from this file")
-    parser.add_argument("--before", type=Path, help="what a former version saved, for --docs")
     options = parser.parse_args()
     if options.saved:
         rows = saved(options.saved)
@@ -194,8 +193,7 @@ def main() -> int:
     for each in wrong:
         print(each)
     if options.docs:
-        before = saved(options.before) if options.before else []
-        mutations_page.FILE.write_text(mutations_page.page(rows, before), "utf-8")
+        mutations_page.FILE.write_text(mutations_page.page(rows), "utf-8")
     return 1 if wrong else 0
 
 

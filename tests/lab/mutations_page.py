@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
+from tests.lab.multi_host_mutations import FLEET
 from tests.lab.scenario import names
 from tests.lab.survivors import Reason, reason_of, reasons
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from tests.lab.mutate import Row
 
 FILE = Path(__file__).parents[2] / "docs" / "mutations.md"
+BEFORE = Path(__file__).with_name("mutations_before.yml")
 SHOWN = 3
 INCONCLUSIVE = "inconclusive"
 
@@ -27,8 +31,7 @@ kernel's log, every record of the nodes at work (`tests/lab/at_work.yml`) and ev
 hosts (`five_hosts`) is changed to a value that a person would call broken: one quantity at a time,
 at one GPU, card or port, at all of them, or of the node; of runs at one host, one link, one rail,
 the whole set, or once. The node is asked again and judged among four healthy ones. A change
-survives where no finding is worse than pass: it is no fault, for a reason that is given below, or
-it is open.
+survives where no finding is worse than pass: it is no fault, for a reason that is given below.
 "Before" is what the version before issue 16 noticed of the changes that there were then.
 """
 
@@ -38,27 +41,19 @@ def table(rows: Sequence[Row]) -> str:
     known, by_scenario = reasons(), defaultdict[str, list["Row"]](list)
     for row in rows:
         by_scenario[row.scenario].append(row)
-    lines = [f"{'scenario':18} {'changes':>8} {'noticed':>8} {'survive':>8} {'of these open':>14}"]
+    lines = [f"{'scenario':18} {'changes':>8} {'noticed':>8} {'survive':>8}"]
     for name, own in [*sorted(by_scenario.items()), ("all", list(rows))]:
         left = [row for row in own if row.fate != "noticed"]
-        open_ones = sum(_is_open(row, known) for row in left)
-        lines.append(
-            f"{name:18} {len(own):8} {len(own) - len(left):8} {len(left):8} {open_ones:14}"
-        )
+        lines.append(f"{name:18} {len(own):8} {len(own) - len(left):8} {len(left):8}")
     for reason, survivors in _by_reason(rows, known):
         names = ", ".join(dict.fromkeys(row.name for row in survivors))
         lines += ["", f"{_title(reason)}", f"    {len(survivors)}: {names}"]
     return "\n".join(lines) + "\n"
 
 
-def page(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
-    """Return docs/mutations.md; ``before`` is what came of the changes of a former version."""
-    known = reasons()
+def page(rows: Sequence[Row]) -> str:
+    """Return docs/mutations.md."""
     ran = {row.scenario for row in rows}
-    former = defaultdict[str, list["Row"]](list)
-    for row in before:
-        if row.scenario in ran:
-            former[row.quantity].append(row)
     left = [row for row in rows if row.fate != "noticed"]
     noticed = [row for row in rows if row.fate == "noticed"]
     unexplained = [row for row in noticed if not row.cause]
@@ -68,11 +63,10 @@ def page(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
         HEAD,
         f"{len(rows)} changes of {len(ran)} scenarios: {len(noticed)} noticed "
         f"({len(only_unmeasured)} of them as not measurable, {len(unexplained)} with no cause "
-        f"named, {len(elsewhere)} at other hosts only), {len(left)} survive, "
-        f"{sum(_is_open(row, known) for row in left)} of these are open.\n",
-        _what_ran(rows, before),
+        f"named, {len(elsewhere)} at other hosts only), {len(left)} survive.\n",
+        _what_ran(rows),
         "## What is noticed, and by whom\n",
-        "| quantity | before | noticed | checks | first causes |\n|---|---|---|---|---|",
+        "| quantity | noticed | checks | first causes |\n|---|---|---|---|",
     ]
     by_quantity = defaultdict[str, list["Row"]](list)
     for row in rows:
@@ -85,32 +79,33 @@ def page(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
             check or "the visit" for row in seen for check in dict.fromkeys(by[0] for by in row.by)
         )
         causes = _most(row.cause or "none" for row in seen)
-        parts.append(
-            f"| `{quantity}` | {_noticed(former[quantity])} | {_noticed(own)} "
-            f"| {checks} | {causes} |"
-        )
-    for title, is_open in (("Survivors that are no fault", False), ("Open", True)):
-        parts.append(f"\n## {title}\n")
-        for reason, survivors in _by_reason(rows, known):
-            if bool(reason and reason.open) is is_open:
-                names = ", ".join(f"`{name}`" for name in folded(row.name for row in survivors))
-                parts.append(f"- {_title(reason)}\n  {names}")
+        parts.append(f"| `{quantity}` | {_noticed(own)} | {checks} | {causes} |")
+    parts.append("\n## Survivors that are no fault\n")
+    for reason, survivors in _by_reason(rows, reasons()):
+        names = ", ".join(f"`{name}`" for name in folded(row.name for row in survivors))
+        parts.append(f"- {_title(reason)}\n  {names}")
     return "\n".join(parts) + "\n"
 
 
-def _what_ran(rows: Sequence[Row], before: Sequence[Row]) -> str:
+def _what_ran(rows: Sequence[Row]) -> str:
     """Say which scenarios the changes are of, with those noticed of each, and which are not in."""
+    before = yaml.safe_load(BEFORE.read_text("utf-8"))
     lines = ["| scenario | before | noticed |\n|---|---|---|"]
     ran = sorted({row.scenario for row in rows})
     for name in ran:
-        of_both = ([row for row in of if row.scenario == name] for of in (before, rows))
-        lines.append("| {} | {} | {} |".format(name, *map(_noticed, of_both)))
-    left_out = ", ".join(sorted(set(names()) - set(ran)))
-    return "\n".join(lines) + (f"\n\nNot run for this list: {left_out}.\n" if left_out else "\n")
+        former = "{} of {}".format(*before[name]) if name in before else "-"
+        lines.append(
+            f"| {name} | {former} | {_noticed(row for row in rows if row.scenario == name)} |"
+        )
+    left_out = ", ".join(sorted({*names(), FLEET} - set(ran)))
+    if left_out:
+        lines.append(f"\nNot run for this list: {left_out}.")
+    return "\n".join([*lines, ""])
 
 
-def _noticed(rows: Sequence[Row]) -> str:
-    return f"{sum(row.fate == 'noticed' for row in rows)} of {len(rows)}" if rows else "-"
+def _noticed(rows: Iterable[Row]) -> str:
+    fates = [row.fate for row in rows]
+    return f"{fates.count('noticed')} of {len(fates)}"
 
 
 def folded(names: Iterable[str]) -> list[str]:
@@ -124,10 +119,7 @@ def folded(names: Iterable[str]) -> list[str]:
 
 
 def _title(reason: Reason | None) -> str:
-    if reason is None:
-        return "NO REASON"
-    where = {"": "", "-": "(open) "}.get(reason.open, f"(open, {reason.open}) ")
-    return where + reason.why
+    return reason.why if reason else "NO REASON"
 
 
 def _by_reason(
@@ -138,11 +130,6 @@ def _by_reason(
         if row.fate != "noticed":
             found.setdefault(reason_of(row.scenario, row.name, known), []).append(row)
     return [(reason, own) for reason, own in found.items() if own]
-
-
-def _is_open(row: Row, known: Sequence[Reason]) -> bool:
-    reason = reason_of(row.scenario, row.name, known)
-    return reason is None or bool(reason.open)
 
 
 def _most(names: Iterable[str]) -> str:

@@ -16,14 +16,13 @@ FILE = Path(__file__).with_suffix(".yml")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some changes survive; ``open`` names where a fault that nothing notices is tracked.
+    """Why some changes survive.
 
     ``of`` are patterns of ``quantity = change``, ``scenarios`` of the scenarios that it holds for.
     """
 
     of: tuple[str, ...]
     why: str
-    open: str
     scenarios: tuple[str, ...]
 
     def pattern_of(self, scenario: str, name: str) -> str:
@@ -35,13 +34,10 @@ class Reason:
 
 def reasons() -> list[Reason]:
     """Read the file. Raises ScenarioError for a key that is not known."""
-    known = {"of": [], "why": "", "open": "", "in": ["*"]}
+    known = {"of": [], "why": "", "in": ["*"]}
     entries = yaml.safe_load(FILE.read_text("utf-8"))["reasons"]
     read = [section(entry, FILE.name, known) for entry in entries]
-    return [
-        Reason(tuple(each["of"]), each["why"], str(each["open"]), tuple(each["in"]))
-        for each in read
-    ]
+    return [Reason(tuple(each["of"]), each["why"], tuple(each["in"])) for each in read]
 
 
 def reason_of(scenario: str, name: str, known: Iterable[Reason]) -> Reason | None:

@@ -272,7 +272,7 @@ def _is_off(
         beyond = summed >= THRESHOLD * np.sqrt(1 + runs * doubt)
         known = counts - runs >= LEAST_REFERENCE
         found |= known & beyond & (np.median(latest, axis=1) >= worth)
-    found &= np.fmin(in_a_row[:, 0], middle) >= least / 2  # and still is
+    found &= (in_a_row[:, 0] >= least) & (middle >= least / 2)  # and still is
     return np.asarray(found, bool)
 
 

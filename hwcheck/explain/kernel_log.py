@@ -1,17 +1,20 @@
 """A kernel log: ``dmesg`` in any of its forms, ``journalctl``, kern.log. Pure.
 
-It names what NVIDIA's driver says of faults: Xids, SXids and its words without a number.
+It names what NVIDIA's driver says of faults (Xids, SXids and its words without a number), and
+the faults of the machine that the check ``kernel_faults`` names.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from hwcheck.explain.records import KernelEvent, KernelLog
-from hwcheck.node import xids
+from hwcheck.node import kernel_faults, xids
+from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.host.log import BOOT
 from hwcheck.text import count, line
 
@@ -68,19 +71,36 @@ class _Event(NamedTuple):
 
 def read(file: str, text: str) -> KernelLog | None:
     """Return what a kernel log says, or None where this is none."""
-    told, kernel_lines, lines = _events(text)
-    if not told and (kernel_lines < LEAST_LINES or kernel_lines < KERNEL_SHARE * lines):
+    told, messages, kernel_lines, lines = _events(text)
+    # A log says no name of a device; the messages have no age, as all of the file counts.
+    faults = [
+        fault
+        for fault in kernel_faults.faults(messages, math.inf, {})
+        if fault.kind.limit.judge(fault.events, None) != "pass"
+    ]
+    few = kernel_lines < LEAST_LINES or kernel_lines < KERNEL_SHARE * lines
+    if few and not told and not faults:
         return None
     left, settled = xids.outstanding([each.event for each in told])
     events = sorted(_counted(left), key=lambda each: GRAVITY.index(each.action))
     incidents = _incidents(told)
-    notes = _notes(events, settled, incidents, kernel_lines)
+    notes = [*_notes(events, settled, incidents), *_fault_notes(faults)]
+    if not notes:
+        notes = [
+            f"{count(kernel_lines, 'line')} of the kernel, and none of an Xid, an SXid, a GPU that "
+            "did not start or another fault of the machine; see that they go back to the boot"
+        ]
     return KernelLog(file, tuple(events), settled, incidents, tuple(notes))
 
 
-def _events(text: str) -> tuple[list[_Event], int, int]:
-    """Return the events, the number of the kernel's lines, and that of lines that are not empty."""
+def _events(text: str) -> tuple[list[_Event], list[KernelMessage], int, int]:
+    """Return what the kernel's lines tell.
+
+    The events; the messages that may be of a fault of the machine; the number of the kernel's
+    lines, and that of lines that are not empty.
+    """
     events: list[_Event] = []
+    messages: list[KernelMessage] = []
     kernel_lines, lines, boot = 0, 0, 0
     lost: list[str] = []
     for raw in text.split("\n"):
@@ -92,13 +112,15 @@ def _events(text: str) -> tuple[list[_Event], int, int]:
         said = row[stamp.end() :] if stamp else row
         kernel_lines += stamp is None or not (stamp["iso"] or said.startswith(_XORG))
         boot += said.startswith(BOOT)
+        if any(word in said for word in kernel_faults.WORDS):
+            messages.append(KernelMessage(said, age_s=0.0))
         if lost or _LOST.match(said):
             lost = [*lost, said][:3]
             said, lost = ("", lost) if len(lost) < 3 else (" ".join(lost), [])
         event = xids.parse(said) if any(word in said for word in xids.WORDS) else None
         if event is not None:
             events.append(_Event(event, *_time(stamp, boot)))
-    return events[-MOST_EVENTS:], kernel_lines, lines
+    return events[-MOST_EVENTS:], messages, kernel_lines, lines
 
 
 def _time(stamp: re.Match[str] | None, boot: int) -> tuple[str, float | None]:
@@ -142,15 +164,19 @@ def _incidents(events: Sequence[_Event]) -> int | None:
     return sum(xids.incidents(times_s) for times_s in by_clock.values())
 
 
-def _notes(
-    events: Sequence[KernelEvent], settled: int, incidents: int | None, kernel_lines: int
-) -> Iterator[str]:
-    total = sum(event.count for event in events) + settled
-    if not total:
+def _fault_notes(faults: Sequence[kernel_faults.Fault]) -> Iterator[str]:
+    for fault in faults[:MOST_NAMED]:
+        errors = f", {count(fault.events, 'error')}" if fault.kind.counted else ""
         yield (
-            f"{count(kernel_lines, 'line')} of the kernel, and none of an Xid, an SXid or a GPU "
-            "that did not start; see that they go back to the boot"
+            f"{line(fault.subject, 100)}: {fault.kind.meaning}{errors}; the latest line: "
+            f"{line(fault.text, 300)}"
         )
+    if len(faults) > MOST_NAMED:
+        yield f"and {count(len(faults) - MOST_NAMED, 'more fault')} of the machine"
+
+
+def _notes(events: Sequence[KernelEvent], settled: int, incidents: int | None) -> Iterator[str]:
+    total = sum(event.count for event in events) + settled
     if incidents is not None and total > 1:
         yield (
             f"{total} events in {count(incidents, 'incident')}: those within "

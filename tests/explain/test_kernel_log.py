@@ -145,6 +145,52 @@ def test_a_healthy_log_says_so() -> None:
     assert note.startswith("5 lines of the kernel, and none of an Xid")
 
 
+UE = (
+    "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 "
+    "(channel:0 slot:0 page:0x1 offset:0x0 grain:32)"
+)
+HALTED = (
+    "mlx5_core 0000:18:00.0: poll_health:835:(pid 0): device's health compromised - "
+    "reached miss count"
+)
+RECOVERED = "mlx5_core 0000:18:00.0: mlx5_health_try_recover:335:(pid 9): health recovery succeeded"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (UE, "memory CPU_SrcID#0_MC#0_Chan#0_DIMM#0: memory of the host had an error that could"),
+        (HALTED, "pci 0000:18:00.0: the firmware of a network card does not answer; the latest"),
+        (
+            UE.replace("1 UE", "11 CE"),
+            "had errors, all corrected, 11 errors; the latest line: EDAC",
+        ),
+    ],
+)
+def test_faults_of_the_machine_are_those_of_the_check(message: str, words: str) -> None:
+    (note,) = log_of(f"[1.0] {message}\n").notes
+    assert words in note
+    assert message[:60] in note
+    both = log_of(f"[1.0] {message}\n[2.0] {OFF}\n").notes
+    assert both == ("Xid 79 of 0000:18:00.0: the GPU fell off the bus; restart the node", note)
+
+
+@pytest.mark.parametrize("text", [UE.replace("1 UE", "10 CE"), f"{HALTED}\n[1.0] {RECOVERED}"])
+def test_what_is_usual_or_over_is_no_fault_of_the_machine(text: str) -> None:
+    quiet = "[1.0] usb 1-1: new device\n" * 3
+    (note,) = log_of(f"[1.0] {text}\n{quiet}").notes
+    assert "and none of an Xid" in note
+
+
+def test_faults_of_many_parts_are_bounded() -> None:
+    flood = "".join(
+        f"[1.0] {UE.replace('MC0', f'MC{n}').replace('CPU_', f'{n}_')}\n" for n in range(50)
+    )
+    notes = log_of(flood).notes
+    assert len(notes) == MOST_NAMED + 1
+    assert notes[-1] == "and 10 more faults of the machine"
+
+
 def test_the_json_form() -> None:
     found = json.loads(json.dumps(log_of(f"[1.0] {OFF}\n").to_dict()))
     assert found["events"] == [

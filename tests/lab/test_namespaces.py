@@ -69,7 +69,7 @@ def login(lab: Lab, name: str, command: str) -> str:
     return machine(["ssh", "-F", str(lab.ssh_config()), name, command])
 
 
-@pytest.mark.parametrize("folder", [*PLACES, root_home()])
+@pytest.mark.parametrize("folder", [*PLACES, "/boot", root_home()])
 def test_no_other_host_and_not_the_machine_sees_what_one_writes(lab: Lab, folder: str) -> None:
     n1, n2 = (lab.nodes[name].ask for name in ("n1", "n2"))
     assert who_reads(folder, n1, {"n2": n2, "machine": machine}) == set()

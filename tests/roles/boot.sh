@@ -23,11 +23,10 @@ for part in vm kernel net/core; do
     mount --bind "/run/hwlab/$part" "/proc/sys/$part"
 done
 mount --bind "$folder/tree/proc/cpuinfo" /proc/cpuinfo
-mkdir -p /boot
-mount --bind /var/lib/hwlab/boot /boot
+mkdir -p /var/lib/hwlab
 [ -e /var/lib/hwlab/cmdline ] || cp "$folder/tree/proc/cmdline" /var/lib/hwlab/cmdline
 # What GRUB's menu says counts from this boot on, and so does what is to be loaded at boot.
-[ ! -e /boot/grub/grub.cfg ] || sed 's/^/BOOT_IMAGE=\/vmlinuz /' /boot/grub/grub.cfg >/var/lib/hwlab/cmdline
+[ ! -e /boot/grub/grub.cfg ] || sed 's/^linux /BOOT_IMAGE=/' /boot/grub/grub.cfg >/var/lib/hwlab/cmdline
 mount --bind /var/lib/hwlab/cmdline /proc/cmdline
 [ ! -e "/lib/modules/$kernel/updates/dkms/nvidia.ko" ] || modprobe nvidia
 for module in $(sed '/^#/d' /etc/modules-load.d/hwcheck-*.conf 2>/dev/null); do modprobe "$module"; done

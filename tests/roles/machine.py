@@ -42,7 +42,6 @@ MODULES = "/run/hwlab/modules"
 PACKAGES = "/var/lib/hwlab-packages"
 KERNEL = platform.release()
 INITRAMFS = f"/boot/initrd.img-{KERNEL}"
-BOOT = [f"/var/lib/hwlab{path}" for path in (INITRAMFS, "/boot/grub/grub.cfg")]
 HERE = Path(__file__).parent
 ENTER = HERE / "machine.sh"
 
@@ -134,14 +133,14 @@ class Machine:
         write_host(self.folder / "tree", self._host)
         for tool, script in STAND_INS.items():
             self.install(tool, script)
-        # The kernel as the distribution installed it: /boot is /var/lib/hwlab/boot (boot.sh).
-        for path in (f"/usr/lib/modules/{KERNEL}/modules.order", *BOOT):
+        # The kernel as the distribution installed it.
+        for path in (f"/usr/lib/modules/{KERNEL}/modules.order", INITRAMFS):
             self.write(path, "")
+        self.write("/boot/grub/grub.cfg", "linux /vmlinuz root=/dev/vda ro quiet\n")
         self._install_modules()
         self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*"])
         self.add_repository("base", self._packages)
         self.write("/etc/apt/sources.list", f"deb [trusted=yes] file:{PACKAGES}/base ./\n")
-        self.write("/boot/grub/grub.cfg", "linux /vmlinuz root=/dev/vda ro quiet\n")
         self.node.stop_sshd()
         self.node.run(["sh", str(ENTER), str(self.folder), self.group])
         wait_until(lambda: listens(self.node.address), BOOT_S)

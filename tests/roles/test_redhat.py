@@ -24,6 +24,7 @@ RELEASE = "Rocky Linux release 9.4 (Blue Onyx)\n"
 OS_RELEASE = 'NAME="Rocky Linux"\nID=rocky\nVERSION_ID="9.4"\nPLATFORM_ID="platform:el9"\n'
 INITRAMFS = f"/boot/initramfs-{KERNEL}.img"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
+STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
 FABRIC_NAME = "nvidia-fabricmanager"
 DISTRIBUTION = [
     Package(f"kernel-devel-{KERNEL}", "1-1"),  # no RPM may have such a version
@@ -59,7 +60,6 @@ BASE = f"[base]\nname=base\nbaseurl=file://{PACKAGES}/rpms\ngpgcheck=0\n"
 # They stand on what is not installed yet, or are commands of dnf and rpm.
 NOT_PREDICTED = {
     "nvidia_repository : Install the key of the repository",
-    "nvidia_repository : See whether the packages are going to change",
     "nvidia_repository : Install the packages",
     "nvidia_driver : Run the persistence daemon",
     "nvidia_fabricmanager : Run it",
@@ -168,6 +168,24 @@ def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> Non
     assert kernels == ["ro quiet iommu=pt", "ro iommu=pt"]
     assert "blacklist nouveau" in machine.ask(f"cat {INITRAMFS}")
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
+
+
+@pytest.mark.parametrize("version", [NEW, "590"])
+def test_a_node_at_work_keeps_its_driver_its_locks_and_its_stream(
+    machine: Machine, second: Played, version: str
+) -> None:
+    kept = f"cat {LOCKS} {STREAM}; rpm -qa | sort"
+    before = machine.ask(kept)
+    assert f"nvidia-open-{OLD}-1" in before
+    assert "stream=580-open" in before
+    busy = ["false"]
+    refused = machine.play(["nvidia_driver"], **wanted(version), node_reboot_drained_command=busy)
+    assert refused.code != 0
+    assert "needs nvidia-open in another version and is not drained" in refused.text
+    assert refused.changes == 0, refused.changed
+    assert machine.ask(kept) == before
+    same = machine.play(["nvidia_driver"], **wanted(OLD), node_reboot_drained_command=busy)
+    assert (same.code, same.changes) == (0, 0), same.text
 
 
 def test_an_ordinary_upgrade_leaves_it_alone_and_the_role_does_not(

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import theilslopes
 
 from hwcheck.judge.past import Past, Series, Setup, start_s
 
@@ -321,6 +320,8 @@ def _how(
         best["drift"] = min(best["drift"], (drift, since))
     since = best["drift"][1]
     if best["drift"][0] < best["step"][0] and len(off) - since >= LAST_RUNS[0]:
+        from scipy.stats import theilslopes  # not above: it takes a second, and few drift
+
         slope, _, low, _ = theilslopes(off[since:], nights[since:])
         if low > 0:
             return "drift", since, float(slope)

@@ -10,6 +10,7 @@ import numpy as np
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
 from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup
+from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
 
@@ -17,11 +18,13 @@ GLOO = "gloo"
 
 FIGURES = f"""
 CREATE OR REPLACE TEMP TABLE figures AS
+WITH held AS (SELECT unnest($3) AS check_id, unnest($4) AS metric, unnest($5) AS unit,
+  unnest($6) AS lowest, unnest($7) AS highest)
 SELECT host, run, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, value,
   coalesce(library, '') AS library
-FROM samples
+FROM samples JOIN held USING (check_id, metric, unit)
 WHERE list_contains($1, host) AND started < try_cast($2 AS TIMESTAMP)
-  AND list_contains($3, check_id || '.' || metric) AND isfinite(value) AND value_text IS NULL
+  AND value BETWEEN lowest AND highest AND value_text IS NULL
   AND CASE WHEN check_id IN {COLLECTIVES}
     THEN size_bytes >= {LEAST_BYTES} AND library <> '{GLOO}'
       AND value BETWEEN {PLAUSIBLE_BUSBW_GBPS[0]} AND {PLAUSIBLE_BUSBW_GBPS[1]}
@@ -63,15 +66,22 @@ def past_of(history: History, hosts: Collection[str], started: str) -> Past:
     """
     if not history.folders:
         return NO_PAST
-    loads = [name for name, check in checks.load().items() if check.load]
-    held = [f"{check}.{metric}" for check, metrics in HELD.items() for metric in metrics]
-    history.rows(FIGURES, [list(hosts), started, held])
+    registry = checks.load()
+    loads = [name for name, check in registry.items() if check.load]
+    held = [
+        (name, metric.name, metric.unit, *RANGES[metric.unit])
+        for name, metrics in HELD.items()
+        if name in registry
+        for metric in registry[name].metrics
+        if metric.name in metrics
+    ]
+    history.rows(FIGURES, [list(hosts), started, *map(list, zip(*held, strict=True))])
     history.rows(SETUPS, [list(hosts), loads])
     runs = [
-        PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}")
-        for run, began in history.rows(
-            "SELECT run, any_value(started) FROM hosts WHERE run IN (SELECT run FROM figures) "
-            "GROUP BY run ORDER BY 2, 1"
+        PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile)
+        for run, began, profile in history.rows(
+            "SELECT run, any_value(started), coalesce(any_value(profile), '') FROM hosts "
+            "WHERE run IN (SELECT run FROM figures) GROUP BY run ORDER BY 2, 1"
         )
     ]
     if not runs:

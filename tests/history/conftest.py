@@ -39,10 +39,11 @@ def with_gpus(record: HostRecord, **changes: str) -> HostRecord:
     return replace(record, report=report)
 
 
-def write_night(out: Path, night: int, *records: HostRecord) -> Path:
+def write_night(out: Path, night: int, *records: HostRecord, profile: str = "quick") -> Path:
     """Write the run of a night with its dataset; return its folder."""
     run = factories.run(*records)
-    meta = replace(run.meta, id=run_id(night), started=f"2026-01-{night + 1:02}T03:00:00Z")
+    started = f"2026-01-{night + 1:02}T03:00:00Z"
+    meta = replace(run.meta, id=run_id(night), started=started, profile=profile)
     folder = RunFolder(out / meta.id, meta)
     (folder.path / "nodes").mkdir(parents=True)
     for record in records:

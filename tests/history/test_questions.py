@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
 from hwcheck.history.views import History
-from hwcheck.judge.past import figures, joined
-from hwcheck.results.run_folder import read_run
+from hwcheck.judge.past import Past, Setup, figures, joined
+from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.results.run_folder import HostRecord, read_run
 from tests import factories
 from tests.history.conftest import FLAPS, NIGHTS, STEP, SWAP, run_id, with_gpus, write_night
 
@@ -194,9 +196,37 @@ def test_a_metric_that_is_none_is_refused_with_the_nearest(
 
 
 def test_the_past_equals_the_figures_of_the_runs(planted: Path) -> None:
-    runs = [read_run(path) for path in sorted(planted.iterdir())]
+    assert_past_is_that_of_the_runs(planted)
+
+
+def test_the_past_has_profiles_and_no_impossible_reading(tmp_path: Path) -> None:
+    def hot(value: float, unit: str = "C") -> HostRecord:
+        host = factories.gpu_host("node01")
+        assert host.report
+        samples = (Sample("temperature_c", value, unit, "gpu2"),)
+        load = CheckResult("temperature_under_load", "done", samples=samples)
+        return replace(host, report=replace(host.report, results=(*host.report.results, load)))
+
+    nights = [hot(61.0), hot(9999.0), hot(330.0, "K"), hot(74.0), hot(61.0)]
+    for night, record in enumerate(nights):
+        profile = "standard" if night == 3 else "quick"
+        write_night(tmp_path, night, record, profile=profile)
+    past = assert_past_is_that_of_the_runs(tmp_path)
+    assert [run.profile for run in past.runs] == ["quick", "quick", "quick", "standard"]
+    (row,) = (row for row, of in enumerate(past.series) if of.check == "temperature_under_load")
+    assert [None if np.isnan(value) else value for value in past.values[row]] == [
+        *(61.0, None, None, 74.0)
+    ]
+
+
+def setups_of(past: Past, row: int) -> list[Setup | None]:
+    return [None if code < 0 else past.setups[code] for code in past.setup_of[row]]
+
+
+def assert_past_is_that_of_the_runs(folder: Path) -> Past:
+    runs = [read_run(path) for path in sorted(folder.iterdir())]
     want = joined(map(figures, runs[:-1]))
-    with History.open(planted) as history:
+    with History.open(folder) as history:
         hosts = [host.name for host in runs[0].meta.hosts]
         past = past_of(history, hosts, runs[-1].meta.started)
     assert past.runs == want.runs
@@ -205,8 +235,8 @@ def test_the_past_equals_the_figures_of_the_runs(planted: Path) -> None:
     rows = [place[series] for series in want.series]
     assert np.array_equal(past.values[rows], want.values, equal_nan=True)
     for row, series in zip(rows, range(len(want.series)), strict=True):
-        ours = [past.setups[code] for code in past.setup_of[row]]
-        assert ours == [want.setups[code] for code in want.setup_of[series]]
+        assert setups_of(past, row) == setups_of(want, series)
+    return past
 
 
 def test_the_last_green_run_of_a_host_and_an_acceptance_stay(planted: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
-from hwcheck.text import binary_size, line, quantity
+from hwcheck.text import binary_size, count, line, quantity
 
 KINDS = ("outcome", "GPU", "version", "setting", "count", "figure")
 """What can have changed, in the order in which it is shown."""
@@ -194,19 +194,36 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
           FROM joined WHERE unit IN {tuple(LEAST_CHANGES)} AND isfinite(change) GROUP BY ALL
         )
         SELECT host, joined.check_id, joined.metric, subject, joined.size_bytes, unit, old, new,
-          old_text, new_text, change
+          old_text, new_text, change, count(joined.size_bytes) OVER of_leg AS sizes
         FROM joined LEFT JOIN scatter ON joined.check_id = scatter.check_id
           AND joined.metric = scatter.metric
           AND joined.size_bytes IS NOT DISTINCT FROM scatter.size_bytes
         WHERE (unit = '' AND (old IS DISTINCT FROM new OR old_text IS DISTINCT FROM new_text))
           OR (unit IN {COUNTS} AND old <> new)
           OR abs(change) > greatest(MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common)
+        WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
+        QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1
         """,
         of,
     )
     changes = []
-    for host, check, metric, subject, size, unit, old, new, old_text, new_text, change in rows:
+    for (
+        host,
+        check,
+        metric,
+        subject,
+        size,
+        unit,
+        old,
+        new,
+        old_text,
+        new_text,
+        change,
+        sizes,
+    ) in rows:
         at = "" if size is None else f" at {binary_size(size)}"
+        if sizes > 1:  # the largest stands for a leg
+            at += f" and {count(sizes - 1, 'smaller size')}"
         kind = "setting" if not unit else "count" if unit in COUNTS else "figure"
         changes.append(
             Change(

@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "rollout": (["rollout", *NAMED, "--playbook", "ping.yml", "--only", "kernel"], 3),
     "report": (["report", "nothing"], 2),
     "explain": (["explain", "nccl.log"], 0),
+    "history": (["history"], 2),
+    "compare": (["compare", "first", "second"], 2),
+    "trend": (["trend", "busbw"], 2),
+    "query": (["query", "SELECT 1"], 2),
     "site": (["site", "test", "--site", "site"], 2),
 }
 """A command line of each command, and its exit code."""

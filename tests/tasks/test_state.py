@@ -19,7 +19,10 @@ HERE = "all:\n  hosts:\n    here: {ansible_connection: local, ansible_python_int
     ("words", "why"),
     [
         (("state", "--forks", "0"), "--forks 0: it takes a whole number from 1"),
-        (("state", "--roles", "nosuch"), "nosuch: no role with assertions; known: cuda_toolkit"),
+        (
+            ("state", "--roles", "nosuch"),
+            "nosuch: no role with assertions; known: container_toolkit",
+        ),
         (("state", "--hosts", "nosuch.yml"), "no such inventory: nosuch.yml"),
         (("provision", "--playbook", "nosuch.yml"), "no such playbook: nosuch.yml"),
         (("provision", "--hosts", "nosuch.yml"), "no such inventory: nosuch.yml"),

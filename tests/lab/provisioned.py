@@ -16,11 +16,12 @@ from tests.lab.lab import Lab, Node
 BIN = Path(sys.executable).parent
 PLAY = "- hosts: all\n  gather_facts: false\n  roles:\n    - {role: nccl, tags: [nccl]}\n"
 WANTED: dict[str, Any] = {
+    "nvidia_repository_url": "",
     "nccl_library": False,
     "nccl_conf": "present",
     "nccl_conf_settings": {"NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": "22"},
 }
-"""What the inventory wants of the role: settings in /etc/nccl.conf, and no packages."""
+"""What the inventory wants of the role: settings in /etc/nccl.conf, no repository, no packages."""
 
 
 class Site:

@@ -180,7 +180,8 @@ def test_roles_of_ours_are_found_from_anywhere(
 ) -> None:
     monkeypatch.chdir(folder)
     conf = folder / "nccl.conf"
-    wanted = {"nccl_library": False, "nccl_conf": "present", "nccl_conf_path": str(conf)}
+    wanted = {"nccl_conf": "present", "nccl_conf_path": str(conf)}
+    wanted |= {"nvidia_repository_url": "", "nccl_library": False}
     play = "- hosts: all\n  gather_facts: false\n  roles: [nccl]\n"
     record, _ = run(
         asked(folder, play, nccl_conf_settings={"NCCL_DEBUG": "WARN"}, **wanted), folder
@@ -188,6 +189,14 @@ def test_roles_of_ours_are_found_from_anywhere(
     assert record.exit_code == 0
     assert "nccl" in record.roles
     assert "NCCL_DEBUG=WARN" in conf.read_text()
+
+
+def test_a_repository_in_a_play_without_facts_is_refused_in_one_line(folder: Path) -> None:
+    play = "- hosts: all\n  gather_facts: false\n  roles: [nvidia_repository]\n"
+    record, _ = run(asked(folder, play), folder)
+    assert record.exit_code == 1
+    assert "this play gathers no facts" in record.hosts[0].reason
+    assert record.hosts[0].counts["changed"] == 0
 
 
 def test_what_a_play_tells_of_its_roles_is_recorded_host_by_host(folder: Path) -> None:

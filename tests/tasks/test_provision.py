@@ -70,7 +70,8 @@ def test_settings_that_are_gone_again_fail(tmp_path: Path) -> None:
 def provision_here(folder: Path, playbook: str, **inventory: object) -> tuple[int, str]:
     """Run a playbook on this machine; return exit code and text."""
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    here |= {"nccl_library": False, "nccl_conf": "present", "nccl_conf_path": f"{folder}/nccl.conf"}
+    here |= {"nvidia_repository_url": "", "nccl_library": False}
+    here |= {"nccl_conf": "present", "nccl_conf_path": f"{folder}/nccl.conf"}
     hosts = {"here": {**here, **inventory}}
     (folder / "cluster.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     done = subprocess.run(

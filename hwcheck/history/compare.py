@@ -40,6 +40,9 @@ NOT_COMPARED = (
     *("vbios", "vbios_of_most", "torch_version", "nccl_version"),
     *("algbw_gbps", "busbw_spread", "pass_spread"),  # see busbw_gbps at each size
 )
+OF_LARGEST_SIZE = "a.metric = 'busbw_gbps' AND a.size_bytes IS NULL"
+"""The figure of a leg without a size is that of its largest, without the spread that this has; and
+another run's largest may be another size."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
           FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
             AND a.unit = b.unit
-          WHERE a.metric NOT IN {NOT_COMPARED}
+          WHERE a.metric NOT IN {NOT_COMPARED} AND NOT ({OF_LARGEST_SIZE})
         ), scatter AS (
           SELECT check_id, metric, size_bytes,
             CASE WHEN count(*) >= {LEAST_FIGURES} THEN 1.4826 * mad(change) ELSE 0 END AS common

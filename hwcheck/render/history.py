@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,8 @@ from hwcheck.text import count, line, number, quantity
 MOST_ROWS = 1000
 """So many rows of an answer are shown as a table; CSV and JSON have all."""
 CELL = 200
+HOST = 24
+"""Names of hosts up to this length stay on one line of a terminal."""
 FORMATS = ("table", "csv", "json")
 MOST_LEFT_OUT = 3
 BARS = "▁▂▃▄▅▆▇█"
@@ -44,7 +46,8 @@ TITLES = {
 
 def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
     """Return the last runs, the newest at the end; ``shown`` is how many there is room for."""
-    lines = table("Run", "Began (UTC)", "Outcome", "Profile", "Hosts", "What came out")
+    names = ("Run", "Began (UTC)", "Outcome", "Profile", "Hosts", "What came out")
+    lines = table(*names, whole=("Run", "Outcome", "Profile"))
     for run in runs[-shown:]:
         amounts = {
             "failed": run.failed,
@@ -70,7 +73,8 @@ def hosts_table(
 ) -> RenderableType:
     """Return a line for each host, with what flaps, what became of its boards, and a metric."""
     named = ("Host", "Last run", "Outcome", "Green", "Last green", "Last red", "Flaps, events")
-    lines = table(*named, *([line(asked.metric, 60)] if asked else []))
+    whole = ("Outcome", *(["Host"] if all(len(host.host) <= HOST for host in hosts) else []))
+    lines = table(*named, *([line(asked.metric, 60)] if asked else []), whole=whole)
     for host in hosts:
         figures = values.get(host.host, ())
         last = (
@@ -142,11 +146,11 @@ def outcome(word: str) -> Text:
     return Text(OUTCOME_WORDS.get(word, line(word, 20)), style=STYLES.get(word, ""))
 
 
-def table(*names: str) -> Table:
-    """Return an empty table with these columns."""
+def table(*names: str, whole: Collection[str] = ()) -> Table:
+    """Return an empty table with these columns; those of ``whole`` stay on one line."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        made.add_column(Text(name), overflow="fold")
+        made.add_column(Text(name), overflow="fold", no_wrap=name in whole)
     return made
 
 

@@ -22,6 +22,7 @@ from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, read_run
+from hwcheck.text import binary_size
 from tests import factories
 from tests.history.conftest import FLAPS, NIGHTS, STEP, SWAP, run_id, with_gpus, write_night
 
@@ -155,6 +156,18 @@ def test_what_changed_between_two_runs(planted: Path) -> None:
             compare(history, run_id(0), "no run")
 
 
+def test_a_leg_is_compared_at_each_size_within_the_spread_of_that_size(tmp_path: Path) -> None:
+    for night, peak_gbps in enumerate((450.0, 405.0)):
+        leg = factories.leg(peak_gbps=peak_gbps)
+        *smaller, largest = leg.sizes
+        leg = replace(leg, sizes=(*smaller, replace(largest, pass_spread=0.2)))
+        write_night(tmp_path, night, factories.gpu_host("node01", [leg]))
+    with History.open(tmp_path) as history:
+        changes = compare(history, run_id(0), run_id(1)).changes
+    whats = {each.what for each in changes if each.kind == "figure"}
+    assert whats == {f"all_reduce.busbw_gbps at {binary_size(size.size_bytes)}" for size in smaller}
+
+
 def test_each_host_against_its_own_last_green_run(planted: Path) -> None:
     with History.open(planted) as history:
         compared = compare_last_green(history, run_id(FLAPS[1]))
@@ -197,7 +210,7 @@ def test_a_metric_that_is_none_is_refused_with_the_nearest(
         metric_named(history, name)
 
 
-def test_the_past_equals_the_figures_of_the_runs(planted: Path) -> None:
+def test_the_past_equals_the_movedof_the_runs(planted: Path) -> None:
     assert_past_is_that_of_the_runs(planted)
 
 

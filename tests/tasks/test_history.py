@@ -188,3 +188,15 @@ def test_the_report_shows_the_last_runs_of_a_host_that_did_not_pass(
     assert "57.1 % to 100 %" in page
     typed(capsys, "report", str(runs / run_id(0)))
     assert "Its last" not in (runs / run_id(0) / "report.html").read_text("utf-8")
+
+
+def test_names_of_runs_and_hosts_stay_whole_in_80_columns(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = typed(capsys, "history")
+    assert run_id(0) in out
+    assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = typed(capsys, "history", "--metric", "all_reduce.busbw_gbps")
+    assert "node04" in out
+    assert "passed" in out

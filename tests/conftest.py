@@ -32,7 +32,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.suspend_global_capture(in_=True)
     apart.begin(config.invocation_params.args)
-    capture.resume_global_capture()
 
 
 @pytest.hookimpl(tryfirst=True)

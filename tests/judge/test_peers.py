@@ -305,3 +305,22 @@ def test_healthy_hosts_pass_as_a_whole() -> None:
     outcomes = {finding.outcome for finding in judge(factories.run(*hosts)).findings}
     assert outcomes <= {"pass", "inconclusive"}
     assert not any("like hosts" in f.reason for f in judge(factories.run(*hosts)).findings)
+
+
+@pytest.mark.parametrize(("percent", "hosts"), [(60.0, ["full"]), (45.0, [])])
+def test_a_host_whose_memory_is_held_unlike_others_warns(percent: float, hosts: list[str]) -> None:
+    """Below the limit that the check has for one host."""
+
+    def holds(host: str, percent: float) -> HostRecord:
+        samples = (
+            Sample("memory_total_gib", 2048.0, "GiB"),
+            Sample("memory_held_percent", percent, "%"),
+            Sample("swap_used_gib", 0.0, "GiB"),
+            Sample("swap_used_percent", 0.0, "%"),
+        )
+        answer = CheckResult("host_memory", "done", samples=samples)
+        return record(host, [answer], gpus=gpu_facts(1))
+
+    others = [holds(f"n{n}", 2.0 + n) for n in range(5)]
+    found = warned(*others, holds("full", percent), check="host_memory")
+    assert [finding.host for finding in found] == hosts

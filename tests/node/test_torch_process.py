@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ sys.path.insert(0, sys.argv[1])
 from hwcheck.node import torch_process
 send, fd = torch_process.sender()
 print("chatter")
-send({"parent": int(sys.argv[2]), "fd": fd, "said": sys.stdin.read()})
+send({"arguments": sys.argv[1:], "fd": fd, "orders": sys.stdin.read()})
 """
 
 
@@ -40,7 +39,7 @@ def test_messages_leave_on_stdout_and_chatter_goes_to_the_log(tmp_path: Path) ->
     sent, log = start(CHILD, tmp_path)
     message = json.loads(sent)
     assert message.pop("fd") > 2
-    assert message == {"parent": os.getpid(), "said": "orders"}
+    assert message == {"arguments": [ROOT], "orders": "orders"}
     assert log == "chatter\n"
 
 

@@ -37,15 +37,8 @@ def warned_of(**counts: int) -> list[Finding]:
     return [finding for finding in findings if finding.check and finding.outcome != "pass"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "count"),
-    [
-        ("ecc_corrected_aggregate", 1500),
-        ("ecc_corrected_aggregate", 90_000),
-        ("ecc_corrected_aggregate", 40_000_000),
-        ("ecc_uncorrected_aggregate", 500),  # more than can have been repaired: ecc_errors
-    ],
-)
+@pytest.mark.parametrize("count", [1500, 90_000, 40_000_000])
+@pytest.mark.parametrize("metric", ["ecc_corrected_aggregate", "ecc_uncorrected_aggregate"])
 def test_a_count_of_a_life_is_no_outlier(metric: str, count: int) -> None:
     assert warned_of(**{metric: count}) == []
 

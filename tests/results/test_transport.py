@@ -20,7 +20,7 @@ FLEET = {name: Ready("10.0.0.1", 5, "eth0", 8, "H100", 8, 8) for name in names(4
 
 def record(folder: Path, ready: dict[str, Ready], facts: dict[str, Any]) -> Any:
     def say(host: str, order: Any, group: tuple[str, ...]) -> dict[str, Any]:
-        return {**well(order), "transport": facts}
+        return {**well(order), "transport": facts, "library": "NCCL 2.27.5"}
 
     return session(folder, say, "all", ready=ready)[0]
 

@@ -25,6 +25,9 @@ FILES = {
     "nccl.env",
     "nccl",
     "nodes",
+    "hosts.parquet",
+    "samples.parquet",
+    "findings.parquet",
 }
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 

@@ -31,7 +31,6 @@ from hwcheck.node.wire import Sample
         command="sudo dmesg --ctime | grep -E 'Hardware Error|EDAC|mce:|mlx5_core|DMAR|AMD-Vi|"
         "nvme|I/O error|blocked for|lockup|BUG|Oops'",
     ),
-    gpu=False,
 )
 def kernel_faults(node: Node) -> Iterator[Sample]:
     """Read what the kernel wrote of memory, processors, network cards, drives and of itself.

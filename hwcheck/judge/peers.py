@@ -240,9 +240,10 @@ def judge_peers(
     """Yield a warning for each outlier among the numbers of all hosts.
 
     ``findings`` are those of each host so far: what a limit complains of is no measure, and is not
-    said twice.
+    said twice. That something of a check could not be measured says nothing of its other figures of
+    the node.
     """
-    bad = [complaints(of_host) for of_host in findings]
+    bad = [complaints(_of_figures(of_host)) for of_host in findings]
     nothing: set[str] = set()
     for name, check in hosts[0].checks.items() if hosts else ():
         if check is not None:
@@ -252,6 +253,10 @@ def judge_peers(
                 if name in host.answers
             )
             yield from _outliers(check, answers)
+
+
+def _of_figures(findings: Iterable[Finding]) -> Iterator[Finding]:
+    return (each for each in findings if each.metric or each.subject != "node")
 
 
 def _outliers(check: Check, answers: Iterable[Answer]) -> Iterator[Finding]:

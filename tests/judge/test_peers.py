@@ -307,20 +307,29 @@ def test_healthy_hosts_pass_as_a_whole() -> None:
     assert not any("like hosts" in f.reason for f in judge(factories.run(*hosts)).findings)
 
 
+def holds(host: str, percent: float, reason: str = "") -> HostRecord:
+    """A host with so much memory held; with a reason, something else could not be measured."""
+    samples = (
+        Sample("memory_total_gib", 2048.0, "GiB"),
+        Sample("memory_held_percent", percent, "%"),
+        Sample("swap_used_gib", 0.0, "GiB"),
+        Sample("swap_used_percent", 0.0, "%"),
+    )
+    state = "could_not_measure" if reason else "done"
+    answer = CheckResult("host_memory", state, reason, samples=samples)
+    return record(host, [answer], gpus=gpu_facts(1))
+
+
+OTHERS = [holds(f"n{n}", 2.0 + n) for n in range(5)]
+
+
 @pytest.mark.parametrize(("percent", "hosts"), [(60.0, ["full"]), (45.0, [])])
 def test_a_host_whose_memory_is_held_unlike_others_warns(percent: float, hosts: list[str]) -> None:
     """Below the limit that the check has for one host."""
-
-    def holds(host: str, percent: float) -> HostRecord:
-        samples = (
-            Sample("memory_total_gib", 2048.0, "GiB"),
-            Sample("memory_held_percent", percent, "%"),
-            Sample("swap_used_gib", 0.0, "GiB"),
-            Sample("swap_used_percent", 0.0, "%"),
-        )
-        answer = CheckResult("host_memory", "done", samples=samples)
-        return record(host, [answer], gpus=gpu_facts(1))
-
-    others = [holds(f"n{n}", 2.0 + n) for n in range(5)]
-    found = warned(*others, holds("full", percent), check="host_memory")
+    found = warned(*OTHERS, holds("full", percent), check="host_memory")
     assert [finding.host for finding in found] == hosts
+
+
+def test_a_check_that_broke_off_is_compared_as_far_as_it_came() -> None:
+    found = warned(*OTHERS, holds("full", 60.0, "no answer"), check="host_memory")
+    assert [(finding.host, finding.metric) for finding in found] == [("full", "memory_held_percent")]

@@ -187,6 +187,14 @@ class Timing:
         rest["legs"] = tuple(rest.get("legs", ()))
         return cls(**rest)
 
+    @property
+    def sizes(self) -> Tuple[int, ...]:
+        """The sizes from the smallest to the largest, in bytes."""
+        ladder = [self.min_bytes]
+        while ladder[-1] * self.step_factor <= self.max_bytes:
+            ladder.append(ladder[-1] * self.step_factor)
+        return tuple(ladder)
+
 
 @dataclass(frozen=True)
 class Request:

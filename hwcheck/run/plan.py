@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -118,6 +118,13 @@ def make_plan(
         for host in cluster.hosts
     }
     return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s)
+
+
+def of_legs(request: Request, legs: Mapping[str, Sequence[str]]) -> Request:
+    """Return what a second visit asks of a host: these legs, by check, and no others."""
+    names = sorted({name for of_check in legs.values() for name in of_check})
+    checks = tuple(check for check in request.checks if check in legs)
+    return replace(request, checks=checks, timing=replace(request.timing, legs=tuple(names)))
 
 
 def _nccl_tests_dir(host: Host) -> str:

@@ -61,20 +61,12 @@ def multi_host_options(
     names = split("--collectives", flags["collectives"], every, "collective", "time all_reduce")
     return MultiHostOptions(
         collectives=COLLECTIVES if ALL in names else tuple(names) or COLLECTIVES[:1],
-        sizes=sizes(timed) if any(flags[name] for name in SIZE_FLAGS) else (),
+        sizes=timed.sizes if any(flags[name] for name in SIZE_FLAGS) else (),
         iterations=timed.iterations if flags["iters"] else None,
         warmups=timed.warmups if flags["warmup_iters"] else None,
         dtype=timed.dtype,
         leg=legs[0] if legs else "",
     )
-
-
-def sizes(timed: Timing) -> tuple[int, ...]:
-    """Return the sizes from the smallest to the largest, in bytes."""
-    ladder = [timed.min_bytes]
-    while ladder[-1] * timed.step_factor <= timed.max_bytes:
-        ladder.append(ladder[-1] * timed.step_factor)
-    return tuple(ladder)
 
 
 def run_multi_host(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
-from hwcheck.judge.second_visit import LegsByCheck, legs_on_a_border
-from hwcheck.node.wire import Request
+from hwcheck.judge.second_visit import legs_on_a_border
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import fan_out
-from hwcheck.run.plan import Plan
+from hwcheck.run.plan import Plan, of_legs
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.text import count
@@ -35,13 +32,7 @@ def make_second_visits(
         return
     say(f"hwcheck: measuring again what lies on a border on {count(len(legs), 'host')}")
     hosts = tuple(host for host in plan.hosts if host.name in legs)
-    requests = {host.name: _request(plan.requests[host.name], legs[host.name]) for host in hosts}
+    requests = {host.name: of_legs(plan.requests[host.name], legs[host.name]) for host in hosts}
     answers = folder.second_visits()
     with Progress(len(hosts), verbose=verbose) as progress:
         fan_out(hosts, requests, payload, answers, connector, forks=forks, progress=progress)
-
-
-def _request(first: Request, legs: LegsByCheck) -> Request:
-    names = sorted({name for of_check in legs.values() for name in of_check})
-    checks = tuple(check for check in first.checks if check in legs)
-    return replace(first, checks=checks, timing=replace(first.timing, legs=tuple(names)))

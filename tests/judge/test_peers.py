@@ -331,5 +331,5 @@ def test_a_host_whose_memory_is_held_unlike_others_warns(percent: float, hosts: 
 
 
 def test_a_check_that_broke_off_is_compared_as_far_as_it_came() -> None:
-    found = warned(*OTHERS, holds("full", 60.0, "no answer"), check="host_memory")
-    assert [(finding.host, finding.metric) for finding in found] == [("full", "memory_held_percent")]
+    (finding,) = warned(*OTHERS, holds("full", 60.0, "no answer"), check="host_memory")
+    assert (finding.host, finding.metric) == ("full", "memory_held_percent")

@@ -1,5 +1,5 @@
 """Makes the tasks of hwcheck available to `fab`."""
 
-from hwcheck.tasks.command_line import namespace
+from hwcheck.tasks.command_line import commands
 
-__all__ = ["namespace"]
+namespace = commands()

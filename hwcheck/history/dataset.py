@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwcheck.advise.assessment import Assessment
 from hwcheck.errors import UsageError
 from hwcheck.results.files import writing_to
-from hwcheck.results.run_folder import RunMeta
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from hwcheck.advise.assessment import Assessment
+    from hwcheck.results.run_folder import RunMeta
 
 FORMAT = 1
 FORMAT_KEY = "hwcheck_format"

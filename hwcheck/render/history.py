@@ -19,8 +19,7 @@ from hwcheck.history.compare import KINDS, Comparison
 from hwcheck.history.overview import HostLine, RunLine
 from hwcheck.history.trend import Asked
 from hwcheck.history.views import Answer, LeftOut
-from hwcheck.render.terminal import STYLES
-from hwcheck.render.words import OUTCOME_WORDS
+from hwcheck.render.words import OUTCOME_WORDS, STYLES
 from hwcheck.render.wrap import Wrapped
 from hwcheck.text import count, line, number, quantity
 

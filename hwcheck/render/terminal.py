@@ -20,12 +20,6 @@ from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.wrap import Wrapped
 from hwcheck.text import line
 
-STYLES = {
-    "fail": "bold red",
-    "inconclusive": "bold magenta",
-    "warn": "bold yellow",
-    "pass": "green",
-}
 MOST_ROWS = 20
 MOST_ACTIONS = 12
 TABLE_COLUMNS = 85
@@ -36,7 +30,7 @@ def terminal(assessment: Assessment) -> RenderableType:
     """Return what Rich prints. All text is ``Text``, so markup from a node stays text."""
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     parts: list[RenderableType] = [
-        Wrapped((words.verdict(judgement), STYLES[judgement.outcome])),
+        Wrapped((words.verdict(judgement), words.STYLES[judgement.outcome])),
         Wrapped(f"Coverage: {words.coverage(judgement)}."),
         *(Wrapped((f"Note: {note}", "yellow")) for note in words.notes(run)),
         Text(),
@@ -114,7 +108,8 @@ def _table(rows: Sequence[_Row]) -> Table:
     for column in ("GPUs", "busbw, default leg", "why"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        outcome = Text(words.OUTCOME_WORDS.get(row.outcome, "..."), STYLES.get(row.outcome, ""))
+        word = words.OUTCOME_WORDS.get(row.outcome, "...")
+        outcome = Text(word, words.STYLES.get(row.outcome, ""))
         rest = (row.hosts, row.measured, row.gpus, row.busbw, row.why)
         table.add_row(outcome, *map(Text, rest))
     return table
@@ -125,7 +120,7 @@ def _block(row: _Row) -> Iterator[Wrapped]:
         yield Wrapped(f"and {row.hosts}")
         return
     outcome = words.OUTCOME_WORDS[row.outcome]
-    yield Wrapped((outcome, STYLES[row.outcome]), f" {row.hosts}")
+    yield Wrapped((outcome, words.STYLES[row.outcome]), f" {row.hosts}")
     for name, text in (
         ("measured", row.measured),
         ("GPUs:", row.gpus),
@@ -140,7 +135,7 @@ def _causes(advice: Advice) -> Iterator[Wrapped]:
     for index, cause in enumerate(advice.causes.diagnoses[:MOST_ACTIONS], 1):
         yield Wrapped(
             f"{index}. ",
-            (words.OUTCOME_WORDS[cause.outcome], STYLES[cause.outcome]),
+            (words.OUTCOME_WORDS[cause.outcome], words.STYLES[cause.outcome]),
             f" ({cause.confidence}) {cause.title}, on {fold(cause.hosts)}",
         )
         for text in cause.observed[:3]:
@@ -163,7 +158,7 @@ def _actions(advice: Advice) -> Iterator[Wrapped]:
     for index, action in enumerate(advice.open_actions[:MOST_ACTIONS], 1):
         yield Wrapped(
             f"{index}. ",
-            (words.OUTCOME_WORDS[action.outcome], STYLES[action.outcome]),
+            (words.OUTCOME_WORDS[action.outcome], words.STYLES[action.outcome]),
             f" {line(action.title, 80)} on {fold(action.hosts)}",
         )
         for text in _action_lines(action):

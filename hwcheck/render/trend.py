@@ -13,7 +13,6 @@ from rich.text import Text
 
 from hwcheck.history.trend import Mark, Point, Trend
 from hwcheck.render.history import sparkline, table, time
-from hwcheck.render.report import environment
 from hwcheck.render.svg import INK, drawing, inline_svg
 from hwcheck.text import binary_size, line, number, quantity
 
@@ -93,6 +92,8 @@ def trend_html(trend: Trend) -> str:
     with drawing(9.0, 4.4) as figure:
         _draw(figure, trend)
         svg = inline_svg(figure, COLORS)
+    from hwcheck.render.report import environment  # not above: Jinja is for pages
+
     page = environment("html").get_template("trend.html.j2")
     return page.render(
         title=title(trend),

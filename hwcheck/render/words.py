@@ -21,6 +21,13 @@ OUTCOME_WORDS = {
     "recorded": "recorded, no limit",
     "not judged": "not judged",
 }
+STYLES = {
+    "fail": "bold red",
+    "inconclusive": "bold magenta",
+    "warn": "bold yellow",
+    "pass": "green",
+}
+"""How Rich prints an outcome."""
 EXERCISE = "exercise: gloo on the CPU; shows that the path works and says nothing about GPUs"
 
 CONFIDENCE_WORDS = {

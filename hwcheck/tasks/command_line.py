@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import fabric
@@ -19,37 +20,29 @@ from invoke.parser import ParserContext
 from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import USAGE
-from hwcheck.tasks.checks import checks
-from hwcheck.tasks.compare import compare
-from hwcheck.tasks.explain import explain
 from hwcheck.tasks.flags import one_of
-from hwcheck.tasks.history import history
 from hwcheck.tasks.output import emit, say, unprinted
-from hwcheck.tasks.provision import provision
-from hwcheck.tasks.query import query
-from hwcheck.tasks.report import report
-from hwcheck.tasks.rollout import rollout
-from hwcheck.tasks.site import site
-from hwcheck.tasks.state import state
-from hwcheck.tasks.trend import trend
-from hwcheck.tasks.validate import validate
 
-namespace = Collection(
-    *(
-        validate,
-        report,
-        history,
-        compare,
-        trend,
-        query,
-        checks,
-        explain,
-        state,
-        provision,
-        rollout,
-        site,
-    )
+COMMANDS = (
+    *("validate", "report", "history", "compare", "trend", "query", "checks", "explain"),
+    *("state", "provision", "rollout", "site"),
 )
+"""Each is a task in a module of its name."""
+
+OF_ALL = {"--list", "--complete"}
+"""Words of a command line that ask for every command."""
+
+
+def commands(words: Sequence[str] = ()) -> Collection:
+    """Return the commands that are among these words; all of them where none is.
+
+    What a command needs is imported with it, and no command needs all.
+    """
+    named = [name for name in COMMANDS if name in words]
+    names = COMMANDS if not named or OF_ALL & set(words) else named
+    modules = {name: import_module(f"hwcheck.tasks.{name}") for name in names}
+    return Collection(*(getattr(module, name) for name, module in modules.items()))
+
 
 LIST_FORMATS = ("flat", "nested", "json")
 PROMPTS = {
@@ -146,6 +139,11 @@ class Program(Fab):  # type: ignore[misc]
         with _refusing():
             super().parse_core(argv)
 
+    def parse_collection(self) -> None:
+        """Import the commands that this command line names."""
+        self.namespace = commands(self.argv)
+        super().parse_collection()
+
     def parse_tasks(self) -> None:
         """Parse what follows the core flags."""
         with _refusing():
@@ -168,7 +166,7 @@ program = Program(
     name="hwcheck",
     binary="hwcheck",
     version=__version__,
-    namespace=namespace,
+    namespace=Collection(),
     executor_class=Executor,
     config_class=_Config,
 )

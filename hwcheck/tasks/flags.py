@@ -10,14 +10,16 @@ import getpass
 import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory import inventory
-from hwcheck.inventory.inventory import Cluster
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
-from hwcheck.provision.request import Become
 from hwcheck.tasks.output import say
 from hwcheck.text import binary_size
+
+if TYPE_CHECKING:
+    from hwcheck.inventory.inventory import Cluster
+    from hwcheck.provision.request import Become
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 HELP = {
@@ -219,6 +221,8 @@ def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) 
     """Read the inventory and pass its warnings on. Raises UsageError, and where none is named."""
     if not hosts:
         raise UsageError("no host is named: say --hosts cluster.yml, or --hosts node1,node2")
+    from hwcheck.inventory import inventory  # not above: most commands read none
+
     cluster = inventory.read(hosts, limit, extra_vars)
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
@@ -227,6 +231,8 @@ def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) 
 
 def read_become(wanted: bool, user: str, ask: bool) -> Become:
     """Return how Ansible becomes another user; ``ask`` reads the password, by terminal or stdin."""
+    from hwcheck.provision.request import Become  # not above, as the inventory
+
     password = None
     if ask:
         tty = sys.stdin is not None and sys.stdin.isatty()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from invoke import Context
 
-from hwcheck.advise.assessment import assess
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset, retention
 from hwcheck.history.names import known_host
@@ -15,13 +14,10 @@ from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
 from hwcheck.history.views import History
 from hwcheck.render.history import hosts_table, runs_table
-from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.command import command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
 from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.output import emit, rendered, say
-from hwcheck.tasks.site_option import refuse_without_site
 from hwcheck.text import line
 
 SHOWN = 30
@@ -86,6 +82,11 @@ def history(
 
 def take_in(runs: Path) -> None:
     """Write the files of runs that have none or damaged ones, and say what became of each."""
+    from hwcheck.advise.assessment import assess  # not above: what only lists judges nothing
+    from hwcheck.results.multi_host import read_multi_host
+    from hwcheck.results.run_folder import read_run
+    from hwcheck.tasks.site_option import refuse_without_site
+
     with History.open(runs) as past:
         missing = [each.path for each in past.left_out if each.again]
     for path in missing:

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster
@@ -19,11 +19,13 @@ from hwcheck.node import checks
 from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunMeta
 from hwcheck.site import folder
-from hwcheck.site.additions import Additions, in_use, load
 from hwcheck.site_limits import problem
 from hwcheck.tasks.flags import DEFAULT_INVENTORY
 from hwcheck.tasks.output import say
 from hwcheck.text import count
+
+if TYPE_CHECKING:
+    from hwcheck.site.additions import Additions
 
 SITE_HELP = {
     "site": "folder of this site's checks, models, rules and templates, whose code is run "
@@ -48,6 +50,8 @@ def with_site(body: Callable[..., None]) -> Callable[..., None]:
         if site is None:
             body(*args, **kwargs)
             return
+        from hwcheck.site.additions import in_use, load  # not above: few have a site
+
         additions, before = load(site), _current
         say(f"hwcheck: {site.path}: {amounts(additions)}")
         _current = additions

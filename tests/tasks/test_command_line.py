@@ -1,11 +1,13 @@
 """Several tasks on one command line: the next one runs when the one before ended with 0."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.command_line import COMMANDS, commands, program
 from tests import factories
 from tests.factories import gpu_host, record
 
@@ -94,3 +96,36 @@ def test_i_is_hosts(
             program.run(["hwcheck", *words])
         assert ended.value.code == 2
         assert capfd.readouterr().err.startswith(f"hwcheck: {refusal}")
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["hwcheck", "trend", "busbw_gbps"], {"trend"}),
+        (["hwcheck", "report", "a", "compare", "a", "b"], {"report", "compare"}),
+        (["hwcheck", "histroy"], set(COMMANDS)),
+        (["hwcheck", "--list", "history"], set(COMMANDS)),
+        (["hwcheck", "--complete", "--", "hwcheck", "history"], set(COMMANDS)),
+        (["hwcheck"], set(COMMANDS)),
+    ],
+)
+def test_of_a_command_line_only_its_commands_are_imported(
+    words: list[str], names: set[str]
+) -> None:
+    assert set(commands(words).task_names) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"), [("history", False), ("compare", False), ("query", False), ("site", True)]
+)
+def test_what_asks_the_history_imports_nothing_that_judges_or_draws(
+    name: str, imported: bool
+) -> None:
+    code = f"""
+import sys
+from hwcheck.tasks.command_line import commands
+commands([{name!r}])
+print({{"numpy", "jinja2", "matplotlib"}} & set(sys.modules) != set())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{imported}\n"

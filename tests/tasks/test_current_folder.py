@@ -74,9 +74,9 @@ def test_no_command_imports_from_the_current_folder(
 
 
 def test_every_command_is_tried(folder: Path) -> None:
-    from hwcheck.tasks.command_line import namespace
+    from hwcheck.tasks.command_line import commands
 
-    assert set(COMMANDS) == set(namespace.task_names)
+    assert set(COMMANDS) == set(commands().task_names)
 
 
 def test_a_module_there_shows_itself_where_it_is_imported(folder: Path) -> None:

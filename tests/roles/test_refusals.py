@@ -252,6 +252,12 @@ def test_hostile_texts_are_refused_by_name_and_others_are_taken(tmp_path: Path) 
     assert all(" is no " in text for text in found)
 
 
+def test_good_values_alone_are_refused_by_nothing(tmp_path: Path) -> None:
+    row = next(row for row in rows() if TAKEN[row.key])
+    good = within(row.part, TAKEN[row.key][0], kind(row))
+    assert refused({"good": good}, {"good": row}, tmp_path) == []
+
+
 def test_a_distribution_that_the_roles_do_not_know_is_refused_in_one_line(tmp_path: Path) -> None:
     sles = {"ansible_os_family": "Suse", "ansible_distribution": "SLES", "cacheable": True}
     facts = [{"ansible.builtin.set_fact": sles}]

@@ -86,7 +86,7 @@ def actions(
     cut_short = {record.host for record in run.records if record.state != "reported"}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in judgement.findings:
-        if finding.outcome == "pass" or finding.check == MULTI_HOST:
+        if finding.outcome == "pass" or finding.waived or finding.check == MULTI_HOST:
             continue
         if _visit_action_covers(finding, silent, cut_short):
             continue

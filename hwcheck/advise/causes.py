@@ -15,7 +15,7 @@ from hwcheck.advise.rule import HostFindings, Rule, Sign
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
-from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement, worst
+from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement, counted, worst
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.text import line, quantity
@@ -81,8 +81,8 @@ class HostCause:
 
     @property
     def outcome(self) -> str:
-        """The worst of what it explains."""
-        return worst(finding.outcome for finding in self.sign.explains)
+        """The worst of what it explains and the site does not bear."""
+        return worst(finding.outcome for finding in counted(self.sign.explains))
 
 
 def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Causes:
@@ -104,7 +104,11 @@ def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Caus
         ]
         if not findings:
             continue
-        of_host = list(causes_of(findings_of(plan, record, findings), rules))
+        of_host = [
+            each
+            for each in causes_of(findings_of(plan, record, findings), rules)
+            if counted(each.sign.explains)  # one that only explains what is waived is known
+        ]
         if of_host:
             by_host[plan.name] = tuple(each.rule.cause for each in of_host)
         for each in of_host:
@@ -248,6 +252,7 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         value = f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}"
         value += wanted[finding.check, finding.metric, finding.subject]
+        value += ", waived" if finding.waived else ""
         parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
         text = ": ".join(part for part in parts if part)
         if finding.metric:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hwcheck.advise.assessment import Assessment
     from hwcheck.results.run_folder import RunMeta
 
-FORMAT = 1
+FORMAT = 2
 FORMAT_KEY = "hwcheck_format"
 """The key of the format version in a file's metadata."""
 
@@ -92,6 +92,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "source": "VARCHAR",
         "confidence": "VARCHAR",
         "reason": "VARCHAR",
+        "waived": "VARCHAR",
     },
 }
 """The columns of each file with their types. Times are UTC."""

@@ -145,6 +145,7 @@ def finding_table(assessment: Assessment) -> Table:
         "source": _texts(each.source for each in found),
         "confidence": _texts(each.confidence for each in found),
         "reason": _texts(each.reason for each in found),
+        "waived": _texts(each.waived or None for each in found),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hwcheck.inventory.limits import LIMITS
 from hwcheck.inventory.variables import Variables
+from hwcheck.inventory.waivers import WAIVERS
 
 TEXT_CHARACTERS = 500
 """As many as the run folder takes of one value."""
@@ -233,7 +234,7 @@ NEEDS = dict.fromkeys(
 )
 """Expectations that mean nothing without another."""
 
-VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS)
+VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS)
 """Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""
 
 

@@ -16,7 +16,9 @@ from hwcheck.inventory.limits import limits
 from hwcheck.inventory.listing import list_hosts
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
+from hwcheck.inventory.waivers import waivers
 from hwcheck.site_limits import SiteLimits
+from hwcheck.waivers import Waiver
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
 NAME_CHARACTERS = 200
@@ -51,7 +53,8 @@ class Host:
     leaves them to the ssh configuration; ``ssh_args`` are ansible_ssh_args, ansible_ssh_common_args
     and ansible_ssh_extra_args in this order, split as a shell would; ``settings`` are how the node
     is measured; ``expect`` is what its measurements are held against, by the name of the
-    ``hwcheck_`` variable without its prefix; ``limits`` are those of ``hwcheck_limits``;
+    ``hwcheck_`` variable without its prefix; ``limits`` are those of ``hwcheck_limits``,
+    ``waivers`` those of ``hwcheck_waivers``;
     ``variables`` are all variables as they were written.
     """
 
@@ -73,6 +76,7 @@ class Host:
     settings: HostSettings = field(default_factory=HostSettings)
     expect: Mapping[str, Any] = field(default_factory=dict)
     limits: SiteLimits = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -154,6 +158,7 @@ def _host(variables: Variables) -> Host:
         settings=settings(variables),
         expect=expectations(variables),
         limits=limits(variables),
+        waivers=waivers(variables),
         variables=variables.raw,
     )
 

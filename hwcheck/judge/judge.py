@@ -33,6 +33,7 @@ from hwcheck.judge.records import (
     Finding,
     HostVerdict,
     Judgement,
+    counted,
     worst,
 )
 from hwcheck.judge.second_opinion import judge_second_opinion
@@ -40,6 +41,7 @@ from hwcheck.judge.second_visit import judge_second_visit
 from hwcheck.judge.software import judge_floors, judge_nccl_defects
 from hwcheck.judge.starts import judge_starts
 from hwcheck.judge.visit import judge_visit
+from hwcheck.judge.waivers import waive
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
@@ -99,10 +101,16 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
         host, of_host = by_host[finding.host]
         if host.judges(finding.check, finding.metric):
             of_host.append(finding)
-    verdicts = list(map(_verdict, hosts, findings))
+    marked, waivers = waive(hosts, findings)
+    verdicts = list(map(_verdict, hosts, marked))
     outcome = worst(verdict.outcome for verdict in verdicts)
-    everything = tuple(finding for of_host in findings for finding in of_host)
-    return Judgement(outcome, exit_codes.BY_OUTCOME[outcome], tuple(verdicts), everything)
+    return Judgement(
+        outcome,
+        exit_codes.BY_OUTCOME[outcome],
+        tuple(verdicts),
+        tuple(finding for of_host in marked for finding in of_host),
+        waivers=waivers,
+    )
 
 
 def _with_planned_legs(check: Check, run: Run) -> Check:
@@ -159,7 +167,12 @@ def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:
 
 
 def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
-    """Return a host's worst outcome and what was covered; runs over hosts count as one check."""
+    """Return a host's worst outcome and what was covered; runs over hosts count as one check.
+
+    What is waived does not count.
+    """
+    waived = {(finding.check, finding.subject) for finding in findings if finding.waived}
+    everything, findings = findings, counted(findings)
     answers = host.answers
     states = {name: answers[name].state if name in answers else "lost" for name in host.checks}
     apply = [name for name in states if states[name] != "not_applicable"]
@@ -173,7 +186,7 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
     gap = ""
     if measured < len(apply) and of_checks in ("pass", "warn"):
         gap = f"{len(apply) - measured} checks gave no answer"
-    elif host.not_judged and not findings:
+    elif host.not_judged and not everything:
         gap = "hwcheck_limits leaves nothing to judge"
     outcome = worst([*(finding.outcome for finding in findings), "inconclusive" if gap else "pass"])
     multi_host = host.multi_host
@@ -188,6 +201,7 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
         skipped=skipped,
         unmeasured=tuple(each for each in skipped if each[0] in apply),
         not_judged=tuple(host.not_judged.items()),
+        waived=len(waived),
     )
 
 

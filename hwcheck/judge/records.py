@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hwcheck.node.wire import Value
+from hwcheck.waivers import Waiver
 
 OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 """Worst first: a host's outcome is the first that any of its findings has; listings follow it."""
@@ -30,7 +31,8 @@ class Finding(NamedTuple):
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
     from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
     ``wanted`` is what the value had to equal, where the inventory, most hosts or another metric
-    says it; ``fail_at`` and ``warn_at`` are the borders of a number, in its unit.
+    says it; ``fail_at`` and ``warn_at`` are the borders of a number, in its unit. ``waived`` is why
+    the site bears it and until when: then it does not count (``counted``).
     """
 
     host: str
@@ -47,11 +49,31 @@ class Finding(NamedTuple):
     wanted: Value | None = None
     fail_at: float | None = None
     warn_at: float | None = None
+    waived: str = ""
 
 
 def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
     """Return the finding that something could not be measured."""
     return Finding(host, check, "inconclusive", subject=subject, reason=reason)
+
+
+def counted(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that decide: all but those that the site bears for a time."""
+    return [finding for finding in findings if not finding.waived]
+
+
+@dataclass(frozen=True)
+class WaiverUse:
+    """What became of a waiver in a run.
+
+    ``state`` is ``holds`` where findings of ``hosts`` are under it, ``ended`` where there are such
+    and its last day is over, so that they count, and ``removable`` where none of ``hosts``, which
+    have it, has anything to waive.
+    """
+
+    waiver: Waiver
+    state: str
+    hosts: tuple[str, ...]
 
 
 def complaints(findings: Iterable[Finding]) -> dict[str, set[str]]:
@@ -71,7 +93,8 @@ class HostVerdict:
     samples; the runs over several hosts count as one. ``skipped`` maps the checks without samples
     to the reason (not applicable, busy, could not measure, lost), ``unmeasured`` those of them that
     apply. ``not_judged`` maps metrics (``check.metric``) that the site wants ignored to its source.
-    ``reason`` says in one line why the outcome is not ``pass``.
+    ``reason`` says in one line why the outcome is not ``pass``. ``waived`` counts what the
+    site bears for a time, by check and subject: the outcome is that of the rest.
     """
 
     host: str
@@ -84,6 +107,7 @@ class HostVerdict:
     skipped: tuple[tuple[str, str], ...] = ()
     unmeasured: tuple[tuple[str, str], ...] = ()
     not_judged: tuple[tuple[str, str], ...] = ()
+    waived: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,8 @@ class Judgement:
     """A judged run. ``exit_code`` is 0, 1 or 3 as in the README; hosts are in inventory order.
 
     ``required_percent`` is how much had to be measured, None where nobody said; ``shortfall``
-    says in one line what was not.
+    says in one line what was not. ``waivers`` are those of the inventory that are in use, over or
+    of no use, as far as the run tells.
     """
 
     outcome: str
@@ -100,6 +125,7 @@ class Judgement:
     findings: tuple[Finding, ...]
     required_percent: float | None = None
     shortfall: str = ""
+    waivers: tuple[WaiverUse, ...] = ()
 
     @cached_property
     def by_host(self) -> Mapping[str, Sequence[Finding]]:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.render import words
-from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure
+from hwcheck.render.view import QUIET, WAIVED, CheckView, HostView, host_views, leg_figure
 from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
@@ -18,8 +18,10 @@ TAGS = {
     "inconclusive": "error",
     "not applicable": "skipped",
     "not judged": "skipped",
+    "waived": "skipped",
 }
-"""What could not be measured is an ``error``, so that no CI system counts it as passed."""
+"""What could not be measured is an ``error``, so that no CI system counts it as passed. What is
+waived is ``skipped``, as pytest has what is expected to fail."""
 
 
 def junit(assessment: Assessment) -> str:
@@ -60,7 +62,8 @@ def _suite(view: HostView) -> ET.Element:
     if view.record.started:
         suite.set("timestamp", _text(view.record.started).rstrip("Z"))
     facts = {"state": view.verdict.state, "gpus": view.gpus, "busbw": view.busbw}
-    suite.append(_properties({"outcome": view.verdict.outcome, **facts}))
+    waived = {"waived": str(view.verdict.waived)} if view.verdict.waived else {}
+    suite.append(_properties({"outcome": view.verdict.outcome, **waived, **facts}))
     suite.extend(cases)
     return suite
 
@@ -89,7 +92,9 @@ def _message(check: CheckView) -> str:
 
 
 def _details(check: CheckView) -> str:
-    lines = [f"{row.outcome}: {row.text}" for row in check.rows if row.outcome not in QUIET]
+    lines = [
+        f"{row.outcome}: {row.text}" for row in check.rows if row.outcome not in (*QUIET, WAIVED)
+    ]
     lines += [
         f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason)}\n{block(leg.log_tail)}"
         for leg in check.legs
@@ -102,6 +107,7 @@ def _output(check: CheckView) -> str:
     lines = [f"leg {line(leg.leg)}: {leg_figure(leg)}" for leg in check.legs]
     if check.exercise:
         lines.insert(0, words.EXERCISE)
+    lines += [row.text for row in check.rows if row.outcome == WAIVED]
     if check.outcome == "warn":
         lines.insert(0, f"warning: {_message(check)}")
     return "\n".join(lines)

@@ -23,6 +23,8 @@ from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_view
 from hwcheck.render.topology import topologies
 from hwcheck.render.view import QUIET, HostView, leg_figure
+from hwcheck.render.waivers import STATES as WAIVER_STATES
+from hwcheck.render.waivers import waiver_views
 from hwcheck.text import binary_size, block, duration, line, number
 
 CLASSES = {
@@ -33,6 +35,7 @@ CLASSES = {
     "not applicable": "quiet",
     "recorded": "quiet",
     "not judged": "quiet",
+    "waived": "quiet",
 }
 SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
 
@@ -65,6 +68,7 @@ def render(
         gates=gate_views(run),
         topology=topologies(run),
         multi_host=multi_host_view(multi_host, judgement.findings) if multi_host else None,
+        waivers=waiver_views(judgement),
         hosts=hosts,
         **layout,
     )
@@ -108,6 +112,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
         "nccl_env": nccl_env,
         "number": number,
         "why_not": words.why_not,
+        "with_waived": words.with_waived,
         "wrong_elements": wrong_elements,
     }
     made.globals |= {
@@ -118,6 +123,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
         "outcome_words": words.OUTCOME_WORDS,
         "quiet": QUIET,
         "signs": SIGNS,
+        "waiver_states": WAIVER_STATES,
     }
     return made
 

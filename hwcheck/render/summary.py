@@ -54,6 +54,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
                 "outcome": host.outcome,
                 "state": host.state,
                 "reason": host.reason,
+                "waived": host.waived,
                 "measured": host.measured,
                 "asked": host.asked,
                 "not_applicable": host.not_applicable,
@@ -63,6 +64,10 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         ],
         "findings": [
             finding._asdict() for finding in judgement.findings if finding.outcome != "pass"
+        ],
+        "waivers": [
+            {"state": use.state, "hosts": list(use.hosts), **asdict(use.waiver)}
+            for use in judgement.waivers
         ],
         "causes": [_cause(cause) for cause in advice.causes.diagnoses],
         "actions": [asdict(action) for action in advice.actions],

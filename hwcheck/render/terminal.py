@@ -17,6 +17,7 @@ from hwcheck.render import words
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.render.view import HostView, busbw_range, host_views
+from hwcheck.render.waivers import waiver_views
 from hwcheck.render.wrap import Wrapped
 from hwcheck.text import line
 
@@ -41,6 +42,14 @@ def terminal(assessment: Assessment) -> RenderableType:
     if advice.open_actions:
         besides = " besides" if advice.causes.diagnoses else ""
         parts += [Text(), Text(f"What to do{besides}", style="bold"), *_actions(advice)]
+    waivers = waiver_views(judgement)
+    if waivers:
+        parts += [Text(), Text("Waivers", style="bold")]
+        parts += [Wrapped(line(waiver.text, 1000), indent=3) for waiver in waivers[:MOST_ACTIONS]]
+        if len(waivers) > MOST_ACTIONS:
+            parts.append(
+                Wrapped(f"and {len(waivers) - MOST_ACTIONS} more, see the report", indent=3)
+            )
     if assessment.multi_host is not None:
         findings = assessment.judgement.findings
         text = multi_host_line(multi_host_view(assessment.multi_host, findings))
@@ -63,6 +72,7 @@ class _Row:
     """Hosts that say the same, folded into one."""
 
     outcome: str
+    word: str
     hosts: str
     measured: str
     gpus: str
@@ -75,14 +85,15 @@ def _rows(assessment: Assessment) -> Iterator[_Row]:
     for view in host_views(assessment):
         verdict = view.verdict
         measured = f"{verdict.measured} of {verdict.asked}"
-        key = (verdict.outcome, measured, view.gpus, line(view.why, 160))
+        outcome = words.with_waived(words.OUTCOME_WORDS[verdict.outcome], verdict)
+        key = (verdict.outcome, outcome, measured, view.gpus, line(view.why, 160))
         rows.setdefault(key, []).append(view)
-    for (outcome, measured, gpus, why), views in list(rows.items())[:MOST_ROWS]:
+    for (outcome, word, measured, gpus, why), views in list(rows.items())[:MOST_ROWS]:
         names = fold(view.name for view in views)
-        yield _Row(outcome, names, measured, gpus, busbw_range(views), why)
+        yield _Row(outcome, word, names, measured, gpus, busbw_range(views), why)
     if len(rows) > MOST_ROWS:
         left = sum(len(views) for views in list(rows.values())[MOST_ROWS:])
-        yield _Row("", f"{left} more hosts, see the report", "", "", "", "")
+        yield _Row("", "...", f"{left} more hosts, see the report", "", "", "", "")
 
 
 @dataclass(frozen=True)
@@ -108,8 +119,7 @@ def _table(rows: Sequence[_Row]) -> Table:
     for column in ("GPUs", "busbw, default leg", "why"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        word = words.OUTCOME_WORDS.get(row.outcome, "...")
-        outcome = Text(word, words.STYLES.get(row.outcome, ""))
+        outcome = Text(row.word, words.STYLES.get(row.outcome, ""))
         rest = (row.hosts, row.measured, row.gpus, row.busbw, row.why)
         table.add_row(outcome, *map(Text, rest))
     return table
@@ -119,8 +129,7 @@ def _block(row: _Row) -> Iterator[Wrapped]:
     if not row.outcome:
         yield Wrapped(f"and {row.hosts}")
         return
-    outcome = words.OUTCOME_WORDS[row.outcome]
-    yield Wrapped((outcome, words.STYLES[row.outcome]), f" {row.hosts}")
+    yield Wrapped((row.word, words.STYLES[row.outcome]), f" {row.hosts}")
     for name, text in (
         ("measured", row.measured),
         ("GPUs:", row.gpus),

@@ -10,7 +10,7 @@ from functools import cached_property
 from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold_subjects
 from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
-from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, worst
+from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, counted, worst
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
 from hwcheck.render.words import gpu_names
 from hwcheck.results.run_folder import HostRecord
@@ -39,6 +39,8 @@ NOT_JUDGED = "not judged"
 """What the site wants ignored: it was measured, and that is no pass."""
 QUIET = ("pass", "recorded", NOT_JUDGED)
 """Outcomes of a check that are no complaint."""
+WAIVED = "waived"
+"""What the site bears for a time: a complaint that does not count."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class Row:
 class CheckView:
     """One check on one host.
 
-    ``outcome`` may also be ``not applicable``, ``recorded`` or ``not judged``. ``not_judged`` are
-    metrics that the site wants ignored, with its source. ``reason`` joins all reasons; ``why``
-    those of the findings that gave the outcome.
+    ``outcome`` may also be ``not applicable``, ``recorded``, ``not judged`` or ``waived``.
+    ``not_judged`` are metrics that the site wants ignored, with its source. ``reason`` joins all
+    reasons; ``why`` those of the findings that gave the outcome.
     """
 
     check: str
@@ -208,12 +210,16 @@ def _check_view(
     if result.state == "not_applicable":
         return CheckView(name, "not applicable", line(result.reason), line(result.reason))
     if findings:
-        outcome = worst(finding.outcome for finding in findings)
+        outcome = worst(finding.outcome for finding in counted(findings))
+        if outcome == "pass" and any(finding.waived for finding in findings):
+            outcome = WAIVED
     elif result.state == "done":
         outcome = NOT_JUDGED if not_judged else "recorded"
     else:
         outcome = "inconclusive"
-    decisive = [finding.reason for finding in findings if finding.outcome == outcome]
+    decisive = [finding.reason for finding in findings if _shown_outcome(finding) == outcome]
+    if outcome == WAIVED:
+        decisive += [f"waived: {finding.waived}" for finding in findings if finding.waived]
     if outcome == "inconclusive":
         decisive.append(result.reason)
     if outcome == NOT_JUDGED:
@@ -239,16 +245,23 @@ def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         if finding.metric:
-            key = (finding.outcome, finding.metric, finding.limit, finding.source, finding.unit)
+            shown = _shown_outcome(finding)
+            held = (finding.limit, finding.waived, finding.source)
+            key = (shown, finding.metric, *held, finding.unit)
             groups.setdefault(key, []).append(finding)
-    for name in OUTCOMES:
-        for (outcome, metric, limit, source, unit), members in groups.items():
+    for name in (*OUTCOMES[:-1], WAIVED, OUTCOMES[-1]):
+        for (outcome, metric, limit, why, source, unit), members in groups.items():
             if outcome != name:
                 continue
             confidence = members[0].confidence
             origin = f"{source} ({confidence})" if confidence else source
             for value, subjects in _merge(members, unit, ranges=outcome == "pass"):
-                yield Row(line(metric, 80), subjects, value, outcome, line(limit), line(origin))
+                text = f"{line(limit)}; waived: {line(why)}" if why else line(limit)
+                yield Row(line(metric, 80), subjects, value, outcome, text, line(origin))
+
+
+def _shown_outcome(finding: Finding) -> str:
+    return WAIVED if finding.waived else finding.outcome
 
 
 def _unjudged_rows(

@@ -8,7 +8,7 @@ from hwcheck.advise.records import Advice, Diagnosis
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of
-from hwcheck.judge.records import OUTCOMES, Judgement
+from hwcheck.judge.records import OUTCOMES, HostVerdict, Judgement
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count, line
 
@@ -20,6 +20,7 @@ OUTCOME_WORDS = {
     "not applicable": "not applicable",
     "recorded": "recorded, no limit",
     "not judged": "not judged",
+    "waived": "waived",
 }
 STYLES = {
     "fail": "bold red",
@@ -62,16 +63,33 @@ def verdict(judgement: Judgement) -> str:
     if amounts["inconclusive"]:
         unproven = f"; {amounts['inconclusive']} could not be judged in full"
     if judgement.outcome == "fail":
-        return f"{amounts['fail']} {of_hosts} failed{unproven}."
+        return f"{amounts['fail']} {of_hosts} failed{unproven}{_waived(judgement)}."
     if judgement.outcome == "inconclusive":
         what = f"{amounts['inconclusive']} {of_hosts} could not be judged in full"
-        return f"Neither passed nor failed: nothing failed, but {what}."
+        return f"Neither passed nor failed: nothing failed, but {what}{_waived(judgement)}."
     if judgement.outcome == "warn":
-        return f"No check failed; {amounts['warn']} {of_hosts} gave warnings."
+        return f"No check failed; {amounts['warn']} {of_hosts} gave warnings{_waived(judgement)}."
     where = "on this host" if total == 1 else f"on all {total} hosts"
     if any(host.not_judged for host in judgement.hosts):
-        return f"Everything that is judged passed {where}; hwcheck_limits leaves something out."
-    return f"Every check that applies passed {where}."
+        text = f"Everything that is judged passed {where}; hwcheck_limits leaves something out"
+    elif any(host.waived for host in judgement.hosts):
+        text = f"Everything that is not waived passed {where}"
+    else:
+        text = f"Every check that applies passed {where}"
+    return f"{text}{_waived(judgement)}."
+
+
+def _waived(judgement: Judgement) -> str:
+    """Say how much is waived, for the end of a sentence."""
+    hosts = [host for host in judgement.hosts if host.waived]
+    if not hosts:
+        return ""
+    return f"; {sum(host.waived for host in hosts)} waived on {count(len(hosts), 'host')}"
+
+
+def with_waived(outcome: str, host: HostVerdict) -> str:
+    """Return the word of a host's outcome with what is waived there: ``passed, 1 waived``."""
+    return f"{outcome}, {host.waived} waived" if host.waived else outcome
 
 
 def coverage(judgement: Judgement) -> str:

@@ -27,6 +27,7 @@ from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import Observed
 from hwcheck.site_limits import SiteLimits
+from hwcheck.waivers import Waiver
 
 FORMAT = 1
 
@@ -49,13 +50,21 @@ CUT_OFF = "under way when the run itself ended (killed, or this machine went dow
 class HostPlan:
     """One host of the plan: its name, the address it is reached at, and what is expected of it.
 
-    ``limits`` are those that the site set for it (``hwcheck.site_limits``).
+    ``limits`` are those that the site set for it (``hwcheck.site_limits``), ``waivers`` what it
+    knows of and bears for a time (``hwcheck.waivers``).
     """
 
     name: str
     address: str
     expect: Mapping[str, Any] = field(default_factory=dict)
     limits: SiteLimits = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> HostPlan:
+        """Rebuild from a host of the (schema-checked) ``run.json``."""
+        waivers = tuple(Waiver(**waiver) for waiver in data.get("waivers", ()))
+        return cls(**{**data, "waivers": waivers})
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ class RunMeta:
         """Rebuild from the (schema-checked) content of ``run.json``."""
         rest = dict(data)
         rest["checks"] = tuple(rest["checks"])
-        rest["hosts"] = tuple(HostPlan(**host) for host in rest["hosts"])
+        rest["hosts"] = tuple(map(HostPlan.from_dict, rest["hosts"]))
         rest["timing"] = Timing.from_dict(rest.get("timing", {}))
         return cls(**rest)
 

@@ -86,7 +86,8 @@ def make_plan(
         )
     timing = timing or Timing()
     hosts = tuple(
-        HostPlan(host.name, host.address, host.expect, host.limits) for host in cluster.hosts
+        HostPlan(host.name, host.address, host.expect, host.limits, host.waivers)
+        for host in cluster.hosts
     )
     meta = RunMeta(
         id="",

@@ -12,7 +12,7 @@ from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.site_option import (
     SITE_HELP,
     additions_in_use,
-    refuse_unknown_limits,
+    refuse_unknown_names,
     with_site,
 )
 
@@ -35,7 +35,7 @@ def checks(
     limits = []
     if hosts:
         cluster = read_cluster(hosts, limit)
-        refuse_unknown_limits(cluster)
+        refuse_unknown_names(cluster)
         limits = [(host.name, host.limits) for host in cluster.hosts if host.limits]
     additions = additions_in_use()
     of_site = additions.checks if additions else ()

@@ -18,7 +18,7 @@ from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_limits, with_site
+from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.tasks.stages import apply, assert_after
 from hwcheck.tasks.validate import validate
 
@@ -74,7 +74,7 @@ def rollout(
     )
     refuse_misspelt(request)
     refuse_wrong_types(request)
-    refuse_unknown_limits(request.cluster)
+    refuse_unknown_names(request.cluster)
     plan = batches(request.hosts, size, canary)
     folder = new_folder(Path(out))
     options = {

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwcheck import waivers
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.node import checks
@@ -118,15 +119,19 @@ def refuse_without_site(run: Path, meta: RunMeta) -> None:
         say(f"hwcheck: {run} was measured with other files than {_current.site.path} holds")
 
 
-def refuse_unknown_limits(cluster: Cluster) -> None:
-    """Refuse a limit of the inventory that no check could be held to. Raises UsageError."""
+def refuse_unknown_names(cluster: Cluster) -> None:
+    """Refuse a limit or a waiver of the inventory that fits no check. Raises UsageError."""
     registry: dict[str, Any] = {}
     for host in cluster.hosts:
-        registry = registry or (checks.load() if host.limits else {})
+        registry = registry or (checks.load() if host.limits or host.waivers else {})
         for key, terms in host.limits.items():
             wrong = problem(key, terms, registry)
             if wrong:
                 raise UsageError(f"{cluster.source}: {host.name}: hwcheck_limits: {wrong}")
+        for waiver in host.waivers:
+            wrong = waivers.problem(waiver, registry)
+            if wrong:
+                raise UsageError(f"{cluster.source}: {host.name}: hwcheck_waivers: {wrong}")
 
 
 def amounts(additions: Additions) -> str:

@@ -39,7 +39,7 @@ from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import (
     SITE_HELP,
     payload_files,
-    refuse_unknown_limits,
+    refuse_unknown_names,
     save_site,
     site_hashes,
     with_site,
@@ -142,7 +142,7 @@ def validate(
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
     cluster, built = read_cluster(hosts, limit), payload.build(payload_files())
-    refuse_unknown_limits(cluster)
+    refuse_unknown_names(cluster)
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),

@@ -24,7 +24,7 @@ def runs(planted: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(planted, tmp_path / "runs"))
 
 
-def rewrite(folder: Path, kind: str, query: str, form: str = "'1'") -> None:
+def rewrite(folder: Path, kind: str, query: str, form: str = f"'{dataset.FORMAT}'") -> None:
     """Write a file of the folder anew, of its own rows as ``t``."""
     file = dataset.file_of(folder, kind)
     db = duckdb.connect()
@@ -67,7 +67,7 @@ def foreign(folder: Path) -> None:
 
 
 def newer(folder: Path) -> None:
-    rewrite(folder, "samples", "FROM t", "'2'")
+    rewrite(folder, "samples", "FROM t", f"'{dataset.FORMAT + 1}'")
 
 
 def another_type(folder: Path) -> None:
@@ -102,8 +102,8 @@ def a_copy(folder: Path) -> None:
         (missing, "no samples.parquet: under way"),
         (huge, "more than a run's can have"),
         (foreign, "hosts.parquet: not written by hwcheck"),
-        (newer, "samples.parquet: format 2, of a newer hwcheck"),
-        (another_type, "hosts.parquet: column host is not one of format 1"),
+        (newer, f"samples.parquet: format {dataset.FORMAT + 1}, of a newer hwcheck"),
+        (another_type, f"hosts.parquet: column host is not one of format {dataset.FORMAT}"),
         (another_run, "2 runs are named in one folder"),
         (another_run_too, "2 runs are named in one folder"),
         (a_copy, f"it is a copy of {run_id(0)}"),
@@ -148,10 +148,10 @@ def test_a_file_of_an_older_format_is_read(runs: Path, monkeypatch: pytest.Monke
     rewrite(runs / BAD, "samples", "SELECT * EXCLUDE (spread, library) FROM t")
     with History.open(runs) as history:
         assert "no column spread" in history.left_out[0].reason
-    monkeypatch.setattr("hwcheck.history.views.FORMAT", 2)
+    monkeypatch.setattr("hwcheck.history.views.FORMAT", dataset.FORMAT + 1)
     with History.open(runs) as history:
         left = [each.folder for each in history.left_out]
-        # Those of format 1 that have all columns of format 2 are read like the one that has not.
+        # Those of this format that have all columns of the next are read like the one that has not.
         assert left == []
         rows = history.rows(f"SELECT DISTINCT library FROM samples WHERE run = '{BAD}'")
         assert rows == [(None,)]

@@ -42,6 +42,11 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
         (["--hosts", "ann@n1,"], "'ann@n1'; name the user as ansible_user in an inventory file"),
         (["--hosts", "good.yml", "--limit", "other"], "no host matches --limit other"),
         (["--hosts", "unknown.yml"], "node01: hwcheck_gpu: unknown variable; did you mean"),
+        (
+            ["--hosts", "waiver.yml"],
+            "waiver.yml: node01: hwcheck_waivers: pcie_lnk: no such check; did you mean pcie_link?",
+        ),
+        (["--hosts", "endless.yml"], "node01: hwcheck_waivers[1]: until is missing: name the last"),
         (["--hosts", "twins.yml"], "a and b are two names for 192.0.2.1:22"),
         (["--hosts", "good.yml", "--only", "gpucount"], "no such check; did you mean gpu_count?"),
         (["--hosts", "good.yml", "--skip", "gpucount"], "no such check; did you mean gpu_count?"),
@@ -98,6 +103,10 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str) -> None:
     for name, content in {
         "broken.yml": "all:\n  hosts:\n    a: {b: 1\n    c: 2\n",
+        "waiver.yml": "all:\n  hosts:\n    node01:\n      hwcheck_waivers:\n"
+        "        - {check: pcie_lnk, until: 2027-01-31, reason: RMA 4711}\n",
+        "endless.yml": "all:\n  hosts:\n    node01:\n      hwcheck_waivers:\n"
+        "        - {check: pcie_link, reason: RMA 4711}\n",
         "unknown.yml": "all:\n  hosts:\n    node01: {hwcheck_gpu: 8}\n",
         "twins.yml": "all:\n  vars: {ansible_host: 192.0.2.1}\n  hosts:\n    a:\n    b:\n",
         "key.yml": "all:\n  hosts:\n    node01: {ansible_ssh_private_key_file: /nonexistent/id}\n",

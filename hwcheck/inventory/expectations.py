@@ -25,6 +25,7 @@ CONNECTORS_W: dict[str, float] = {
 }
 """What each may supply, in W; the sources are with the limit of the check ``power_budget``."""
 
+SCHEDULERS = ("slurm",)
 RUNTIMES = ("docker", "podman", "containerd", "enroot", "apptainer")
 
 
@@ -42,13 +43,16 @@ class HostSettings:
 
     ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
     all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
-    folder whose /proc and /sys are read.
+    folder whose /proc and /sys are read. ``scheduler`` is what sends jobs to it,
+    ``scheduler_node`` its name there where no other name of it is that.
     """
 
     torch_python: str = ""
     nccl_tests_dir: str = ""
     interface: str = ""
     host_root: str = "/"
+    scheduler: str = ""
+    scheduler_node: str = ""
 
 
 def _count(variables: Variables, key: str) -> int:
@@ -169,6 +173,20 @@ def _interface(variables: Variables, key: str) -> str:
     return text
 
 
+def _scheduler(variables: Variables, key: str) -> str:
+    text = variables.word(key) or ""
+    if text not in SCHEDULERS:
+        raise variables.error(key, f"{text!r} is none of {', '.join(SCHEDULERS)}")
+    return text
+
+
+def _node_name(variables: Variables, key: str) -> str:
+    text = variables.word(key) or ""
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,254}", text, re.ASCII):
+        raise variables.error(key, f"{text!r} is not a node's name such as gpu-01")
+    return text
+
+
 def _path(variables: Variables, key: str) -> str:
     text = variables.text(key) or ""
     if not text.startswith("/"):
@@ -186,6 +204,11 @@ SETTINGS: Mapping[str, Variable] = {
         _interface,
     ),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
+    "hwcheck_scheduler": Variable("what sends jobs to the node: slurm", _scheduler),
+    "hwcheck_scheduler_node": Variable(
+        "the node's name in the scheduler; unless set, host name, short name or address",
+        _node_name,
+    ),
 }
 """How a host is measured: the fields of HostSettings."""
 

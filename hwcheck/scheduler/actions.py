@@ -1,0 +1,287 @@
+"""What each host is in its scheduler; drain and resume, within bounds, each on record."""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import json
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from hwcheck import text
+from hwcheck.errors import UsageError
+from hwcheck.inventory.inventory import Host
+from hwcheck.results.run_folder import utc_now
+from hwcheck.scheduler.matching import match
+from hwcheck.scheduler.records import (
+    DONE,
+    DRAIN,
+    DRAINED,
+    FAILED,
+    OURS,
+    REFUSED,
+    RESUME,
+    UNKNOWN,
+    WOULD,
+    Action,
+    MaxDrained,
+    NodeState,
+)
+
+REASON_CHARACTERS = 200
+POLL_S = 15.0
+"""Between two looks at a node that is waited for: each costs the scheduler a list of all nodes."""
+
+
+class Scheduler(Protocol):
+    """What a module for one kind of scheduler has; all raise UsageError."""
+
+    def nodes(self) -> Sequence[NodeState]:
+        """Return every node."""
+
+    def drain(self, node: NodeState, reason: str) -> None:
+        """Let no further job start on a node."""
+
+    def resume(self, node: NodeState) -> None:
+        """Take the drain back."""
+
+
+@dataclass(frozen=True)
+class Drains:
+    """Who drains nodes, and why: what the log has of each action, and which of them may be undone.
+
+    ``kind`` is the scheduler; ``purpose`` one word (``rollout``, ``sweep``) that stands in the
+    reason: a resume undoes drains of its own purpose only. ``run`` is the folder with the evidence,
+    ``log`` the file of JSON lines that actions are appended to.
+    """
+
+    kind: str
+    purpose: str
+    run: str
+    log: Path
+
+    @property
+    def prefix(self) -> str:
+        """Return what the reason of each of these drains begins with."""
+        return f"{OURS}: {self.purpose}: "
+
+
+def states(kind: str, hosts: Sequence[Host]) -> dict[str, NodeState]:
+    """Return what each host is in its scheduler, by its name. Raises UsageError."""
+    return match(kind, hosts, _scheduler(kind).nodes())
+
+
+def drain(
+    drains: Drains,
+    hosts: Sequence[Host],
+    why: Mapping[str, str],
+    at_most: MaxDrained,
+    *,
+    dry_run: bool,
+) -> tuple[Action, ...]:
+    """Drain hosts, each for the line that ``why`` has for it, in the order of ``why``.
+
+    A host that hwcheck has drained already stays as it is (done). Refused are hosts that somebody
+    else drained, that are down or unknown, and those beyond ``at_most``: nodes of all, and of each
+    of the host's partitions, that take no jobs, whoever drained them and why ever they are down.
+    With ``dry_run`` nothing is changed and what would be done is ``would``. Raises UsageError
+    where the scheduler or the log cannot be used, before anything is changed.
+    """
+    scheduler = _scheduler(drains.kind)
+    with _locked(drains.log, dry_run=dry_run) as log:
+        nodes = scheduler.nodes()
+        found = match(drains.kind, hosts, nodes)
+        bound = _Bound(nodes, at_most)
+        actions = []
+        for host, line in why.items():
+            node = found[host]
+            reason = text.line(drains.prefix + line, REASON_CHARACTERS)
+            refusal = "" if node.state == DRAINED else _refusal(node) or bound.refusal(node)
+            if node.state == DRAINED:
+                actions.append(Action(host, node.node, DRAIN, DONE, node.reason))
+            elif refusal:
+                actions.append(Action(host, node.node, DRAIN, REFUSED, refusal))
+            else:
+                bound.add(node)
+                action = Action(host, node.node, DRAIN, WOULD if dry_run else DONE, reason)
+                actions.append(_act(drains, action, node, log) if log else action)
+        return _verified(drains, hosts, actions) if log else tuple(actions)
+
+
+def resume(
+    drains: Drains, hosts: Sequence[Host], names: Collection[str], *, dry_run: bool
+) -> tuple[Action, ...]:
+    """Give hosts back that were drained for this purpose; all others are refused.
+
+    ``names`` are those of the hosts. Raises UsageError as ``drain`` does.
+    """
+    scheduler = _scheduler(drains.kind)
+    with _locked(drains.log, dry_run=dry_run) as log:
+        found = match(drains.kind, hosts, scheduler.nodes())
+        actions = []
+        for host in names:
+            node = found[host]
+            if node.state != DRAINED or not node.reason.startswith(drains.prefix):
+                actions.append(Action(host, node.node, RESUME, REFUSED, _not_ours(drains, node)))
+                continue
+            action = Action(host, node.node, RESUME, WOULD if dry_run else DONE, node.reason)
+            actions.append(_act(drains, action, node, log) if log else action)
+        return _verified(drains, hosts, actions) if log else tuple(actions)
+
+
+def wait_until_free(
+    kind: str,
+    hosts: Sequence[Host],
+    limit_s: float,
+    stop: threading.Event,
+    poll_s: float = POLL_S,
+) -> dict[str, NodeState]:
+    """Wait until no job is on any of these hosts; return those that still have one, by name.
+
+    It ends as soon as ``stop`` is set. Raises UsageError where the scheduler cannot be asked.
+    """
+    end = time.monotonic() + limit_s
+    while True:
+        busy = {name: node for name, node in states(kind, hosts).items() if node.at_work}
+        left_s = end - time.monotonic()
+        if not busy or left_s <= 0 or stop.wait(min(poll_s, left_s)):
+            return busy
+
+
+def _scheduler(kind: str) -> Scheduler:
+    return cast(Scheduler, import_module(f"hwcheck.scheduler.{kind}"))
+
+
+def _refusal(node: NodeState) -> str:
+    """Return why this node must not be drained; empty where it may be."""
+    if node.state == UNKNOWN:
+        return "no node of the scheduler; hwcheck_scheduler_node names it, or leave the host out"
+    return "" if node.takes_jobs else f"it is {node.line()}"
+
+
+def _not_ours(drains: Drains, node: NodeState) -> str:
+    return f"not drained by hwcheck for {drains.purpose}: it is {node.line()}"
+
+
+class _Bound:
+    """How many nodes take no jobs, of all (``""``) and of each partition."""
+
+    def __init__(self, nodes: Sequence[NodeState], at_most: MaxDrained) -> None:
+        self._at_most = at_most
+        self._all: Counter[str] = Counter()
+        self._out: Counter[str] = Counter()
+        for node in nodes:
+            self._all.update(self._sets(node))
+            if not node.takes_jobs:
+                self.add(node)
+
+    def refusal(self, node: NodeState) -> str:
+        """Return why one more is too many; empty where it is not."""
+        for name in self._sets(node):
+            most = self._at_most.of(self._all[name])
+            if self._out[name] >= most:
+                whole = f"the partition {name}" if name else "all"
+                return (
+                    f"{self._out[name]} of {self._all[name]} nodes of {whole} take no jobs; "
+                    f"--max-drained {self._at_most} allows {most}"
+                )
+        return ""
+
+    def add(self, node: NodeState) -> None:
+        self._out.update(self._sets(node))
+
+    @staticmethod
+    def _sets(node: NodeState) -> tuple[str, ...]:
+        return ("", *node.partitions)
+
+
+def _act(drains: Drains, action: Action, node: NodeState, log: BinaryIO) -> Action:
+    """Write the action down, then do it; where it fails that is a line of its own."""
+    scheduler = _scheduler(drains.kind)
+    try:
+        _append(log, drains, action, node)
+    except UsageError as error:
+        return _failed(action, str(error))
+    try:
+        if action.action == DRAIN:
+            scheduler.drain(node, action.why)
+        else:
+            scheduler.resume(node)
+    except UsageError as error:
+        failed = _failed(action, str(error))
+        with suppress(UsageError):  # it is told all the same
+            _append(log, drains, failed, node)
+        return failed
+    return action
+
+
+def _verified(
+    drains: Drains, hosts: Sequence[Host], actions: Sequence[Action]
+) -> tuple[Action, ...]:
+    """Return the actions as the scheduler has them now: done is what it shows."""
+    if not any(action.outcome == DONE for action in actions):
+        return tuple(actions)
+    try:
+        now = states(drains.kind, hosts)
+    except UsageError as error:
+        return tuple(_failed(each, f"not known: {error}") for each in actions)
+    return tuple(
+        _failed(each, f"now it is {now[each.host].line()}")
+        if (now[each.host].state == DRAINED) != (each.action == DRAIN)
+        else each
+        for each in actions
+    )
+
+
+def _failed(action: Action, why: str) -> Action:
+    if action.outcome != DONE:
+        return action
+    return Action(action.host, action.node, action.action, FAILED, why)
+
+
+@contextmanager
+def _locked(path: Path, *, dry_run: bool) -> Iterator[BinaryIO | None]:
+    """Open the log, for one hwcheck at a time; two would each drain as many as allowed."""
+    if dry_run:
+        yield None
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = path.open("ab", buffering=0)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be appended to: {error.strerror}") from None
+    with log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        yield log
+
+
+def _append(log: BinaryIO, drains: Drains, action: Action, node: NodeState) -> None:
+    record = {
+        "time": utc_now(),
+        "by": f"{getpass.getuser()}@{socket.gethostname()}",
+        "scheduler": drains.kind,
+        "purpose": drains.purpose,
+        "action": action.action,
+        "host": action.host,
+        "node": action.node,
+        "outcome": action.outcome,
+        "why": action.why,
+        "run": drains.run,
+        "before": {"state": node.state, "raw": node.raw, "jobs": node.jobs, "reason": node.reason},
+    }
+    line = json.dumps(record).encode() + b"\n"
+    try:
+        if log.write(line) != len(line):
+            raise OSError(0, "the disk is full")
+        os.fsync(log.fileno())
+    except OSError as error:
+        raise UsageError(f"{log.name}: cannot be appended to: {error.strerror}") from None

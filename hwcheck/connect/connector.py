@@ -54,10 +54,10 @@ class Connector:
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
 
-    def lasting(self) -> Connector:
-        """Return another one for the same hosts, whose visits last as long as they are wanted."""
+    def lasting(self, visit_s: float = math.inf) -> Connector:
+        """Return another one for the same hosts, whose visits last no longer than this."""
         other = copy(self)
-        other.deadlines = replace(self.deadlines, visit_s=math.inf)
+        other.deadlines = replace(self.deadlines, visit_s=visit_s)
         return other
 
     def prepare(self, hosts: Iterable[Host]) -> None:

@@ -41,10 +41,11 @@ class Variable:
 class HostSettings:
     """How a host is to be measured; a text is empty where the inventory leaves it to the node.
 
-    ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
-    all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
-    folder whose /proc and /sys are read. ``scheduler`` is what sends jobs to it,
-    ``scheduler_node`` its name there where no other name of it is that.
+        ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
+        all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
+        folder whose /proc and /sys are read. ``scheduler`` is what sends jobs to it,
+    @@ ``power_feed`` are where the host stands and
+        what it is fed by.
     """
 
     torch_python: str = ""
@@ -53,6 +54,8 @@ class HostSettings:
     host_root: str = "/"
     scheduler: str = ""
     scheduler_node: str = ""
+    rack: str = ""
+    power_feed: str = ""
 
 
 def _count(variables: Variables, key: str) -> int:
@@ -209,6 +212,10 @@ SETTINGS: Mapping[str, Variable] = {
         "the node's name in the scheduler; unless set, host name, short name or address",
         _node_name,
     ),
+    "hwcheck_rack": Variable("rack that the host stands in; a sweep loads hosts of several", _word),
+    "hwcheck_power_feed": Variable(
+        "power feed of the host (A3); a sweep loads hosts on several", _word
+    ),
 }
 """How a host is measured: the fields of HostSettings."""
 
@@ -257,7 +264,10 @@ NEEDS = dict.fromkeys(
 )
 """Expectations that mean nothing without another."""
 
-VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS)
+SWEEP = "hwcheck_sweep"
+"""Of the whole inventory: the levels of its sweeps (``hwcheck.sweep.levels``)."""
+
+VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS, SWEEP)
 """Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""
 
 

@@ -27,21 +27,35 @@ def replace_text(path: Path, text: str) -> None:
     replace_file(path, text.encode("utf-8", "backslashreplace"))
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError.
 
     A symbolic link in its place, or in that of what is written first, is replaced and not followed:
-    a run folder may have come from anywhere.
+    a run folder may have come from anywhere. With ``sync`` it is on the disk when this returns.
     """
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.unlink(missing_ok=True)
         with temporary.open("xb") as stream:
             stream.write(content)
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
+        if sync:
+            sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -72,7 +72,8 @@ class RunMeta:
     """What was asked. Times are UTC, ISO 8601; ``finished`` is empty while the run goes on.
 
     ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
-    SHA-256; they lie in ``site/`` of the run folder.
+    SHA-256; they lie in ``site/`` of the run folder. ``sweep`` has the ``id`` and the ``level`` of
+    the sweep that the run is part of, and is empty for one by hand.
     """
 
     id: str
@@ -85,6 +86,7 @@ class RunMeta:
     payload_sha256: str = ""
     timing: Timing = field(default_factory=Timing)
     site: Mapping[str, str] = field(default_factory=dict)
+    sweep: Mapping[str, str] = field(default_factory=dict)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__
@@ -220,11 +222,18 @@ class RunFolder:
         ):
             stream.write(text)
 
-    def finish(self, *, interrupted: bool) -> None:
-        """Close the run: note its end in ``run.json``. Raises DiskError."""
-        self.meta = replace(self.meta, finished=utc_now(), interrupted=interrupted)
+    def finish(self, *, interrupted: bool, hosts: Collection[str] | None = None) -> None:
+        """Close the run: note its end in ``run.json``. Raises DiskError.
+
+        With ``hosts`` the run was about these alone: it had no time, or no leave, for the others.
+        """
+        kept = self.meta.hosts if hosts is None else self._of(hosts)
+        self.meta = replace(self.meta, hosts=kept, finished=utc_now(), interrupted=interrupted)
         with writing_to(self.path):
             self._replace_meta()
+
+    def _of(self, hosts: Collection[str]) -> tuple[HostPlan, ...]:
+        return tuple(host for host in self.meta.hosts if host.name in hosts)
 
     def _replace_meta(self) -> None:
         text = json.dumps(to_dict(self.meta), indent=1, allow_nan=False) + "\n"

@@ -68,13 +68,15 @@ def make_plan(
     engine: str = ENGINES[0],
     payload_sha256: str = "",
     site: Mapping[str, str] = MappingProxyType({}),
+    sweep: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a run of these checks on every host of the cluster.
 
     ``timing`` is how collectives are timed, ``duration_s`` how long the load of the profile
-    ``burn_in`` lasts, ``load_dtype`` what it multiplies, and ``site`` the files of the site's
-    folder with their hashes. Raises UsageError where these do not go with the profile or with
-    ``timeout_s``, or a host has not what ``engine`` needs.
+    ``burn_in`` lasts, ``load_dtype`` what it multiplies, ``site`` the files of the site's
+    folder with their hashes, and ``sweep`` what it is part of (``RunMeta.sweep``). Raises
+    UsageError where these do not go with the profile or with ``timeout_s``, or a host has not what
+    ``engine`` needs.
     """
     budget = PROFILES[profile]
     if duration_s is not None:
@@ -100,6 +102,7 @@ def make_plan(
         timing=timing,
         payload_sha256=payload_sha256,
         site=site,
+        sweep=sweep,
     )
     requests = {
         host.name: Request(

@@ -25,7 +25,7 @@ from hwcheck.tasks.output import emit, say, unprinted
 
 COMMANDS = (
     *("validate", "report", "history", "compare", "trend", "query", "checks", "explain"),
-    *("state", "provision", "rollout", "site"),
+    *("state", "provision", "rollout", "sweep", "site"),
 )
 """Each is a task in a module of its name."""
 

@@ -31,7 +31,10 @@ def read(**raw: object) -> tuple[HostSettings, dict[str, object]]:
     return settings(written), expectations(written)
 
 
-ANY_WORD = {"driver_version", "gpu_model", "kernel", "hypervisor", "interface", "nvlink_domain"}
+ANY_WORD = {
+    *("driver_version", "gpu_model", "kernel", "hypervisor", "interface", "nvlink_domain"),
+    *("rack", "power_feed"),
+}
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, *EXPECTATIONS])

@@ -1,0 +1,1 @@
+"""Sweeps: which hosts are measured tonight, how many at once, and who comes first next time."""

@@ -1,0 +1,47 @@
+"""Runs of a sweep that was killed: found, and brought to their end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from hwcheck.errors import UsageError
+from hwcheck.results.files import read_json, writing_to
+from hwcheck.results.run_folder import RunFolder, read_run
+
+
+def cut_off_runs(runs: Path, key: str) -> Iterator[Path]:
+    """Yield the run folders of an inventory's sweeps that have no end, or are not in the history.
+
+    Nobody else writes them: the caller holds the lock of the inventory.
+    """
+    for path in sorted(runs.iterdir()) if runs.is_dir() else ():
+        whole = (path / "hosts.parquet").is_file()
+        if not whole and not path.name.startswith(".") and (path / "run.json").is_file():
+            try:
+                data = read_json(path, PurePath("run.json"), "run")
+            except UsageError:
+                continue  # the history names it
+            if data and data.get("sweep", {}).get("id", "").startswith(f"{key}."):
+                yield path
+
+
+def close_run(path: Path) -> bool:
+    """Note the end of a run that was killed, with the hosts that it visited, or delete it.
+
+    Says whether it is left: a run that visited none is not. Raises UsageError and DiskError.
+    """
+    run = read_run(path)
+    if run.meta.finished:
+        return True
+    visited = [record for record in run.records if record.state != "not_visited"]
+    if not visited:
+        with writing_to(path):
+            shutil.rmtree(path)
+        return False
+    folder = RunFolder(path, run.meta)
+    for record in visited:
+        folder.write_host(record)
+    folder.finish(interrupted=True, hosts={record.host for record in visited})
+    return True

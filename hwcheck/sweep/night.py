@@ -1,0 +1,164 @@
+"""One sweep from its state to the next: what is known when it begins, and what is kept. Pure."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from hwcheck.fold import fold
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.sweep.availability import AWAY, UNKNOWN, HostState, States
+from hwcheck.sweep.candidates import Past
+from hwcheck.sweep.levels import Level
+from hwcheck.sweep.state import Finished, SweepState, UnderWay, as_text, parsed
+from hwcheck.sweep.visits import Visit
+from hwcheck.text import count, line
+
+
+def under_way(state: SweepState, key: str, now: datetime, budget_s: float) -> tuple[UnderWay, str]:
+    """Return the sweep that goes on or begins now, and what there is to say of the one before.
+
+    One that was cut off goes on until its budget ends. A clock that was set back, or far forward,
+    ends it: nobody can say how much of its budget is left.
+    """
+    left = state.under_way
+    stamp = as_text(now).replace("-", "").replace(":", "")
+    new = UnderWay(
+        f"{key}.{stamp}-{secrets.token_hex(3)}",
+        as_text(now),
+        as_text(now + timedelta(seconds=budget_s)),
+    )
+    if left is None:
+        return new, ""
+    if parsed(left.began) > now:
+        return new, f"the clock was set back: the sweep that began at {left.began} is over"
+    if parsed(left.ends) <= now:
+        return new, f"the sweep that began at {left.began} was cut off; its budget is over"
+    return left, f"goes on with the sweep that began at {left.began}, until {left.ends}"
+
+
+def known_past(
+    state: SweepState, hosts: Iterable[str], visits: Iterable[Visit], states: States
+) -> Past:
+    """Return what is known of the hosts; ``states`` is what the scheduler says of them now."""
+    of_host: dict[str, list[Visit]] = {host: [] for host in hosts}
+    for visit in visits:
+        if visit.host in of_host:
+            of_host[visit.host].append(visit)
+    return Past(
+        of_host,
+        waiting={host: parsed(at) for host, at in state.waiting.items()},
+        first_seen={host: parsed(at) for host, at in state.first_seen.items()},
+        back={
+            host: f"it was {why} before"
+            for host, why in state.away.items()
+            if host in of_host and states.get(host, HostState()).state not in (*AWAY, UNKNOWN)
+        },
+    )
+
+
+def done_in(sweep: str, level: Level, visits: Iterable[Visit]) -> set[str]:
+    """Return the hosts that a sweep has visited at a level, but for visits that were cut off."""
+    return {
+        visit.host
+        for visit in visits
+        if visit.sweep == sweep and visit.level == level.name and not visit.cut_off
+    }
+
+
+def with_hosts(state: SweepState, hosts: Sequence[str], now: datetime) -> tuple[SweepState, str]:
+    """Return the state with the hosts of the inventory and no others, and which are gone."""
+    gone = [host for host in state.first_seen if host not in set(hosts)]
+    at = as_text(now)
+    state = replace(
+        state,
+        first_seen={host: min(state.first_seen.get(host, at), at) for host in hosts},
+        waiting={host: since for host, since in state.waiting.items() if host not in gone},
+        away={host: why for host, why in state.away.items() if host not in gone},
+    )
+    return state, f"no longer in the inventory: {named(gone)}" if gone else ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What became of a level in a sweep.
+
+    ``due`` are its hosts, ``visits`` those that were visited, ``refused`` those of them that said
+    themselves that somebody is at work on them, ``kept_out`` those that the scheduler had at work,
+    drained or down, and ``late`` a line for each that was not measured for too long.
+    """
+
+    level: Level
+    due: tuple[str, ...]
+    visits: tuple[Visit, ...] = ()
+    refused: tuple[str, ...] = ()
+    kept_out: States = field(default_factory=dict)
+    exit_code: int = 0
+    late: tuple[str, ...] = ()
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Hosts on which somebody was at work, by the scheduler's word or the node's own."""
+        return (
+            *(h for h, state in self.kept_out.items() if state.state not in AWAY),
+            *self.refused,
+        )
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Hosts that were measured at the level."""
+        return tuple(each.host for each in self.visits if each.measured_at(self.level.name))
+
+    def text(self) -> str:
+        """Say it in one line."""
+        left = len(self.due) - len(self.visits) - len(self.kept_out)
+        unmeasured = [
+            visit.host for visit in self.visits if visit.host not in {*self.measured, *self.refused}
+        ]
+        parts = [f"{count(len(self.due), 'host')} due, {len(self.measured)} measured"]
+        for what, hosts in (
+            ("at work", self.busy),
+            *(
+                (kind, [h for h, each in self.kept_out.items() if each.state == kind])
+                for kind in AWAY
+            ),
+            ("not measured", unmeasured),
+        ):
+            parts += [f"{what}: {named(hosts)}"] if hosts else []
+        parts += [f"{left} left for the next sweep"] if left > 0 else []
+        return f"{self.level.name}: {'; '.join(parts)}"
+
+
+def busy_hosts(records: Iterable[HostRecord]) -> tuple[str, ...]:
+    """Return the hosts that were not loaded since somebody was at work on them."""
+    return tuple(
+        record.host
+        for record in records
+        if record.report and any(result.state == "busy" for result in record.report.results)
+    )
+
+
+def after(state: SweepState, parts: Sequence[Part], now: datetime) -> SweepState:
+    """Return the state after a sweep that came to its end."""
+    at = as_text(now)
+    finished = dict(state.finished)
+    waiting, away = dict(state.waiting), dict(state.away)
+    for part in parts:
+        measured = len(part.measured)
+        finished[part.level.name] = Finished(at, len(part.due), measured, part.exit_code, part.late)
+        if not part.level.load:
+            continue
+        for host in part.measured:
+            away.pop(host, None)
+            waiting.pop(host, None)
+        for host in part.busy:
+            waiting.setdefault(host, at)
+        away |= {h: kept.state for h, kept in part.kept_out.items() if kept.state in AWAY}
+    return replace(state, under_way=None, finished=finished, waiting=waiting, away=away)
+
+
+def named(hosts: Sequence[str]) -> str:
+    """Return hosts folded, for one line."""
+    return line(fold(sorted(hosts)), 200)

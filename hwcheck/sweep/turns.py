@@ -1,0 +1,106 @@
+"""What a sweep would do now, level by level, if every visit takes as long as is estimated. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hwcheck.errors import UsageError
+from hwcheck.sweep.availability import HostState, States, split
+from hwcheck.sweep.batches import Places, planned
+from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
+from hwcheck.sweep.levels import DAY_S, Level, length_text
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A level's part of a sweep: who is due, who of them in which batch, and who is kept out."""
+
+    level: Level
+    due: tuple[Candidate, ...]
+    batches: tuple[tuple[Candidate, ...], ...]
+    kept_out: Mapping[str, HostState]
+
+    def lines(self) -> list[str]:
+        """Say it, a line for each host that is due."""
+        name = self.level.name
+        lines = [
+            f"{name}: batch {number}: {each.host}: {each.reason}"
+            for number, batch in enumerate(self.batches, 1)
+            for each in batch
+        ]
+        in_batch = {each.host for batch in self.batches for each in batch}
+        for each in self.due:
+            state = self.kept_out.get(each.host)
+            if state is not None:
+                lines.append(f"{name}: not now: {each.host}: {state.line()}")
+            elif each.host not in in_batch:
+                lines.append(f"{name}: no time left: {each.host}: {each.reason}")
+        return lines
+
+
+def turns(
+    levels: Sequence[Level],
+    pasts: Mapping[str, Past],
+    hosts: Sequence[str],
+    states: States,
+    places: Places,
+    now: datetime,
+    budget_s: float,
+    *,
+    drained: bool,
+) -> list[Turn]:
+    """Return the turns of these levels, the heaviest first, which take ``budget_s`` together.
+
+    A host that one of them measures is not measured by the next. ``pasts`` are by level.
+    """
+    made: list[Turn] = []
+    taken: set[str] = set()
+    for level in levels:
+        due = candidates([h for h in hosts if h not in taken], level, pasts[level.name], now)
+        parted = split(due, states, level, drained=drained)
+        at_once = level.at_once(len(hosts))
+        batches = planned(parted.free, at_once, min(budget_s, level.budget_s), places)
+        taken |= {each.host for batch in batches for each in batch}
+        budget_s -= sum(max(each.estimate_s for each in batch) for batch in batches)
+        made.append(Turn(level, due, batches, parted.kept_out))
+    return made
+
+
+def refuse_what_never_fits(made: Sequence[Turn], budget_s: float) -> None:
+    """Refuse a budget in which not one of the visits that are due fits. Raises UsageError."""
+    free = [
+        (each.estimate_s, turn.level)
+        for turn in made
+        for each in turn.due
+        if each.host not in turn.kept_out
+    ]
+    if free and not any(turn.batches for turn in made):
+        shortest_s, level = min(free, key=lambda each: each[0])
+        raise UsageError(
+            f"a budget of {length_text(min(budget_s, level.budget_s))} is too short for one visit: "
+            f"at {level.name} it takes {length_text(math.ceil(shortest_s))}"
+        )
+
+
+def shortfall(level: Level, due: Sequence[Candidate], hosts: int, budget_s: float) -> str:
+    """Return why not every host can be measured in the stated time, or an empty text.
+
+    As many sweeps as fit into half of ``at_latest`` have to do: hosts under suspicion, measured
+    again and again, may take the other half.
+    """
+    if not due:
+        return ""
+    visit_s = max(each.estimate_s for each in due)
+    at_once = level.at_once(hosts)
+    of_one = at_once * math.floor(min(budget_s, level.budget_s) / visit_s)
+    sweeps = max(1, math.floor(LATE_SHARE * level.at_latest_s / min(level.every_s, DAY_S)))
+    if of_one * sweeps >= hosts:
+        return ""
+    return (
+        f"{level.name}: {hosts} hosts, {at_once} at once, {length_text(math.ceil(visit_s))} each, "
+        f"in {length_text(min(budget_s, level.budget_s))}, take more sweeps than there are until "
+        f"{length_text(level.at_latest_s)}; raise budget, max_unavailable or at_latest"
+    )

@@ -1,0 +1,105 @@
+"""When each host was measured, at which level, and what came of it, by the history."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePath
+
+from hwcheck.errors import UsageError
+from hwcheck.history.views import History
+from hwcheck.results.files import read_json
+from hwcheck.results.run_folder import CUT_OFF, RunMeta
+from hwcheck.sweep.levels import LEVELS, RANK
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One host in one run. ``at`` is when the run began (UTC, naive); ``level`` may be empty.
+
+    ``loaded``: a check that loads the host gave a figure, so nobody else was at work on it.
+    ``boards`` tells which GPUs sit where, empty where none was seen.
+    """
+
+    host: str
+    run: str
+    at: datetime
+    level: str
+    state: str
+    outcome: str
+    reason: str = ""
+    loaded: bool = False
+    duration_s: float = 0.0
+    boards: str = ""
+    sweep: str = ""
+
+    def measured_at(self, level: str) -> bool:
+        """Whether this visit measured the host at this level, or a heavier one, to its end.
+
+        A host that failed was measured; of one that was at work only the idle checks were.
+        """
+        whole = self.state == "reported" and (
+            self.loaded or self.outcome == "fail" or not LEVELS[level].load
+        )
+        return whole and self.level in RANK and RANK[self.level] >= RANK[level]
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the sweep itself ended while this visit was under way."""
+        return CUT_OFF in self.reason
+
+
+def read_visits(
+    history: History, checks: Mapping[str, Collection[str]], loads: Collection[str]
+) -> list[Visit]:
+    """Return the visits of a history, the oldest first.
+
+    ``checks`` are those of each level, ``loads`` those that load a host.
+    """
+    metas = {run: meta for run, path in history.folders.items() if (meta := _meta(path))}
+    return [
+        Visit(
+            host,
+            run,
+            at,
+            level_of(metas[run], checks) if run in metas else "",
+            state,
+            outcome,
+            reason or "",
+            loaded,
+            duration_s or 0.0,
+            boards or "",
+            sweep=metas[run].sweep.get("id", "") if run in metas else "",
+        )
+        for host, run, at, state, outcome, reason, loaded, duration_s, boards in history.rows(
+            """
+            WITH loaded AS (
+              SELECT DISTINCT run, host FROM samples WHERE list_contains($1, check_id))
+            SELECT host, run, started, state, outcome, reason, l.run IS NOT NULL, duration_s, boards
+            FROM hosts AS h LEFT JOIN loaded AS l USING (run, host) ORDER BY started, run, host
+            """,
+            [sorted(loads)],
+        )
+    ]
+
+
+def level_of(meta: RunMeta, checks: Mapping[str, Collection[str]]) -> str:
+    """Return the level of a run: that of its sweep; by hand, the one whose checks it had.
+
+    Empty where it had fewer, or none.
+    """
+    if meta.sweep:
+        return meta.sweep.get("level", "")
+    of_profile = [name for name, level in LEVELS.items() if level.profile == meta.profile][-1]
+    whole = bool(meta.checks) and set(checks[of_profile]) <= set(meta.checks)
+    return of_profile if whole else ""
+
+
+def _meta(path: Path) -> RunMeta | None:
+    """Return what a run asked; None where that cannot be read, which its readers say."""
+    try:
+        data = read_json(path, PurePath("run.json"), "run")
+    except UsageError:
+        return None
+    return RunMeta.from_dict(data) if data else None

@@ -1,0 +1,298 @@
+"""One sweep: who is due is measured batch by batch, each level into one run folder."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+from hwcheck.connect import payload
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.payload import Payload
+from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
+from hwcheck.history.views import History
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.node import checks as registry
+from hwcheck.node.wire import COLLECTIVES
+from hwcheck.results.run_folder import RunFolder, read_run
+from hwcheck.run.fan_out import fan_out
+from hwcheck.run.plan import Plan, make_plan
+from hwcheck.sweep.availability import HostState, States, split
+from hwcheck.sweep.batches import Places, next_batch
+from hwcheck.sweep.candidates import Candidate, candidates, late_line
+from hwcheck.sweep.cut_off import close_run, cut_off_runs
+from hwcheck.sweep.levels import LEVELS, Level
+from hwcheck.sweep.night import Part, after, busy_hosts, done_in, known_past, under_way, with_hosts
+from hwcheck.sweep.state import (
+    Lock,
+    SweepState,
+    key_of,
+    now_utc,
+    parsed,
+    read_state,
+    write_state,
+)
+from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
+from hwcheck.sweep.visits import Visit, read_visits
+from hwcheck.tasks.flags import USUAL, select
+from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.outcome import show
+from hwcheck.tasks.output import say
+from hwcheck.tasks.progress import Progress
+from hwcheck.tasks.second_visit import make_second_visits
+from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
+
+LOOK_BACK = 2
+"""So many times the longest ``at_latest`` is the history looked through."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What ``sweep run`` was asked for; ``whole``: about all hosts of the inventory."""
+
+    cluster: Cluster
+    levels: tuple[Level, ...]
+    budget_s: float
+    runs: Path
+    whole: bool
+    drained: bool
+    accept_new_host_keys: bool
+    verbose: bool
+
+    @property
+    def key(self) -> str:
+        """The name of the inventory's files."""
+        return key_of(self.cluster.source)
+
+    @property
+    def names(self) -> list[str]:
+        """The hosts."""
+        return [host.name for host in self.cluster.hosts]
+
+    @property
+    def places(self) -> Places:
+        """Rack and power feed of each host."""
+        return {
+            host.name: (host.settings.rack, host.settings.power_feed) for host in self.cluster.hosts
+        }
+
+    def runs_of(self, level: Level) -> Path:
+        """Return where the runs of a level are: those beside jobs would bury the others."""
+        return self.runs if level.load else self.runs.with_name(f"{self.runs.name}-{level.name}")
+
+
+def preview(asked: Asked) -> str:
+    """Return who would be measured now, batch by batch, with the reason of each place."""
+    state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now_utc())
+    lines = [line for turn in _turns(asked, state) for line in turn.lines()]
+    return "".join(f"{each}\n" for each in lines or ["no host is due"])
+
+
+def run(asked: Asked) -> int:
+    """Sweep, and return the exit code."""
+    stop = threading.Event()
+    what = "sweep run of " + ", ".join(level.name for level in asked.levels)
+    built = payload.build(payload_files())
+    with (
+        Lock(asked.runs, asked.key, asked.cluster.source, what),
+        Interrupts(stop) as interrupts,
+    ):
+        codes = _end_what_was_cut_off(asked)
+        now = now_utc()
+        state, problem = read_state(asked.runs, asked.key)
+        gone = ""
+        if asked.whole:
+            state, gone = with_hosts(state, asked.names, now)
+        current, before = under_way(state, asked.key, now, asked.budget_s)
+        for text in filter(None, (problem, gone, before)):
+            say(f"hwcheck: {text}")
+        made = _turns(asked, state)
+        refuse_what_never_fits(made, asked.budget_s)
+        for turn in made:
+            if text := shortfall(turn.level, turn.due, len(asked.names), asked.budget_s):
+                say(f"hwcheck: {text}")
+        state = replace(state, under_way=current)
+        write_state(asked.runs, asked.key, state)
+        until = time.monotonic() + (parsed(current.ends) - now).total_seconds()
+        night = _Night(asked, state, current.id, built, stop, until)
+        parts = [night.part(level) for level in asked.levels]
+        interrupts.visits_over()
+        if not stop.is_set():
+            write_state(asked.runs, asked.key, after(state, parts, now_utc()))
+    return combine([*codes, *(part.exit_code for part in parts)])
+
+
+def _end_what_was_cut_off(asked: Asked) -> list[int]:
+    """Judge the runs of a sweep that was killed, and return their exit codes."""
+    codes = []
+    for runs in dict.fromkeys(map(asked.runs_of, LEVELS.values())):
+        for path in cut_off_runs(runs, asked.key):
+            if close_run(path):
+                say(f"hwcheck: {path} was cut off; what it measured:")
+                codes.append(show(path, as_json=False))
+    return codes
+
+
+def _turns(asked: Asked, state: SweepState) -> list[Turn]:
+    """Return what a sweep would do now."""
+    states = _scheduler_states(asked)
+    pasts = {}
+    for level in asked.levels:
+        visits = _visits(asked, level)
+        pasts[level.name] = known_past(state, asked.names, visits, states)
+    return turns(
+        *(asked.levels, pasts, asked.names, states, asked.places, now_utc(), asked.budget_s),
+        drained=asked.drained,
+    )
+
+
+def _scheduler_states(asked: Asked) -> States:  # noqa: ARG001
+    """Return what the scheduler says of the hosts now."""
+    return {}
+
+
+def _visits(asked: Asked, level: Level, only: Sequence[str] = ()) -> list[Visit]:
+    """Return the visits of ``only`` some runs, or of all as far back as matters, the oldest first.
+
+    A folder that cannot be read is left out, and the history's own commands name it.
+    """
+    runs = asked.runs_of(level)
+    if not runs.is_dir():
+        return []
+    look_back_s = LOOK_BACK * max(each.at_latest_s for each in asked.levels)
+    since = f"{now_utc() - timedelta(seconds=look_back_s):%Y%m%dT%H%M%SZ}"
+    recent = only or [name for name in os.listdir(runs) if name >= since]
+    every = registry.load()
+    checks = {each.name: checks_of(each) for each in LEVELS.values()}
+    loads = [name for name, check in every.items() if check.load]
+    with History.open(runs, only=recent or [""], kinds=("hosts", "samples")) as history:
+        return read_visits(history, checks, loads)
+
+
+def checks_of(level: Level) -> tuple[str, ...]:
+    """Return the checks of a level."""
+    every = registry.load()
+    usual = USUAL if level.profile == "quick" else COLLECTIVES
+    names = select(every, None, None, usual=usual)
+    return tuple(name for name in names if level.load or not every[name].load)
+
+
+@dataclass
+class _Night:
+    """The measuring itself. ``until`` is when the budget ends (time.monotonic)."""
+
+    asked: Asked
+    state: SweepState
+    sweep: str
+    payload: Payload
+    stop: threading.Event
+    until: float
+    visited: set[str] = field(default_factory=set)
+
+    def part(self, level: Level) -> Part:
+        """Measure who is due at a level, judge and report it."""
+        asked, now = self.asked, now_utc()
+        visits = _visits(asked, level)
+        past = known_past(self.state, asked.names, visits, _scheduler_states(asked))
+        done = self.visited | done_in(self.sweep, level, visits)
+        due = candidates([host for host in asked.names if host not in done], level, past, now)
+        part = Part(level, tuple(each.host for each in due))
+        if due and not self.stop.is_set():
+            part = self._measured(part, due)
+        late = [
+            late_line(host, level, past, now)
+            for host in asked.names
+            if host not in {*part.measured, *done} and past.is_late(host, level, now)
+        ]
+        say(f"hwcheck: {part.text()}")
+        for text in late:
+            say(f"hwcheck: {text}")
+        code = combine([part.exit_code, NOT_MEASURED if late else PASS])
+        return replace(part, exit_code=code, late=tuple(late))
+
+    def _measured(self, part: Part, due: Sequence[Candidate]) -> Part:
+        level = part.level
+        until = min(self.until, time.monotonic() + level.budget_s)
+        plan = self._plan(level, [each.host for each in due])
+        deadlines = replace(Deadlines(), run_s=plan.timeout_s)
+        connector = Connector(
+            deadlines, self.stop, accept_new_host_keys=self.asked.accept_new_host_keys
+        )
+        connector.prepare(plan.hosts)
+        folder, kept_out = self._batches(level, plan, due, connector, until)
+        if folder is None:
+            return replace(part, kept_out=kept_out)
+        left_s = until - time.monotonic()
+        if left_s > level.visit_s:
+            make_second_visits(
+                plan,
+                self.payload,
+                folder,
+                connector.lasting(left_s),
+                forks=level.at_once(len(self.asked.names)),
+                verbose=self.asked.verbose,
+            )
+        folder.finish(interrupted=self.stop.is_set(), hosts=self.visited)
+        code = show(folder.path, as_json=False)
+        return replace(
+            part,
+            visits=tuple(_visits(self.asked, level, (folder.path.name,))),
+            refused=busy_hosts(read_run(folder.path).records),
+            kept_out=kept_out,
+            exit_code=code,
+        )
+
+    def _batches(
+        self,
+        level: Level,
+        plan: Plan,
+        due: Sequence[Candidate],
+        connector: Connector,
+        until: float,
+    ) -> tuple[RunFolder | None, dict[str, HostState]]:
+        """Visit the hosts that are due, batch by batch, as long as there is time.
+
+        The scheduler is asked again before each batch.
+        """
+        hosts = {host.name: host for host in plan.hosts}
+        at_once = level.at_once(len(self.asked.names))
+        in_line, kept_out, folder = list(due), dict[str, HostState](), None
+        with Progress(len(due), verbose=self.asked.verbose) as progress:
+            while in_line and not self.stop.is_set():
+                parted = split(
+                    in_line, _scheduler_states(self.asked), level, drained=self.asked.drained
+                )
+                kept_out.update(parted.kept_out)
+                left_s = until - time.monotonic()
+                batch = next_batch(parted.free, at_once, left_s, self.asked.places)
+                if not batch:
+                    break
+                if folder is None:
+                    folder = RunFolder.create(self.asked.runs_of(level), plan.meta)
+                    save_site(folder.path)
+                chosen = [hosts[each.host] for each in batch]
+                within = connector.lasting(min(plan.timeout_s, left_s))
+                fan_out(
+                    *(chosen, plan.requests, self.payload, folder, within),
+                    forks=len(chosen),
+                    progress=progress,
+                )
+                self.visited |= {each.host for each in batch}
+                in_line = [each for each in parted.free if each not in batch]
+        return folder, kept_out
+
+    def _plan(self, level: Level, names: Sequence[str]) -> Plan:
+        hosts = tuple(host for host in self.asked.cluster.hosts if host.name in set(names))
+        return make_plan(
+            replace(self.asked.cluster, hosts=hosts),
+            checks_of(level),
+            level.profile,
+            payload_sha256=self.payload.sha256,
+            site=site_hashes(),
+            sweep={"id": self.sweep, "level": level.name},
+        )

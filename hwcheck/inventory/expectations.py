@@ -41,11 +41,11 @@ class Variable:
 class HostSettings:
     """How a host is to be measured; a text is empty where the inventory leaves it to the node.
 
-        ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
-        all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
-        folder whose /proc and /sys are read. ``scheduler`` is what sends jobs to it,
-    @@ ``power_feed`` are where the host stands and
-        what it is fed by.
+    ``torch_python`` is the interpreter that has torch, ``nccl_tests_dir`` the folder with
+    all_reduce_perf, ``interface`` the network interface toward the other hosts, ``host_root`` the
+    folder whose /proc and /sys are read. ``scheduler`` is what sends jobs to it,
+    ``scheduler_node`` its name there where no other name of it is that. ``rack`` and
+    ``power_feed`` are where the host stands and what it is fed by.
     """
 
     torch_python: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,10 +44,17 @@ def _uncollected() -> Iterator[None]:
 
 
 @_uncollected()
-def show(path: Path, *, as_json: bool, required_percent: float | None = None) -> int:
+def show(
+    path: Path,
+    *,
+    as_json: bool,
+    required_percent: float | None = None,
+    assessed: Callable[[Assessment], object] | None = None,
+) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
-    With ``required_percent`` a run of which less was measured, on any host, does not pass. Raises
+    With ``required_percent`` a run of which less was measured, on any host, does not pass.
+    ``assessed`` is handed the judged run, where more is wanted than the exit code. Raises
     UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
     run = read_run(path)
@@ -70,6 +77,8 @@ def show(path: Path, *, as_json: bool, required_percent: float | None = None) ->
         anew=FOLDER,
     )
     _into_history(path, assessment)
+    if assessed is not None:
+        assessed(assessment)
     if as_json:
         text = json.dumps(summary(assessment), indent=1, allow_nan=False) + "\n"
     else:

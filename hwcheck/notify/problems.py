@@ -1,0 +1,141 @@
+"""What a run shows to be wrong, host by host and check by check, as it is kept until the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.causes import in_words
+from hwcheck.judge.records import MULTI_HOST, Finding, worst
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.text import line
+
+WHOLE_HOST = ""
+"""The check of a problem that is about a host as a whole: nobody reached it."""
+NOT_MEASURED = "not_measured"
+"""The check of a problem that no sweep came to a host for too long."""
+TITLES = {
+    WHOLE_HOST: "no whole answer",
+    MULTI_HOST: "slow or broken between hosts",
+    NOT_MEASURED: "not measured for too long",
+}
+"""What the checks are called that are none."""
+WELL = ("done", "not_applicable")
+"""States of an answer without complaint: nothing is wrong there."""
+MOST_SUBJECTS = 64
+LINE_CHARACTERS = 300
+BUSY = "busy"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a check complains of on a host.
+
+    ``outcome`` is fail, warn or inconclusive, ``subjects`` what it is about (``gpu3``; empty for
+    the host), ``cause`` the title of the cause that explains it, empty where none does,
+    ``evidence`` one line, and ``fix`` what to do.
+    """
+
+    host: str
+    check: str
+    outcome: str
+    subjects: tuple[str, ...] = ()
+    cause: str = ""
+    evidence: str = ""
+    fix: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called: its cause, or its check."""
+        return self.cause or TITLES.get(self.check, self.check)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one run says: problems, what the site bears, and what was looked at without complaint.
+
+    ``well`` are the checks that complained of nothing, by host; ``waived`` host and check of what
+    would be a problem without a waiver.
+    """
+
+    run: str
+    problems: tuple[Problem, ...]
+    well: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    waived: frozenset[tuple[str, str]] = frozenset()
+
+
+def observe(assessment: Assessment) -> Observed:
+    """Return what a judged run says; of a check that a busy node left out it says nothing."""
+    judgement, advice = assessment.judgement, assessment.advice
+    fixes = {cause.title: cause.fix for cause in advice.causes.diagnoses}
+    remedies = {
+        (host, action.check, action.outcome): action.fix
+        for action in advice.actions
+        for host in action.hosts
+    }
+    problems: list[Problem] = []
+    well: dict[str, frozenset[str]] = {}
+    waived: set[tuple[str, str]] = set()
+    in_multi_host = set(assessment.multi_host.hosts) if assessment.multi_host else set[str]()
+    sets: dict[frozenset[str], frozenset[str]] = {}
+    for record in assessment.run.records:
+        busy = _with_state(record, (BUSY,))
+        by_check: dict[str, list[Finding]] = {}
+        for finding in judgement.by_host.get(record.host, ()):
+            if finding.waived:
+                waived.add((record.host, finding.check))
+            elif finding.outcome != "pass" and finding.check not in busy:
+                by_check.setdefault(finding.check, []).append(finding)
+        if WHOLE_HOST in by_check and record.report is None:
+            by_check = {WHOLE_HOST: by_check[WHOLE_HOST]}
+        for check, findings in by_check.items():
+            outcome = worst(finding.outcome for finding in findings)
+            cause = _first(advice.causes.explained.get(finding, "") for finding in findings)
+            remedy = fixes.get(cause) or remedies.get((record.host, check, outcome), "")
+            problems.append(_problem(record.host, check, outcome, findings, cause, remedy))
+        looked_at = _looked_at(record, in_multi_host) - set(by_check)
+        well[record.host] = sets.setdefault(looked_at, looked_at)
+    return Observed(assessment.run.meta.id, tuple(problems), well, frozenset(waived))
+
+
+def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
+    """Return the problems of hosts that no sweep came to, with the days since it last did."""
+    fix = "see why each sweep left it out: at work, drained, unreachable, or no time for it"
+    return tuple(
+        Problem(host, NOT_MEASURED, "inconclusive", (), "", f"last measured {days} days ago", fix)
+        for host, days in days_by_host.items()
+    )
+
+
+def _problem(
+    host: str, check: str, outcome: str, findings: Sequence[Finding], cause: str, fix: str
+) -> Problem:
+    of_outcome = [finding for finding in findings if finding.outcome == outcome]
+    subjects = sorted({line(f.subject, 80) for f in of_outcome if f.subject != "node"})
+    evidence = _first(in_words(of_outcome))
+    return Problem(
+        host=host,
+        check=check,
+        outcome=outcome,
+        subjects=tuple(subjects[:MOST_SUBJECTS]),
+        cause=cause,
+        evidence=line(evidence.removeprefix(f"{check}: "), LINE_CHARACTERS),
+        fix=line(fix, LINE_CHARACTERS),
+    )
+
+
+def _looked_at(record: HostRecord, in_multi_host: Collection[str]) -> frozenset[str]:
+    whole = {WHOLE_HOST} if record.state == "reported" else set[str]()
+    between = {MULTI_HOST} if record.host in in_multi_host else set[str]()
+    measured = {NOT_MEASURED} if record.report is not None else set[str]()
+    return frozenset(whole | between | measured | _with_state(record, WELL))
+
+
+def _with_state(record: HostRecord, states: Collection[str]) -> set[str]:
+    results = record.report.results if record.report else ()
+    return {result.check for result in results if result.state in states}
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")

@@ -15,7 +15,7 @@ from hwcheck.tasks.command import command, end
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import HELP, one_of, read_cluster
 from hwcheck.tasks.output import emit
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_limits, with_site
+from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.tasks.sweep_run import Asked, preview, run
 
 ACTIONS = ("run",)
@@ -63,7 +63,7 @@ def sweep(
     at_once = _parsed("--max-unavailable", amount, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     cluster = read_cluster(hosts, limit)
-    refuse_unknown_limits(cluster)
+    refuse_unknown_names(cluster)
     levels = chosen_levels(read_levels(cluster), level)
     if at_once:
         levels = tuple(replace(each, max_unavailable=at_once, stated=True) for each in levels)

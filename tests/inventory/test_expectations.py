@@ -33,7 +33,7 @@ def read(**raw: object) -> tuple[HostSettings, dict[str, object]]:
 
 ANY_WORD = {
     *("driver_version", "gpu_model", "kernel", "hypervisor", "interface", "nvlink_domain"),
-    *("rack", "power_feed"),
+    *("rack", "power_feed", "scheduler_node"),
 }
 
 

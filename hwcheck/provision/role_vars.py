@@ -45,6 +45,7 @@ ENVIRONMENT = {
 
 _ANSWER = re.compile(rf"{MARK} ([A-Za-z0-9+/=]+)")
 _FACT = re.compile(r"\bansible_\w+")
+_TEMPLATE = re.compile(r"\{[{%#]")
 _PROSE = re.compile(
     r"^.*(?:resolving value for '\w+': |undefined variable\.*:? +|Task failed: )", re.DOTALL
 )
@@ -108,7 +109,8 @@ def read_role_vars(
 ) -> dict[str, RoleVars]:
     """Return the variables of these roles for every host of a cluster, by host.
 
-    A host is connected to only where a template may want its facts. Raises UsageError where
+    Of hosts whose values are the same and have no templates, Ansible is asked about the first. A
+    host is connected to only where a template may want its facts. Raises UsageError where
     ansible-playbook cannot be run.
     """
     known = {name: value for role in roles for name, value in defaults(role).items()}
@@ -116,7 +118,8 @@ def read_role_vars(
     if not names:  # no default is a template
         return {host.name: RoleVars(known) for host in cluster.hosts}
     specs = {name: spec for role in roles for name, spec in options(role).items()}
-    play = _play([host.name for host in cluster.hosts], roles, names, specs)
+    asked = _asked(cluster.hosts, names)
+    play = _play(list(dict.fromkeys(asked.values())), roles, names, specs)
     if _wants_facts(cluster.hosts):
         play["tasks"].insert(0, _FACTS)
     words = ["playbook", f"--inventory={cluster.source}", f"--forks={forks}"]
@@ -134,10 +137,10 @@ def read_role_vars(
         error = next((each for each in output if "ERROR" in each), "it printed nothing")
         raise UsageError(f"{cluster.source}: ansible-playbook: {line(error)}")
     missing = {"checked": {"msg": "ansible-playbook told nothing of this host"}}
-    return {
-        host.name: _role_vars(answers.get(host.name, missing), known, specs)
-        for host in cluster.hosts
+    told = {
+        name: _role_vars(answers.get(name, missing), known, specs) for name in set(asked.values())
     }
+    return {host.name: told[asked[host.name]] for host in cluster.hosts}
 
 
 def refuse_wrong(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> None:
@@ -155,6 +158,22 @@ def refuse_unresolved(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> No
             if not of_host.no_facts:
                 about = f"{name}: " if name else ""
                 raise UsageError(f"{cluster.source}: {host.name}: {about}{problem}")
+
+
+def _asked(hosts: Sequence[Host], names: Sequence[str]) -> dict[str, str]:
+    """Return for each host the one whose answer is its own too: the first with the same values.
+
+    A host with a template among them answers for itself alone.
+    """
+    first: dict[str, str] = {}
+    asked = {}
+    for host in hosts:
+        values = {name: host.variables[name] for name in names if name in host.variables}
+        text = json.dumps(values, sort_keys=True, default=str)
+        asked[host.name] = (
+            host.name if _TEMPLATE.search(text) else first.setdefault(text, host.name)
+        )
+    return asked
 
 
 _FACTS = {
@@ -210,7 +229,7 @@ def _wants_facts(hosts: Sequence[Host]) -> bool:
     """Return whether a template may be about what only the host itself tells."""
     for host in hosts:
         for text in map(str, host.variables.values()):
-            if "{{" in text or "{%" in text:
+            if _TEMPLATE.search(text):
                 names = set(_FACT.findall(text)) - {"ansible_playbook_python"}
                 if not names <= host.variables.keys():
                     return True

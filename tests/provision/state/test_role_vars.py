@@ -92,6 +92,33 @@ def test_ansible_is_not_asked_for_defaults(tmp_path: Path, monkeypatch: pytest.M
     assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_conf"] == "unmanaged"
 
 
+def test_ansible_is_asked_about_one_of_hosts_that_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts: dict[str, dict[str, Any]] = {
+        "n1": {"nccl_version": "1"},
+        "n2": {"nccl_version": "1", "spare": 3},
+        "n3": {"nccl_version": 1},
+        "n4": {"nccl_version": "{{ inventory_hostname }}"},
+        "n5": {"nccl_version": "{{ inventory_hostname }}"},
+        "n6": {},
+    }
+    asked, run = list[str](), role_vars.ansible.run
+
+    def seen(words: list[str], **more: Any) -> Any:
+        asked.extend(json.loads(Path(words[-1]).read_text())[0]["hosts"])
+        return run(words, **more)
+
+    found = cluster(
+        tmp_path, **{name: {**of_host, "ansible_host": name} for name, of_host in hosts.items()}
+    )
+    monkeypatch.setattr(role_vars.ansible, "run", seen)
+    read = read_role_vars(found, ROLES, 5)
+    assert asked == ["n1", "n3", "n4", "n5", "n6"]
+    versions = [read[name].values["nccl_version"] for name in hosts]
+    assert versions == ["1", "1", 1, "n4", "n5", ""]
+
+
 @pytest.mark.parametrize("role", roles_with_assertions())
 def test_no_default_is_a_template_and_each_has_a_type(role: str) -> None:
     assert "{{" not in json.dumps(defaults(role))

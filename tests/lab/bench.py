@@ -187,8 +187,11 @@ class Bench:
 
     def _readers_of_changes(self, now: Answers) -> tuple[str, ...]:
         keys, paths = _changed(self._usual.nvml, now.nvml), _changed(self._usual.files, now.files)
-        of_text = all(path in now.files and path in self._usual.files for path in paths)
-        if not of_text or now.kernel != self._usual.kernel:
+        # Whether a file is there, and whether it is empty, is asked without opening it.
+        shapes = [[path in of and bool(of[path][1]) for path in paths]
+                  for of in (self._usual.files, now.files)]  # fmt: skip
+        listed = any(path not in of for path in paths for of in (self._usual.files, now.files))
+        if listed or shapes[0] != shapes[1] or now.kernel != self._usual.kernel:
             return (*IDLE, forked_answers.FACTS)
         return tuple(
             check for check, reads in self._reads.items()

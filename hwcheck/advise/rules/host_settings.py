@@ -230,7 +230,7 @@ def host_swaps(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="Containers are given libraries of the NVIDIA driver that are missing or empty",
+    title="Containers are given no libraries of the NVIDIA driver, or missing or empty ones",
     effect="the host computes, and a job in a container does not start, or ends with "
     "'libcuda.so.1: file too short'",
     fix="generate the CDI specification again after each change of the driver (nvidia-ctk cdi "
@@ -241,8 +241,10 @@ def host_swaps(host: HostFindings) -> Sign | None:
     "NVIDIA/libnvidia-container issues 50 and 140",
 )
 def container_libraries_broken(host: HostFindings) -> Sign | None:
-    """The files are there or they are not."""
-    return sign("certain", host.bad("container_files"))
+    """The files are there or they are not; on a host without a specification it may be meant."""
+    broken = host.bad("container_files", "driver_library", "unusable_libraries")
+    differs = host.bad("container_files", "cdi_specification")
+    return sign("certain", broken) or sign("likely", differs)
 
 
 @rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
-from hwcheck.node.limits import Equal
+from hwcheck.node.limits import Equal, like_most
 from hwcheck.node.wire import Sample
 
 FOLDERS = (
@@ -51,6 +51,17 @@ NAMED = 3
                 ),
             ),
         ),
+        Metric(
+            "cdi_specification",
+            "",
+            "whether a CDI specification names libraries of the driver",
+            (
+                like_most(
+                    "a container that is given its GPUs by CDI does not start on the host without",
+                    "container_runtime",
+                ),
+            ),
+        ),
         Metric("container_runtime", "", "the inventory's hwcheck_container", required=True),
     ],
     remedy=Remedy(
@@ -86,6 +97,8 @@ def container_files(node: Node) -> Iterator[Sample]:
         raise CouldNotMeasure(
             "the driver's libraries are in no usual folder, and there is no CDI specification"
         )
+    if runtime not in WITHOUT_CDI:
+        yield Sample("cdi_specification", any(specifications.values()))
     for specification, libraries in specifications.items():
         bad = ["%s %s" % (path, state) for path in libraries for state in (_state(host, [path]),)]
         bad = [text for text in bad if not text.endswith(PRESENT)]

@@ -18,7 +18,8 @@ DEFAULTS = "docker run reference, defaults of a container (64 MiB of /dev/shm)"
         Metric(
             "settings",
             "",
-            "default runtime, locked memory and shared memory that the runtime's file gives",
+            "default runtime, whether one named nvidia is entered, locked memory and shared "
+            "memory, as the runtime's file gives them",
             (
                 like_most(
                     "one image is started on all nodes, and what it does not ask for itself it has "
@@ -112,7 +113,9 @@ def container_settings(node: Node) -> Iterator[Sample]:
     memlock = _amount(found.memlock_bytes)
     shm = _amount(found.shm_bytes)
     runtime = found.default_runtime or "unset"
-    yield Sample("settings", "runtime %s, memlock %s, /dev/shm %s" % (runtime, memlock, shm))
+    nvidia = "entered" if found.nvidia_program else "not entered"
+    given = (runtime, nvidia, memlock, shm)
+    yield Sample("settings", "runtime %s, nvidia %s, memlock %s, /dev/shm %s" % given)
     if found.nvidia_program:
         yield Sample("nvidia_program", node.host.has_program(found.nvidia_program))
     if found.memlock_bytes is not None and node.host.rdma_ports():

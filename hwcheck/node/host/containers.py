@@ -23,7 +23,6 @@ NVIDIA = re.compile(r"runtimes\.\"?nvidia\"?(?:\.options)?$")
 SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 ULIMIT = re.compile(r"memlock=(-?\d{1,19})(?::(-?\d{1,19}))?")
-FOLDERS = ("usr/bin", "usr/local/bin", "usr/sbin", "bin", "usr/local/nvidia/toolkit")
 TEXT_LIMIT = 200
 
 
@@ -41,11 +40,6 @@ class ContainerReader(Tree):
         texts = [self._text(each) for each in (path, *("%s/%s" % (folder, n) for n in names))]
         found = [text for text in texts if text is not None]
         return _toml("/" + path, "\n[]\n".join(found)) if found else None
-
-    def has_program(self, name: str) -> bool:
-        if name.startswith("/"):
-            return self._exists(name)
-        return any(self._exists("%s/%s" % (folder, name)) for folder in FOLDERS)
 
 
 def _docker(text: str) -> ContainerSettings:

@@ -211,7 +211,7 @@ class NodeHost(Protocol):
         """Say what docker, containerd or podman gives to every container; None without its file."""
 
     def has_program(self, name: str) -> bool:
-        """Whether a program is there, by its path or in the usual folders."""
+        """Whether a program is there and not empty, by its path or in the usual folders."""
 
     def torch_stack(self, python: str) -> Optional[TorchStack]:
         """Say which torch this interpreter has (the payload's own where empty), or None.

@@ -46,6 +46,8 @@ TOOLS = {
 the toolkit, and DCGM's packages have libdcgm.so.VERSION (NVIDIA/DCGM,
 scripts/verify_package_contents)."""
 
+PROGRAMS = ("usr/bin", "usr/local/bin", "usr/sbin", "bin", "usr/local/nvidia/toolkit")
+
 
 class SoftwareReader(Tree):
     """The software part of ``check.Host``."""
@@ -62,11 +64,14 @@ class SoftwareReader(Tree):
     def tool_versions(self) -> Dict[str, List[str]]:
         # By the names of files: packages of both families have them, and nothing has to run.
         found: Dict[str, List[str]] = {}
-        for name in (name for folder in LIBRARY_FOLDERS for name in self._list(folder)):
-            for tool, pattern in TOOLS.items() if name.startswith("lib") else ():
-                match = pattern.match(name)
-                if match and match.group(1) not in found.setdefault(tool, []):
-                    found[tool].append(match.group(1))
+        for folder in LIBRARY_FOLDERS:
+            for name in (name for name in self._list(folder) if name.startswith("lib")):
+                for tool, pattern in TOOLS.items():
+                    match = pattern.match(name)
+                    if not match or match.group(1) in found.setdefault(tool, []):
+                        continue
+                    if self.file_bytes("%s/%s" % (folder, name)):  # not one that was left empty
+                        found[tool].append(match.group(1))
         return {
             tool: sorted(versions, key=_numbers) for tool, versions in found.items() if versions
         }
@@ -78,6 +83,10 @@ class SoftwareReader(Tree):
             return None
         except OSError as error:
             raise CouldNotMeasure("%s: %s" % (path[:200], error.strerror)) from None
+
+    def has_program(self, name: str) -> bool:
+        paths = [name] if name.startswith("/") else ["%s/%s" % (each, name) for each in PROGRAMS]
+        return any(self.file_bytes(path) for path in paths)
 
     def container_libraries(self) -> Dict[str, List[str]]:
         # Read line by line rather than parsed: the standard library has no YAML.

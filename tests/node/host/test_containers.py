@@ -112,9 +112,12 @@ def test_without_a_file(tmp_path: Path) -> None:
 
 def test_programs(tmp_path: Path) -> None:
     (tmp_path / "usr/bin").mkdir(parents=True)
-    (tmp_path / "usr/bin/nvidia-container-runtime").touch()
+    program = tmp_path / "usr/bin/nvidia-container-runtime"
+    program.write_text("a program")
     reader = HostReader(str(tmp_path))
     assert reader.has_program("nvidia-container-runtime")
     assert reader.has_program("/usr/bin/nvidia-container-runtime")
     assert not reader.has_program("/usr/local/bin/nvidia-container-runtime")
     assert not reader.has_program("nvidia-container-runtime-hook")
+    program.write_text("")
+    assert not reader.has_program("nvidia-container-runtime"), "left empty"

@@ -175,7 +175,8 @@ def test_versions_of_tools_by_their_libraries(tmp_path: Path) -> None:
         "usr/lib64/libdcgmmoduledevelop.so.4.4.0",
         "usr/lib64/libdcgm.so.4.5.3.dpkg-new",
     ):
-        root.write(name, "")
+        root.write(name, "a library")
+    root.write("usr/lib64/libdcgm.so.4.6.0", "")  # left empty by an update within a container
     assert root.host.tool_versions() == {"container_toolkit": ["1.19.1"], "dcgm": ["4.5.3"]}
-    root.write("usr/local/nvidia/toolkit/libnvidia-container.so.1.9.0", "")
+    root.write("usr/local/nvidia/toolkit/libnvidia-container.so.1.9.0", "a library")
     assert root.host.tool_versions()["container_toolkit"] == ["1.9.0", "1.19.1"]

@@ -15,9 +15,10 @@ BIN := .venv/bin
 validate: .venv/installed
 	$(BIN)/fab validate --hosts $(HOSTS)
 
-# Two workers, each in namespaces of its own (tests/apart.py); the longest tests begin.
+# Four workers, for many tests wait, each in namespaces of its own (tests/apart.py); the longest
+# tests begin.
 test: .venv/installed
-	$(BIN)/python -m pytest --strict-config -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
 
 # What `make test` shows with few simulated fleets, with thousands.
 test-fleets: .venv/installed

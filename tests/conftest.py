@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import AF_UNIX
 
@@ -20,6 +20,8 @@ from tests import apart
 
 LONGEST = ("roles", "lab", "node")
 """These folders begin, so that no worker is left with a long file at the end."""
+URGENT = -5
+"""Niceness by which a test that is marked ``urgent`` differs from others."""
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
@@ -44,19 +46,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let no other worker's test run beside one that is marked ``alone``."""
+    """Let no other worker's test run beside one that is marked ``alone``.
+
+    One that is marked ``urgent`` gets the processors before theirs, and has no other such beside
+    it; where this user may not give it that, it runs alone.
+    """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     # The folder of all workers of this run; pytest keeps no public name for it.
     folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    with (folder / "alone").open("w") as file:
-        alone = item.get_closest_marker("alone") is not None
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        try:
-            return (yield)
-        finally:
-            # Not by closing it: a process that the test forked may have it open as well.
-            fcntl.flock(file, fcntl.LOCK_UN)
+    alone = item.get_closest_marker("alone") is not None
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with ExitStack() as stack:
+        if item.get_closest_marker("urgent"):
+            _lock(stack, folder / "urgent", fcntl.LOCK_EX)
+            try:
+                os.setpriority(os.PRIO_PROCESS, 0, usual + URGENT)
+                stack.callback(os.setpriority, os.PRIO_PROCESS, 0, usual)
+            except PermissionError:
+                alone = True
+        # Who waits to be alone is passed by nobody that comes later.
+        with (folder / "turn").open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            _lock(stack, folder / "alone", fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            fcntl.flock(turn, fcntl.LOCK_UN)
+        return (yield)
+
+
+def _lock(stack: ExitStack, path: Path, how: int) -> None:
+    """Hold a lock until the stack is left."""
+    file = stack.enter_context(path.open("w"))
+    fcntl.flock(file, how)
+    # Not by closing it: a process that the test forked may have it open as well.
+    stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
 
 
 @contextmanager

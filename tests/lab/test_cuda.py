@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 from tests.lab import loads
 from tests.lab.loads import CUDA, LoadedNode
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.urgent
 
 FLOPS = 2 * 8192.0**3
 

@@ -16,7 +16,7 @@ from tests.lab import stand_in
 from tests.lab.lab import Lab, listens, make_key, wait_until
 from tests.lab.visits import log_of, visit_all
 
-pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.alone]
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.urgent]
 
 HEALTHY = ("good1", "good2", "noisy")
 SILENT_SERVER = "import socket,time; s=socket.create_server(('{}', 22)); time.sleep(600)"

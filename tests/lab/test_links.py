@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.lab import Lab, Node, listens, wait_until
 
-pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.alone]
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.urgent]
 
 PORT = 5001
 SIZE = 2_000_000

@@ -27,7 +27,7 @@ HOT = loads.load("h100x8", "hot_slot")
 WRONG = loads.load("h100x8", "hot_slot", "wrong_now_and_then")
 NODES = {"node1": HOT, "node2": HOT, "node3": WRONG}
 
-pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300), pytest.mark.alone]
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300), pytest.mark.urgent]
 
 
 def install(node: Node) -> Mapping[str, object]:

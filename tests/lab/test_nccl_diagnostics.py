@@ -25,7 +25,7 @@ from tests.lab.loads import LoadedNode
 from tests.lab.start_ups import START
 from tests.lab.test_pair_faults import faulty
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.urgent, pytest.mark.timeout(300)]
 
 PAIRS = 8 * 7
 NEW = {"nccl": [2, 31, 2]}

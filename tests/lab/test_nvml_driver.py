@@ -88,7 +88,7 @@ HANDLES = (
 )
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 def test_gpus_without_persistence_are_initialized_one_after_the_other(stand: Stand) -> None:
     gpus = [{}, {"persistence_mode": True}, {"persistence_mode": False}, {}]
     stand.says({"gpus": gpus})
@@ -101,7 +101,7 @@ def test_gpus_without_persistence_are_initialized_one_after_the_other(stand: Sta
     assert second[1] < 0.2
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 def test_a_call_waits_while_another_gpu_is_initialized(stand: Stand) -> None:
     gpus = [{"persistence_mode": True, "temperature_c": 40}, {}]
     stand.says({"gpus": gpus})

@@ -132,7 +132,7 @@ def test_a_function_of_a_newer_driver(stand: Stand, tmp_path: Path) -> None:
     assert list(older.answers(questions).values()) == [None, "error: Function Not Found", 70000]
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 def test_a_call_that_reads_several_values_is_one_call(stand: Stand) -> None:
     fans = {"fan_speeds_percent": [1, 2], "utilization_percent": 1, "memory_utilization_percent": 2}
     stand.says({"gpus": [fans]})

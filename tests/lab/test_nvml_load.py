@@ -12,7 +12,7 @@ from hwcheck.node.nvml.gpu import CLOCK_EVENT_BITS
 from tests.lab import nvml
 from tests.lab.nvml_answers import Stand
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.urgent
 
 AMBIENT_C, RESISTANCE, TAU_S, IDLE_C = 25.0, 0.08, 20.0, 30.0
 GPU: dict[str, Any] = {

@@ -18,7 +18,7 @@ from hwcheck.node.collective.spec import MIB
 from hwcheck.node.wire import Timing
 from tests.lab.start_ups import CHECKS, START_UPS, Visit, visit
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.urgent, pytest.mark.timeout(300)]
 
 SCALE = 0.1
 

@@ -72,7 +72,7 @@ def test_a_stuck_call_does_not_hold_up_the_exit() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
 
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.urgent
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
 from tests.lab.scenario import load
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.urgent
 ROOT = Path(__file__).parents[3]
 
 

@@ -48,7 +48,7 @@ def test_a_hang_at_the_start_is_a_status(ask: Ask) -> None:
     assert said["facts"] == []
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 def test_opening_may_take_longer_than_a_call(ask: Ask) -> None:
     """Two GPUs without persistence mode: each takes longer than a call may."""
     said = ask("slow_opening", bound_s=0.7, opening_s=20)
@@ -61,7 +61,7 @@ def test_gpus_that_are_open_take_no_time(ask: Ask) -> None:
     assert ask()["opening_s"] < 1
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 @pytest.mark.parametrize(
     ("deviation", "where"), [("hang_init", ""), ("hang_handle", ": gpu1 does not open")]
 )

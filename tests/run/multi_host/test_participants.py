@@ -135,7 +135,7 @@ def test_a_host_that_does_not_get_ready_is_absent(steps: list[Any], reason: str)
         assert reason in members.absent["here"]
 
 
-@pytest.mark.alone
+@pytest.mark.urgent
 @pytest.mark.parametrize(
     ("steps", "reason", "kind"),
     [

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-fleets test-older-ansible test-interruptions demo lint hashed clean
+.PHONY: validate test test-wide test-fleets test-older-ansible test-interruptions demo lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -19,6 +19,10 @@ validate: .venv/installed
 # tests begin.
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
+
+# More of what `make test` shows with less: kills, every collective of a second type.
+test-wide: .venv/installed
+	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 
 # What `make test` shows with few simulated fleets, with thousands.
 test-fleets: .venv/installed

@@ -17,15 +17,17 @@ from tests.history.conftest import NIGHTS, run_id
 from tests.history.ending import end_run
 
 LAST = run_id(NIGHTS - 1)
-KILLS = 50
+KILLS, ALL = 12, 50
+"""Kills, each at a time of its own from the first moment of a run's end to the last."""
 RENDERED = ("report.html", "report.md", "junit.xml")
 TABLES = ("samples.parquet", "findings.parquet", "hosts.parquet")
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(ALL, marks=pytest.mark.wide)])
 def test_killed_at_any_point_it_costs_no_other_run(
-    planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kills: int, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = Path(shutil.copytree(planted, tmp_path / "runs"))
     run, dice, states = runs / LAST, random.Random(18), set()
@@ -37,12 +39,12 @@ def test_killed_at_any_point_it_costs_no_other_run(
         child.join()
         assert child.exitcode == 0
         whole_s = time.monotonic() - began
-    for _ in range(KILLS):
+    for kill in range(kills):
         for name in (*RENDERED, *TABLES):
             (run / name).unlink(missing_ok=True)
         child = PROCESSES.Process(target=end_run, args=(run,))
         child.start()
-        child.join(dice.uniform(0, whole_s))
+        child.join(whole_s * (kill + dice.random()) / kills)
         child.kill()
         child.join()
         states.add(tuple(name for name in (*RENDERED, *TABLES) if (run / name).exists()))

@@ -179,11 +179,13 @@ def kind(row: Row) -> str:
     return str(spec["argument_specs"]["main"]["options"][row.variable]["type"])
 
 
-def play(plays: list[Any], folder: Path) -> subprocess.CompletedProcess[str]:
+def play(
+    plays: list[Any], folder: Path, hosts: str = "localhost,"
+) -> subprocess.CompletedProcess[str]:
     """Run plays on this machine, of which only what refuses is reached."""
     (folder / "play.yml").write_text(yaml.safe_dump(plays))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    command = [PYTHON, "-m", "ansible", "playbook", "-i", "localhost,", str(folder / "play.yml")]
+    command = [PYTHON, "-m", "ansible", "playbook", "-i", hosts, str(folder / "play.yml")]
     fixed = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_ROLES_PATH": str(ROLES)}
     return subprocess.run(
         [*command, "-e", json.dumps(local)],
@@ -260,10 +262,17 @@ def test_good_values_alone_are_refused_by_nothing(tmp_path: Path) -> None:
 
 def test_a_distribution_that_the_roles_do_not_know_is_refused_in_one_line(tmp_path: Path) -> None:
     sles = {"ansible_os_family": "Suse", "ansible_distribution": "SLES", "cacheable": True}
-    facts = [{"ansible.builtin.set_fact": sles}]
-    for role in sorted({path.name for path in ROLES.iterdir()} - OF_NO_VALUES):
-        entry = {"hosts": "localhost", "gather_facts": False, "pre_tasks": facts, "roles": [role]}
-        done = play([entry], tmp_path)
-        assert done.returncode != 0
-        assert "SLES: these roles know the Debian and the RHEL family" in done.stdout
-        assert "changed=0" in done.stdout
+    roles = sorted({path.name for path in ROLES.iterdir()} - OF_NO_VALUES)
+    # Each on a host of its name.
+    tasks = [
+        {"ansible.builtin.set_fact": sles},
+        {"ansible.builtin.include_role": {"name": "{{ inventory_hostname }}"}},
+    ]
+    entry = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    done = play([entry], tmp_path, ",".join([*roles, ""]))
+    assert done.returncode != 0
+    for role in roles:
+        (line,) = re.findall(rf"^fatal: \[{role}\]: FAILED! => .*", done.stdout, re.M)
+        assert "SLES: these roles know the Debian and the RHEL family" in line
+        (counts,) = re.findall(rf"^{role} +: ok=\d+ +(.*)", done.stdout, re.M)
+        assert counts.startswith("changed=0 ")

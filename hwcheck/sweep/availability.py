@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwcheck.sweep.candidates import Candidate
-from hwcheck.sweep.levels import Level
 from hwcheck.text import line
 
 IDLE, BUSY, DRAINED, DRAINED_BY_OTHER = "idle", "busy", "drained", "drained by other"
@@ -35,25 +33,10 @@ States = Mapping[str, HostState]
 """By host; of one that no scheduler knows only the node itself is asked."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """Candidates that may be measured, and the hosts that may not, each with its state."""
+def may_be_measured(state: HostState, *, load: bool, drained: bool) -> bool:
+    """Say whether a host may be measured: not when it is down, nor loaded while it is at work.
 
-    free: tuple[Candidate, ...]
-    kept_out: Mapping[str, HostState]
-
-
-def split(in_line: Sequence[Candidate], states: States, level: Level, *, drained: bool) -> Split:
-    """Say who may be measured: nobody at work where a level loads, nobody who is down.
-
-    A host that somebody else drained is measured only where ``drained`` asks for it.
+    One that somebody else drained is measured only where ``drained`` asks for it.
     """
-    free, kept_out = [], {}
-    for candidate in in_line:
-        state = states.get(candidate.host, HostState())
-        forbidden = {DOWN} if drained else {DOWN, DRAINED_BY_OTHER}
-        if state.state in forbidden or (level.load and (state.state == BUSY or state.at_work)):
-            kept_out[candidate.host] = state
-        else:
-            free.append(candidate)
-    return Split(tuple(free), kept_out)
+    away = state.state == DOWN or (state.state == DRAINED_BY_OTHER and not drained)
+    return not away and not (load and (state.state == BUSY or state.at_work))

@@ -6,7 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from hwcheck.sweep.availability import HostState, States, may_be_measured
 from hwcheck.sweep.candidates import Candidate
+from hwcheck.sweep.levels import Level
 
 Places = Mapping[str, tuple[str, str]]
 """Rack and power feed of each host; an empty text where the inventory names none."""
@@ -46,14 +48,28 @@ def next_batch(
     return tuple(batch)
 
 
-def planned(
-    in_line: Sequence[Candidate], at_once: int, budget_s: float, places: Places
-) -> tuple[tuple[Candidate, ...], ...]:
-    """Return the batches of a sweep in which every visit takes as long as is estimated."""
-    batches: list[tuple[Candidate, ...]] = []
-    left, left_s = list(in_line), budget_s
-    while batch := next_batch(left, at_once, left_s, places):
-        batches.append(batch)
-        left = [candidate for candidate in left if candidate not in batch]
-        left_s -= max(candidate.estimate_s for candidate in batch)
-    return tuple(batches)
+class Line:
+    """The hosts that are due at a level, of whom as many as may be measured at once go next.
+
+    ``waiting`` are those that had no turn yet; ``kept_out`` are those that could not be measured
+    when it was theirs, each with what the scheduler said.
+    """
+
+    def __init__(
+        self, due: Sequence[Candidate], level: Level, hosts: int, places: Places, *, drained: bool
+    ) -> None:
+        self.waiting = tuple(due)
+        self.kept_out: dict[str, HostState] = {}
+        self._load, self._at_once = level.load, level.at_once(hosts)
+        self._places, self._drained = places, drained
+
+    def next(self, states: States, left_s: float) -> tuple[Candidate, ...]:
+        """Return who is measured now, with so much time left; nobody when there is nobody more."""
+        for each in self.waiting:
+            state = states.get(each.host, HostState())
+            if not may_be_measured(state, load=self._load, drained=self._drained):
+                self.kept_out[each.host] = state
+        free = [each for each in self.waiting if each.host not in self.kept_out]
+        batch = next_batch(free, self._at_once, left_s, self._places)
+        self.waiting = tuple(each for each in free if each not in batch)
+        return batch

@@ -136,11 +136,3 @@ def age_text(age_s: float) -> str:
         return f"{timedelta(seconds=age_s).days} d"
     whole = max(60.0, age_s // 3600 * 3600 if age_s >= 3600 else age_s // 60 * 60)
     return length_text(whole)
-
-
-def late_line(host: str, level: Level, past: Past, now: datetime, why: str = "") -> str:
-    """Say that a host was not measured for too long, and why where that is known."""
-    age, limit = age_text(past.age_s(host, level, now)), length_text(level.at_latest_s)
-    return f"{host}: not measured at {level.name} for {age}, more than {limit}" + (
-        f": {why}" if why else ""
-    )

@@ -11,7 +11,7 @@ from hwcheck.fold import fold
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.sweep.availability import AWAY, UNKNOWN, HostState, States
 from hwcheck.sweep.candidates import Past
-from hwcheck.sweep.levels import Level
+from hwcheck.sweep.levels import Level, length_text
 from hwcheck.sweep.state import Finished, SweepState, UnderWay, as_text, parsed
 from hwcheck.sweep.visits import Visit
 from hwcheck.text import count, line
@@ -87,7 +87,7 @@ class Part:
 
     ``due`` are its hosts, ``visits`` those that were visited, ``refused`` those of them that said
     themselves that somebody is at work on them, ``kept_out`` those that the scheduler had at work,
-    drained or down, and ``late`` a line for each that was not measured for too long.
+    drained or down, and ``late`` those that were not measured for too long.
     """
 
     level: Level
@@ -129,6 +129,25 @@ class Part:
             parts += [f"{what}: {named(hosts)}"] if hosts else []
         parts += [f"{left} left for the next sweep"] if left > 0 else []
         return f"{self.level.name}: {'; '.join(parts)}"
+
+
+def late_text(part: Part) -> str:
+    """Say in one line which hosts were not measured for too long, by why they were not this time.
+
+    Empty where there is none.
+    """
+    reasons: dict[str, list[str]] = {}
+    states = {visit.host: visit.state for visit in part.visits}
+    for host in part.late:
+        why = states.get(host, "no time left")
+        if host in part.busy:
+            why = "at work when it was its turn"
+        elif host in part.kept_out:
+            why = part.kept_out[host].state
+        reasons.setdefault(why, []).append(host)
+    listed = "; ".join(f"{named(hosts)} ({why})" for why, hosts in reasons.items())
+    limit = length_text(part.level.at_latest_s)
+    return f"{part.level.name}: not measured for more than {limit}: {listed}" if listed else ""
 
 
 def busy_hosts(records: Iterable[HostRecord]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.availability import HostState, States, split
-from hwcheck.sweep.batches import Places, planned
+from hwcheck.sweep.availability import HostState, States
+from hwcheck.sweep.batches import Line, Places
 from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
 from hwcheck.sweep.levels import DAY_S, Level, length_text
 
@@ -60,12 +60,15 @@ def turns(
     taken: set[str] = set()
     for level in levels:
         due = candidates([h for h in hosts if h not in taken], level, pasts[level.name], now)
-        parted = split(due, states, level, drained=drained)
-        at_once = level.at_once(len(hosts))
-        batches = planned(parted.free, at_once, min(budget_s, level.budget_s), places)
+        line = Line(due, level, len(hosts), places, drained=drained)
+        batches: list[tuple[Candidate, ...]] = []
+        took_s = 0.0
+        while batch := line.next(states, min(budget_s, level.budget_s) - took_s):
+            batches.append(batch)
+            took_s += max(each.estimate_s for each in batch)
         taken |= {each.host for batch in batches for each in batch}
-        budget_s -= sum(max(each.estimate_s for each in batch) for batch in batches)
-        made.append(Turn(level, due, batches, parted.kept_out))
+        budget_s -= took_s
+        made.append(Turn(level, due, tuple(batches), line.kept_out))
     return made
 
 

@@ -22,12 +22,21 @@ from hwcheck.node.wire import COLLECTIVES
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import Plan, make_plan
-from hwcheck.sweep.availability import HostState, States, split
-from hwcheck.sweep.batches import Places, next_batch
-from hwcheck.sweep.candidates import Candidate, candidates, late_line
+from hwcheck.sweep.availability import HostState, States
+from hwcheck.sweep.batches import Line, Places
+from hwcheck.sweep.candidates import Candidate, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
 from hwcheck.sweep.levels import LEVELS, Level
-from hwcheck.sweep.night import Part, after, busy_hosts, done_in, known_past, under_way, with_hosts
+from hwcheck.sweep.night import (
+    Part,
+    after,
+    busy_hosts,
+    done_in,
+    known_past,
+    late_text,
+    under_way,
+    with_hosts,
+)
 from hwcheck.sweep.state import (
     Lock,
     SweepState,
@@ -204,16 +213,16 @@ class _Night:
         part = Part(level, tuple(each.host for each in due))
         if due and not self.stop.is_set():
             part = self._measured(part, due)
-        late = [
-            late_line(host, level, past, now)
+        late = tuple(
+            host
             for host in asked.names
             if host not in {*part.measured, *done} and past.is_late(host, level, now)
-        ]
-        say(f"hwcheck: {part.text()}")
-        for text in late:
-            say(f"hwcheck: {text}")
+        )
         code = combine([part.exit_code, NOT_MEASURED if late else PASS])
-        return replace(part, exit_code=code, late=tuple(late))
+        part = replace(part, exit_code=code, late=late)
+        for text in filter(None, (part.text(), late_text(part))):
+            say(f"hwcheck: {text}")
+        return part
 
     def _measured(self, part: Part, due: Sequence[Candidate]) -> Part:
         level = part.level
@@ -259,21 +268,17 @@ class _Night:
 
         The scheduler is asked again before each batch.
         """
+        asked, folder = self.asked, None
         hosts = {host.name: host for host in plan.hosts}
-        at_once = level.at_once(len(self.asked.names))
-        in_line, kept_out, folder = list(due), dict[str, HostState](), None
-        with Progress(len(due), verbose=self.asked.verbose) as progress:
-            while in_line and not self.stop.is_set():
-                parted = split(
-                    in_line, _scheduler_states(self.asked), level, drained=self.asked.drained
-                )
-                kept_out.update(parted.kept_out)
+        line = Line(due, level, len(asked.names), asked.places, drained=asked.drained)
+        with Progress(len(due), verbose=asked.verbose) as progress:
+            while line.waiting and not self.stop.is_set():
                 left_s = until - time.monotonic()
-                batch = next_batch(parted.free, at_once, left_s, self.asked.places)
+                batch = line.next(_scheduler_states(asked), left_s)
                 if not batch:
                     break
                 if folder is None:
-                    folder = RunFolder.create(self.asked.runs_of(level), plan.meta)
+                    folder = RunFolder.create(asked.runs_of(level), plan.meta)
                     save_site(folder.path)
                 chosen = [hosts[each.host] for each in batch]
                 within = connector.lasting(min(plan.timeout_s, left_s))
@@ -283,8 +288,7 @@ class _Night:
                     progress=progress,
                 )
                 self.visited |= {each.host for each in batch}
-                in_line = [each for each in parted.free if each not in batch]
-        return folder, kept_out
+        return folder, line.kept_out
 
     def _plan(self, level: Level, names: Sequence[str]) -> Plan:
         hosts = tuple(host for host in self.asked.cluster.hosts if host.name in set(names))

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from hwcheck.sweep.batches import next_batch, planned
+import pytest
+
+from hwcheck.sweep.availability import (
+    BUSY,
+    DOWN,
+    DRAINED,
+    DRAINED_BY_OTHER,
+    IDLE,
+    HostState,
+)
+from hwcheck.sweep.batches import Line, next_batch
 from hwcheck.sweep.candidates import Candidate
+from hwcheck.sweep.levels import LEVELS, Amount
 
 PLACES = {f"n{n}": (f"r{n // 4}", "AB"[n // 8]) for n in range(16)}
 LINE = tuple(Candidate(host, "", 100.0) for host in PLACES)
@@ -35,13 +47,55 @@ def test_hosts_of_no_known_rack_are_not_held_back() -> None:
 
 
 def test_who_takes_too_long_lets_the_next_go_first() -> None:
-    line = (Candidate("slow", "", 500.0), Candidate("fast", "", 60.0))
-    assert [each.host for each in next_batch(line, 2, 100.0, {})] == ["fast"]
-    assert next_batch(line, 2, 59.0, {}) == ()
+    both = (Candidate("slow", "", 500.0), Candidate("fast", "", 60.0))
+    assert [each.host for each in next_batch(both, 2, 100.0, {})] == ["fast"]
+    assert next_batch(both, 2, 59.0, {}) == ()
 
 
-def test_a_plan_keeps_to_the_budget() -> None:
-    batches = planned(LINE, 4, 350.0, PLACES)
-    assert [len(batch) for batch in batches] == [4, 4, 4]
-    assert len({each.host for batch in batches for each in batch}) == 12
-    assert planned(LINE, 4, 99.0, PLACES) == ()
+def line(level: str = "nightly", *, drained: bool = False) -> Line:
+    four = replace(LEVELS[level], max_unavailable=Amount(count=4))
+    return Line(LINE, four, 16, PLACES, drained=drained)
+
+
+def test_everybody_has_one_turn() -> None:
+    of_all = line()
+    batches = list(iter(lambda: of_all.next({}, 100.0), ()))
+    assert [len(batch) for batch in batches] == [4, 4, 4, 4]
+    assert {each.host for batch in batches for each in batch} == set(PLACES)
+    assert (of_all.waiting, of_all.kept_out) == ((), {})
+    assert line().next({}, 99.0) == ()
+
+
+AWAY = {
+    "n0": HostState(BUSY),
+    "n4": HostState(IDLE),
+    "n5": HostState(DRAINED),
+    "n6": HostState(DRAINED, at_work=True),
+    "n7": HostState(DRAINED_BY_OTHER, reason="disk"),
+    "n8": HostState(DOWN),
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "drained", "kept_out"),
+    [
+        ("nightly", False, {"n0", "n6", "n7", "n8"}),
+        ("nightly", True, {"n0", "n6", "n8"}),
+        ("minutes", False, {"n7", "n8"}),
+    ],
+)
+def test_who_is_at_work_or_away_is_left_alone(
+    level: str, drained: bool, kept_out: set[str]
+) -> None:
+    of_all = line(level, drained=drained)
+    batches = list(iter(lambda: of_all.next(AWAY, 100.0), ()))
+    assert set(of_all.kept_out) == kept_out
+    assert {each.host for batch in batches for each in batch} == set(PLACES) - kept_out
+
+
+def test_who_gets_a_job_while_the_sweep_goes_on_is_left_alone() -> None:
+    of_all = line()
+    first = of_all.next({}, 100.0)
+    taken = dict.fromkeys(PLACES, HostState(BUSY))
+    assert of_all.next(taken, 100.0) == ()
+    assert set(of_all.kept_out) == set(PLACES) - {each.host for each in first}

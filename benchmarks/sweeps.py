@@ -1,0 +1,254 @@
+"""How soon every host is measured, and whether budget and bounds hold, night by night.
+
+    python benchmarks/sweeps.py [--hosts 200] [--nights 30] [--seed 1]
+
+Simulates the sweeps of a fleet with the product's own planner (``hwcheck.sweep``): jobs that keep
+hosts at work for hours to days and begin amid a sweep, visits of uneven length of which some hang,
+hosts that fail from a night on, that flap, that are down for a week, one that is always at work and
+one that never answers. The exit code is 1 where a host that was free when it was its turn had to
+wait longer than stated, one that was not measured for so long is not named, or a bound was passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from hwcheck.sweep.availability import BUSY, DOWN, IDLE, HostState, States
+from hwcheck.sweep.batches import Line, bounds
+from hwcheck.sweep.candidates import candidates
+from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Amount, Level
+from hwcheck.sweep.night import Part, after, known_past, under_way, with_hosts
+from hwcheck.sweep.state import SweepState
+from hwcheck.sweep.visits import Visit
+
+START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc).replace(tzinfo=None)
+RACKS, FEEDS = 20, 4
+LEVELS_OF_A_NIGHT = (
+    replace(LEVELS["monthly"], budget_s=100 * MINUTE_S),
+    replace(LEVELS["weekly"], budget_s=90 * MINUTE_S),
+    replace(LEVELS["nightly"], budget_s=40 * MINUTE_S, max_unavailable=Amount(share=0.05)),
+)
+BUDGET_S = sum(level.budget_s for level in LEVELS_OF_A_NIGHT)
+AT_WORK = 0.35
+"""Share of the hosts without a job that have one at the next night; some 45 % have one then."""
+MOST_NIGHTS_AT_WORK = 4
+"""No job keeps a host longer, but the next may follow it."""
+BEGINS = 0.01
+"""Share of the idle hosts that get a job from one batch to the next."""
+HANGS = 0.005
+USUAL_S = {"nightly": 230.0, "weekly": 800.0, "monthly": 5000.0}
+LONGEST_S = {"nightly": 900.0, "weekly": 1800.0, "monthly": 7200.0}
+ALWAYS_AT_WORK, DEAD = "n007", "n008"
+FAILS_FROM = {"n020": 3, "n021": 3, "n050": 10, "n110": 12, "n111": 25}
+FLAPS = ("n030", "n031", "n032")
+DOWN_NIGHTS = {"n040": range(5, 12), "n041": range(8, 10)}
+
+
+@dataclass
+class Night:
+    """What a night came to. ``late`` are hosts by level, ``passed`` bounds that did not hold."""
+
+    number: int
+    measured: Counter[str] = field(default_factory=Counter)
+    used_s: float = 0.0
+    busy: int = 0
+    late: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+
+
+class Fleet:
+    """The hosts, their jobs and faults, and what was measured of them."""
+
+    def __init__(self, hosts: int, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.hosts = [f"n{n:03}" for n in range(hosts)]
+        self.places = {
+            host: (f"r{n % RACKS}", f"f{n % RACKS % FEEDS}") for n, host in enumerate(self.hosts)
+        }
+        self.jobs = {host: self._job() for host in self.hosts}
+        self.state = SweepState()
+        self.visits: list[Visit] = []
+        self.passed_over: Counter[tuple[str, str]] = Counter()
+        """Nights on which a host was free, due at a level and left for the next sweep, by both."""
+        self.longest: Counter[str] = Counter()
+        """The most of these nights in turn, by level."""
+
+    def _job(self) -> int:
+        """Return for how many nights a host is at work from now on; mostly for none or one."""
+        if self.dice.random() > AT_WORK:
+            return 0
+        return min(MOST_NIGHTS_AT_WORK, 1 + int(self.dice.expovariate(0.9)))
+
+    def night_begins(self) -> None:
+        """End the jobs whose nights are over, and begin others."""
+        for host, nights in self.jobs.items():
+            self.jobs[host] = nights - 1 if nights > 1 else self._job()
+
+    def states(self, night: int) -> dict[str, HostState]:
+        """Return what the scheduler says now."""
+        made = {}
+        for host in self.hosts:
+            at_work = self.jobs[host] > 0 or host == ALWAYS_AT_WORK
+            made[host] = HostState(BUSY if at_work else IDLE, at_work)
+            if night in DOWN_NIGHTS.get(host, ()):
+                made[host] = HostState(DOWN)
+        return made
+
+    def jobs_begin(self) -> None:
+        """Let jobs begin on some hosts that are idle."""
+        for host, nights in self.jobs.items():
+            if not nights and self.dice.random() < BEGINS:
+                self.jobs[host] = 1
+
+    def visit(self, host: str, level: Level, at: datetime, night: int, left_s: float) -> Visit:
+        """Visit a host; what takes longer than there is time is cut short."""
+        took_s = self.dice.gauss(USUAL_S[level.name], 0.06 * USUAL_S[level.name])
+        if self.dice.random() < HANGS:
+            took_s = LONGEST_S[level.name]
+        bad = night >= FAILS_FROM.get(host, 10**6) or (host in FLAPS and self.dice.random() < 0.4)
+        outcome, state = ("fail" if bad else "pass"), "reported"
+        if host == DEAD:
+            took_s, state, outcome = 10.0, "unreachable", "inconclusive"
+        elif took_s > left_s:
+            took_s, state, outcome = left_s, "partial", "inconclusive"
+        return Visit(
+            *(host, f"{at:%Y%m%dT%H%M%SZ}", at, level.name, state, outcome),
+            loaded=state == "reported",
+            duration_s=took_s,
+        )
+
+
+def sweep(fleet: Fleet, number: int) -> Night:
+    """Let a night pass over the fleet, and return what it came to."""
+    fleet.night_begins()
+    began = START + timedelta(days=number, seconds=fleet.dice.uniform(0, 1800))
+    night, states = Night(number), fleet.states(number)
+    fleet.state, _ = with_hosts(fleet.state, fleet.hosts, began)
+    current, _ = under_way(fleet.state, "fleet", began, BUDGET_S)
+    fleet.state = replace(fleet.state, under_way=current)
+    visited: set[str] = set()
+    parts = []
+    for level in LEVELS_OF_A_NIGHT:
+        now = began + timedelta(seconds=night.used_s)
+        parts.append(_part(fleet, night, level, now, visited, states))
+    fleet.state = after(fleet.state, parts, began + timedelta(seconds=night.used_s))
+    if night.used_s > BUDGET_S:
+        night.passed.append(f"{night.used_s:.0f} s of {BUDGET_S:.0f} s")
+    return night
+
+
+def _part(
+    fleet: Fleet, night: Night, level: Level, now: datetime, visited: set[str], states: States
+) -> Part:
+    past = known_past(fleet.state, fleet.hosts, fleet.visits, states)
+    due = candidates([host for host in fleet.hosts if host not in visited], level, past, now)
+    line = Line(due, level, len(fleet.hosts), fleet.places, drained=False)
+    at_once = level.at_once(len(fleet.hosts))
+    of_rack, of_feed = bounds(fleet.places, at_once)
+    made: list[Visit] = []
+    used_s = 0.0
+    while batch := line.next(fleet.states(night.number), level.budget_s - used_s):
+        racks, feeds = (Counter(fleet.places[each.host][n] for each in batch) for n in (0, 1))
+        if len(batch) > at_once or max(racks.values()) > of_rack or max(feeds.values()) > of_feed:
+            night.passed.append(f"{level.name}: {len(batch)} at once, {racks}, {feeds}")
+        if any(fleet.jobs[each.host] for each in batch):
+            night.passed.append(f"{level.name}: a host at work was measured")
+        left_s = level.budget_s - used_s
+        of_batch = [fleet.visit(each.host, level, now, night.number, left_s) for each in batch]
+        used_s += max(visit.duration_s for visit in of_batch)
+        made += of_batch
+        fleet.jobs_begin()
+    if used_s > level.budget_s:
+        night.passed.append(f"{level.name}: {used_s:.0f} s of {level.budget_s:.0f} s")
+    part = Part(level, tuple(each.host for each in due), tuple(made), kept_out=line.kept_out)
+    late = [h for h in fleet.hosts if past.is_late(h, level, now) and h not in part.measured]
+    night.late += [f"{level.name} {host}" for host in late]
+    night.measured[level.name] = len(part.measured)
+    night.busy += len(part.busy)
+    night.used_s += used_s
+    for host in part.measured:
+        fleet.passed_over[level.name, host] = 0
+    for each in line.waiting:
+        fleet.passed_over[level.name, each.host] += 1
+    most = max(fleet.passed_over[level.name, host] for host in fleet.hosts)
+    fleet.longest[level.name] = max(most, fleet.longest[level.name])
+    visited |= {visit.host for visit in made}
+    fleet.visits += made
+    return part
+
+
+def longest_gaps_d(fleet: Fleet, level: Level, amount: int) -> dict[str, float]:
+    """Return for each host the longest time without a measurement at a level, in days."""
+    marks = {host: [START] for host in fleet.hosts}
+    for visit in fleet.visits:
+        if visit.measured_at(level.name):
+            marks[visit.host].append(visit.at)
+    end = START + timedelta(days=amount)
+    return {
+        host: max(
+            (later - sooner).total_seconds() / DAY_S
+            for sooner, later in itertools.pairwise([*times, end])
+        )
+        for host, times in marks.items()
+    }
+
+
+def what_does_not_hold(fleet: Fleet, of_nights: list[Night]) -> list[str]:
+    """Return a line for each bound that was passed and each promise that was not kept."""
+    wrong = [f"night {each.number}: {text}" for each in of_nights for text in each.passed]
+    for level in LEVELS_OF_A_NIGHT:
+        limit_d = level.at_latest_s / DAY_S
+        if fleet.longest[level.name] >= limit_d:
+            wrong.append(f"{level.name}: a host was passed over {fleet.longest[level.name]} times")
+        gaps = longest_gaps_d(fleet, level, len(of_nights))
+        named = {text.split()[1] for each in of_nights for text in each.late if level.name in text}
+        # A night may begin shortly before a host is late, and the next one measure it.
+        silent = {host for host, gap in gaps.items() if gap > limit_d + 1.1} - named
+        wrong += [f"{level.name}: {host} is late and not named" for host in sorted(silent)]
+        cried = {host for host in named if gaps[host] <= limit_d}
+        wrong += [f"{level.name}: {host} is named and not late" for host in sorted(cried)]
+    return wrong
+
+
+def main() -> int:
+    """Print a line for each night, and what did not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", type=int, default=200)
+    parser.add_argument("--nights", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    print("night  monthly weekly nightly  at work  minutes  late")
+    of_nights: list[Night] = []
+    fleet = Fleet(given.hosts, given.seed)
+    for number in range(given.nights):
+        night = sweep(fleet, number)
+        of_nights.append(night)
+        counts = [night.measured[level.name] for level in LEVELS_OF_A_NIGHT]
+        print(
+            f"{night.number:5}  {counts[0]:7} {counts[1]:6} {counts[2]:7}  {night.busy:7}  "
+            f"{night.used_s / 60:7.0f}  {len(night.late):4}"
+        )
+    for level in LEVELS_OF_A_NIGHT:
+        gaps = sorted(longest_gaps_d(fleet, level, given.nights).values())
+        print(
+            f"{level.name}: measured anew after {gaps[len(gaps) // 2]:.1f} days at most on half of "
+            f"the hosts, {gaps[int(0.95 * len(gaps))]:.1f} on 95 %; stated "
+            f"{level.at_latest_s / DAY_S:.0f}; a free host was passed over "
+            f"{fleet.longest[level.name]} nights in turn at most"
+        )
+    wrong = what_does_not_hold(fleet, of_nights)
+    print("\n".join(wrong) or "every bound holds")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,7 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.sweep.availability import BUSY, DOWN, IDLE, HostState, States
+from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
+from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Line, bounds
 from hwcheck.sweep.candidates import candidates
 from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Amount, Level
@@ -93,14 +94,14 @@ class Fleet:
         for host, nights in self.jobs.items():
             self.jobs[host] = nights - 1 if nights > 1 else self._job()
 
-    def states(self, night: int) -> dict[str, HostState]:
+    def states(self, night: int) -> dict[str, NodeState]:
         """Return what the scheduler says now."""
         made = {}
         for host in self.hosts:
             at_work = self.jobs[host] > 0 or host == ALWAYS_AT_WORK
-            made[host] = HostState(BUSY if at_work else IDLE, at_work)
+            made[host] = NodeState(state=BUSY if at_work else IDLE, at_work=at_work)
             if night in DOWN_NIGHTS.get(host, ()):
-                made[host] = HostState(DOWN)
+                made[host] = NodeState(state=DOWN)
         return made
 
     def jobs_begin(self) -> None:

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from hwcheck.text import line
+from hwcheck.scheduler.records import BUSY, DOWN, DRAINED_BY_OTHER, NodeState
 
-IDLE, BUSY, DRAINED, DRAINED_BY_OTHER = "idle", "busy", "drained", "drained by other"
-DOWN, UNKNOWN = "down", "unknown"
 AWAY = (DRAINED_BY_OTHER, DOWN)
 """States out of which a host comes back repaired, or changed."""
 
-
-@dataclass(frozen=True)
-class HostState:
-    """What a scheduler says of a host: ``state`` is one of the words above; drained is by hwcheck.
-
-    ``at_work``: jobs are on it, in whatever state it is.
-    """
-
-    state: str = UNKNOWN
-    at_work: bool = False
-    reason: str = ""
-
-    def line(self) -> str:
-        """Return what there is to say of it."""
-        return f"{self.state}: {line(self.reason)}" if self.reason else self.state
-
-
-States = Mapping[str, HostState]
+States = Mapping[str, NodeState]
 """By host; of one that no scheduler knows only the node itself is asked."""
 
 
-def may_be_measured(state: HostState, *, load: bool, drained: bool) -> bool:
+def may_be_measured(state: NodeState, *, load: bool, drained: bool) -> bool:
     """Say whether a host may be measured: not when it is down, nor loaded while it is at work.
 
     One that somebody else drained is measured only where ``drained`` asks for it.

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hwcheck.sweep.availability import HostState, States, may_be_measured
+from hwcheck.scheduler.records import NodeState
+from hwcheck.sweep.availability import States, may_be_measured
 from hwcheck.sweep.candidates import Candidate
 from hwcheck.sweep.levels import Level
 
@@ -59,14 +60,14 @@ class Line:
         self, due: Sequence[Candidate], level: Level, hosts: int, places: Places, *, drained: bool
     ) -> None:
         self.waiting = tuple(due)
-        self.kept_out: dict[str, HostState] = {}
+        self.kept_out: dict[str, NodeState] = {}
         self._load, self._at_once = level.load, level.at_once(hosts)
         self._places, self._drained = places, drained
 
     def next(self, states: States, left_s: float) -> tuple[Candidate, ...]:
         """Return who is measured now, with so much time left; nobody when there is nobody more."""
         for each in self.waiting:
-            state = states.get(each.host, HostState())
+            state = states.get(each.host, NodeState())
             if not may_be_measured(state, load=self._load, drained=self._drained):
                 self.kept_out[each.host] = state
         free = [each for each in self.waiting if each.host not in self.kept_out]

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from hwcheck.fold import fold
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.sweep.availability import AWAY, UNKNOWN, HostState, States
+from hwcheck.scheduler.records import UNKNOWN, NodeState
+from hwcheck.sweep.availability import AWAY, States
 from hwcheck.sweep.candidates import Past
 from hwcheck.sweep.levels import Level, length_text
 from hwcheck.sweep.state import Finished, SweepState, UnderWay, as_text, parsed
@@ -54,7 +55,7 @@ def known_past(
         back={
             host: f"it was {why} before"
             for host, why in state.away.items()
-            if host in of_host and states.get(host, HostState()).state not in (*AWAY, UNKNOWN)
+            if host in of_host and states.get(host, NodeState()).state not in (*AWAY, UNKNOWN)
         },
     )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.availability import HostState, States
+from hwcheck.scheduler.records import NodeState
+from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Line, Places
 from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
 from hwcheck.sweep.levels import DAY_S, Level, length_text
@@ -21,7 +22,7 @@ class Turn:
     level: Level
     due: tuple[Candidate, ...]
     batches: tuple[tuple[Candidate, ...], ...]
-    kept_out: Mapping[str, HostState]
+    kept_out: Mapping[str, NodeState]
 
     def lines(self) -> list[str]:
         """Say it, a line for each host that is due."""

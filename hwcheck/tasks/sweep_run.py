@@ -14,6 +14,7 @@ from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
+from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.history.views import History
 from hwcheck.inventory.inventory import Cluster
@@ -22,7 +23,9 @@ from hwcheck.node.wire import COLLECTIVES
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import Plan, make_plan
-from hwcheck.sweep.availability import HostState, States
+from hwcheck.scheduler.actions import states as ask_scheduler
+from hwcheck.scheduler.records import NodeState
+from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Line, Places
 from hwcheck.sweep.candidates import Candidate, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
@@ -160,9 +163,13 @@ def _turns(asked: Asked, state: SweepState) -> list[Turn]:
     )
 
 
-def _scheduler_states(asked: Asked) -> States:  # noqa: ARG001
-    """Return what the scheduler says of the hosts now."""
-    return {}
+def _scheduler_states(asked: Asked) -> States:
+    """Return what their schedulers say of the hosts now. Raises UsageError."""
+    by_host: dict[str, NodeState] = {}
+    for kind in sorted({host.settings.scheduler for host in asked.cluster.hosts} - {""}):
+        its = [host for host in asked.cluster.hosts if host.settings.scheduler == kind]
+        by_host |= ask_scheduler(kind, its)
+    return by_host
 
 
 def _visits(asked: Asked, level: Level, only: Sequence[str] = ()) -> list[Visit]:
@@ -202,23 +209,34 @@ class _Night:
     stop: threading.Event
     until: float
     visited: set[str] = field(default_factory=set)
+    blind: bool = False
+    """The scheduler does not answer any more: nobody knows who is at work."""
+
+    def _states(self) -> States:
+        try:
+            return _scheduler_states(self.asked)
+        except UsageError as error:
+            say(f"hwcheck: {error}; no further host is measured")
+            self.blind = True
+            return {}
 
     def part(self, level: Level) -> Part:
         """Measure who is due at a level, judge and report it."""
         asked, now = self.asked, now_utc()
         visits = _visits(asked, level)
-        past = known_past(self.state, asked.names, visits, _scheduler_states(asked))
+        past = known_past(self.state, asked.names, visits, {} if self.blind else self._states())
         done = self.visited | done_in(self.sweep, level, visits)
         due = candidates([host for host in asked.names if host not in done], level, past, now)
         part = Part(level, tuple(each.host for each in due))
-        if due and not self.stop.is_set():
+        if due and not self.stop.is_set() and not self.blind:
             part = self._measured(part, due)
         late = tuple(
             host
             for host in asked.names
             if host not in {*part.measured, *done} and past.is_late(host, level, now)
         )
-        code = combine([part.exit_code, NOT_MEASURED if late else PASS])
+        unknown = bool(late) or (self.blind and len(part.visits) < len(due))
+        code = combine([part.exit_code, NOT_MEASURED if unknown else PASS])
         part = replace(part, exit_code=code, late=late)
         for text in filter(None, (part.text(), late_text(part))):
             say(f"hwcheck: {text}")
@@ -263,7 +281,7 @@ class _Night:
         due: Sequence[Candidate],
         connector: Connector,
         until: float,
-    ) -> tuple[RunFolder | None, dict[str, HostState]]:
+    ) -> tuple[RunFolder | None, dict[str, NodeState]]:
         """Visit the hosts that are due, batch by batch, as long as there is time.
 
         The scheduler is asked again before each batch.
@@ -273,8 +291,9 @@ class _Night:
         line = Line(due, level, len(asked.names), asked.places, drained=asked.drained)
         with Progress(len(due), verbose=asked.verbose) as progress:
             while line.waiting and not self.stop.is_set():
+                states = self._states()
                 left_s = until - time.monotonic()
-                batch = line.next(_scheduler_states(asked), left_s)
+                batch = () if self.blind else line.next(states, left_s)
                 if not batch:
                     break
                 if folder is None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from hwcheck.sweep.availability import (
+from hwcheck.scheduler.records import (
     BUSY,
     DOWN,
     DRAINED,
     DRAINED_BY_OTHER,
     IDLE,
-    HostState,
+    NodeState,
 )
 from hwcheck.sweep.batches import Line, next_batch
 from hwcheck.sweep.candidates import Candidate
@@ -67,12 +67,12 @@ def test_everybody_has_one_turn() -> None:
 
 
 AWAY = {
-    "n0": HostState(BUSY),
-    "n4": HostState(IDLE),
-    "n5": HostState(DRAINED),
-    "n6": HostState(DRAINED, at_work=True),
-    "n7": HostState(DRAINED_BY_OTHER, reason="disk"),
-    "n8": HostState(DOWN),
+    "n0": NodeState(state=BUSY),
+    "n4": NodeState(state=IDLE),
+    "n5": NodeState(state=DRAINED),
+    "n6": NodeState(state=DRAINED, at_work=True),
+    "n7": NodeState(state=DRAINED_BY_OTHER, reason="disk"),
+    "n8": NodeState(state=DOWN),
 }
 
 
@@ -96,6 +96,6 @@ def test_who_is_at_work_or_away_is_left_alone(
 def test_who_gets_a_job_while_the_sweep_goes_on_is_left_alone() -> None:
     of_all = line()
     first = of_all.next({}, 100.0)
-    taken = dict.fromkeys(PLACES, HostState(BUSY))
+    taken = dict.fromkeys(PLACES, NodeState(state=BUSY))
     assert of_all.next(taken, 100.0) == ()
     assert set(of_all.kept_out) == set(PLACES) - {each.host for each in first}

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from hwcheck.results.run_folder import CUT_OFF
-from hwcheck.sweep.availability import BUSY, DOWN, DRAINED_BY_OTHER, IDLE, HostState
+from hwcheck.scheduler.records import BUSY, DOWN, DRAINED_BY_OTHER, IDLE, NodeState
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.night import (
     Part,
@@ -80,7 +80,7 @@ def test_a_clock_that_was_set_back_makes_no_host_wait_for_it() -> None:
 
 
 def part(**changes: object) -> Part:
-    kept_out = {"n2": HostState(BUSY), "n3": HostState(DRAINED_BY_OTHER, reason="disk")}
+    kept_out = {"n2": NodeState(state=BUSY), "n3": NodeState(state=DRAINED_BY_OTHER, reason="disk")}
     made = Part(NIGHTLY, HOSTS, (visit("n1"),), kept_out=kept_out)
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -122,7 +122,7 @@ def test_who_was_at_work_waits_since_the_first_time_and_until_measured() -> None
 
 def test_a_host_that_is_back_is_under_suspicion_where_the_scheduler_knows_it() -> None:
     state = SweepState(away={"n1": DOWN, "n2": DOWN, "n3": DOWN, "gone": DOWN})
-    states = {"n1": HostState(IDLE), "n2": HostState(DOWN)}
+    states = {"n1": NodeState(state=IDLE), "n2": NodeState(state=DOWN)}
     assert known_past(state, HOSTS, [], states).back == {"n1": "it was down before"}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.availability import BUSY, HostState
+from hwcheck.scheduler.records import BUSY, NodeState
 from hwcheck.sweep.levels import LEVELS, MINUTE_S, Amount
 from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
 from tests.sweep.builders import NOW, past, visit
@@ -17,13 +17,13 @@ HOSTS = ("n1", "n2", "n3")
 KNOWN = past(visit("n1", 2, level="weekly", duration_s=900.0), hosts=HOSTS)
 
 
-def planned(budget_s: float = 7200.0, states: dict[str, HostState] | None = None) -> list[Turn]:
+def planned(budget_s: float = 7200.0, states: dict[str, NodeState] | None = None) -> list[Turn]:
     pasts = dict.fromkeys(LEVELS, KNOWN)
     return turns(LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, drained=False)
 
 
 def test_who_has_a_turn_at_a_heavier_level_has_none_at_a_lighter() -> None:
-    weekly, nightly = planned(states={"n3": HostState(BUSY)})
+    weekly, nightly = planned(states={"n3": NodeState(state=BUSY)})
     assert weekly.lines() == ["weekly: batch 1: n2: new", "weekly: not now: n3: busy"]
     assert nightly.lines() == [
         "nightly: batch 1: n1: measured 2 d ago",
@@ -44,7 +44,7 @@ def test_a_budget_in_which_no_visit_fits_is_refused() -> None:
     with pytest.raises(UsageError, match="a budget of 3m is too short for one visit: at nightly"):
         refuse_what_never_fits(planned(budget_s=180.0), 180.0)
     refuse_what_never_fits(planned(budget_s=240.0), 240.0)
-    everybody = {host: HostState(BUSY) for host in HOSTS}
+    everybody = {host: NodeState(state=BUSY) for host in HOSTS}
     refuse_what_never_fits(planned(budget_s=180.0, states=everybody), 180.0)
 
 

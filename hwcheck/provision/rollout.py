@@ -55,7 +55,7 @@ def batches(hosts: Sequence[str], size: int, canary: str | None = None) -> tuple
 def roll_out(
     plan: Sequence[Batch], stages: Mapping[str, Stage]
 ) -> Iterator[tuple[BatchOutcome, ...]]:
-    """Yield the outcomes of all batches, whenever one of them begins or comes to its end.
+    """Yield the outcomes of all batches, whenever one begins or a stage of it has ended.
 
     The first stage that does not end with 0 is the last one of all: what could not be measured of
     a batch is no reason to go on with the next.
@@ -69,6 +69,8 @@ def roll_out(
             codes[name] = stage(batch)
             if codes[name] != 0:
                 break
+            outcomes[number] = replace(outcomes[number], stages=dict(codes))
+            yield tuple(outcomes)
         stopped = any(codes.values())
         outcomes[number] = replace(
             outcomes[number], outcome=STOPPED if stopped else DONE, stages=codes

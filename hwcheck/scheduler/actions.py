@@ -38,6 +38,8 @@ from hwcheck.scheduler.records import (
 )
 
 REASON_CHARACTERS = 200
+OUTAGE_S = 600.0
+"""A controller that is restarted or fails over is back before that."""
 POLL_S = 15.0
 """Between two looks at a node that is waited for: each costs the scheduler a list of all nodes."""
 
@@ -147,14 +149,22 @@ def wait_until_free(
 ) -> dict[str, NodeState]:
     """Wait until no job is on any of these hosts; return those that still have one, by name.
 
-    It ends as soon as ``stop`` is set. Raises UsageError where the scheduler cannot be asked.
+    It ends as soon as ``stop`` is set. A scheduler that cannot be asked is asked again; raises
+    UsageError where it stays so for ``OUTAGE_S``, or to the end.
     """
-    end = time.monotonic() + limit_s
+    begun = answered = time.monotonic()
     while True:
-        busy = {name: node for name, node in states(kind, hosts).items() if node.at_work}
-        left_s = end - time.monotonic()
-        if not busy or left_s <= 0 or stop.wait(min(poll_s, left_s)):
-            return busy
+        now = time.monotonic()
+        left_s = begun + limit_s - now
+        try:
+            busy = {name: node for name, node in states(kind, hosts).items() if node.at_work}
+            if not busy or left_s <= 0 or stop.is_set():
+                return busy
+            answered = now
+        except UsageError:
+            if left_s <= 0 or stop.is_set() or now - answered > OUTAGE_S:
+                raise
+        stop.wait(max(0.0, min(poll_s, left_s)))
 
 
 def _scheduler(kind: str) -> Scheduler:

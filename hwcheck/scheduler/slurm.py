@@ -80,8 +80,11 @@ def drain(node: NodeState, reason: str) -> None:
 
 
 def resume(node: NodeState) -> None:
-    """Take the drain back; a node that is down stays so. Raises UsageError."""
-    _update(node.node, "state=undrain")
+    """Take the drain back. Raises UsageError.
+
+    Not by UNDRAIN, after which a node that was rebooted meanwhile would be left as down.
+    """
+    _update(node.node, "state=resume")
 
 
 def _update(name: str, *words: str) -> None:

@@ -16,6 +16,13 @@ from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_pl
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import command, end
+from hwcheck.tasks.draining import (
+    DRAIN_HELP,
+    MAX_DRAINED,
+    TIMEOUT,
+    Draining,
+    read_draining,
+)
 from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
@@ -37,8 +44,10 @@ FORMAT = 1
         "canary": "the host that goes first (default: the first of the inventory)",
         "only": "comma-separated checks that validate each batch (default: all, quick)",
         "skip": "comma-separated checks to leave out of that",
+        **DRAIN_HELP,
         **SITE_HELP,
     },
+    optional=["drain"],
     iterable=["extra_vars"],
 )
 @with_site
@@ -53,6 +62,9 @@ def rollout(
     canary: str | None = None,
     only: str | None = None,
     skip: str | None = None,
+    drain: str | None = None,
+    max_drained: str = MAX_DRAINED,
+    drain_timeout: str = TIMEOUT,
     forks: str = "32",
     become: bool = False,
     become_user: str = "",
@@ -76,7 +88,13 @@ def rollout(
     refuse_wrong_types(request)
     refuse_unknown_names(request.cluster)
     plan = batches(request.hosts, size, canary)
+    cluster = request.cluster
+    draining = read_draining(drain, max_drained, drain_timeout, cluster.hosts, Path(out))
+    if draining:
+        draining.refuse(plan)
     folder = new_folder(Path(out))
+    if draining:
+        draining.begin(folder.name)
     options = {
         "only": only,
         "skip": skip,
@@ -85,25 +103,41 @@ def rollout(
         "site": site,
         "verbose": verbose,
     }
-    outcomes = _run(plan, _Stages(ctx, request, hosts, folder, options), folder)
+    stages = _Stages(ctx, request, hosts, folder, options)
+    outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")
     end(combine(code for each in outcomes for code in each.stages.values()))
 
 
-def _run(plan: Sequence[Batch], stages: _Stages, folder: Path) -> tuple[BatchOutcome, ...]:
+def _run(
+    plan: Sequence[Batch], stages: _Stages, folder: Path, draining: Draining | None = None
+) -> tuple[BatchOutcome, ...]:
     """Roll it out. ``rollout.json`` is written before a batch is touched: a rollout may be killed.
 
     Raises UsageError where no host was touched.
     """
     stages_in_order = {
-        "provision": _in_a_rollout(stages.provision, plan[0]),
+        "provision": _in_a_rollout(stages.provision, None if draining else plan[0]),
         "state": stages.state,
         "validate": _in_a_rollout(stages.validate),
     }
+    if draining:
+        stages_in_order = {
+            "drain": _in_a_rollout(draining.drain, plan[0]),
+            "wait": _in_a_rollout(draining.wait),
+            **stages_in_order,
+            "resume": _in_a_rollout(draining.resume),
+        }
     outcomes: tuple[BatchOutcome, ...] = ()
-    for outcomes in roll_out(plan, stages_in_order):
-        write_record(folder / "rollout.json", {"format": FORMAT, "batches": outcomes})
+    try:
+        for outcomes in roll_out(plan, stages_in_order):
+            drained = {"scheduler": draining.kind, "hosts": draining.left} if draining else None
+            record = {"format": FORMAT, "batches": outcomes, "drained": drained}
+            write_record(folder / "rollout.json", record)
+    finally:
+        if draining:
+            draining.say_what_is_left()
     return outcomes
 
 

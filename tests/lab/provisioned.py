@@ -62,7 +62,8 @@ class Site:
 
     def newest(self) -> Path:
         """Return the newest run folder."""
-        return max((self.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        folders = [path for path in (self.folder / "runs").iterdir() if path.is_dir()]
+        return max(folders, key=lambda path: path.stat().st_mtime_ns)
 
     def record(self, name: str) -> dict[str, Any]:
         """Return a record of the newest run folder."""

@@ -11,7 +11,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
-from hwcheck.scheduler import programs
+from hwcheck.scheduler import actions, programs
 from hwcheck.scheduler.actions import Drains, drain, states, wait_until_free
 from hwcheck.scheduler.records import DRAINED_BY_OTHER, SLURM, MaxDrained
 from hwcheck.scheduler.slurm import MOST_NODES
@@ -247,7 +247,21 @@ def test_on_a_full_disk_nothing_is_drained(
     assert not (tmp_path / "ran").exists()
 
 
-def test_slurm_that_goes_away_while_a_job_is_waited_for(install: Install) -> None:
+@pytest.mark.parametrize(("limit_s", "outage_s"), [(0.3, 60), (60, 0.3)])
+def test_slurm_that_goes_away_for_good_while_a_job_is_waited_for(
+    install: Install, monkeypatch: pytest.MonkeyPatch, limit_s: float, outage_s: float
+) -> None:
+    monkeypatch.setattr(actions, "OUTAGE_S", outage_s)
     install(squeue="exit 1")
+    begun = time.monotonic()
     with pytest.raises(UsageError, match="squeue: it failed"):
-        wait_until_free(SLURM, HOSTS, 60, threading.Event())
+        wait_until_free(SLURM, HOSTS, limit_s, threading.Event(), 0.1)
+    assert 0.3 <= time.monotonic() - begun < 30
+
+
+def test_slurm_that_is_back_soon_is_waited_for(install: Install, tmp_path: Path) -> None:
+    install(
+        sinfo=SINFO + TWO,
+        squeue=f"[ -f {tmp_path}/asked ] || {{ touch {tmp_path}/asked; exit 1; }}",
+    )
+    assert wait_until_free(SLURM, HOSTS, 60, threading.Event(), 0.1) == {}

@@ -5,9 +5,10 @@
 Run folders are made by DuckDB, with the columns, the order and the format that hwcheck writes: 274
 samples of each host, 28 metrics of each GPU and one collective under three legs at 11 sizes among
 them, scattered. Then a trend of one metric on one host, the fleet's last results and a comparison
-of two runs are each a process of their own on two cores, with the wall time from its start and the
-memory it took at most. ``--write RUN`` measures what writing the files adds to a report of that run
-(one of ``scale.py --keep``). See README.md beside this file for the results.
+of two runs are each typed as a command, on two cores, with the wall time from the start of Python
+to its end and the memory it took at most; likewise what a report reads of the last 90 runs.
+``--write RUN`` measures what writing the files adds to a report of that run (one of ``scale.py
+--keep``). See README.md beside this file for the results.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.history.dataset import COLUMNS, FORMAT, FORMAT_KEY, KINDS, ROW_GROUP, connect, file_of
+from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
+from hwcheck.judge.past import HELD
+from hwcheck.node import checks
+from hwcheck.node.wire import COLLECTIVES
 
 GPU_METRICS = 28
 NODE_METRICS = 17
 GPUS = 8
 CORES = 2
-LIMIT_S, LIMIT_MIB = 1.0, 1024
+MOST_SHOWN = 100
 
 QUERIES = {
     "hosts": """
@@ -81,11 +85,18 @@ def make(runs: Path, hosts: int, nights: int) -> None:
     db.execute(
         f"CREATE TABLE fleet AS SELECT printf('node%05d', i + 1) AS host FROM range({hosts}) t(i)"
     )
+    held = [
+        (check, metric.name, metric.unit)
+        for check, metrics in HELD.items()
+        for metric in checks.load()[check].metrics
+        if metric.name in metrics and check not in COLLECTIVES
+    ]
+    others = [(f"check_{m // 3:02}", f"metric_{m:02}", "W") for m in range(len(held), GPU_METRICS)]
     db.execute(
-        "CREATE TABLE gpu_metrics AS SELECT printf('check_%02d', m // 3) AS check_id, "
-        "printf('metric_%02d', m) AS metric, 'gpu' || g AS subject, 'W' AS unit, "
-        "500.0 + m AS level "
-        f"FROM range({GPU_METRICS}) a(m), range({GPUS}) b(g) ORDER BY ALL"
+        "CREATE TABLE gpu_metrics AS SELECT *, 'gpu' || g AS subject, 50.0 + g AS level FROM ("
+        "SELECT unnest($1) AS check_id, unnest($2) AS metric, unnest($3) AS unit), "
+        f"range({GPUS}) b(g) ORDER BY ALL",
+        list(map(list, zip(*held, *others, strict=True))),
     )
     db.execute(
         "CREATE TABLE node_metrics AS SELECT printf('node_check_%02d', m) AS check_id, "
@@ -103,6 +114,7 @@ def make(runs: Path, hosts: int, nights: int) -> None:
         folder = runs / run
         folder.mkdir(parents=True)
         (folder / "run.json").write_text(json.dumps({"id": run}))
+        of_run = {"run": run, "started": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
         words = {
             "run": f"'{run}'",
             "started": f"TIMESTAMP '{started:%Y-%m-%d %H:%M:%S}'",
@@ -117,38 +129,43 @@ def make(runs: Path, hosts: int, nights: int) -> None:
             db.execute(
                 f"COPY (SELECT {columns} FROM ({QUERIES[kind].format(**words)}) ORDER BY {order}) "
                 f"TO '{file_of(folder, kind)}' (FORMAT parquet, COMPRESSION zstd, "
-                f"ROW_GROUP_SIZE {ROW_GROUP}, KV_METADATA {{{FORMAT_KEY}: '{FORMAT}'}})"
+                f"ROW_GROUP_SIZE {ROW_GROUP}, {metadata(of_run)})"
             )
     db.close()
 
 
-def measure(what: str, code: str, *arguments: str) -> None:
+def measure(what: str, *command: str) -> None:
     """Print what a process of its own takes for this, on two cores, the first and a second time."""
     for time_of in ("first", "again"):
         started = time.monotonic()
         child = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
+            [sys.executable, *command],
             stdout=subprocess.PIPE,
             preexec_fn=lambda: os.sched_setaffinity(0, set(list(os.sched_getaffinity(0))[:CORES])),
         )
         assert child.stdout
         out = child.stdout.read().decode().strip()
         _, status, used = os.wait4(child.pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
+        assert os.waitstatus_to_exitcode(status) == 0, out
         wall_s, mib = time.monotonic() - started, used.ru_maxrss / 1024
         cpu_s = used.ru_utime + used.ru_stime
-        print(f"{what}, {time_of}: {wall_s:.2f} s wall, {cpu_s:.2f} s CPU, {mib:.0f} MiB; {out}")
+        said = out if len(out) < MOST_SHOWN else f"{len(out.splitlines())} lines"
+        print(f"{what}, {time_of}: {wall_s:.2f} s wall, {cpu_s:.2f} s CPU, {mib:.0f} MiB; {said}")
 
 
-START = """
-import sys, time; from pathlib import Path
+HWCHECK = ("-c", "from hwcheck.tasks.program import main; main()")
+PAST = """
+import sys, time
+from pathlib import Path
+from hwcheck.history.events import ALWAYS, Name, stays
+from hwcheck.history.past import past_of
 from hwcheck.history.views import History
-def clock(): return time.monotonic(), time.process_time()
-began = clock(); history = History.open(Path(sys.argv[1])); opened = clock()
-"""
-END = """; end = clock()
-print(f'opened in {opened[0] - began[0]:.2f} s ({opened[1] - began[1]:.2f} CPU), '
-  f'answered in {end[0] - opened[0]:.2f} s ({end[1] - opened[1]:.2f} CPU)')
+from hwcheck.judge.own_past import MOST_RUNS
+began = time.process_time()
+history = History.open(Path(sys.argv[1]), newest=MOST_RUNS)
+names = [Name(host, host, *ALWAYS) for host in {stay.host for stay in stays(history)}]
+past = past_of(history, names, "2100-01-01T00:00:00Z")
+print(*past.values.shape, f"figures x runs in {time.process_time() - began:.2f} s CPU")
 """
 
 
@@ -178,19 +195,12 @@ def main() -> None:
             f"{len(folders)} nights x {options.hosts} hosts: "
             f"{size / nights:.0f} bytes a host and night"
         )
-        trend = "from hwcheck.history.trend import metric_named, trend; "
-        trend += "trend(history, metric_named(history, 'metric_13'), host='node00007')"
-        start_trend = START.replace("sys.argv[1])", "sys.argv[1]), kinds=('samples', 'hosts')", 1)
-        measure("trend of one metric on one host", start_trend + trend + END, str(runs))
-        last = "from hwcheck.history.overview import host_lines; host_lines(history)"
-        start_last = START.replace("sys.argv[1])", "sys.argv[1]), kinds=('findings', 'hosts')", 1)
-        measure("the fleet's last results", start_last + last + END, str(runs))
-        compare = "from hwcheck.history.compare import compare; "
-        compare += "compare(history, sys.argv[2], sys.argv[3])"
-        start_two = START.replace("sys.argv[1])", "sys.argv[1]), only=sys.argv[2:4]", 1)
-        measure(
-            "comparison of two runs", start_two + compare + END, str(runs), folders[0], folders[-1]
-        )
+        of = ("--runs", str(runs))
+        measure("hwcheck starts", *HWCHECK, "--version")
+        measure("a trend", *HWCHECK, "trend", "metric_27", "--host", "node00007", *of)
+        measure("the fleet's last results", *HWCHECK, "history", "--per-host", *of)
+        measure("a comparison", *HWCHECK, "compare", folders[0], folders[-1], *of)
+        measure("what a report reads of the last runs", "-c", PAST, str(runs))
 
 
 def writing(run: Path) -> None:

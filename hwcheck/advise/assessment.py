@@ -17,7 +17,7 @@ from hwcheck.results.series import Observed
 
 
 @dataclass(frozen=True)
-class Nights:
+class LastRuns:
     """The last runs of one host before this one, the oldest first.
 
     ``outcomes`` are when each began (UTC) and what came out. ``figures`` are those of which the
@@ -34,8 +34,8 @@ class Assessment:
     """What a run measured, how it was judged and what to do about it.
 
     ``multi_host`` is what was run over several hosts, None where nothing was; ``series`` has what
-    GPUs showed at work, of the hosts whose series are drawn; ``nights`` the last runs of hosts that
-    did not pass.
+    GPUs showed at work, of the hosts whose series are drawn; ``last_runs`` those of hosts that did
+    not pass.
     """
 
     run: Run
@@ -43,7 +43,7 @@ class Assessment:
     advice: Advice
     multi_host: MultiHostRecord | None = None
     series: Mapping[str, Observed] = field(default_factory=dict)
-    nights: Mapping[str, Nights] = field(default_factory=dict)
+    last_runs: Mapping[str, LastRuns] = field(default_factory=dict)
 
 
 def assess(

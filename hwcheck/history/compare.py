@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hwcheck.errors import UsageError
+from hwcheck.history.dataset import EXERCISE
+from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
 from hwcheck.text import binary_size, count, line, quantity
 
-KINDS = ("outcome", "GPU", "version", "setting", "count", "figure")
+KINDS = ("outcome", "name", "GPU", "version", "setting", "count", "figure")
 """What can have changed, in the order in which it is shown."""
 
 LEAST_CHANGES = {
@@ -87,62 +89,86 @@ class Comparison:
         return tuple(host for host in self.before if host not in changed)
 
 
+@dataclass(frozen=True)
+class _Former:
+    """The run that a host is compared with, and what the host was called in it."""
+
+    run: str
+    called: str
+
+
 def compare(history: History, before: str, after: str) -> Comparison:
-    """Compare each host that is in both runs. Raises UsageError where there is none."""
-    hosts = {run: _hosts_of(history, run) for run in (before, after)}
-    both = [host for host in hosts[after] if host in set(hosts[before])]
+    """Compare each host that is in both runs, by its GPUs where it was renamed.
+
+    Raises UsageError where there is none.
+    """
+    parameters = renamed(stays(history))
+    called = {
+        run: dict(
+            history.rows(
+                f"WITH {NAMED} SELECT host, called FROM named WHERE run = $5 ORDER BY host",
+                [*parameters, run],
+            )
+        )
+        for run in (before, after)
+    }
+    both = {
+        now: _Former(before, called[before][host])
+        for host, now in called[after].items()
+        if host in called[before]
+    }
     if not both:
         raise UsageError(f"{line(before, 80)} and {line(after, 80)} have no host in common")
-    only_before = tuple(host for host in hosts[before] if host not in set(both))
-    only_after = tuple(host for host in hosts[after] if host not in set(both))
-    return _compared(history, after, dict.fromkeys(both, before), only_before, only_after)
+    only_before = [name for host, name in called[before].items() if host not in called[after]]
+    only_after = [name for name in called[after].values() if name not in both]
+    return _compared(history, after, both, only_before, only_after)
 
 
 def compare_last_green(history: History, after: str) -> Comparison:
     """Compare each host of a run with its own last green run before. Raises UsageError."""
-    before = dict(
-        history.rows(
-            """
-            WITH this AS (SELECT host, started, run FROM hosts WHERE run = $1)
-            SELECT host, arg_max(h.run, (h.started, h.run)) FROM hosts AS h JOIN this USING (host)
-            WHERE h.outcome IN ('pass', 'warn') AND (h.started, h.run) < (this.started, this.run)
-            GROUP BY host ORDER BY host
-            """,
-            [after],
-        )
+    rows = history.rows(
+        f"""
+        WITH {NAMED}, this AS (SELECT host, called AS now, started, run FROM named WHERE run = $5)
+        SELECT now, arg_max((h.run, h.called), (h.started, h.run)) FILTER (
+          h.outcome IN ('pass', 'warn') AND (h.started, h.run) < (this.started, this.run))
+        FROM named AS h JOIN this USING (host) GROUP BY now ORDER BY now
+        """,
+        [*renamed(stays(history)), after],
     )
+    before = {host: _Former(*former) for host, former in rows if former}
     if not before:
         raise UsageError(f"no host of {line(after, 80)} has a green run before it")
-    alone = tuple(host for host in _hosts_of(history, after) if host not in before)
-    return _compared(history, after, before, (), alone)
-
-
-def _hosts_of(history: History, run: str) -> list[str]:
-    return [
-        row[0] for row in history.rows("SELECT host FROM hosts WHERE run = ? ORDER BY host", [run])
-    ]
+    return _compared(history, after, before, [], [host for host, former in rows if not former])
 
 
 def _compared(
     history: History,
     after: str,
-    before: dict[str, str],
-    only_before: tuple[str, ...],
-    only_after: tuple[str, ...],
+    before: Mapping[str, _Former],
+    only_before: Sequence[str],
+    only_after: Sequence[str],
 ) -> Comparison:
-    of = [after, list(before), list(before.values())]
+    runs = {host: former.run for host, former in before.items()}
+    of = [after, list(before), [former.called for former in before.values()], list(runs.values())]
     changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
+    changes += [
+        Change(host, "name", "name", "node", _word(former.called), _word(host))
+        for host, former in before.items()
+        if former.called != host
+    ]
     changes.sort(key=lambda each: (KINDS.index(each.kind), each.what, each.subject, each.host))
-    return Comparison(after, before, only_before, only_after, tuple(changes))
+    return Comparison(after, runs, tuple(only_before), tuple(only_after), tuple(changes))
 
 
 PAIRS = """
-WITH pairs AS (SELECT unnest($2) AS host, unnest($3) AS former),
+WITH pairs AS (SELECT unnest($2) AS host, unnest($3) AS called, unnest($4) AS former),
 a AS (SELECT t.* FROM {table} AS t JOIN pairs USING (host) WHERE t.run = $1),
-b AS (SELECT t.* FROM {table} AS t JOIN pairs ON t.host = pairs.host AND t.run = former
-      WHERE list_contains($3, t.run))
+b AS (SELECT t.* REPLACE (pairs.host AS host)
+      FROM {table} AS t JOIN pairs ON t.host = pairs.called AND t.run = former
+      WHERE list_contains($4, t.run))
 """
-"""Rows of the run and of those before it; $1 is the run, $2 the hosts, $3 what each is held to."""
+"""Rows of the run and of those before it; $1 is the run, $2 the hosts, $3 what each was called in
+the run $4 that it is held to."""
 
 
 def _of_hosts(history: History, of: Sequence[Any]) -> list[Change]:
@@ -191,6 +217,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
             AND a.unit = b.unit
           WHERE a.metric NOT IN {NOT_COMPARED} AND NOT ({OF_LARGEST_SIZE})
+            AND NOT {EXERCISE.format(table="a")} AND NOT {EXERCISE.format(table="b")}
         ), scatter AS (
           SELECT check_id, metric, size_bytes,
             CASE WHEN count(*) >= {LEAST_FIGURES} THEN 1.4826 * mad(change) ELSE 0 END AS common

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from hwcheck.results.run_folder import RunMeta
 
 FORMAT = 2
-FORMAT_KEY = "hwcheck_format"
-"""The key of the format version in a file's metadata."""
+FORMAT_KEY, RUN_KEY, STARTED_KEY = "hwcheck_format", "hwcheck_run", "hwcheck_started"
+"""Keys of a file's metadata: the version of its format, and what all of its rows are of. A reader
+learns it from the file's end alone."""
 
 KINDS = ("samples", "findings", "hosts")
 """The files, as they are written: ``hosts`` last, so that where it is new all are."""
+
+EXERCISE = "starts_with(coalesce({table}.library, ''), 'gloo')"
+"""What a node without a GPU shows: that the path works, and no figure of a GPU."""
 
 ROW_GROUP = 32_768
 """Rows that a reader of one metric has to take in at least: 1,000 hosts have some 60 such groups.
@@ -168,7 +172,7 @@ def write(path: Path, assessment: Assessment) -> None:
         with writing_to(path):
             for kind in KINDS:
                 query = _whole(kind, queries[kind], of_run)
-                _replace_parquet(db, file_of(path, kind), query)
+                _replace_parquet(db, file_of(path, kind), query, metadata(of_run))
             _sync(path)
 
 
@@ -183,6 +187,12 @@ def _take(
         for column in table
     )
     db.execute(f"CREATE TABLE {name} AS SELECT {columns}", list(map(json.dumps, table.values())))
+
+
+def metadata(of_run: Mapping[str, str]) -> str:
+    """Return what a file says of itself, as an option of COPY."""
+    words = {FORMAT_KEY: FORMAT, RUN_KEY: of_run["run"], STARTED_KEY: of_run["started"]}
+    return f"KV_METADATA {{{', '.join(f'{key}: {quoted(word)}' for key, word in words.items())}}}"
 
 
 def _of_run(meta: RunMeta, outcome: str) -> dict[str, str]:
@@ -207,7 +217,7 @@ def _whole(kind: str, table: str, of_run: Mapping[str, str]) -> str:
     return f"SELECT {', '.join(columns)} FROM ({table})"
 
 
-def _replace_parquet(db: DuckDBPyConnection, file: Path, query: str) -> None:
+def _replace_parquet(db: DuckDBPyConnection, file: Path, query: str, of_itself: str) -> None:
     """Write the rows of a query into a file beside, and put that in the former's place.
 
     Raises OSError. A symbolic link in either's place is replaced and not followed.
@@ -220,7 +230,7 @@ def _replace_parquet(db: DuckDBPyConnection, file: Path, query: str) -> None:
         try:
             db.execute(
                 f"COPY ({query}) TO {quoted(temporary)} (FORMAT parquet, COMPRESSION zstd, "
-                f"ROW_GROUP_SIZE {ROW_GROUP}, KV_METADATA {{{FORMAT_KEY}: '{FORMAT}'}})"
+                f"ROW_GROUP_SIZE {ROW_GROUP}, {of_itself})"
             )
         except duckdb.IOException as error:
             raise _os_error(error) from None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
 from hwcheck.text import line
 
 
-def known_host(history: History, name: str) -> str:
-    """Return the name of a host that some run visited. Raises UsageError with the nearest."""
-    return one_known(
-        "host", name, [row[0] for row in history.rows("SELECT DISTINCT host FROM hosts")]
-    )
+def known_hosts(history: History, names: Iterable[str]) -> None:
+    """Raise UsageError, with the nearest, for the name of a host that no run visited."""
+    known = [row[0] for row in history.rows("SELECT DISTINCT host FROM hosts")]
+    for name in names:
+        one_known("host", name, known)
 
 
 def one_known(what: str, name: str, known: Collection[str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hwcheck.history.events import Event, events
-from hwcheck.history.trend import Asked, default_subject
+from hwcheck.history.events import NAMED, Event, events_of, renamed, stays
+from hwcheck.history.trend import Asked
 from hwcheck.history.views import History
 from hwcheck.text import line
 
@@ -64,25 +64,34 @@ def run_lines(history: History, since: datetime | None = None) -> list[RunLine]:
     ]
 
 
+LINES = f"""{NAMED}, lines AS (
+  SELECT host, called, run, started, outcome FROM named
+  WHERE ($5::TIMESTAMP IS NULL OR started >= $5) AND (len($6) = 0 OR list_contains($6, host))
+)
+"""
+
+
 def host_lines(
     history: History, hosts: Sequence[str] = (), since: datetime | None = None
 ) -> list[HostLine]:
-    """Return the hosts by name; with ``hosts`` these only."""
-    chosen = ["(?::TIMESTAMP IS NULL OR started >= ?)"]
-    chosen += ["list_contains(?, host)"] if hosts else []
-    where, parameters = " AND ".join(chosen), [since, since, *([list(hosts)] if hosts else [])]
+    """Return the hosts by their present names; with ``hosts`` these only."""
+    found = stays(history)
+    parameters = [*renamed(found), since, list(hosts)]
     flaps: dict[str, list[str]] = {}
     for host, check, subject, times in history.rows(
         f"""
-        WITH nights AS (
+        WITH {LINES}, bad AS (
+          SELECT DISTINCT lines.host, f.run, check_id, subject FROM findings AS f
+          JOIN lines ON f.run = lines.run AND f.host = called WHERE f.outcome IN ('fail', 'warn')
+        ), often AS (
+          SELECT host, check_id, subject FROM bad GROUP BY ALL HAVING count(*) >= {FLAPS_FROM}
+        ), nights AS (
           SELECT host, run, row_number() OVER (PARTITION BY host ORDER BY started, run) AS night
-          FROM hosts WHERE {where}
-        ), bad AS (
-          SELECT DISTINCT f.host, check_id, subject, night FROM findings AS f
-          JOIN nights USING (run, host) WHERE f.outcome IN ('fail', 'warn')
+          FROM lines SEMI JOIN often USING (host)
         ), begun AS (
           SELECT *, night - lag(night) OVER (
-            PARTITION BY host, check_id, subject ORDER BY night) AS after FROM bad
+            PARTITION BY host, check_id, subject ORDER BY night) AS after
+          FROM bad SEMI JOIN often USING (host, check_id, subject) JOIN nights USING (host, run)
         )
         SELECT host, check_id, subject, count(*) FROM begun WHERE after IS NULL OR after > 1
         GROUP BY ALL HAVING count(*) >= {FLAPS_FROM} ORDER BY host, count(*) DESC, 2, 3
@@ -92,8 +101,9 @@ def host_lines(
         of = "" if subject == "node" else f" of {line(subject, 60)}"
         flaps.setdefault(host, []).append(f"{line(check, 60) or 'visit'}{of} ({times} times)")
     of_host: dict[str, list[Event]] = {}
-    for event in events(history, hosts, since):
-        of_host.setdefault(event.host, []).append(event)
+    for event in events_of(found):
+        if since is None or event.started >= since:
+            of_host.setdefault(event.host, []).append(event)
     return [
         HostLine(
             *(host, runs, green, red, outcome, last_run, last_green, last_red),
@@ -102,10 +112,11 @@ def host_lines(
         )
         for host, runs, green, red, outcome, last_run, last_green, last_red in history.rows(
             f"""
+            WITH {LINES}
             SELECT host, count(*), count(*) FILTER (outcome IN {GREEN}),
-              count(*) FILTER (outcome = 'fail'), arg_max(outcome, (started, run)), max(started),
+              count(*) FILTER (outcome = 'fail'), arg_max(outcome, started), max(started),
               max(started) FILTER (outcome IN {GREEN}), max(started) FILTER (outcome = 'fail')
-            FROM hosts WHERE {where} GROUP BY host ORDER BY host
+            FROM lines GROUP BY host ORDER BY host
             """,
             parameters,
         )
@@ -118,14 +129,18 @@ def last_values(
     """Return a metric of each host run by run, the newest last: the median over its subjects."""
     values: dict[str, list[float]] = {}
     for host, value in history.rows(
-        """
-        SELECT host, median(value) FROM samples
-        WHERE check_id = $1 AND metric = $2 AND size_bytes IS NULL AND isfinite(value)
-          AND ($3 = '' OR subject = $3) AND (len($4) = 0 OR list_contains($4, host))
-          AND ($5::TIMESTAMP IS NULL OR started >= $5)
-        GROUP BY host, started, run ORDER BY started, run
+        f"""
+        WITH {LINES}
+        SELECT any_value(lines.host), median(value) FROM samples
+        JOIN lines ON samples.run = lines.run AND samples.host = called
+        WHERE check_id = $7 AND metric = $8 AND size_bytes IS NULL AND isfinite(value)
+          AND ($9 = '' OR subject = $9)
+        GROUP BY lines.host, lines.run, lines.started ORDER BY lines.started, lines.run
         """,
-        [asked.check, asked.metric, default_subject(history, asked), list(hosts), since],
+        [
+            *renamed(stays(history)),
+            *(since, list(hosts), asked.check, asked.metric, asked.subject),
+        ],
     ):
         values.setdefault(host, []).append(value)
     return values

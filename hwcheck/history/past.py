@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from itertools import starmap
 
 import numpy as np
 
+from hwcheck.history.dataset import EXERCISE
+from hwcheck.history.events import Name
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
 from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup
@@ -14,19 +16,25 @@ from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
 
-GLOO = "gloo"
+NAMES = """
+CREATE OR REPLACE TEMP TABLE names AS
+SELECT unnest($1) AS host, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
+"""
+
+OF_NAME = "{table}.host = names.called AND started >= names.since AND started < names.until"
 
 FIGURES = f"""
 CREATE OR REPLACE TEMP TABLE figures AS
-WITH held AS (SELECT unnest($3) AS check_id, unnest($4) AS metric, unnest($5) AS unit,
-  unnest($6) AS lowest, unnest($7) AS highest)
-SELECT host, run, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, value,
+WITH held AS (SELECT unnest($2) AS check_id, unnest($3) AS metric, unnest($4) AS unit,
+  unnest($5) AS lowest, unnest($6) AS highest)
+SELECT names.host, run, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, value,
   coalesce(library, '') AS library
 FROM samples JOIN held USING (check_id, metric, unit)
-WHERE list_contains($1, host) AND started < try_cast($2 AS TIMESTAMP)
+JOIN names ON {OF_NAME.format(table="samples")}
+WHERE started < try_cast($1 AS TIMESTAMP)
   AND value BETWEEN lowest AND highest AND value_text IS NULL
   AND CASE WHEN check_id IN {COLLECTIVES}
-    THEN size_bytes >= {LEAST_BYTES} AND library <> '{GLOO}'
+    THEN size_bytes >= {LEAST_BYTES} AND NOT {EXERCISE.format(table="samples")}
       AND value BETWEEN {PLAUSIBLE_BUSBW_GBPS[0]} AND {PLAUSIBLE_BUSBW_GBPS[1]}
     ELSE size_bytes IS NULL END
 """
@@ -34,11 +42,11 @@ WHERE list_contains($1, host) AND started < try_cast($2 AS TIMESTAMP)
 SETUPS = f"""
 CREATE OR REPLACE TEMP TABLE measured AS
 WITH gpus_of AS (
-  SELECT host, run, coalesce(driver, '') AS driver, coalesce(torch, '') AS torch, gpus
-  FROM hosts WHERE list_contains($1, host)
+  SELECT names.host, run, coalesce(driver, '') AS driver, coalesce(torch, '') AS torch, gpus
+  FROM hosts JOIN names ON {OF_NAME.format(table="hosts")}
 ), wanted AS (
   SELECT DISTINCT host, run, subject, library, check_id IN {COLLECTIVES} AS of_leg,
-    list_contains($2, check_id) AS of_load
+    list_contains($1, check_id) AS of_load
   FROM figures
 ), those AS (
   SELECT wanted.*, driver, torch,
@@ -58,13 +66,13 @@ FROM those
 """
 
 
-def past_of(history: History, hosts: Collection[str], started: str) -> Past:
-    """Return the figures of these hosts in the runs of a history before ``started`` (UTC).
+def past_of(history: History, names: Sequence[Name], started: str) -> Past:
+    """Return the figures of hosts, under the names that they had, in the runs before ``started``.
 
     They equal what ``judge.past.figures`` gives of each of those runs, but for samples of checks
     that did not come to their end: of these the history does not know.
     """
-    if not history.folders:
+    if not history.folders or not names:
         return NO_PAST
     registry = checks.load()
     loads = [name for name, check in registry.items() if check.load]
@@ -75,11 +83,12 @@ def past_of(history: History, hosts: Collection[str], started: str) -> Past:
         for metric in registry[name].metrics
         if metric.name in metrics
     ]
-    history.rows(FIGURES, [list(hosts), started, *map(list, zip(*held, strict=True))])
-    history.rows(SETUPS, [list(hosts), loads])
+    history.rows(NAMES, list(map(list, zip(*names, strict=True))))
+    history.rows(FIGURES, [started, *map(list, zip(*held, strict=True))])
+    history.rows(SETUPS, [loads])
     runs = [
-        PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile)
-        for run, began, profile in history.rows(
+        PastRun(name, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile)
+        for name, began, profile in history.rows(
             "SELECT run, any_value(started), coalesce(any_value(profile), '') FROM hosts "
             "WHERE run IN (SELECT run FROM figures) GROUP BY run ORDER BY 2, 1"
         )
@@ -112,7 +121,7 @@ def past_of(history: History, hosts: Collection[str], started: str) -> Past:
           AND of_leg = (check_id IN {COLLECTIVES}) AND of_load = list_contains($2, check_id)
         JOIN setups USING ({of_setup})
         """,
-        [[run.id for run in runs], loads],
+        [[each.id for each in runs], loads],
     )
     values = np.full((len(series), len(runs)), np.nan)
     setup_of = np.full((len(series), len(runs)), -1, np.int32)

@@ -44,7 +44,9 @@ def plan(history: History, before: datetime | None, most: int | None) -> Retenti
         old = before is not None and started < before
         if not old and (most is None or place < most):
             continue
-        folder = history.folders[run]
+        folder = history.folders.get(run)
+        if folder is None:  # a file names a run that is not its folder's
+            continue
         if os.path.lexists(folder / ACCEPTANCE):
             kept.append((folder, "it is an acceptance"))
         elif run in last_green:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.history.events import gpu_id
 from hwcheck.judge.legs import is_clean
 from hwcheck.node.collective.spec import SITE
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Value
@@ -36,15 +37,6 @@ BOARD = "board_part_number"
 IDENTITIES = "serials"
 WORDS: dict[Value, str] = {True: "yes", False: "no"}
 BUSBW = "busbw_gbps"
-
-
-def gpu_id(gpu: GpuFacts) -> str:
-    """Return what a GPU is known by wherever it sits: its UUID, else its serial, else nothing.
-
-    Several GPUs may share a board and its serial; a UUID is one GPU's and never changes (NVML API
-    Reference Guide, nvmlDeviceGetUUID: globally unique and immutable).
-    """
-    return gpu.uuid or gpu.serial
 
 
 def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:

@@ -9,20 +9,21 @@ from typing import NamedTuple
 
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
-from hwcheck.history.events import gpus_of
-from hwcheck.history.names import one_known
+from hwcheck.history.events import ALWAYS, Name, gpus_of, names_of_host
+from hwcheck.history.names import known_hosts, one_known
 from hwcheck.history.views import History
 from hwcheck.text import line
 
 DEFAULT_LEG = "leg default"
-SOFTWARE = ("driver", "NCCL", "torch")
+MARKED = ("name", "driver", "NCCL", "torch")
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a trend is of: a check's metric, its unit, and one subject or any (an empty text).
 
-    ``size_bytes`` is that of a message, None for the figure at a leg's largest.
+    ``size_bytes`` is that of a message, None for the figure at a leg's largest. A metric that legs
+    have is that of ``leg default`` unless a subject is named: legs are not to be drawn as one.
     """
 
     check: str
@@ -96,29 +97,32 @@ def metric_named(history: History, name: str, subject: str = "", size: int | Non
         known = _measured(history, newest=False)
     those = _those(known, name)
     if not those:
-        names = [full for check, metric, _ in known for full in (f"{check}.{metric}", metric)]
+        names = [full for each in known for full in (f"{each[0]}.{each[1]}", each[1])]
         one_known("metric", name, dict.fromkeys(names))
     if len(those) > 1:
-        choice = ", ".join(f"{check}.{metric}" for check, metric, _ in those)
+        choice = ", ".join(f"{check}.{metric}" for check, metric, *_ in those)
         raise UsageError(f"{line(name, 80)}: several checks have it; say one of {line(choice)}")
-    return Asked(*those[0], subject=subject, size_bytes=size)
+    check, metric, unit, of_legs = those[0]
+    return Asked(check, metric, unit, subject or (DEFAULT_LEG if of_legs else ""), size)
 
 
-def _measured(history: History, *, newest: bool) -> list[tuple[str, str, str]]:
-    """Return check, metric and unit of all numbers, of the newest run or of all."""
+def _measured(history: History, *, newest: bool) -> list[tuple[str, str, str, bool]]:
+    """Return of all numbers, or those of the newest run, their metric and whether legs have it."""
     run = history.rows("SELECT arg_max(run, (started, run)) FROM hosts")[0][0]
     where, parameters = ("run = ?", [run]) if newest else ("true", [])
     return [
-        (check, metric, unit)
-        for check, metric, unit in history.rows(
-            f"SELECT DISTINCT check_id, metric, unit FROM samples WHERE {where} "
-            "AND value IS NOT NULL ORDER BY ALL",
+        (check, metric, unit, of_legs)
+        for check, metric, unit, of_legs in history.rows(
+            f"SELECT check_id, metric, unit, bool_or(subject = '{DEFAULT_LEG}') FROM samples "
+            f"WHERE {where} AND value IS NOT NULL GROUP BY ALL ORDER BY ALL",
             parameters,
         )
     ]
 
 
-def _those(known: Sequence[tuple[str, str, str]], name: str) -> list[tuple[str, str, str]]:
+def _those(
+    known: Sequence[tuple[str, str, str, bool]], name: str
+) -> list[tuple[str, str, str, bool]]:
     return [each for each in known if name in (each[1], f"{each[0]}.{each[1]}")]
 
 
@@ -152,87 +156,84 @@ def trend(
         "size_bytes IS NOT DISTINCT FROM $3",
         "($4::TIMESTAMP IS NULL OR started >= $4)",
         "isfinite(value)",
+        "($5 = '' OR subject = $5)",
     ]
-    parameters = [asked.check, asked.metric, asked.size_bytes, since]
-    subject = asked.subject or default_subject(history, asked)
-    if subject:
-        of_metric.append("subject = $5")
-        parameters.append(subject)
-    where = " AND ".join(of_metric)
-    bands = history.rows(
-        "SELECT started, quantile_cont(value, 0.1), median(value), quantile_cont(value, 0.9) "
-        f"FROM samples WHERE {where} GROUP BY started ORDER BY started",
+    names = names_of_host(history, host) if host else []
+    of_it = ["list_contains($6::VARCHAR[], gpu)"]
+    parameters = [asked.check, asked.metric, asked.size_bytes, since, asked.subject, list(gpus)]
+    for name in names:
+        place = len(parameters)
+        of_it.append(
+            f"(host = ${place + 1} AND started >= ${place + 2} AND started < ${place + 3})"
+        )
+        parameters += name[1:]
+    rows = history.rows(
+        "SELECT started, any_value(run), quantile_cont(value, [0.1, 0.5, 0.9]), "
+        "list((run, host, subject, gpu, value) ORDER BY host, subject) "
+        f"FILTER ({' OR '.join(of_it)}) "
+        f"FROM samples WHERE {' AND '.join(of_metric)} GROUP BY started ORDER BY started",
         parameters,
     )
-    if not bands:
-        raise UsageError(
-            f"no run has a number of {asked.name}{' of ' + subject if subject else ''}"
-        )
-    points: list[Point] = []
-    if host or gpus:
-        place = len(parameters) + 1
-        of_it, value = (
-            (f"host = ${place}", host) if host else (f"list_contains(${place}, gpu)", gpus)
-        )
-        points = [
-            Point(*row)
-            for row in history.rows(
-                "SELECT started, run, host, subject, gpu, value FROM samples "
-                f"WHERE {where} AND {of_it} ORDER BY started, run, host, subject",
-                [*parameters, value],
-            )
-        ]
-        if not points:
-            raise UsageError(f"{line(host or 'this GPU', 80)} has no {asked.name} in these runs")
-    hosts = sorted({point.host for point in points})
+    if not rows:
+        of = f" of {asked.subject}" if asked.subject else ""
+        raise UsageError(f"no run has a number of {asked.name}{of}")
+    points = [
+        Point(started, run, host or of_host, subject, gpu, value)
+        for started, _, _, those in rows
+        for run, of_host, subject, gpu, value in those or ()
+    ]
+    if host and not points:
+        known_hosts(history, [host])
+    if (host or gpus) and not points:
+        raise UsageError(f"{line(host or 'this GPU', 80)} has no {asked.name} in these runs")
+    names = names or [Name(of, of, *ALWAYS) for of in sorted({point.host for point in points})]
     about = line(host, 80) or (f"GPU {line(' '.join(gpus), 120)}" if gpus else "all hosts")
     return Trend(
-        Asked(asked.check, asked.metric, asked.unit, subject, asked.size_bytes),
+        asked,
         about,
         tuple(points),
-        tuple(Band(*row) for row in bands),
-        tuple(_marks(history, hosts, points, since)),
+        tuple(Band(started, *quantiles) for started, _, quantiles, _ in rows),
+        tuple(_marks(history, names, points, since)),
     )
-
-
-def default_subject(history: History, asked: Asked) -> str:
-    """Return ``leg default`` for a metric that legs have: legs are not to be drawn as one."""
-    rows = history.rows(
-        "SELECT 1 FROM samples WHERE check_id = $1 AND metric = $2 AND subject = $3 LIMIT 1",
-        [asked.check, asked.metric, DEFAULT_LEG],
-    )
-    return DEFAULT_LEG if rows else ""
 
 
 def _marks(
-    history: History, hosts: Sequence[str], points: Sequence[Point], since: datetime | None
+    history: History, names: Sequence[Name], points: Sequence[Point], since: datetime | None
 ) -> list[Mark]:
-    """Return what changed on these hosts (none named: on all), equal changes as one."""
+    """Return what changed on hosts (none named: on all), equal changes as one."""
     slots = {point.subject for point in points if point.gpu}
+    columns = [list(column) for column in zip(*names, strict=True)] or [[]] * 4
     rows = history.rows(
         """
-        WITH steps AS (
-          SELECT *, lag(run) OVER w AS before, lag(driver) OVER w AS driver_before,
-            lag(nccl) OVER w AS nccl_before, lag(torch) OVER w AS torch_before,
-            lag(boards) OVER w AS boards_before
-          FROM (SELECT host, run, started, driver, nccl, torch, boards FROM hosts
-            WHERE state = 'reported' AND (len($1) = 0 OR list_contains($1, host)))
+        WITH names AS (
+          SELECT unnest($1) AS host, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
+        ), steps AS (
+          SELECT *, lag(run) OVER w AS before, lag(called) OVER w AS called_before,
+            lag(driver) OVER w AS driver_before, lag(nccl) OVER w AS nccl_before,
+            lag(torch) OVER w AS torch_before, lag(boards) OVER w AS boards_before
+          FROM (SELECT coalesce(names.host, hosts.host) AS host, hosts.host AS called,
+              run, started, driver, nccl, torch, boards
+            FROM hosts LEFT JOIN names ON hosts.host = called
+              AND started >= names.since AND started < until
+            WHERE state = 'reported' AND (len($1) = 0 OR names.host IS NOT NULL))
           WINDOW w AS (PARTITION BY host ORDER BY started, run)
         )
-        SELECT started, host, run, before, driver_before, driver, nccl_before, nccl,
-          torch_before, torch
-        FROM steps WHERE before IS NOT NULL AND ($2::TIMESTAMP IS NULL OR started >= $2) AND (
-          driver IS DISTINCT FROM driver_before OR nccl IS DISTINCT FROM nccl_before
-          OR torch IS DISTINCT FROM torch_before OR boards IS DISTINCT FROM boards_before)
+        SELECT started, host, run, before, called_before, called, driver_before, driver,
+          nccl_before, nccl, torch_before, torch
+        FROM steps WHERE before IS NOT NULL AND ($5::TIMESTAMP IS NULL OR started >= $5) AND (
+          called <> called_before OR driver IS DISTINCT FROM driver_before
+          OR nccl IS DISTINCT FROM nccl_before OR torch IS DISTINCT FROM torch_before
+          OR boards IS DISTINCT FROM boards_before)
         ORDER BY started, host
         """,
-        [list(hosts), since],
+        [*columns, since],
     )
-    gpus = gpus_of(history, [(row[1], run) for row in rows for run in row[2:4]]) if hosts else {}
+    sides = [((row[4], row[3]), (row[5], row[2])) for row in rows]
+    gpus = gpus_of(history, [side for both in sides for side in both]) if names else {}
     marks: dict[Mark, list[str]] = {}
-    for started, host, run, before, *values in rows:
-        changes = list(zip(SOFTWARE, values[::2], values[1::2], strict=True))
-        was, now = ({gpu["slot"]: gpu for gpu in gpus.get((host, of), ())} for of in (before, run))
+    for (started, host, _, _, *values), both in zip(rows, sides, strict=True):
+        changes = list(zip(MARKED, values[::2], values[1::2], strict=True))
+        was, now = ({gpu["slot"]: gpu for gpu in gpus.get(side, ())} for side in both)
         for slot in sorted({*was, *now}):
             old, new = was.get(slot, {}), now.get(slot, {})
             if not slots or slot in slots:

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from hwcheck.history.dataset import (
     FORMAT,
     FORMAT_KEY,
     KINDS,
+    RUN_KEY,
+    STARTED_KEY,
     connect,
     file_of,
     quoted,
@@ -37,6 +40,8 @@ MOST_BYTES = 512 * 2**20
 MOST_ROWS = 100_000_000
 KEYS = ("run", "started", "host")
 """Columns that a file of any format has."""
+WHOLE = " AND ".join(f"{key} IS NOT NULL" for key in KEYS)
+"""Of rows that say less nothing can be told."""
 OF_THE_QUERY = (
     *("BinderException", "CatalogException", "ConversionException", "NotImplementedException"),
     *("OutOfRangeException", "ParserException", "PermissionException"),
@@ -83,16 +88,15 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Form:
-    """What a file says of itself: its format, columns with their types, rows, and whose it is.
+    """What a file says of itself: its format, columns with their types, rows, and its run.
 
-    ``runs`` are the runs that it names, empty where it has no row; an empty name stands for rows
-    without one, or without a date.
+    ``run`` is empty where it says none, or not when it began.
     """
 
     format: int
     columns: Mapping[str, str]
     rows: int
-    runs: frozenset[str]
+    run: str
 
     def problem(self, kind: str) -> str:
         """Return why it is no file of this kind, or an empty text."""
@@ -110,7 +114,7 @@ class Form:
             return f"no column {lacking[0]}"
         if self.rows > MOST_ROWS:
             return f"{self.rows} rows, more than a run's can have"
-        if "" in self.runs or (kind == "hosts" and not self.runs):
+        if not self.run:
             return "it names no run, or no date"
         return ""
 
@@ -275,10 +279,9 @@ class History:
     def _name_runs(self, folders: Sequence[Path]) -> None:
         """Note the run of each folder; of a run that is there twice the second is left out."""
         for folder in folders:
-            runs = {run for kind in self.kinds for run in self._of[kind, folder].runs}
+            runs = {self._of[kind, folder].run for kind in self.kinds}
             if len(runs) != 1:
-                named = f"{len(runs)} runs are named in one folder" if runs else "it names no run"
-                self._leave_out(folder, named)
+                self._leave_out(folder, f"{len(runs)} runs are named in one folder")
                 continue
             (run,) = runs
             if run in self.folders:
@@ -301,7 +304,7 @@ class History:
                     for name, type_ in columns.items()
                 )
                 listed = ", ".join(quoted(file) for file in files)
-                parts.append(f"SELECT {chosen} FROM read_parquet([{listed}])")
+                parts.append(f"SELECT {chosen} FROM read_parquet([{listed}]) WHERE {WHOLE}")
             query = " UNION ALL ".join(parts[1:] or parts)
             self.db.execute(f"CREATE OR REPLACE VIEW {kind} AS {query}")
         for name, query in VIEWS.items():
@@ -343,43 +346,52 @@ def _why_not(folder: Path) -> str | None:
 
 
 def _forms(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[Path, Form]:
-    """Return what the files of a kind say of themselves, in four queries over all of them.
+    """Return what the files of a kind say of themselves, in a few queries over all of them.
 
     Raises duckdb.Error where one says nothing that can be understood.
     """
     by_file = {str(file_of(folder, kind)): folder for folder in folders}
     listed = f"[{', '.join(map(quoted, by_file))}]"
     columns: dict[str, dict[str, str]] = {}
-    for files in db.execute(
-        "SELECT list(file_name) FROM (SELECT file_name, list("
-        "(name, type, num_children, converted_type, logical_type) ORDER BY column_id) AS form "
+    for (files,) in db.execute(
+        "SELECT list(file_name) FROM (SELECT file_name, sum(hash(column_id, name, type, "
+        "num_children, repetition_type, converted_type, logical_type)) AS form "
         f"FROM parquet_schema({listed}) GROUP BY file_name) GROUP BY form"
     ).fetchall():
-        described = db.execute(f"DESCRIBE FROM read_parquet({quoted(files[0][0])})").fetchall()
+        described = db.execute(f"DESCRIBE FROM read_parquet({quoted(files[0])})").fetchall()
         form = {name: type_ for name, type_, *_ in described}
-        columns |= dict.fromkeys(files[0], form)
-    formats = db.execute(
-        f"SELECT file_name, decode(value) FROM parquet_kv_metadata({listed}) WHERE key = ?",
-        [FORMAT_KEY.encode()],
-    ).fetchall()
-    format_of = {file: int(text) for file, text in formats if text.isdecimal() and len(text) < 9}
+        columns |= dict.fromkeys(files, form)
+    words: dict[tuple[str, str], str] = {
+        (file, key): word
+        for file, key, word in db.execute(
+            "SELECT file_name, decode(key), decode(value) "
+            f"FROM parquet_kv_metadata({listed}) WHERE key IN (?, ?, ?)",
+            [key.encode() for key in (FORMAT_KEY, RUN_KEY, STARTED_KEY)],
+        ).fetchall()
+    }
     rows = dict(
         db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata({listed})").fetchall()
     )
-    runs: dict[str, set[str]] = {}
-    for file, least, most, undated in db.execute(
-        "SELECT file_name, min(stats_min_value) FILTER (path_in_schema = 'run'), "
-        "max(stats_max_value) FILTER (path_in_schema = 'run'), "
-        "count(*) FILTER (path_in_schema = 'started' AND stats_min_value IS NULL) "
-        f"FROM parquet_metadata({listed}) GROUP BY file_name"
-    ).fetchall():
-        runs[file] = {least or "", most or ""} | ({""} if undated else set())
     return {
         folder: Form(
-            format_of.get(file, 0), columns[file], rows[file], frozenset(runs.get(file, ()))
+            _format(words.get((file, FORMAT_KEY), "")),
+            columns[file],
+            rows[file],
+            words.get((file, RUN_KEY), "") if _is_time(words.get((file, STARTED_KEY), "")) else "",
         )
         for file, folder in by_file.items()
     }
+
+
+def _format(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return bool(datetime.fromisoformat(text.removesuffix("Z")))
+    except ValueError:
+        return False
 
 
 def one_line(error: Exception) -> str:

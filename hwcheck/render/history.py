@@ -35,6 +35,7 @@ SPARKS = 30
 MOST_CHANGES = 40
 TITLES = {
     "outcome": "Outcomes",
+    "name": "Names",
     "GPU": "GPUs",
     "version": "Versions",
     "setting": "Settings",

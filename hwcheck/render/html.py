@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from hwcheck.advise.assessment import Assessment, Nights
+from hwcheck.advise.assessment import Assessment, LastRuns
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.node import checks
 from hwcheck.node.wire import Leg, SizeTiming
+from hwcheck.render.last_runs import LastRunsView, last_runs_view
 from hwcheck.render.leg_plots import leg_plots
 from hwcheck.render.load_plots import load_plots
-from hwcheck.render.nights import NightsView, nights_view
 from hwcheck.render.report import render
 from hwcheck.render.svg import Plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
@@ -69,7 +69,7 @@ class HostDetails:
     legs: tuple[LegView, ...]
     not_applicable: tuple[tuple[str, str], ...]
     opened: bool
-    nights: NightsView | None
+    last_runs: LastRunsView | None
 
 
 def html(assessment: Assessment) -> str:
@@ -89,7 +89,7 @@ def html(assessment: Assessment) -> str:
         loads=[_figure(plot) for plot in load_plots(assessment)],
         rows=rows,
         no_row=[host.name for host in hosts if host.name not in in_table],
-        details=_details(shown[:MOST_SECTIONS], assessment.nights, brief=brief),
+        details=_details(shown[:MOST_SECTIONS], assessment.last_runs, brief=brief),
         no_section=[host.name for host in shown[MOST_SECTIONS:]],
         limits=list(_limits(run)),
         brief=brief,
@@ -116,7 +116,7 @@ def _limits(run: Run) -> Iterator[LimitView]:
 
 
 def _details(
-    views: Iterable[HostView], nights: Mapping[str, Nights], *, brief: bool
+    views: Iterable[HostView], last_runs: Mapping[str, LastRuns], *, brief: bool
 ) -> Iterator[HostDetails]:
     logs_left = LOGS
     for index, view in enumerate(views):
@@ -133,7 +133,7 @@ def _details(
             legs=tuple(legs),
             not_applicable=_not_applicable(view),
             opened=index < OPEN_HOSTS and view.verdict.outcome != "pass",
-            nights=nights_view(nights.get(view.name), view.verdict.outcome, view.findings),
+            last_runs=last_runs_view(last_runs.get(view.name), view.verdict.outcome, view.findings),
         )
 
 

@@ -65,7 +65,7 @@ def _shown(trend: Trend) -> Sequence[Mark]:
 
 
 def trend_text(trend: Trend) -> RenderableType:
-    """Return the trend for the terminal: a line for each subject, then the last nights."""
+    """Return the trend for the terminal: a line for each subject, then of the median of all."""
     parts: list[RenderableType] = [Text(title(trend), style="bold")]
     unit = trend.asked.unit
     lines = table("Subject", "First", "Last", "Lowest", "Highest", "Runs", "Over time")

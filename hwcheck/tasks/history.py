@@ -9,7 +9,7 @@ from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset, retention
-from hwcheck.history.names import known_host
+from hwcheck.history.names import known_hosts
 from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
 from hwcheck.history.views import History
@@ -65,8 +65,7 @@ def history(
         take_in(Path(runs))
     names = [host.name for host in read_cluster(hosts, limit).hosts] if hosts else []
     with history_of(runs) as past:
-        for name in names:
-            known_host(past, name)
+        known_hosts(past, names)
         if delete:
             text = retained(past, before, most, sure=yes)
         elif names or per_host or metric:

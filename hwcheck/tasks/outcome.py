@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,8 @@ from hwcheck.advise.nccl_files import FOLDER, nccl_files
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset
 from hwcheck.history.dataset import DuckDBMissingError
-from hwcheck.history.nights import last_runs
+from hwcheck.history.events import Name, names_of
+from hwcheck.history.last_runs import last_runs
 from hwcheck.history.past import past_of
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
@@ -60,12 +61,12 @@ def show(
     run = read_run(path)
     refuse_without_site(path, run.meta)
     with _former_runs(path) as history:
-        past = _past(history, run)
+        names, past = _past(history, run)
         assessment = assess(run, read_multi_host(path), required_percent, past)
-        nights = last_runs(history, assessment.judgement, run.meta.started) if history else {}
+        last = last_runs(history, assessment.judgement, names, run.meta.started) if history else {}
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
-    assessment = replace(assessment, series=series, nights=nights)
+    assessment = replace(assessment, series=series, last_runs=last)
     write_rendered(
         path,
         {
@@ -102,15 +103,19 @@ def _former_runs(path: Path) -> Iterator[History | None]:
         yield history
 
 
-def _past(history: History | None, run: Run) -> Past:
-    """Return what former runs of these hosts measured; where that cannot be read it is said."""
+def _past(history: History | None, run: Run) -> tuple[Sequence[Name], Past]:
+    """Return the names that the hosts had, and what former runs measured of them.
+
+    Where that cannot be read it is said.
+    """
     if history is None:
-        return NO_PAST
+        return (), NO_PAST
     try:
-        return past_of(history, [host.name for host in run.meta.hosts], run.meta.started)
+        names = names_of(history, run)
+        return names, past_of(history, names, run.meta.started)
     except UsageError as error:
         say(f"hwcheck: not judged against former runs: {error}")
-        return NO_PAST
+        return (), NO_PAST
 
 
 def _into_history(path: Path, assessment: Assessment) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.errors import UsageError
-from hwcheck.history.names import known_host
 from hwcheck.history.trend import Trend, gpus_named, metric_named
 from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History
@@ -56,8 +55,6 @@ def trend(
         if not past.folders:
             raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
         asked = metric_named(past, metric, subject, size_bytes)
-        if host:
-            known_host(past, host)
         gpus = gpus_named(past, gpu) if gpu else []
         shown = with_limit(past, trend_of(past, asked, host, gpus, start))
     if not output:
@@ -74,7 +71,6 @@ def trend(
 def with_limit(history: History, shown: Trend) -> Trend:
     """Add the limit in force: what the last of its runs is judged by today, on one host."""
     last = max(shown.points, default=None)
-    run = last.run if last else None
     if last is None:
         rows = history.rows(
             "SELECT run, host FROM samples WHERE check_id = $1 AND metric = $2 "
@@ -84,8 +80,11 @@ def with_limit(history: History, shown: Trend) -> Trend:
         run, host = rows[0]
     else:
         run, host = last.run, last.host
+    folder = history.folders.get(run)
+    if folder is None:
+        return shown
     try:
-        judgement = judge(read_run(history.folders[run], only={host}))
+        judgement = judge(read_run(folder, only={host}))
     except UsageError:  # the files that it was made of are gone or damaged: there is no limit
         return shown
     for finding in judgement.findings:

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hwcheck.advise.assessment import assess
 from hwcheck.errors import UsageError
 from hwcheck.history import retention
 from hwcheck.history.compare import compare, compare_last_green
-from hwcheck.history.events import events
+from hwcheck.history.events import events, names_of
+from hwcheck.history.last_runs import last_runs
 from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
@@ -245,8 +247,7 @@ def assert_past_is_that_of_the_runs(folder: Path) -> Past:
     runs = [read_run(path) for path in sorted(folder.iterdir())]
     want = joined(map(figures, runs[:-1]))
     with History.open(folder) as history:
-        hosts = [host.name for host in runs[0].meta.hosts]
-        past = past_of(history, hosts, runs[-1].meta.started)
+        past = past_of(history, names_of(history, runs[-1]), runs[-1].meta.started)
     assert past.runs == want.runs
     assert set(past.series) == set(want.series)
     place = {series: row for row, series in enumerate(past.series)}
@@ -275,3 +276,65 @@ def test_the_last_green_run_of_a_host_and_an_acceptance_stay(planted: Path, tmp_
         retention.delete(runs, planned.going)
     left = {path.name for path in runs.iterdir()}
     assert left == {run_id(0), run_id(NIGHTS - 1), run_id(NIGHTS), "under-way"}
+
+
+RENAMED_IN = 4
+
+
+@pytest.fixture
+def renamed(tmp_path: Path) -> Path:
+    """node01, which fails in every other night, is called login01 from the fifth night on, and
+    another machine is called node01 in the last, the sixth."""
+    for night in range(6):
+        name = "login01" if night >= RENAMED_IN else "node01"
+        legs = [factories.leg(), factories.leg("p2p_off", 40.0), factories.leg("net", 9.0)]
+        record = factories.gpu_host(
+            name, legs, **{"power_limit_w": (3, 400.0)} if night % 2 else {}
+        )
+        assert record.report
+        for gpu in record.report.facts["gpus"]:
+            gpu["uuid"] = f"GPU-of-it-{gpu['index']}"
+        hosts = [record, with_gpus(factories.gpu_host("node02"))]
+        hosts += [with_gpus(factories.gpu_host("node01"))] if night == 5 else []
+        write_night(tmp_path, night, *hosts)
+    return tmp_path
+
+
+def test_a_renamed_host_keeps_its_past(renamed: Path) -> None:
+    last = read_run(renamed / run_id(5))
+    with History.open(renamed, before=run_id(5)) as history:
+        names = names_of(history, last)
+        past = past_of(history, names, last.meta.started)
+        shown = last_runs(history, assess(last).judgement, names, last.meta.started)
+    rows = {of.host: past.values[row] for row, of in enumerate(past.series) if of.size_bytes}
+    assert np.isfinite(rows["login01"]).all()
+    assert "node01" not in rows  # what was called so then is login01 now
+    assert [len(each.outcomes) for each in shown.values()] == [5]
+    assert list(shown) == ["login01"]
+
+
+def test_a_renamed_host_is_one_host_to_all_commands(renamed: Path) -> None:
+    with History.open(renamed) as history:
+        lines = {each.host: each for each in host_lines(history)}
+        assert {host: each.runs for host, each in lines.items()} == {
+            "login01": 6,
+            "node02": 6,
+            "node01": 1,
+        }
+        assert lines["login01"].flaps == ("power_cap of gpu3 (3 times)",)
+        shown = trend(history, metric_named(history, "all_reduce.busbw_gbps"), host="login01")
+        assert len(shown.points) == 6
+        assert {point.host for point in shown.points} == {"login01"}
+        assert [mark.text() for mark in shown.marks] == [
+            "2026-01-05 login01: name node01 -> login01"
+        ]
+        green = compare_last_green(history, run_id(RENAMED_IN))
+        assert green.before == {"login01": run_id(2), "node02": run_id(3)}
+        two = compare(history, run_id(2), run_id(RENAMED_IN))
+        assert [each.text() for each in two.changes] == ["name: node01 -> login01"]
+        back = compare(history, run_id(RENAMED_IN), run_id(2))
+        assert [each.text() for each in back.changes] == ["name: login01 -> node01"]
+        figures = compare(history, run_id(0), run_id(5)).before
+        assert figures == {"login01": run_id(0), "node02": run_id(0)}
+        values = last_values(history, metric_named(history, "all_reduce.busbw_gbps"))
+        assert [len(values[host]) for host in ("login01", "node01")] == [6, 1]

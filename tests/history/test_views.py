@@ -24,14 +24,14 @@ def runs(planted: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(planted, tmp_path / "runs"))
 
 
-def rewrite(folder: Path, kind: str, query: str, form: str = f"'{dataset.FORMAT}'") -> None:
+def rewrite(folder: Path, kind: str, query: str, **metadata: str) -> None:
     """Write a file of the folder anew, of its own rows as ``t``."""
+    words = {"format": f"{dataset.FORMAT}", "run": folder.name, "started": "2026-01-05T03:00:00Z", **metadata}
+    of_itself = ", ".join(f"hwcheck_{key}: '{word}'" for key, word in words.items())
     file = dataset.file_of(folder, kind)
     db = duckdb.connect()
     db.execute(f"CREATE TABLE t AS FROM read_parquet('{file}')")
-    db.execute(
-        f"COPY ({query}) TO '{file}' (FORMAT parquet, KV_METADATA {{hwcheck_format: {form}}})"
-    )
+    db.execute(f"COPY ({query}) TO '{file}' (FORMAT parquet, KV_METADATA {{{of_itself}}})")
 
 
 def garbage(folder: Path) -> None:
@@ -67,7 +67,7 @@ def foreign(folder: Path) -> None:
 
 
 def newer(folder: Path) -> None:
-    rewrite(folder, "samples", "FROM t", f"'{dataset.FORMAT + 1}'")
+    rewrite(folder, "samples", "FROM t", format=f"{dataset.FORMAT + 1}")
 
 
 def another_type(folder: Path) -> None:
@@ -75,16 +75,15 @@ def another_type(folder: Path) -> None:
 
 
 def another_run(folder: Path) -> None:
-    rewrite(folder, "samples", f"SELECT * REPLACE ('{run_id(0)}' AS run) FROM t")
+    shutil.copy(folder.parent / run_id(0) / "samples.parquet", folder)
 
 
-def another_run_too(folder: Path) -> None:
-    rewrite(
-        folder,
-        "findings",
-        f"SELECT * REPLACE ('{run_id(0)}' AS run) FROM read_parquet("
-        f"'{folder.parent}/{run_id(1)}/findings.parquet')",
-    )
+def no_run(folder: Path) -> None:
+    rewrite(folder, "findings", "FROM t", run="")
+
+
+def no_date(folder: Path) -> None:
+    rewrite(folder, "findings", "FROM t", started="soon")
 
 
 def a_copy(folder: Path) -> None:
@@ -105,7 +104,8 @@ def a_copy(folder: Path) -> None:
         (newer, f"samples.parquet: format {dataset.FORMAT + 1}, of a newer hwcheck"),
         (another_type, f"hosts.parquet: column host is not one of format {dataset.FORMAT}"),
         (another_run, "2 runs are named in one folder"),
-        (another_run_too, "2 runs are named in one folder"),
+        (no_run, "findings.parquet: it names no run, or no date"),
+        (no_date, "findings.parquet: it names no run, or no date"),
         (a_copy, f"it is a copy of {run_id(0)}"),
     ],
 )
@@ -118,6 +118,15 @@ def test_a_bad_folder_costs_only_itself_and_is_named(
         assert reason in history.left_out[0].reason
         assert history.rows("SELECT count(*) FROM runs") == [(NIGHTS - 1,)]
         assert history.rows("SELECT count(DISTINCT run) FROM samples") == [(NIGHTS - 1,)]
+
+
+@pytest.mark.parametrize("key", ["run", "started", "host"])
+def test_rows_that_do_not_say_of_what_they_are_are_no_rows(runs: Path, key: str) -> None:
+    rewrite(runs / BAD, "hosts", f"SELECT * REPLACE (NULL AS {key}) FROM t")
+    rewrite(runs / BAD, "samples", f"SELECT * REPLACE (NULL AS {key}) FROM t")
+    with History.open(runs) as history:
+        assert history.rows("SELECT count(*) FROM runs") == [(NIGHTS - 1,)]
+        assert history.rows(f"SELECT count(*) FROM samples WHERE {key} IS NULL") == [(0,)]
 
 
 def test_a_folder_that_is_a_link_or_no_run_is_named(runs: Path) -> None:

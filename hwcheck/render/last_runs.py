@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwcheck.advise.assessment import Nights
+from hwcheck.advise.assessment import LastRuns
 from hwcheck.judge.records import OUTCOMES, Finding
 from hwcheck.render.words import OUTCOME_WORDS
 from hwcheck.text import line, quantity
@@ -27,7 +27,7 @@ class Spark:
 
 
 @dataclass(frozen=True)
-class NightsView:
+class LastRunsView:
     """The last runs and this one: outcome and height of each bar, the same in words, figures."""
 
     outcomes: tuple[tuple[str, int], ...]
@@ -35,22 +35,22 @@ class NightsView:
     lines: tuple[Spark, ...]
 
 
-def nights_view(
-    nights: Nights | None, outcome: str, findings: Sequence[Finding]
-) -> NightsView | None:
+def last_runs_view(
+    last: LastRuns | None, outcome: str, findings: Sequence[Finding]
+) -> LastRunsView | None:
     """Return what there is to show; None without a run before this one."""
-    if nights is None or not nights.outcomes:
+    if last is None or not last.outcomes:
         return None
-    outcomes = [*(word for _, word in nights.outcomes), outcome]
+    outcomes = [*(word for _, word in last.outcomes), outcome]
     amounts = Counter(outcomes)
     words = [f"{amounts[word]} {OUTCOME_WORDS[word]}" for word in OUTCOMES if amounts[word]]
     now = {(f.check, f.metric, f.subject): f for f in findings if f.outcome != "pass"}
     sparks = [
         _spark(now[key], [*values, float(now[key].value)])  # type: ignore[arg-type]
-        for key, values in nights.figures.items()
+        for key, values in last.figures.items()
         if key in now and any(value is not None for value in values)
     ]
-    return NightsView(
+    return LastRunsView(
         tuple((word, HEIGHTS.get(word, HEIGHT)) for word in outcomes),
         ", ".join(words),
         tuple(sparks),

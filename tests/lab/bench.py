@@ -6,11 +6,8 @@ read what was changed are asked again.
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,18 +19,18 @@ from hwcheck.inventory.variables import Variables
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
-from hwcheck.node.wire import CheckResult, Report, Request, to_dict
+from hwcheck.node.wire import CheckResult, Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.lab import forked_answers, kernel_answers, nvml
+from tests.lab.answers import Forks
 from tests.lab.host_tree import write_with
 from tests.lab.mutations import with_addresses
 from tests.lab.nvml_keys import lay_over, lines
 from tests.lab.places import with_places
-from tests.lab.scenario import Scenario, libraries
+from tests.lab.scenario import Scenario
 from tests.lab.scenarios_on_nodes import with_own_boards
 from tests.lab.tree_writer import TreeWriter
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "0123abcd"
 HOSTS = ("n1", "n2", "n3", "n4", "n5")
 """The first is the one that is changed."""
@@ -113,31 +110,17 @@ class Bench:
         self.expect = expectations(Variables(CHANGED, variables, scenario.name))
 
     def __enter__(self) -> Bench:
-        library = libraries() / kernel_answers.LIBRARY
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT),
-                       "LD_PRELOAD": str(library)}  # fmt: skip
-        if self.scenario.nvml is not None:
-            environment["LD_LIBRARY_PATH"] = str(libraries())
-        self._server = subprocess.Popen(
-            [sys.executable, forked_answers.__file__],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._forks = Forks(gpus=self.scenario.nvml is not None).__enter__()
         self._usual = self._answers(self.scenario)
         self._install(self._usual)
-        self._reads = self._order(IDLE, trace=True)
+        self._reads = self._forks.order(*self._request(IDLE), trace=True)
         self.healthy = self.ask(self.scenario, IDLE)
         self._others = [self._copy(number) for number in range(1, len(HOSTS))]
         self.usual = frozenset(map(_key, self._findings(self.healthy)[0]))
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._server.stdin is not None
-        self._server.stdin.close()
-        self._server.wait(timeout=60)
+        self._forks.__exit__(None, None, None)
 
     def add(self, more: Callable[[Report, int], Iterable[CheckResult]]) -> None:
         """Let every host answer more; what is called is given what it answered, and its number."""
@@ -180,10 +163,7 @@ class Bench:
 
     def _ask(self, answers: Answers, wanted: Iterable[str]) -> Report:
         self._install(answers)
-        answer = self._order(list(wanted))
-        assert answer is not None, f"{self.scenario.name}: no answer"
-        results = tuple(map(CheckResult.from_dict, answer["results"]))
-        return Report(answer[forked_answers.FACTS], results, 1.0)
+        return self._forks.ask(*self._request(wanted))
 
     def _readers_of_changes(self, now: Answers) -> tuple[str, ...]:
         keys, paths = _changed(self._usual.nvml, now.nvml), _changed(self._usual.files, now.files)
@@ -212,17 +192,12 @@ class Bench:
         if self.scenario.nvml is not None:
             nvml.write_lines(self._folder / "nvml", answers.nvml)
 
-    def _order(self, wanted: list[str], trace: bool = False) -> Any:
+    def _request(self, wanted: Iterable[str]) -> tuple[Request, dict[str, str]]:
         environment = {"HWLAB_KERNEL": str(self._folder / "kernel"),
                        "HWLAB_NVML": str(self._folder / "nvml"),
                        "HWLAB_NVML_LOAD": str(self._folder / "load")}  # fmt: skip
-        request = Request(TOKEN, tuple(wanted), host_root=str(self.root), expect=self.expect)
-        order = {"environment": environment, "request": to_dict(request), "trace": trace}
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(order) + "\n")
-        self._server.stdin.flush()
-        return json.loads(self._server.stdout.readline())
+        asked = tuple(wanted)
+        return Request(TOKEN, asked, host_root=str(self.root), expect=self.expect), environment
 
     def _copy(self, number: int) -> Report:
         return self.ask(scattered(self.scenario, HOSTS[number], number), IDLE)

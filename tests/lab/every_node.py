@@ -17,7 +17,7 @@ from hwcheck.inventory.variables import Variables
 from hwcheck.node import checks
 from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
-from tests.lab.answers import answers
+from tests.lab.answers import Forks, answers
 from tests.lab.scenario import Scenario, load, names
 
 TOKEN = "0123abcd"
@@ -40,8 +40,8 @@ def declared(scenario: Scenario) -> dict[str, Any]:
     return expectations(Variables(title(scenario), variables, scenario.name))
 
 
-def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
-    """Run the payload as the node would and return its report.
+def install(scenario: Scenario, folder: Path) -> tuple[Request, dict[str, str]]:
+    """Write a node; return what it is asked, and the environment of its processes.
 
     A faulty node whose host is as it should be reads the tree of the healthy one: thousands of
     files take longer to write than to check.
@@ -51,24 +51,36 @@ def ask(scenario: Scenario, folder: Path, zipped: Path) -> Report:
     same = scenario.fault is not None and scenario.host == healthy.host
     environment, variables = scenario.install(own, folder / healthy.name / "root" if same else None)
     root = str(variables["hwcheck_host_root"])
-    expect = declared(scenario)
-    request = Request(TOKEN, tuple(IDLE), host_root=root, expect=expect)
-    return answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)[0]
+    return Request(TOKEN, tuple(IDLE), host_root=root, expect=declared(scenario)), environment
 
 
 @cache
 def reports() -> dict[str, Report]:
-    """Return what every node answers; it is asked once, whoever wants to know."""
+    """Return what every node answers; it is asked once, whoever wants to know.
+
+    On a healthy node the payload runs as it would there; the faulty ones, which are many, are
+    asked in forks.
+    """
     # Tens of thousands of small files: pytest would keep them for three runs.
     with TemporaryDirectory(prefix="hwlab-") as name:
         folder = Path(name)
         zipped = folder / "payload.pyz"
         zipped.write_bytes(payload.build().data)
-        found: dict[str, Report] = {}
+
+        def ask(scenario: Scenario) -> Report:
+            return answers(zipped, *install(scenario, folder), timeout_s=TIME_LIMIT_S)[0]
+
+        def ask_in_forks(scenarios: list[Scenario]) -> dict[str, Report]:
+            with Forks(gpus=scenarios[0].nvml is not None) as forks:
+                return {title(each): forks.ask(*install(each, folder)) for each in scenarios}
+
+        some = [[each for each in FAULTS if each.nvml is not None][n::AT_A_TIME]
+                for n in range(AT_A_TIME)]  # fmt: skip
+        without_gpus = [each for each in FAULTS if each.nvml is None]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
-            for some in (SCENARIOS, FAULTS):
-                answers = pool.map(lambda scenario: ask(scenario, folder, zipped), some)
-                found.update(zip(map(title, some), answers, strict=True))
+            found = dict(zip(map(title, SCENARIOS), pool.map(ask, SCENARIOS), strict=True))
+            for part in pool.map(ask_in_forks, filter(None, (*some, without_gpus))):
+                found |= part
     return found
 
 

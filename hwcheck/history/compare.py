@@ -163,7 +163,7 @@ def _compared(
 PAIRS = """
 WITH pairs AS (SELECT unnest($2) AS host, unnest($3) AS called, unnest($4) AS former),
 a AS (SELECT t.* FROM {table} AS t JOIN pairs USING (host) WHERE t.run = $1),
-b AS (SELECT t.* REPLACE (pairs.host AS host)
+b AS MATERIALIZED (SELECT t.* REPLACE (pairs.host AS host)
       FROM {table} AS t JOIN pairs ON t.host = pairs.called AND t.run = former
       WHERE list_contains($4, t.run))
 """

@@ -21,6 +21,9 @@ def one_known(what: str, name: str, known: Collection[str]) -> str:
     """Return the name. Raises UsageError, with the nearest, where it is not known."""
     if name in known:
         return name
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    part = name.lower()
+    holding = [each for each in known if part and part in each.lower()]
+    holding.sort(key=lambda each: (not each.lower().startswith(part), len(each)))
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or holding
     hint = f"did you mean {line(near[0], 80)}?" if near else f"the history has {len(known)} of them"
     raise UsageError(f"{line(name, 80)}: no such {what} in the history; {hint}")

@@ -3,67 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import starmap
 
 import numpy as np
 
 from hwcheck.history.dataset import EXERCISE
-from hwcheck.history.events import Name
+from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup
+from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup, Setups
 from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
 
-NAMES = """
-CREATE OR REPLACE TEMP TABLE names AS
-SELECT unnest($1) AS host, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
-"""
+MOST_VISITS = 30_000
+"""So many hosts times runs are read at once: some 8 million figures in 300 MB."""
 
-OF_NAME = "{table}.host = names.called AND started >= names.since AND started < names.until"
+VISITS = """
+CREATE OR REPLACE TEMP TABLE visits AS
+WITH names AS (
+  SELECT unnest($1) AS now, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
+)
+SELECT now, host, run, started, coalesce(profile, '') AS profile,
+  coalesce(driver, '') AS driver, coalesce(torch, '') AS torch,
+  dense_rank() OVER (ORDER BY started, run)::INTEGER - 1 AS col,
+  dense_rank() OVER (ORDER BY now, driver, torch, boards)::INTEGER - 1 AS state
+FROM hosts JOIN names ON host = called AND started >= since AND started < until
+WHERE started < try_cast($5 AS TIMESTAMP)
+"""
+"""The hosts in former runs, whatever they were called; of one ``state`` all of its software and
+boards are the same."""
 
 FIGURES = f"""
-CREATE OR REPLACE TEMP TABLE figures AS
-WITH held AS (SELECT unnest($2) AS check_id, unnest($3) AS metric, unnest($4) AS unit,
-  unnest($5) AS lowest, unnest($6) AS highest)
-SELECT names.host, run, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, value,
-  coalesce(library, '') AS library
+WITH held AS (SELECT unnest($1) AS check_id, unnest($2) AS metric, unnest($3) AS unit,
+  unnest($4) AS lowest, unnest($5) AS highest)
+SELECT now, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, state,
+  CASE WHEN check_id IN {COLLECTIVES} THEN coalesce(library, '') ELSE '' END AS library,
+  list(col) AS cols, list(value) AS figures
 FROM samples JOIN held USING (check_id, metric, unit)
-JOIN names ON {OF_NAME.format(table="samples")}
-WHERE started < try_cast($1 AS TIMESTAMP)
+JOIN visits ON samples.host = visits.host AND samples.run = visits.run
+WHERE samples.started >= $6 AND samples.started < $7
   AND value BETWEEN lowest AND highest AND value_text IS NULL
   AND CASE WHEN check_id IN {COLLECTIVES}
     THEN size_bytes >= {LEAST_BYTES} AND NOT {EXERCISE.format(table="samples")}
       AND value BETWEEN {PLAUSIBLE_BUSBW_GBPS[0]} AND {PLAUSIBLE_BUSBW_GBPS[1]}
     ELSE size_bytes IS NULL END
+GROUP BY ALL
 """
 
-SETUPS = f"""
-CREATE OR REPLACE TEMP TABLE measured AS
-WITH gpus_of AS (
-  SELECT names.host, run, coalesce(driver, '') AS driver, coalesce(torch, '') AS torch, gpus
-  FROM hosts JOIN names ON {OF_NAME.format(table="hosts")}
-), wanted AS (
-  SELECT DISTINCT host, run, subject, library, check_id IN {COLLECTIVES} AS of_leg,
-    list_contains($1, check_id) AS of_load
-  FROM figures
-), those AS (
-  SELECT wanted.*, driver, torch,
-    CASE WHEN of_leg THEN gpus
-      ELSE [g FOR g IN gpus IF list_contains(string_split(subject, '-'), g.slot)] END AS named
-  FROM wanted JOIN gpus_of USING (host, run)
-)
-SELECT host, run, subject, library, of_leg, of_load,
-  CASE WHEN len(named) > 0 THEN driver ELSE '' END AS driver,
-  array_to_string(list_sort(list_distinct([g.vbios FOR g IN named IF g.vbios <> ''])), ' ')
-    AS vbios,
-  CASE WHEN of_leg THEN library ELSE '' END AS nccl,
-  CASE WHEN of_leg OR of_load THEN torch ELSE '' END AS torch,
-  trim(array_to_string([CASE WHEN g.serial <> '' THEN g.serial ELSE g.uuid END FOR g IN named],
-    ' ')) AS board
-FROM those
-"""
+
+OF_SERIES = ("now", "check_id", "metric", "subject", "size_bytes")
+LISTS = ("cols", "figures")
 
 
 def past_of(history: History, names: Sequence[Name], started: str) -> Past:
@@ -75,7 +64,7 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
     if not history.folders or not names:
         return NO_PAST
     registry = checks.load()
-    loads = [name for name, check in registry.items() if check.load]
+    loads = {name for name, check in registry.items() if check.load}
     held = [
         (name, metric.name, metric.unit, *RANGES[metric.unit])
         for name, metrics in HELD.items()
@@ -83,49 +72,71 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
         for metric in registry[name].metrics
         if metric.name in metrics
     ]
-    history.rows(NAMES, list(map(list, zip(*names, strict=True))))
-    history.rows(FIGURES, [started, *map(list, zip(*held, strict=True))])
-    history.rows(SETUPS, [loads])
-    runs = [
-        PastRun(name, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile)
-        for name, began, profile in history.rows(
-            "SELECT run, any_value(started), coalesce(any_value(profile), '') FROM hosts "
-            "WHERE run IN (SELECT run FROM figures) GROUP BY run ORDER BY 2, 1"
+    history.rows(VISITS, [*map(list, zip(*names, strict=True)), started])
+    runs = history.rows(
+        "SELECT run, started, any_value(profile) FROM visits GROUP BY ALL ORDER BY started, run"
+    )
+    states = _states(history)
+    row_of: dict[Series, int] = {}
+    code_of: dict[Setup, int] = {}
+    values = np.empty((0, len(runs)))
+    setup_of = np.empty((0, len(runs)), np.int32)
+    at_once = max(1, MOST_VISITS // len(names))
+    for first in range(0, len(runs), at_once):
+        until = runs[first + at_once][1] if first + at_once < len(runs) else ALWAYS[1]
+        parameters = [*map(list, zip(*held, strict=True)), runs[first][1], until]
+        found = {
+            name: column.tolist() if name not in LISTS else column
+            for name, column in history.arrays(FIGURES, parameters).items()
+        }
+        if not found["now"]:
+            continue
+        rows = [
+            row_of.setdefault(Series(*key), len(row_of))
+            for key in zip(*(found[name] for name in OF_SERIES), strict=True)
+        ]
+        codes = []
+        for check, subject, state, library in zip(
+            *(found[name] for name in ("check_id", "subject", "state", "library")), strict=True
+        ):
+            of_host = states[state]
+            setup = (
+                of_host.of_leg(library)
+                if check in COLLECTIVES
+                else of_host.of_subject(subject, load=check in loads)
+            )
+            codes.append(code_of.setdefault(setup, len(code_of)))
+        more = (len(row_of) - len(values), len(runs))
+        values = np.vstack([values, np.full(more, np.nan)])
+        setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
+        lengths = [len(cols) for cols in found["cols"]]
+        place = np.repeat(rows, lengths), np.concatenate(found["cols"])
+        values[place] = np.concatenate(found["figures"])
+        setup_of[place] = np.repeat(codes, lengths)
+    return Past(
+        tuple(PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile) for run, began, profile in runs),
+        tuple(row_of),
+        tuple(code_of),
+        values,
+        setup_of,
+    )
+
+
+def _states(history: History) -> list[Setups]:
+    """Return what figures were measured under, by ``state``."""
+    rows = history.rows(
+        "SELECT any_value(driver), any_value(torch), arg_min((host, run), (host, run)) "
+        "FROM visits GROUP BY state ORDER BY state"
+    )
+    gpus = gpus_of(history, [visit for _, _, visit in rows])
+    return [
+        Setups(
+            driver,
+            torch,
+            (
+                (g["slot"], g["serial"] or g["uuid"], g["vbios"])
+                for g in gpus.get(visit, None) or ()
+            ),
         )
+        for driver, torch, visit in rows
     ]
-    if not runs:
-        return NO_PAST
-    of_series = "host, check_id, metric, subject, size_bytes"
-    of_setup = "driver, vbios, nccl, torch, board"
-    series = list(
-        starmap(
-            Series, history.rows(f"SELECT DISTINCT {of_series} FROM figures ORDER BY {of_series}")
-        )
-    )
-    setups = list(
-        starmap(
-            Setup, history.rows(f"SELECT DISTINCT {of_setup} FROM measured ORDER BY {of_setup}")
-        )
-    )
-    codes = history.arrays(
-        f"""
-        WITH series AS (SELECT *, row_number() OVER (ORDER BY {of_series}) - 1 AS row FROM
-            (SELECT DISTINCT {of_series} FROM figures)),
-          setups AS (SELECT *, row_number() OVER (ORDER BY {of_setup}) - 1 AS setup FROM
-            (SELECT DISTINCT {of_setup} FROM measured)),
-          runs AS (SELECT unnest($1) AS run, unnest(range(len($1))) AS col)
-        SELECT row, col, setup, value
-        FROM figures JOIN series USING ({of_series}) JOIN runs USING (run)
-        JOIN measured ON measured.host = figures.host AND measured.run = figures.run
-          AND measured.subject = figures.subject AND measured.library = figures.library
-          AND of_leg = (check_id IN {COLLECTIVES}) AND of_load = list_contains($2, check_id)
-        JOIN setups USING ({of_setup})
-        """,
-        [[each.id for each in runs], loads],
-    )
-    values = np.full((len(series), len(runs)), np.nan)
-    setup_of = np.full((len(series), len(runs)), -1, np.int32)
-    place = codes["row"].astype(np.int64), codes["col"].astype(np.int64)
-    values[place] = codes["value"]
-    setup_of[place] = codes["setup"]
-    return Past(tuple(runs), tuple(series), tuple(setups), values, setup_of)

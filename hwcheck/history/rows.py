@@ -18,8 +18,8 @@ import numpy.typing as npt
 from hwcheck.advise.assessment import Assessment
 from hwcheck.history.events import gpu_id
 from hwcheck.judge.legs import is_clean
-from hwcheck.node.collective.spec import SITE
-from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Value
+from hwcheck.judge.past import BUSBW, library_of
+from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.run_folder import HostRecord, Run
 
 Codes = npt.NDArray[np.int64]
@@ -36,7 +36,6 @@ SOFTWARE = {
 BOARD = "board_part_number"
 IDENTITIES = "serials"
 WORDS: dict[Value, str] = {True: "yes", False: "no"}
-BUSBW = "busbw_gbps"
 
 
 def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:
@@ -85,7 +84,7 @@ def leg_table(run: Run) -> Table:
     """Return the busbw of every size of every clean leg; the samples have that of the largest."""
     sized = sorted(
         (
-            (leg.collective, f"leg {leg.leg}", size.size_bytes, record.host, size, _library(leg))
+            (leg.collective, f"leg {leg.leg}", size.size_bytes, record.host, size, library_of(leg))
             for record in run.records
             for result in _results(record)
             for leg in result.legs
@@ -105,12 +104,6 @@ def leg_table(run: Run) -> Table:
         "spread": [max(row[4].spread, row[4].pass_spread) for row in sized],
         "library": _texts(row[5] for row in sized),
     }
-
-
-def _library(leg: Leg) -> str:
-    """Return what moved the data; of the leg of the node's own settings with these settings."""
-    settings = [f"{name}={leg.env[name]}" for name in sorted(leg.env)] if leg.leg == SITE else ()
-    return " ".join((leg.library, *settings))
 
 
 def finding_table(assessment: Assessment) -> Table:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import methodcaller
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hwcheck.errors import UsageError
 from hwcheck.history.dataset import (
@@ -32,6 +33,8 @@ from hwcheck.text import line
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 REBUILD = "`hwcheck history --rebuild` takes it in"
 
@@ -173,11 +176,11 @@ class History:
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of ours over the views. A damaged run is left out."""
-        return self._run(sql, parameters).rows
+        return self._run(sql, parameters, _answer).rows
 
     def arrays(self, sql: str, parameters: Sequence[Any] = ()) -> Mapping[str, NDArray[Any]]:
         """Return the columns of a query of ours, none of which has a null, as arrays of numpy."""
-        return self.db.execute(sql, parameters).fetchnumpy()
+        return self._run(sql, parameters, methodcaller("fetchnumpy"))
 
     def select(self, sql: str) -> Answer:
         """Return the answer to somebody's one SELECT. Raises UsageError for anything else."""
@@ -189,16 +192,16 @@ class History:
             raise UsageError(f"query: {one_line(error)}") from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise UsageError("query: it takes one SELECT and nothing else; it writes nothing")
-        return self._run(sql, ())
+        return self._run(sql, (), _answer)
 
-    def _run(self, sql: str, parameters: Sequence[Any]) -> Answer:
+    def _run(
+        self, sql: str, parameters: Sequence[Any], fetched: Callable[[DuckDBPyConnection], T]
+    ) -> T:
         import duckdb
 
         while True:
             try:
-                cursor = self.db.execute(sql, parameters)
-                columns = tuple(column[0] for column in cursor.description or ())
-                return Answer(columns, cursor.fetchall())
+                return fetched(self.db.execute(sql, parameters))
             except duckdb.Error as error:
                 if type(error).__name__ in OF_THE_QUERY or not self._leave_damaged_out():
                     raise UsageError(f"query: {one_line(error)}") from None
@@ -322,6 +325,10 @@ class History:
     def _leave_out(self, folder: Path, reason: str) -> None:
         again = any(f"{kind}.parquet" in reason for kind in KINDS)
         self.left_out.append(LeftOut(folder, line(reason, 200), again))
+
+
+def _answer(cursor: DuckDBPyConnection) -> Answer:
+    return Answer(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
 
 def _why_not(folder: Path) -> str | None:

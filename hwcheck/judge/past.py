@@ -161,7 +161,7 @@ def joined(pasts: Iterable[Past]) -> Past:
 
 def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
     registry = checks.load()
-    setups = _Setups(record)
+    setups = _setups(record)
     for result in record.report.results if record.report else ():
         metrics = HELD.get(result.check, ())
         check = registry.get(result.check)
@@ -169,7 +169,7 @@ def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
             continue
         if check.legs:
             for of, value, leg in _of_legs(record.host, result):
-                yield of, value, setups.of_leg(leg)
+                yield of, value, setups.of_leg(library_of(leg))
             continue
         for sample in result.samples:
             metric = check.metric(sample.metric) if sample.metric in metrics else None
@@ -192,42 +192,51 @@ def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[Series, float, Le
                 yield of, size.busbw_gbps, leg
 
 
-class _Setups:
-    """What the figures of one host were measured under."""
+class Setups:
+    """What the figures of one host were measured under.
 
-    def __init__(self, record: HostRecord) -> None:
-        self._driver = _only(values_of(record, "driver", "driver_version").values())
-        self._torch = _only(values_of(record, "software_versions", "torch_version").values())
-        self._boards: dict[str, str] = {}
-        self._vbios: dict[str, str] = {}
-        for gpu in gpus_of(record):
-            self._boards[f"gpu{gpu.index}"] = gpu.serial or gpu.uuid
-            self._vbios[f"gpu{gpu.index}"] = gpu.vbios
+    ``gpus`` has of each GPU its slot, its board as in ``Setup``, and its VBIOS.
+    """
+
+    def __init__(self, driver: str, torch: str, gpus: Iterable[tuple[str, str, str]]) -> None:
+        self._driver, self._torch = driver, torch
+        self._gpus = {slot: (board, vbios) for slot, board, vbios in gpus}
         self._made: dict[tuple[str, bool], Setup] = {}
 
-    def of_leg(self, leg: Leg) -> Setup:
-        """Return that of a leg; of ``site`` its variables are part of it too."""
-        library = leg.library
-        if leg.leg == SITE:
-            library = " ".join((library, *(f"{name}={leg.env[name]}" for name in sorted(leg.env))))
-        return self._of(tuple(self._boards), library, self._torch)
+    def of_leg(self, library: str) -> Setup:
+        """Return that of a leg; ``library`` is ``library_of`` it."""
+        return self._of(tuple(self._gpus), library, self._torch)
 
     def of_subject(self, subject: str, *, load: bool) -> Setup:
         """Return that of a GPU, of a pair of GPUs, or of anything else of the node."""
         if (subject, load) not in self._made:
-            gpus = tuple(gpu for gpu in subject.split("-") if gpu in self._boards)
+            gpus = tuple(gpu for gpu in subject.split("-") if gpu in self._gpus)
             self._made[subject, load] = self._of(gpus, "", self._torch if load else "")
         return self._made[subject, load]
 
     def _of(self, gpus: Sequence[str], nccl: str, torch: str) -> Setup:
-        boards = " ".join(self._boards[gpu] for gpu in gpus)
+        boards, vbios = zip(*(self._gpus[gpu] for gpu in gpus), strict=True) if gpus else ((), ())
         return Setup(
             driver=self._driver if gpus else "",
-            vbios=" ".join(sorted({self._vbios[gpu] for gpu in gpus} - {""})),
+            vbios=" ".join(sorted({*vbios} - {""})),
             nccl=nccl,
             torch=torch,
-            board=boards.strip(),
+            board=" ".join(boards).strip(),
         )
+
+
+def library_of(leg: Leg) -> str:
+    """Return what moved the data; of the leg of the node's own settings with these settings."""
+    settings = [f"{name}={leg.env[name]}" for name in sorted(leg.env)] if leg.leg == SITE else ()
+    return " ".join((leg.library, *settings))
+
+
+def _setups(record: HostRecord) -> Setups:
+    return Setups(
+        _only(values_of(record, "driver", "driver_version").values()),
+        _only(values_of(record, "software_versions", "torch_version").values()),
+        ((f"gpu{gpu.index}", gpu.serial or gpu.uuid, gpu.vbios) for gpu in gpus_of(record)),
+    )
 
 
 def _only(values: Iterable[object]) -> str:

@@ -204,6 +204,8 @@ def test_a_trend_has_its_band_its_points_and_its_marks(planted: Path) -> None:
     ("name", "message"),
     [
         ("busbw", "busbw: no such metric in the history; did you mean busbw_gbps?"),
+        ("bus", "bus: no such metric in the history; did you mean busbw_gbps?"),
+        ("slowdown", "did you mean temperature_slowdown_c?"),
         ("all_reduce.busbw_gbs", "did you mean all_reduce.busbw_gbps?"),
         ("driver_version", "driver_version: no such metric"),  # a text, and no number
     ],

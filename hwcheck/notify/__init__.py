@@ -4,7 +4,7 @@ At the end of a sweep::
 
     notify = config.read(path)                  # before anything is measured: UsageError
     show(run, ..., assessed=lambda each: seen.append(problems.observe(each)))   # for each run
-    sweep = Sweep(id, level, inventory, started, finished, hosts, measured, late, reports)
+    sweep = Sweep(id, levels, inventory, started, finished, hosts, measured, late, reports)
     lines = tell.tell(notify, folder, sweep, seen)
 
 ``folder`` is where the sweep keeps its state: the file of open problems and the outbox are in it.

@@ -28,13 +28,14 @@ MOST_EVIDENCE = 4
 class Sweep:
     """A sweep that ended. Times are UTC, ``2026-01-31T12:00:00Z``.
 
-    ``hosts`` are those of the inventory, ``measured`` counts those of which there is an answer,
+    ``levels`` are its levels, each with the seconds from one of its sweeps to the next; ``hosts``
+    are those of the inventory, ``measured`` counts those of which there is an answer,
     ``late`` maps those that no sweep came to for too long to the days since it last did.
     ``reports`` are the run folders with their reports, as paths or addresses.
     """
 
     id: str
-    level: str
+    levels: Mapping[str, float]
     inventory: str
     started: str
     finished: str
@@ -58,12 +59,27 @@ class OpenProblem:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """The last sweep of a level: when (UTC), with how many hosts, and when the next one is due."""
+
+    started: str
+    finished: str
+    hosts: int
+    measured: int
+    every_s: float
+
+
+@dataclass(frozen=True)
 class State:
-    """What is kept between sweeps: the last one, what is open, and when people were reminded."""
+    """What is kept between sweeps: the last one, what is open, and when people were reminded.
+
+    ``ended`` is how the last sweep of each level ended.
+    """
 
     sweep: str = ""
     reminded: str = ""
     open: tuple[OpenProblem, ...] = ()
+    ended: Mapping[str, Ended] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,7 @@ class Message:
     id: str
     time: str
     title: str
-    level: str
+    levels: tuple[str, ...]
     inventory: str
     groups: tuple[Group, ...]
     open_problems: int
@@ -157,8 +173,16 @@ def changes(
         sweep=sweep.id,
         reminded=sweep.finished if due else former.reminded,
         open=tuple(still[key] for key in sorted(still)),
+        ended={**former.ended, **_ended(sweep)},
     )
     return state, _message(state, sweep, told) if told else None
+
+
+def _ended(sweep: Sweep) -> dict[str, Ended]:
+    return {
+        level: Ended(sweep.started, sweep.finished, len(sweep.hosts), sweep.measured, every_s)
+        for level, every_s in sweep.levels.items()
+    }
 
 
 def _in_sum(
@@ -228,8 +252,8 @@ def _message(state: State, sweep: Sweep, told: Iterable[tuple[str, OpenProblem]]
     return Message(
         id=sweep.id,
         time=sweep.finished,
-        title=f"hwcheck {sweep.level}: hosts: {counted}",
-        level=sweep.level,
+        title=f"hwcheck {', '.join(sweep.levels)}: hosts: {counted}",
+        levels=tuple(sweep.levels),
         inventory=sweep.inventory,
         groups=groups,
         open_problems=len(state.open),

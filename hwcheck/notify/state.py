@@ -12,7 +12,7 @@ from typing import Any
 
 import fastjsonschema
 
-from hwcheck.notify.changes import OpenProblem, State
+from hwcheck.notify.changes import Ended, OpenProblem, State
 from hwcheck.notify.problems import Problem
 from hwcheck.results.files import replace_text
 
@@ -24,11 +24,26 @@ SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "type": "object",
     "additionalProperties": False,
-    "required": ["format", "sweep", "reminded", "open"],
+    "required": ["format", "sweep", "reminded", "open", "ended"],
     "properties": {
         "format": {"const": FORMAT},
         "sweep": WORD,
         "reminded": TIME,
+        "ended": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["started", "finished", "hosts", "measured", "every_s"],
+                "properties": {
+                    "started": {**TIME, "minLength": 1},
+                    "finished": {**TIME, "minLength": 1},
+                    "hosts": {"type": "integer", "minimum": 0},
+                    "measured": {"type": "integer", "minimum": 0},
+                    "every_s": {"type": "number", "minimum": 0},
+                },
+            },
+        },
         "open": {
             "type": "array",
             "items": {
@@ -68,7 +83,8 @@ def read(folder: Path) -> State:
         return State()
     except (ValueError, RecursionError) as error:  # what a schema refuses is a ValueError
         raise DamagedStateError(f"{folder / NAME}: {error}") from None
-    return State(data["sweep"], data["reminded"], tuple(map(_open_problem, data["open"])))
+    ended = {level: Ended(**each) for level, each in data["ended"].items()}
+    return State(data["sweep"], data["reminded"], tuple(map(_open_problem, data["open"])), ended)
 
 
 def write(folder: Path, state: State) -> None:

@@ -26,7 +26,8 @@ def runs(planted: Path, tmp_path: Path) -> Path:
 
 def rewrite(folder: Path, kind: str, query: str, **metadata: str) -> None:
     """Write a file of the folder anew, of its own rows as ``t``."""
-    words = {"format": f"{dataset.FORMAT}", "run": folder.name, "started": "2026-01-05T03:00:00Z", **metadata}
+    usual = {"format": f"{dataset.FORMAT}", "run": folder.name, "started": "2026-01-05T03:00:00Z"}
+    words = {**usual, **metadata}
     of_itself = ", ".join(f"hwcheck_{key}: '{word}'" for key, word in words.items())
     file = dataset.file_of(folder, kind)
     db = duckdb.connect()

@@ -25,7 +25,7 @@ CONNECTORS_W: dict[str, float] = {
 }
 """What each may supply, in W; the sources are with the limit of the check ``power_budget``."""
 
-SCHEDULERS = ("slurm",)
+SCHEDULERS = ("slurm", "kubernetes")
 RUNTIMES = ("docker", "podman", "containerd", "enroot", "apptainer")
 
 
@@ -207,7 +207,7 @@ SETTINGS: Mapping[str, Variable] = {
         _interface,
     ),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
-    "hwcheck_scheduler": Variable("what sends jobs to the node: slurm", _scheduler),
+    "hwcheck_scheduler": Variable("what sends jobs to the node: slurm or kubernetes", _scheduler),
     "hwcheck_scheduler_node": Variable(
         "the node's name in the scheduler; unless set, host name, short name or address",
         _node_name,

@@ -15,13 +15,13 @@
     resume(drains, cluster.hosts, ["gpu07"], dry_run=False)    # undoes this purpose's drains only
     wait_until_free(SLURM, hosts, limit_s, stop)  # after a drain: what is still busy
 
-Each asks Slurm (``sinfo``, ``squeue``) once for all nodes, and
+Each asks Slurm (``sinfo``, ``squeue``) or Kubernetes (its Python client) once for all nodes, and
 raises UsageError, one line: a program or client that is missing, hangs or answers nonsense; a host
 that may be two nodes (``hwcheck_scheduler_node`` says which it is).
 
 ``hosts`` are all of the inventory that may be meant: of a few of them only, two that are one node
 would not be seen.
 
-``records`` are what is handed on; ``slurm`` (by ``programs``) reads and changes nodes; ``matching``
-finds the node of a host; ``actions`` is what others call.
+``records`` are what is handed on; ``slurm`` (by ``programs``) and ``kubernetes`` read and change
+nodes; ``matching`` finds the node of a host; ``actions`` is what others call.
 """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import SCHEDULERS
 
-(SLURM,) = SCHEDULERS
+SLURM, KUBERNETES = SCHEDULERS
 
 IDLE, BUSY, DRAINED, DRAINED_BY_OTHER = "idle", "busy", "drained", "drained by other"
 DOWN, UNKNOWN = "down", "unknown"

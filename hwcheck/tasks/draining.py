@@ -24,8 +24,8 @@ LOG = "drains.jsonl"
 """Beside the run folders, which it outlives."""
 MAX_DRAINED, TIMEOUT = "25%", "24h"
 DRAIN_HELP = {
-    "drain": "drain each batch in slurm, wait for its jobs, resume it when it is well "
-    "(without a value: in what hwcheck_scheduler names)",
+    "drain": "slurm or kubernetes: drain each batch there, wait for its jobs, resume it when it is "
+    "well (without a value: in what hwcheck_scheduler names)",
     "max-drained": "nodes that may be out of service, of all and of each partition: a count or a "
     f"share (default: {MAX_DRAINED})",
     "drain-timeout": f"how long to wait for the jobs of a batch to end (default: {TIMEOUT})",
@@ -126,7 +126,9 @@ def read_draining(
     kinds = {host.settings.scheduler for host in hosts} if drain is True else {str(drain)}
     if kinds == {""} or len(kinds) > 1:
         problem = "is not set" if kinds == {""} else "is not the same for all hosts"
-        raise UsageError(f"--drain: hwcheck_scheduler {problem}; or say --drain {SCHEDULERS[0]}")
+        raise UsageError(
+            f"--drain: hwcheck_scheduler {problem}; or say --drain {' or '.join(SCHEDULERS)}"
+        )
     kind = one_of("--drain", kinds.pop(), SCHEDULERS)
     at_most, limit_s = MaxDrained.parse(max_drained), seconds("--drain-timeout", timeout)
     return Draining(kind, hosts, out / LOG, at_most, limit_s)

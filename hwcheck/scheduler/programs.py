@@ -19,7 +19,7 @@ LIMIT_S = 60.0
 END_S = 5.0
 MOST_BYTES = 32 << 20
 """sinfo writes some 150 bytes for a node in a partition: enough for 10,000 nodes in 20 each."""
-KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_TIME_ZONE")
+KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
 FILTERS = ("SCONTROL_", "SINFO_", "SLURM_", "SQUEUE_")
 """Variables by which these programs would list another cluster, or less than all of this one."""
 
@@ -62,7 +62,8 @@ def _read(
         for pipe in taken:
             selector.register(pipe, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(max(0.0, end - time.monotonic()))
+            left_s = end - time.monotonic()
+            ready = selector.select(left_s) if left_s > 0 else []
             if not ready:
                 raise UsageError(f"{name}: no answer within {limit_s:g} s")
             for key, _ in ready:

@@ -44,7 +44,8 @@ AccountingStorageType=accounting_storage/none
 MpiDefault=none
 GresTypes=gpu
 ReturnToService=2
-MessageTimeout=5
+MessageTimeout=10
+SlurmdTimeout=30
 KillWait=1
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0
 """
@@ -105,8 +106,8 @@ class SlurmCluster:
 
     def state(self, node: str) -> str:
         """Return the state of a node in Slurm's own words."""
-        words = ("--noheader", "--Node", f"--nodes={node}", "--Format=StateComplete")
-        return self.run("sinfo", *words).split("\n")[0].strip()
+        words = ("--noheader", "--Node", f"--nodes={node}", "--Format=StateComplete:;")
+        return self.run("sinfo", *words).partition(";")[0]  # without a sign it is cut at 20
 
     def submit(self, node: str, *words: str) -> str:
         """Start a job of two GPUs on a node; return its id when it runs."""
@@ -153,7 +154,8 @@ class SlurmCluster:
         return "UP" in self.run("scontrol", "ping", check=False)
 
     def _all_idle(self) -> bool:
-        return all(self.state(name) == "idle" for name in self.names)
+        states = self.run("sinfo", "--noheader", "--Node", "--format=%T", check=False).split()
+        return states == ["idle"] * len(self.names)
 
     def _write_conf(self) -> None:
         lines = [CONF.format(folder=self.folder, port=PORT)]

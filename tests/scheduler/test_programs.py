@@ -184,6 +184,12 @@ def test_what_hangs_is_ended_with_all_that_it_started(install: Install, tmp_path
     wait_until(lambda: not child.exists() or child.read_bytes() == b"", 5)  # gone, or a zombie
 
 
+def test_what_says_a_little_now_and_then_is_ended(install: Install) -> None:
+    install(squeue="while :; do echo; sleep 0.05; done")
+    with pytest.raises(UsageError, match=r"^squeue: no answer within 0\.5 s$"):
+        programs.run(["squeue"], 0.5)
+
+
 @pytest.mark.parametrize("where", ["", ">&2"])
 def test_what_never_stops_talking_is_ended(install: Install, where: str) -> None:
     install(squeue=f"yes {where}")

@@ -37,11 +37,17 @@ def block(text: str, limit: int = 4000) -> str:
 
 def line(text: str, limit: int = 300) -> str:
     """Return one line without controls, cut to ``limit`` characters."""
+    if len(text) <= limit and text.isascii() and text.isprintable() and _is_line(text):
+        return text  # as most are, of which a node may send many
     kept = text[: 4 * limit + 200]
     kept = _UNSEEN.sub("", " ".join(_ESCAPES.sub("", kept).split()))
     if len(kept) <= limit and len(text) <= 4 * limit + 200:
         return kept
     return kept[: limit - 4] + " ..."
+
+
+def _is_line(text: str) -> bool:
+    return "  " not in text and text == text.strip()
 
 
 def number(value: float) -> str:

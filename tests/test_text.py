@@ -44,6 +44,8 @@ def test_quantities() -> None:
         ("nul\x00bel\x07csi\x9b", "nulbelcsi"),
         ("bidi\u202eend\u200b", "bidiend"),
         ("lone\ud800", "lone"),
+        ("tag\U000e0141", "tag"),
+        (" a  b ", "a b"),
     ],
 )
 def test_line_is_one_line_without_controls(hostile: str, harmless: str) -> None:

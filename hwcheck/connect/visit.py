@@ -31,6 +31,10 @@ FRAMES = {
     "error": {"phase", "reason"},
 }
 """What a frame has beside its kind. One with more is none of ours, and reading it costs time."""
+MOST_SAMPLES = 10_000
+RESULTS_LIMIT_BYTES = 4 * 1024 * 1024
+"""What all results of a host may take. Eight GPUs have 2,000 samples of 200 kB; the logs of failed
+collectives come to 1 MB."""
 SMALL = 2000
 """Samples that are written again with each result that comes: what a node of eight GPUs has."""
 
@@ -70,6 +74,7 @@ class Visit:
         self._started = time.monotonic()
         self._started_utc = utc_now()
         self._results: list[dict[str, Any]] = []
+        self._samples = self._result_bytes = 0
         self._written = self._unwritten = 0
         self._report: dict[str, Any] | None = None
         self._series: dict[str, Any] = {}
@@ -172,6 +177,12 @@ class Visit:
         if any(result["check"] == earlier["check"] for earlier in self._results):
             raise _invalid(f"two results of {result['check']}")
         self._results.append(result)
+        self._samples += len(result["samples"])
+        self._result_bytes += len(to_json(result))
+        if self._samples > MOST_SAMPLES:
+            raise _invalid(f"more than {MOST_SAMPLES} samples")
+        if self._result_bytes > RESULTS_LIMIT_BYTES:
+            raise _invalid(f"results of more than {RESULTS_LIMIT_BYTES >> 20} MiB")
         self._unwritten += 1 + len(result["samples"])
         if self._written + self._unwritten <= SMALL or self._unwritten >= self._written:
             # All of them are written each time: of many, only once there are twice as many.

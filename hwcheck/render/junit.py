@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.render import words
-from hwcheck.render.view import QUIET, WAIVED, CheckView, HostView, host_views, leg_figure
+from hwcheck.render.view import WAIVED, CheckView, HostView, host_views, leg_figure
 from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
@@ -84,17 +84,14 @@ def _case(view: HostView, check: CheckView) -> ET.Element:
 
 
 def _message(check: CheckView) -> str:
-    bad = [row for row in check.rows if row.outcome == check.outcome]
-    if bad and not check.why:
-        row = bad[0]
-        return f"{row.metric} {row.value} of {row.subjects}; limit: {row.limit}"
-    return check.why or words.OUTCOME_WORDS[check.outcome]
+    if check.why or not check.complaints:
+        return check.why or words.OUTCOME_WORDS[check.outcome]
+    row = check.complaints[0]
+    return f"{row.metric} {row.value} of {row.subjects}; limit: {row.limit}"
 
 
 def _details(check: CheckView) -> str:
-    lines = [
-        f"{row.outcome}: {row.text}" for row in check.rows if row.outcome not in (*QUIET, WAIVED)
-    ]
+    lines = [f"{row.outcome}: {row.text}" for row in check.complaints if row.outcome != WAIVED]
     lines += [
         f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason)}\n{block(leg.log_tail)}"
         for leg in check.legs
@@ -107,7 +104,7 @@ def _output(check: CheckView) -> str:
     lines = [f"leg {line(leg.leg)}: {leg_figure(leg)}" for leg in check.legs]
     if check.exercise:
         lines.insert(0, words.EXERCISE)
-    lines += [row.text for row in check.rows if row.outcome == WAIVED]
+    lines += [row.text for row in check.complaints if row.outcome == WAIVED]
     if check.outcome == "warn":
         lines.insert(0, f"warning: {_message(check)}")
     return "\n".join(lines)

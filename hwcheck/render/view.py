@@ -87,6 +87,11 @@ class CheckView:
             *_unjudged_rows(self.samples, self.findings, self.not_judged),
         )
 
+    @cached_property
+    def complaints(self) -> tuple[Row, ...]:
+        """What is no pass, worst first."""
+        return tuple(row for row in _finding_rows(self.findings) if row.outcome not in QUIET)
+
     @property
     def exercise(self) -> bool:
         """Whether its legs ran on the CPU only."""
@@ -145,7 +150,7 @@ class HostView:
             f"{line(check.check, 60)}: {row.metric} {row.value}{_of(row.subjects)}"
             for check in self.checks
             if check.outcome == outcome
-            for row in check.rows[:1]
+            for row in check.complaints[:1]
             if row.outcome == outcome
         ]
         return "; ".join(parts[:2]) or line(self.verdict.reason)

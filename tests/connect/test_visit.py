@@ -10,12 +10,12 @@ import pytest
 
 from hwcheck.connect import visit as visit_module
 from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
-from hwcheck.node.wire import CheckResult, Request, Sample, to_dict
+from hwcheck.node.wire import CheckResult, Request, Sample, to_dict, to_json
 from hwcheck.results.run_folder import HostAnswer, HostRecord
 from tests.lab import stand_in
 
@@ -108,6 +108,27 @@ def test_of_many_samples_few_are_written_more_than_once(monkeypatch: pytest.Monk
         one._take({"kind": "result", "result": _result(name, 10)})
     assert written == [10, 20, 40, 80]
     assert len(one._record("partial", "", "").report["results"]) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("MOST_SAMPLES", "more than 20 samples"),
+        ("RESULTS_LIMIT_BYTES", "results of more than 0 MiB"),
+    ],
+)
+def test_results_that_are_too_many_or_too_large(
+    monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
+) -> None:
+    """Judging and showing them costs the controller far more than reading them."""
+    two = sum(len(to_json(_result(name, 10))) for name in CHECKS[:2])
+    monkeypatch.setattr(visit_module, limit, 20 if limit == "MOST_SAMPLES" else two)
+    connector = Connector(Deadlines(), threading.Event())
+    one = Visit(HERE, Request("", CHECKS), stand_in.payload(), connector, NOBODY)
+    for name in CHECKS[:2]:
+        one._take({"kind": "result", "result": _result(name, 10)})
+    with pytest.raises(VisitError, match=reason):
+        one._take({"kind": "result", "result": _result(CHECKS[2], 1)})
 
 
 CHECKS = tuple(f"check{number}" for number in range(15))

@@ -21,6 +21,8 @@ class StrategyModule(Linear):  # type: ignore[misc]
         self._begun = 0
 
     def _queue_task(self, host: Any, task: Any, task_vars: Any, play_context: Any) -> Any:
+        if task.get_name() == "Gathering Facts":  # only in the first run: later ones know them
+            return super()._queue_task(host, task, task_vars, play_context)
         if str(self._begun) == os.environ["HWCHECK_TEST_LAST"]:
             os.kill(os.getpid(), signal.SIGKILL)
         self._begun += 1

@@ -160,11 +160,11 @@ def write(path: Path, assessment: Assessment) -> None:
         db.register("sample_codes", codes)
         for name, table in tables.items():
             _take(db, f"of_{name}", table, {**COLUMNS["samples"], **CODE_TYPES})
-        _take(db, "of_legs", rows.leg_table(assessment.run), COLUMNS["samples"])
+        _take(db, "of_timings", rows.timing_table(assessment), COLUMNS["samples"])
         _take(db, "of_findings", rows.finding_table(assessment), COLUMNS["findings"])
         _take(db, "of_hosts", rows.host_table(assessment), COLUMNS["hosts"])
         queries = {
-            "samples": f"({OF_CODES}) UNION ALL BY NAME (FROM of_legs)",
+            "samples": f"({OF_CODES}) UNION ALL BY NAME (FROM of_timings)",
             "findings": "FROM of_findings",
             "hosts": "FROM of_hosts",
         }

@@ -8,6 +8,7 @@ import numpy as np
 
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import ALWAYS, Name, gpus_of
+from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
 from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup, Setups
@@ -45,6 +46,7 @@ WHERE samples.started >= $6 AND samples.started < $7
   AND value BETWEEN lowest AND highest AND value_text IS NULL
   AND CASE WHEN check_id IN {COLLECTIVES}
     THEN size_bytes >= {LEAST_BYTES} AND NOT {EXERCISE.format(table="samples")}
+      AND NOT ends_with(subject, '{SECOND_VISIT}')
       AND value BETWEEN {PLAUSIBLE_BUSBW_GBPS[0]} AND {PLAUSIBLE_BUSBW_GBPS[1]}
     ELSE size_bytes IS NULL END
 GROUP BY ALL
@@ -106,9 +108,10 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
                 else of_host.of_subject(subject, load=check in loads)
             )
             codes.append(code_of.setdefault(setup, len(code_of)))
-        more = (len(row_of) - len(values), len(runs))
-        values = np.vstack([values, np.full(more, np.nan)])
-        setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
+        if len(row_of) > len(values):
+            more = (len(row_of) - len(values), len(runs))
+            values = np.vstack([values, np.full(more, np.nan)])
+            setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
         lengths = [len(cols) for cols in found["cols"]]
         place = np.repeat(rows, lengths), np.concatenate(found["cols"])
         values[place] = np.concatenate(found["figures"])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.history.events import gpu_id
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import BUSBW, library_of
+from hwcheck.judge.records import MULTI_HOST
 from hwcheck.node.wire import CheckResult, GpuFacts, Value
+from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
 
 Codes = npt.NDArray[np.int64]
@@ -35,6 +37,9 @@ SOFTWARE = {
 
 BOARD = "board_part_number"
 IDENTITIES = "serials"
+SECOND_VISIT = ", second visit"
+"""What follows the leg in the subject of what was measured again."""
+PAIRS, RAIL = "pairs", "rail "
 WORDS: dict[Value, str] = {True: "yes", False: "no"}
 
 
@@ -80,30 +85,72 @@ def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, 
     }
 
 
-def leg_table(run: Run) -> Table:
-    """Return the busbw of every size of every clean leg; the samples have that of the largest."""
-    sized = sorted(
-        (
-            (leg.collective, f"leg {leg.leg}", size.size_bytes, record.host, size, library_of(leg))
-            for record in run.records
-            for result in _results(record)
-            for leg in result.legs
-            if is_clean(leg)
-            for size in leg.sizes
-        ),
-        key=lambda row: row[:4],
-    )
+class Timed(NamedTuple):
+    """The busbw (1e9 B/s) of a collective at one message size, 0 for that of its largest."""
+
+    check: str
+    metric: str
+    subject: str
+    size_bytes: int
+    host: str
+    busbw_gbps: float
+    spread: float
+    library: str
+
+
+def timing_table(assessment: Assessment) -> Table:
+    """Return the busbw of every size of every clean leg, and of what ran over several hosts.
+
+    The samples have that of a leg's largest size.
+    """
+    timed = sorted([*_legs(assessment.run), *_over_hosts(assessment.multi_host)])
     return {
-        "host": _texts(row[3] for row in sized),
-        "check_id": _texts(row[0] for row in sized),
-        "metric": [BUSBW] * len(sized),
-        "unit": ["GB/s"] * len(sized),
-        "subject": _texts(row[1] for row in sized),
-        "size_bytes": [row[2] for row in sized],
-        "value": [row[4].busbw_gbps for row in sized],
-        "spread": [max(row[4].spread, row[4].pass_spread) for row in sized],
-        "library": _texts(row[5] for row in sized),
+        "host": _texts(each.host for each in timed),
+        "check_id": _texts(each.check for each in timed),
+        "metric": _texts(each.metric for each in timed),
+        "unit": ["GB/s"] * len(timed),
+        "subject": _texts(each.subject for each in timed),
+        "size_bytes": [each.size_bytes or None for each in timed],
+        "value": [each.busbw_gbps for each in timed],
+        "spread": [each.spread for each in timed],
+        "library": _texts(each.library for each in timed),
     }
+
+
+def _legs(run: Run) -> Iterator[Timed]:
+    """Yield the legs of each host; those of its second visit have another subject."""
+    visits = [(record, "") for record in run.records]
+    visits += [(record, SECOND_VISIT) for record in run.second_visits.values()]
+    for record, visit in visits:
+        for result in _results(record):
+            for leg in filter(is_clean, result.legs):
+                subject = f"leg {leg.leg}{visit}"
+                for size in leg.sizes:
+                    yield Timed(
+                        *(leg.collective, BUSBW, subject, size.size_bytes, record.host),
+                        *(size.busbw_gbps, max(size.spread, size.pass_spread), library_of(leg)),
+                    )
+
+
+def _over_hosts(record: MultiHostRecord | None) -> Iterator[Timed]:
+    """Yield what ran over several hosts as one of each of them; not what looked for a culprit."""
+    for run in record.runs if record else ():
+        if run.outcome.kind != "ok" or not _is_comparable(run):
+            continue
+        sizes = [(size.size_bytes, size) for size in run.sizes] + [(0, run.sizes[-1])]
+        for host in run.hosts:
+            others = [name for name in run.hosts if name != host]
+            pair = len(others) == 1 and run.why in (PAIRS, MNNVL_OFF)
+            subject = f"link to {others[0]}" if pair else f"{len(run.hosts)} hosts"
+            if run.why not in SCOPES:
+                subject += f", {run.why}"
+            of_run = (MULTI_HOST, f"{run.collective}_{BUSBW}", subject)
+            for size_bytes, size in sizes:
+                yield Timed(*(*of_run, size_bytes, host, size.busbw_gbps, size.spread, run.library))
+
+
+def _is_comparable(run: MultiHostRun) -> bool:
+    return run.why in (*SCOPES, MNNVL_OFF) or run.why.startswith(RAIL)
 
 
 def finding_table(assessment: Assessment) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,9 +15,11 @@ from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.files import DiskError
+from hwcheck.results.multi_host import MultiHostOutcome, MultiHostRecord
 from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.outcome import show
 from tests import factories
+from tests.run.multi_host.fake_participants import multi_host_run
 from tests.small_disk import fill
 
 
@@ -58,6 +61,48 @@ def test_every_size_of_a_clean_leg_is_there(planted: Path) -> None:
         for leg in legs
         for size in leg.sizes
     ]
+
+
+def test_what_ran_over_hosts_and_what_was_measured_again_is_there(tmp_path: Path) -> None:
+    answers = [CheckResult("all_reduce", "done", legs=(factories.leg(),))]
+    again = [CheckResult("all_reduce", "done", legs=(factories.leg(peak_gbps=440.0),))]
+    run = factories.run(factories.record("a", answers), factories.record("b", answers))
+    run = replace(run, second_visits={"a": factories.record("a", again)})
+    good = MultiHostOutcome("ok", 40.0, 41.0)
+    whys = ("pairs", "all", "rail 3", "mnnvl_off", "again", "split")
+    runs = [multi_host_run(why, ("a", "b"), good, library="NCCL 2.27") for why in whys]
+    runs.append(multi_host_run("pairs", ("a", "b"), MultiHostOutcome("wrong", 9.0, 9.0)))
+    record = MultiHostRecord(("pairs", "all"), ("a", "b"), "nccl", tuple(runs), finished=True)
+    folder = tmp_path / "runs" / "20260101T030000Z-000000"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    run = replace(run, path=folder, meta=replace(run.meta, started="2026-01-01T03:00:00Z"))
+    dataset.write(folder, assess(run, record))
+    with History.open(folder.parent) as history:
+        rows = history.rows(
+            "SELECT host, subject, value, library FROM samples WHERE check_id = 'group' "
+            "AND metric = 'all_reduce_busbw_gbps' AND size_bytes IS NULL ORDER BY ALL"
+        )
+        legs = history.rows(
+            "SELECT host, subject, max(value) FROM samples WHERE check_id = 'all_reduce' "
+            "AND size_bytes IS NOT NULL GROUP BY ALL ORDER BY ALL"
+        )
+    assert rows == [
+        (host, subject, 40.0, "NCCL 2.27")
+        for host, other in (("a", "b"), ("b", "a"))
+        for subject in (
+            "2 hosts",
+            "2 hosts, rail 3",
+            f"link to {other}",
+            f"link to {other}, mnnvl_off",
+        )
+    ]
+    assert [row[:2] for row in legs] == [
+        ("a", "leg default"),
+        ("a", "leg default, second visit"),
+        ("b", "leg default"),
+    ]
+    assert legs[0][2] > legs[1][2]
 
 
 def test_samples_of_a_gpu_name_it(planted: Path) -> None:

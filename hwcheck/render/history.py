@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hwcheck.fold import fold
-from hwcheck.history.compare import KINDS, Comparison
+from hwcheck.history.compare import KINDS, Change, Comparison
 from hwcheck.history.overview import HostLine, RunLine
 from hwcheck.history.trend import Asked
 from hwcheck.history.views import Answer, LeftOut
@@ -175,32 +175,51 @@ def _csv(value: Any) -> Any:
 
 def comparison_text(comparison: Comparison) -> RenderableType:
     """Return what changed, equal changes with their hosts folded; then hosts that stayed."""
-    parts: list[RenderableType] = []
-    runs = sorted(set(comparison.before.values()))
-    against = line(runs[0], 80) if len(runs) == 1 else f"{len(runs)} runs, each host's last green"
-    parts.append(Text(f"{line(comparison.after, 80)} against {against}", style="bold"))
-    for kind in KINDS:
-        by_text: dict[str, list[str]] = {}
-        for change in comparison.changes:
-            if change.kind == kind:
-                by_text.setdefault(change.text(), []).append(change.host)
-        if not by_text:
-            continue
-        parts.append(Text(f"\n{TITLES[kind]}", style="bold"))
-        shown = list(by_text.items())[:MOST_CHANGES]
-        parts += [Wrapped(f"{fold(hosts)}: {text}", indent=3) for text, hosts in shown]
-        if len(by_text) > len(shown):
-            more = count(len(by_text) - len(shown), "more line")
+    parts: list[RenderableType] = [Text(compared_with(comparison), style="bold")]
+    for title, changes in changes_by_kind(comparison):
+        parts.append(Text(f"\n{title}", style="bold"))
+        shown = changes[:MOST_CHANGES]
+        parts += [Wrapped(f"{hosts}: {change.text()}", indent=3) for hosts, change in shown]
+        if len(changes) > len(shown):
+            more = count(len(changes) - len(shown), "more line")
             parts.append(Text(f"{more}; --format csv has all"))
     parts.append(Text())
-    for what, hosts in {
-        "nothing changed": comparison.same,
-        "only in the former run": comparison.only_before,
-        "no former run to compare with": comparison.only_after,
-    }.items():
-        if hosts:
-            parts.append(Wrapped(f"{count(len(hosts), 'host')}, {what}: {fold(hosts)}", indent=3))
+    parts += [Wrapped(text, indent=3) for text in unchanged_lines(comparison)]
     return Group(*parts)
+
+
+def compared_with(comparison: Comparison) -> str:
+    """Say which run is held against which."""
+    runs = sorted(set(comparison.before.values()))
+    against = line(runs[0], 80) if len(runs) == 1 else f"{len(runs)} runs, each host's last green"
+    return f"{line(comparison.after, 80)} against {against}"
+
+
+def changes_by_kind(comparison: Comparison) -> list[tuple[str, list[tuple[str, Change]]]]:
+    """Return by the title of each kind its changes, equal ones once with their hosts folded."""
+    found = []
+    for kind in KINDS:
+        by_text: dict[str, list[Change]] = {}
+        for change in comparison.changes:
+            if change.kind == kind:
+                by_text.setdefault(change.text(), []).append(change)
+        if by_text:
+            folded = [(fold([each.host for each in same]), same[0]) for same in by_text.values()]
+            found.append((TITLES[kind], folded))
+    return found
+
+
+def unchanged_lines(comparison: Comparison) -> list[str]:
+    """Return a line for the hosts on which nothing changed, and for those that are not in both."""
+    return [
+        f"{count(len(hosts), 'host')}, {what}: {fold(hosts)}"
+        for what, hosts in {
+            "nothing changed": comparison.same,
+            "only in the former run": comparison.only_before,
+            "no former run to compare with": comparison.only_after,
+        }.items()
+        if hosts
+    ]
 
 
 def comparison_answer(comparison: Comparison) -> Answer:

@@ -14,12 +14,13 @@ from hwcheck.history.names import one_known
 from hwcheck.history.views import History
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.tasks.command import Command, Once, command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of
+from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of, write_picture
 from hwcheck.tasks.flags import one_of
 from hwcheck.tasks.output import emit, rendered
 from hwcheck.text import line
 
 GREEN = "green"
+PAGE = ".html"
 
 
 class Later(Once):
@@ -59,6 +60,7 @@ class Compare(Command):
         "later": "the run that is compared with it",
         "last": "green: compare each host with its own last green run",
         "format": "table (default), csv or json",
+        "output": "draw it: FILE.html",
         **RUNS_HELP,
     },
 )
@@ -68,12 +70,15 @@ def compare(
     later: str,
     last: str = "",
     format: str = FORMATS[0],  # noqa: A002 - the flag's name
+    output: str = "",
     runs: str = RUNS,
 ) -> None:
     """Say what changed between two runs: outcomes, GPUs, versions, settings, figures."""
     one_of("--format", format, FORMATS)
     if last:
         one_of("--last", last, (GREEN,))
+    if output and Path(output).suffix != PAGE:
+        raise UsageError(f"--output {output}: it draws {PAGE}; end the name so")
     if bool(later) == bool(last):
         raise UsageError("compare: name two runs, or one run and --last green")
     two = () if last else (Path(run).name, Path(later).name)
@@ -84,7 +89,11 @@ def compare(
             if last
             else compare_runs(past, first, run_named(past, later))
         )
-    if format == FORMATS[0]:
+    if output:
+        from hwcheck.render.comparison import comparison_html  # not above: Jinja is for pages
+
+        write_picture(output, comparison_html(compared).encode())
+    elif format == FORMATS[0]:
         emit(rendered(comparison_text(compared)))
     else:
         text = answer_text(comparison_answer(compared), format)

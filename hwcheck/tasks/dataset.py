@@ -12,6 +12,7 @@ from hwcheck.errors import UsageError
 from hwcheck.history.dataset import KINDS
 from hwcheck.history.views import History
 from hwcheck.render.history import left_out_lines
+from hwcheck.results.files import replace_file
 from hwcheck.tasks.output import say
 
 RUNS = "runs"
@@ -32,6 +33,15 @@ def history_of(
         yield history
         for text in left_out_lines(history.left_out):
             say(f"hwcheck: {text}")
+
+
+def write_picture(output: str, picture: bytes) -> None:
+    """Write a picture or page as a whole, and say where it is. Raises UsageError."""
+    try:
+        replace_file(Path(output), picture)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    say(f"hwcheck: {output}")
 
 
 def since_time(flag: str, text: str) -> datetime | None:

@@ -13,12 +13,11 @@ from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History
 from hwcheck.judge.judge import judge
 from hwcheck.render.trend import FORMATS, trend_html, trend_png, trend_text
-from hwcheck.results.files import replace_file
 from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.command import command
-from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
+from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time, write_picture
 from hwcheck.tasks.flags import size as size_of
-from hwcheck.tasks.output import emit, rendered, say
+from hwcheck.tasks.output import emit, rendered
 
 
 @command(
@@ -61,11 +60,7 @@ def trend(
         emit(rendered(trend_text(shown)))
         return
     picture = trend_png(shown) if output.endswith(".png") else trend_html(shown).encode()
-    try:
-        replace_file(Path(output), picture)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
-    say(f"hwcheck: {output}")
+    write_picture(output, picture)
 
 
 def with_limit(history: History, shown: Trend) -> Trend:

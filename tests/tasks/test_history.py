@@ -131,6 +131,17 @@ def test_a_trend_is_drawn(runs: Path, capsys: pytest.CaptureFixture[str], name: 
         assert b"gpu3" in content
 
 
+def test_a_comparison_is_drawn(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = (run_id(0), run_id(NIGHTS - 1))
+    assert typed(capsys, "compare", *two, "-o", "all.html") == (0, "", "hwcheck: all.html\n")
+    page = (runs.parent / "all.html").read_text("utf-8")
+    assert "<script" not in page
+    assert page.count("<rect") == 1  # all_reduce of node03
+    assert "-10.0 %" in page
+    code, _, err = typed(capsys, "compare", *two, "-o", "all.png")
+    assert (code, err) == (2, "hwcheck: --output all.png: it draws .html; end the name so\n")
+
+
 def test_a_limit_is_that_of_today(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = typed(capsys, "trend", "temperature_idle.temperature_c", "--host", "node01")
     assert "fail unless <= 0.85 x temperature_slowdown_c" in out

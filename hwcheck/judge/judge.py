@@ -171,8 +171,10 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
 
     What is waived does not count.
     """
-    waived = {(finding.check, finding.subject) for finding in findings if finding.waived}
-    everything, findings = findings, counted(findings)
+    everything, waived = findings, set[tuple[str, str]]()
+    if host.plan.waivers:
+        waived = {(finding.check, finding.subject) for finding in findings if finding.waived}
+        findings = counted(findings)
     answers = host.answers
     states = {name: answers[name].state if name in answers else "lost" for name in host.checks}
     apply = [name for name in states if states[name] != "not_applicable"]

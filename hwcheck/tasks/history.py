@@ -13,7 +13,7 @@ from hwcheck.history.names import known_hosts
 from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
 from hwcheck.history.views import History
-from hwcheck.render.history import hosts_table, runs_table
+from hwcheck.render.history import hosts_table, left_out_lines, runs_table
 from hwcheck.tasks.command import command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
 from hwcheck.tasks.flags import HELP, read_cluster, whole
@@ -34,6 +34,8 @@ SHOWN = 30
         "keep": "with --delete: all but so many of the newest runs may go",
         "delete": "say which runs --older-than and --keep would delete, kept ones with the reason",
         "yes": "with --delete: delete them",
+        "html": "write index.html into the folder of the runs: all hosts by nights, what is open "
+        "since when, links to the reports",
         **SINCE_HELP,
         **RUNS_HELP,
     },
@@ -49,6 +51,7 @@ def history(
     keep: str = "",
     delete: bool = False,
     yes: bool = False,
+    html: bool = False,
     since: str = "",
     runs: str = RUNS,
 ) -> None:
@@ -63,6 +66,9 @@ def history(
         raise UsageError("--delete goes with --older-than or --keep, and --yes with --delete")
     if rebuild:
         take_in(Path(runs))
+    if html:
+        write_page(runs)
+        return
     names = [host.name for host in read_cluster(hosts, limit).hosts] if hosts else []
     with history_of(runs) as past:
         known_hosts(past, names)
@@ -77,6 +83,15 @@ def history(
             of_runs = run_lines(past, start)
             text = rendered(runs_table(of_runs, len(of_runs) if start else SHOWN))
     emit(text)
+
+
+def write_page(runs: str) -> None:
+    """Write the page of the fleet, and say where it is. Raises UsageError and DiskError."""
+    from hwcheck.tasks.index_page import INDEX, write_index  # what only lists does without
+
+    for text in left_out_lines(write_index(Path(runs))):
+        say(f"hwcheck: {text}")
+    say(f"hwcheck: {Path(runs) / INDEX}")
 
 
 def take_in(runs: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,14 +11,16 @@ from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.sweep.levels import LEVELS, amount, chosen_levels, length_s, read_levels
+from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import HELP, one_of, read_cluster
 from hwcheck.tasks.output import emit
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
+from hwcheck.tasks.sweep_install import install, remove, status
 from hwcheck.tasks.sweep_run import Asked, preview, run
 
-ACTIONS = ("run",)
+ACTIONS = ("run", "status", "install", "remove")
 
 V = TypeVar("V")
 
@@ -26,14 +28,18 @@ V = TypeVar("V")
 @command(
     positional=["action"],
     help={
-        "action": "run: measure the hosts that are due",
+        "action": "run: measure the hosts that are due; install: have it run every night; status: "
+        "how old the last sweeps are (exit code 1 where one is missing); remove: undo install",
         "hosts": HELP["hosts"],
         "limit": HELP["limit"],
         "level": f"{', '.join(LEVELS)} (default: what is due of all but the first)",
         "budget": "time that the sweep may take (2h; default: as the levels say)",
         "max-unavailable": "hosts that are measured at once, a count or a share (10%)",
-        "drained": "also measure nodes that somebody drained in the scheduler",
+        "drained": "also measure nodes that somebody else drained in the scheduler",
         "dry-run": "say who would be measured, in which order and why; nothing is written",
+        "at": "with install: when it begins (default 02:30)",
+        "randomize": "with install: so much later at most, each night anew (default 30m)",
+        "user": "with install, as root: the user that it runs as",
         "out": "folder of the run folders (default: runs)",
         "accept-new-host-keys": HELP["accept-new-host-keys"],
         **SITE_HELP,
@@ -51,36 +57,67 @@ def sweep(
     max_unavailable: str = "",
     drained: bool = False,
     dry_run: bool = False,
+    at: str = "",
+    randomize: str = "",
+    user: str = "",
     out: str = RUNS,
     accept_new_host_keys: bool = False,
-    site: str | None = None,  # noqa: ARG001 - with_site takes it
+    site: str | None = None,
     verbose: bool = False,
 ) -> None:
     """Measure the hosts that are due, within a time, few at once; what a timer runs every night."""
     one_of("sweep", action, ACTIONS)
+    of_run: dict[str, object] = {
+        "limit": limit,
+        "budget": budget,
+        "max-unavailable": max_unavailable,
+    }
+    of_run |= {"drained": drained, "accept-new-host-keys": accept_new_host_keys}
+    of_install = {"at": at, "randomize": randomize, "user": user}
+    _refuse(action, of_run, ("run", "install"))
+    _refuse(action, {"dry-run": dry_run, "verbose": verbose}, ("run",))
+    _refuse(action, of_install, ("install",))
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
     at_once = _parsed("--max-unavailable", amount, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     cluster = read_cluster(hosts, limit)
     refuse_unknown_names(cluster)
-    levels = chosen_levels(read_levels(cluster), level)
+    chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
-        levels = tuple(replace(each, max_unavailable=at_once, stated=True) for each in levels)
+        chosen = tuple(replace(each, max_unavailable=at_once, stated=True) for each in chosen)
     asked = Asked(
         cluster,
-        levels,
-        budget_s or sum(each.budget_s for each in levels),
+        chosen,
+        budget_s or sum(each.budget_s for each in chosen),
         Path(out),
         whole=limit is None,
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,
         verbose=verbose,
     )
-    if dry_run:
+    if action == "status":
+        text, code = status(asked)
+        emit(text)
+        end(code)
+    elif action == "remove":
+        emit(remove(asked, level))
+    elif action == "install":
+        begin = _parsed("--at", time_of_day, at) or ""
+        random_s = _parsed("--randomize", length_s, randomize)
+        flags = {**of_run, "level": level, "site": site}
+        emit(install(asked, flags, at=begin, randomize_s=random_s, user=user))
+    elif dry_run:
         emit(preview(asked))
     else:
         end(run(asked))
+
+
+def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) -> None:
+    """Refuse a flag that goes with other actions. Raises UsageError."""
+    for name, value in flags.items():
+        if value not in ("", None, False) and action not in actions:
+            raise UsageError(f"--{name}: it goes with sweep {' and '.join(actions)}")
 
 
 def _parsed(flag: str, parse: Callable[[str], V], text: str) -> V | None:

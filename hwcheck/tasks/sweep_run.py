@@ -100,8 +100,7 @@ class Asked:
 
 def preview(asked: Asked) -> str:
     """Return who would be measured now, batch by batch, with the reason of each place."""
-    state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now_utc())
-    lines = [line for turn in _turns(asked, state) for line in turn.lines()]
+    lines = [line for turn in turns_now(asked) for line in turn.lines()]
     return "".join(f"{each}\n" for each in lines or ["no host is due"])
 
 
@@ -110,6 +109,8 @@ def run(asked: Asked) -> int:
     stop = threading.Event()
     what = "sweep run of " + ", ".join(level.name for level in asked.levels)
     built = payload.build(payload_files())
+    made = turns_now(asked)
+    refuse_what_never_fits(made, asked.budget_s)
     with (
         Lock(asked.runs, asked.key, asked.cluster.source, what),
         Interrupts(stop) as interrupts,
@@ -123,8 +124,6 @@ def run(asked: Asked) -> int:
         current, before = under_way(state, asked.key, now, asked.budget_s)
         for text in filter(None, (problem, gone, before)):
             say(f"hwcheck: {text}")
-        made = _turns(asked, state)
-        refuse_what_never_fits(made, asked.budget_s)
         for turn in made:
             if text := shortfall(turn.level, turn.due, len(asked.names), asked.budget_s):
                 say(f"hwcheck: {text}")
@@ -150,8 +149,9 @@ def _end_what_was_cut_off(asked: Asked) -> list[int]:
     return codes
 
 
-def _turns(asked: Asked, state: SweepState) -> list[Turn]:
+def turns_now(asked: Asked) -> list[Turn]:
     """Return what a sweep would do now."""
+    state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now_utc())
     states = _scheduler_states(asked)
     pasts = {}
     for level in asked.levels:

@@ -1,0 +1,59 @@
+"""How long ago the sweeps of an inventory came to their end: the dead man's switch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hwcheck.sweep.candidates import age_text
+from hwcheck.sweep.levels import Level, length_text
+from hwcheck.sweep.state import Finished, SweepState, parsed
+
+OVERDUE = 1.5
+"""So many times ``every`` after the last sweep of a level one is missing: a night has its length,
+and a timer its random delay."""
+
+
+@dataclass(frozen=True)
+class LevelStatus:
+    """The last sweep of a level that came to its end, and how old that is; None without any."""
+
+    level: Level
+    finished: Finished | None
+    age_s: float | None
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a sweep of this level is missing."""
+        return self.age_s is not None and self.age_s > OVERDUE * self.level.every_s
+
+    def text(self) -> str:
+        """Say it in one line."""
+        if self.finished is None or self.age_s is None:
+            return f"{self.level.name}: never swept"
+        last = self.finished
+        text = f"{self.level.name}: finished {last.at}, {age_text(self.age_s)} ago: "
+        text += f"{last.due} due, {last.measured} measured"
+        if last.late:
+            text += f", {len(last.late)} not measured for more than "
+            text += length_text(self.level.at_latest_s)
+        if self.is_overdue:
+            text += f"; overdue: every {length_text(self.level.every_s)}"
+        return text
+
+
+def level_statuses(levels: Sequence[Level], state: SweepState, now: datetime) -> list[LevelStatus]:
+    """Return the status of each level. An age is not below 0."""
+    made = []
+    for level in levels:
+        last = state.finished.get(level.name)
+        age_s = max(0.0, (now - parsed(last.at)).total_seconds()) if last else None
+        made.append(LevelStatus(level, last, age_s))
+    return made
+
+
+def is_overdue(statuses: list[LevelStatus]) -> bool:
+    """Whether a sweep is missing: of a level that was ever swept, or because none ever was."""
+    swept = [each for each in statuses if each.finished]
+    return not swept or any(each.is_overdue for each in swept)

@@ -1,0 +1,145 @@
+"""``sweep install``, ``remove`` and ``status``: what starts the sweeps, and whether it does."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from hwcheck.errors import UsageError
+from hwcheck.exit_codes import FAILED, PASS
+from hwcheck.fold import fold
+from hwcheck.inventory.source import locate
+from hwcheck.sweep import install as units
+from hwcheck.sweep.levels import HOUR_S, length_text
+from hwcheck.sweep.overdue import is_overdue, level_statuses
+from hwcheck.sweep.schedule import MOST_RANDOM_S, Job
+from hwcheck.sweep.state import holder, now_utc, read_state
+from hwcheck.sweep.turns import shortfall
+from hwcheck.tasks.output import say
+from hwcheck.tasks.sweep_run import Asked, turns_now
+from hwcheck.text import line
+
+AT = "02:30"
+RANDOM_S = 30 * 60.0
+AFTER_BUDGET_S = 2 * HOUR_S
+"""What judging and reports may take beside the budget, before systemd ends a sweep."""
+KEPT = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "KUBECONFIG", "SLURM_CONF")
+"""Variables, each a path, that a sweep needs as the one who installs it does."""
+
+
+def install(
+    asked: Asked, flags: Mapping[str, object], *, at: str, randomize_s: float | None, user: str
+) -> str:
+    """Have the clock start a sweep with these flags; return what was written. Raises UsageError."""
+    where = units.place()
+    if user:
+        _refuse_user(user)
+    if (randomize_s or 0.0) > MOST_RANDOM_S:
+        raise UsageError(f"--randomize: at most {length_text(MOST_RANDOM_S)}")
+    by_clock = all(level.load for level in asked.levels)
+    if not by_clock and (at or randomize_s):
+        level = asked.levels[0]
+        raise UsageError(f"--at: {level.name} is swept every {length_text(level.every_s)}")
+    for turn in turns_now(asked):
+        text = shortfall(turn.level, turn.due, len(asked.names), asked.budget_s)
+        if text:
+            raise UsageError(text)
+    source = locate(asked.cluster.source)
+    inventory = str(source.path.resolve()) if source.path else source.text
+    runs = [asked.runs_of(level).resolve() for level in asked.levels]
+    words = [str(_program()), "sweep", "run", "--hosts", inventory]
+    words += ["--out", str(asked.runs.resolve())]
+    for name, value in flags.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value:
+            shown = Path(str(value)).resolve() if name == "site" else value
+            words += [f"--{name}", str(shown)]
+    job = Job(
+        name=_name(asked),
+        source=inventory,
+        words=tuple(words),
+        folder=str(Path.cwd()),
+        writable=tuple(map(str, dict.fromkeys([asked.runs.resolve(), *runs]))),
+        at=(at or AT) if by_clock else "",
+        randomize_s=int(RANDOM_S if randomize_s is None else randomize_s) if by_clock else 0,
+        every_s=int(min(level.every_s for level in asked.levels)),
+        timeout_s=int(asked.budget_s + AFTER_BUDGET_S),
+        user=user,
+        local=any(host.connection == "local" for host in asked.cluster.hosts),
+        environment=tuple((name, os.environ[name]) for name in KEPT if os.environ.get(name)),
+    )
+    for path in job.writable:
+        _make(Path(path), user)
+    files = units.install(job, where)
+    if where.systemctl[1:] == ("--user",):
+        say("hwcheck: it runs while you are logged in; `loginctl enable-linger` has it run always")
+    return "".join(f"{file}\n" for file in files)
+
+
+def remove(asked: Asked, level: str) -> str:
+    """Undo ``install``; return what was taken away. Raises UsageError."""
+    files = units.remove(_name(asked), units.place())
+    if not files:
+        what = f" of {level}" if level else ""
+        return f"no sweep{what} is installed for {line(asked.cluster.source, 200)}\n"
+    return "".join(f"{file} removed\n" for file in files)
+
+
+def status(asked: Asked) -> tuple[str, int]:
+    """Return how old the last sweeps are, and the exit code: 1 where one is missing."""
+    state, problem = read_state(asked.runs, asked.key)
+    if problem:
+        say(f"hwcheck: {problem}")
+    statuses = level_statuses(asked.levels, state, now_utc())
+    held_by = holder(asked.runs, asked.key)
+    lines = [f"under way: {held_by}" if held_by else "no sweep is under way"]
+    if state.under_way and not held_by:
+        lines.append(f"cut off: the sweep that began at {state.under_way.began}")
+    lines += [each.text() for each in statuses]
+    late = dict.fromkeys(host for each in statuses if each.finished for host in each.finished.late)
+    if late:
+        lines.append(f"not measured in time: {line(fold(late), 1000)}")
+    if state.waiting:
+        lines.append(f"first the next time: {line(fold(state.waiting), 1000)}")
+    overdue = is_overdue(statuses)
+    if overdue:
+        lines.append("a sweep is overdue: is its timer running?")
+    return "".join(f"{each}\n" for each in lines), FAILED if overdue else PASS
+
+
+def _name(asked: Asked) -> str:
+    """Return the name of the units: one for the night, one for the level beside jobs."""
+    beside_jobs = not all(level.load for level in asked.levels)
+    return f"hwcheck-sweep-{asked.key}" + ("-minutes" if beside_jobs else "")
+
+
+def _program() -> Path:
+    beside = Path(sys.executable).parent / "hwcheck"
+    found = str(beside) if beside.exists() else shutil.which("hwcheck")
+    if found is None:
+        raise UsageError("the program hwcheck is not beside this Python, nor in PATH")
+    return Path(found)
+
+
+def _refuse_user(user: str) -> None:
+    if os.geteuid() != 0:
+        raise UsageError("--user: only root can have a sweep run as another user")
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        raise UsageError(f"--user {line(user, 40)}: there is no such user here") from None
+
+
+def _make(path: Path, user: str) -> None:
+    try:
+        if not path.exists():
+            path.mkdir(parents=True)
+            if user:
+                shutil.chown(path, user)
+    except OSError as error:
+        raise UsageError(f"cannot make {path}: {error.strerror}; name another with --out") from None

@@ -1,0 +1,260 @@
+"""`hwcheck sweep` as it is typed: what it measures and refuses, and what befalls it at night."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hwcheck.history.views import History
+from hwcheck.results.run_folder import read_run
+from hwcheck.sweep import state as sweep_state
+from hwcheck.sweep.state import FOLDER, Lock, SweepState, key_of, read_state, write_state
+from hwcheck.tasks import sweep_run
+from hwcheck.tasks.command_line import program
+from tests.small_disk import fill
+
+CHECKS = ("file_systems", "host_memory")
+"""They load nothing and are quick."""
+INVENTORY = """\
+all:
+  hosts:
+    here:
+      ansible_connection: local
+      ansible_python_interpreter: "{{{{ ansible_playbook_python }}}}"
+    away1: {{ansible_host: 127.0.0.1, ansible_port: 1, ansible_user: u}}
+    away2: {{ansible_host: 127.0.0.2, ansible_port: 1, ansible_user: u}}
+  vars:
+    hwcheck_sweep: {terms}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep_run, "checks_of", lambda level: CHECKS)
+    inventory("{}")
+
+
+def inventory(terms: str, name: str = "cluster.yml") -> None:
+    Path(name).write_text(INVENTORY.format(terms=terms))
+
+
+def typed(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = 0
+    try:
+        program.run(["hwcheck", "sweep", *argv])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    out, err = capfd.readouterr()
+    assert "Traceback" not in err, err
+    return code, out, err
+
+
+RUN = ("run", "--hosts", "cluster.yml", "--level", "minutes")
+
+
+def the_state() -> SweepState:
+    state, problem = read_state(Path("runs"), key_of("cluster.yml"))
+    assert problem == ""
+    return state
+
+
+def test_a_sweep_from_end_to_end(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = typed(capfd, *RUN, "--dry-run")
+    assert (code, os.listdir()) == (0, ["cluster.yml"])
+    assert "minutes: batch 1: here: new\n" in out
+    code, out, err = typed(capfd, *RUN)
+    assert code == 3
+    assert "hwcheck: minutes: 3 hosts due, 1 measured; not measured: away[1-2]" in err
+    (path,) = Path("runs-minutes").iterdir()
+    run = read_run(path)
+    assert run.meta.sweep["level"] == "minutes"
+    assert run.meta.checks == CHECKS
+    assert (path / "report.html").exists()
+    with History.open(Path("runs-minutes")) as history:
+        assert history.rows("SELECT count(*) FROM hosts") == [(3,)]
+    state = the_state()
+    assert state.under_way is None
+    assert (state.finished["minutes"].due, state.finished["minutes"].measured) == (3, 1)
+    assert typed(capfd, "status", "--hosts", "cluster.yml", "--level", "minutes")[0] == 0
+    _, out, _ = typed(capfd, *RUN, "--dry-run")
+    assert "here" not in out
+    assert out.count("new") == 0
+    assert out.count("never measured at this level") == 2
+
+
+REFUSED = [
+    (["run"], "no host is named"),
+    (["go", "--hosts", "cluster.yml"], "sweep go: it is one of run, status, install, remove"),
+    ([*RUN, "--budget", "soon"], "--budget 'soon' is no time such as 45m, 2h or 7d"),
+    ([*RUN, "--budget", "2"], "--budget '2' is no time"),
+    ([*RUN, "--budget", "20s"], "a budget of 20s is too short for one visit: at minutes"),
+    ([*RUN, "--max-unavailable", "0"], "--max-unavailable '0' is neither a count of hosts"),
+    ([*RUN, "--max-unavailable", "200%"], "--max-unavailable '200%' is neither a count"),
+    ([*RUN, "--max-unavailable", "5%"], "max-unavailable 5% of 3 hosts is none; say a count"),
+    (["run", "--hosts", "cluster.yml", "--level", "daily"], "--level daily: it is one of"),
+    ([*RUN, "--out", ""], "--out is empty"),
+    ([*RUN, "--at", "02:30"], "--at: it goes with sweep install"),
+    (
+        ["status", "--hosts", "cluster.yml", "--budget", "2h"],
+        "--budget: it goes with sweep run and",
+    ),
+    (["install", "--hosts", "cluster.yml", "--dry-run"], "--dry-run: it goes with sweep run"),
+    (["install", "--hosts", "cluster.yml", "--at", "25:00"], "--at '25:00' is no time of day"),
+    (["install", "--hosts", "cluster.yml", "--randomize", "30"], "--randomize '30' is no time"),
+    (["install", "--hosts", "cluster.yml", "--randomize", "13h"], "--randomize: at most 12h"),
+    (["install", "--hosts", "cluster.yml", "--user", "nobody-here"], "there is no such user here"),
+    (
+        ["install", "--hosts", "cluster.yml", "--level", "minutes", "--at", "02:30"],
+        "--at: minutes is swept every 15m",
+    ),
+    (["run", "--hosts", "slurm.yml"], ": not found on this machine; run hwcheck where"),
+    (["run", "--hosts", "odd.yml"], "odd.yml: here: hwcheck_sweep: hourly: it is none of minutes"),
+]
+
+
+@pytest.mark.parametrize(("argv", "text"), REFUSED, ids=range(len(REFUSED)))
+def test_bad_input_is_one_line_and_nothing_is_measured(
+    argv: list[str],
+    text: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    inventory("{hourly: true}", "odd.yml")
+    slurm = "all: {hosts: {n1: {hwcheck_scheduler: slurm}}}\n"
+    Path("slurm.yml").write_text(slurm)
+    if "slurm.yml" in argv:
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.setattr("hwcheck.scheduler.programs.shutil.which", lambda name: None)
+    before = sorted(Path().rglob("*"))
+    code, out, err = typed(capfd, *argv)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert text in err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_second_one_says_who_holds_the_lock(capfd: pytest.CaptureFixture[str]) -> None:
+    with Lock(Path("runs"), key_of("cluster.yml"), "cluster.yml", "sweep run of nightly"):
+        code, _, err = typed(capfd, *RUN)
+        assert code == 2
+        assert re.search(
+            rf"a sweep of cluster\.yml is under way: sweep run of nightly, since 20.*Z, process "
+            rf"{os.getpid()} of .* on ",
+            err,
+        )
+        _, out, _ = typed(capfd, "status", "--hosts", "cluster.yml")
+        assert out.startswith("under way: sweep run of nightly, since 20")
+    assert not Path("runs-minutes").exists()
+
+
+def test_a_full_disk_is_one_line_and_costs_nothing(
+    capfd: pytest.CaptureFixture[str], small_disk: Path
+) -> None:
+    runs = small_disk / "runs"
+    fill(small_disk)
+    code, out, err = typed(capfd, *RUN, "--out", str(runs))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert "No space left on device; make room there and run again" in err
+
+
+def test_a_disk_that_fills_up_amid_a_sweep_loses_no_host(
+    capfd: pytest.CaptureFixture[str], small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = small_disk / "runs"
+    finish = sweep_run.RunFolder.finish
+
+    def full(folder: sweep_run.RunFolder, **words: object) -> None:
+        fill(small_disk)
+        finish(folder, **words)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_run.RunFolder, "finish", full)
+        code, _, err = typed(capfd, *RUN, "--out", str(runs))
+    assert code == 2
+    assert "No space left on device" in err
+    (path,) = small_disk.glob("runs-minutes/*")
+    assert read_run(path).meta.finished == ""
+    (small_disk / "filler").unlink()
+    monkeypatch.setattr(sweep_run, "show", lambda path, **words: 0)  # its reports take more room
+    code, _, err = typed(capfd, *RUN, "--out", str(runs))
+    assert "was cut off; what it measured:" in err
+    run = read_run(path)
+    assert run.meta.finished
+    assert {record.host: record.state for record in run.records} == {
+        "here": "reported",
+        "away1": "unreachable",
+        "away2": "unreachable",
+    }
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_jumps_a_day_is_said_and_costs_nobody_a_turn(
+    days: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(capfd, *RUN)
+    state = the_state()
+    left = sweep_state.UnderWay(f"{key_of('cluster.yml')}.x", *[state.finished["minutes"].at] * 2)
+    write_state(Path("runs"), key_of("cluster.yml"), SweepState(left, state.finished))
+    jumped = sweep_state.now_utc() + timedelta(days=days)
+    monkeypatch.setattr(sweep_run, "now_utc", lambda: jumped)
+    code, _, err = typed(capfd, *RUN)
+    assert code == 3
+    expected = "the clock was set back" if days < 0 else "was cut off; its budget is over"
+    assert expected in err
+    due = 3 if days > 0 else 2  # a host that was measured in the future is not due
+    assert f"minutes: {due} hosts due" in err
+    assert the_state().under_way is None
+
+
+def test_an_inventory_that_lost_hosts_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    typed(capfd, *RUN)
+    text = Path("cluster.yml").read_text()
+    Path("cluster.yml").write_text("".join(x for x in text.splitlines(True) if "away" not in x))
+    code, _, err = typed(capfd, *RUN)
+    assert "hwcheck: no longer in the inventory: away[1-2]" in err
+    assert (code, set(the_state().first_seen)) == (0, {"here"})
+
+
+def test_a_limit_is_no_loss_of_hosts(capfd: pytest.CaptureFixture[str]) -> None:
+    typed(capfd, *RUN)
+    _, _, err = typed(capfd, *RUN, "--limit", "away1")
+    assert "no longer in the inventory" not in err
+    assert set(the_state().first_seen) == {"here", "away1", "away2"}
+
+
+def test_a_host_that_is_late_is_a_finding(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(capfd, *RUN)
+    later = sweep_state.now_utc() + timedelta(days=2)
+    monkeypatch.setattr(sweep_run, "now_utc", lambda: later)
+    code, _, err = typed(capfd, *RUN)
+    assert code == 3
+    assert "minutes: not measured for more than 1d: away[1-2] (unreachable)" in err
+    assert the_state().finished["minutes"].late == ("away1", "away2")
+
+
+def test_status_is_a_dead_mans_switch(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = typed(capfd, "status", "--hosts", "cluster.yml")
+    assert code == 1
+    assert "nightly: never swept\n" in out
+    assert "a sweep is overdue" in out
+    now = sweep_state.now_utc()
+    for age, expected in ((timedelta(hours=35), 0), (timedelta(hours=37), 1)):
+        at = sweep_state.as_text(now - age)
+        finished = {"nightly": sweep_state.Finished(at, 3, 2, 0)}
+        write_state(Path("runs"), key_of("cluster.yml"), SweepState(finished=finished))
+        code, out, _ = typed(capfd, "status", "--hosts", "cluster.yml")
+        assert code == expected, out
+        assert ("overdue" in out) == bool(expected)
+    damaged = Path("runs") / FOLDER / f"{key_of('cluster.yml')}.json"
+    damaged.write_text(json.dumps([]))
+    code, _, err = typed(capfd, "status", "--hosts", "cluster.yml")
+    assert code == 1
+    assert "begun anew" in err

@@ -90,6 +90,8 @@ def _variables(folder: Path) -> dict[str, object]:
         "rdma_memlock_services": ["slurmd"],
         "rdma_gpu_memory": "peermem",
         "gpu_power_limit_w": 500,
+        "gpu_power_locked_clocks": "1200,1755",
+        "gpu_power_mig": {"all": "3g.40gb,1g.10gb", 7: "disabled"},
         "nccl_tests": True,
         "nccl_tests_source": str(source / "source.tar.gz"),
         "nccl_conf": "present",

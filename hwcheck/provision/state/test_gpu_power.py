@@ -1,21 +1,34 @@
-"""gpu_power: power limits, application clocks and persistence mode of every GPU."""
+"""gpu_power: power limits, clocks and modes of every GPU."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from hwcheck.provision.state.asserts import ask, asserts
 from hwcheck.provision.state.next_boot import enabled_problem
-from hwcheck.provision.state.node import need_gpu
+from hwcheck.provision.state.node import need_gpu, read
 
 SETS = "/usr/local/sbin/hwcheck-gpu-power"
 UNIT = "hwcheck-gpu-power"
 KINDS = ("applications", "default_applications")
-PERSISTENCE = {"enabled": "Enabled", "disabled": "Disabled"}
+SWITCH = {"enabled": "Enabled", "disabled": "Disabled"}
+COMPUTE = {
+    "default": "Default",
+    "exclusive_process": "Exclusive_Process",
+    "prohibited": "Prohibited",
+}
+LOCKED = "/run/hwcheck/gpu-power"
+"""Has which clocks were locked since the boot; nvidia-smi does not tell."""
+CLOCK_STEP_MHZ = 30
+"""A locked clock may be the next higher one that the GPU has."""
+INSTANCE = re.compile(r"GPU (\d+):|\s+MIG (\S+)\s+Device")
+
+Role = Mapping[str, Any]
 
 
-def applies(host: Any, role: Mapping[str, Any]) -> None:
+def applies(host: Any, role: Role) -> None:
     """Skip the assertions where the role does nothing."""
     need_gpu(host, when=bool(role["gpu_power_only_with_gpu"]))
 
@@ -68,33 +81,134 @@ def test_clocks_reset(host: Any) -> None:
 def test_persistence_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode."""
     for gpu, actual in query(host, "persistence_mode"):
-        assert actual == PERSISTENCE[wanted], f"persistence mode of GPU {gpu} is {actual}"
+        assert actual == SWITCH[wanted], f"persistence mode of GPU {gpu} is {actual}"
+
+
+@asserts("gpu_power_compute_mode")
+def test_compute_mode(host: Any, wanted: str) -> None:
+    """Every GPU has the mode."""
+    for gpu, actual in query(host, "compute_mode"):
+        assert actual == COMPUTE[wanted], f"compute mode of GPU {gpu} is {actual}"
+
+
+@asserts("gpu_power_ecc_mode")
+def test_ecc_mode(host: Any, wanted: str) -> None:
+    """Every GPU has the mode, now and after the next boot."""
+    for gpu, actual in query(host, "ecc.mode.current,ecc.mode.pending"):
+        now, _, pending = actual.partition(", ")
+        mode = SWITCH[wanted]
+        assert pending == mode, f"ECC mode of GPU {gpu} is {pending} from the next boot on"
+        assert now == mode, f"ECC mode of GPU {gpu} is {now}: {pending} waits for a reboot"
+
+
+@asserts("gpu_power_mig", each=True)
+def test_mig(host: Any, wanted: tuple[Any, str], role: Role) -> None:
+    """A GPU, or each that is not named, has MIG mode and the instances."""
+    which, value = str(wanted[0]), str(wanted[1])
+    named = {str(gpu) for gpu in role["gpu_power_mig"]}
+    modes = dict(query(host, "mig.mode.current,mig.mode.pending"))
+    chosen = set(modes) - named if which == "all" else {which}
+    mode = "Disabled" if value == "disabled" else "Enabled"
+    has = instances(host) if value not in SWITCH else {}
+    for gpu in sorted(chosen):
+        now, _, pending = modes.get(gpu, "not there, ").partition(", ")
+        if value == "disabled" and now.startswith("["):
+            continue  # a GPU without MIG
+        waits = f": {pending} waits for a reset" if pending == mode else ""
+        assert now == mode, f"MIG mode of GPU {gpu} is {now}{waits}"
+        assert pending == mode, f"MIG mode of GPU {gpu} is {pending} after the next reset"
+        if value not in SWITCH:
+            found = has.get(gpu, [])
+            assert sorted(found) == sorted(value.split(",")), (
+                f"the MIG devices of GPU {gpu} are {','.join(found) or 'none'}, not {value}"
+            )
+
+
+def instances(host: Any) -> dict[str, list[str]]:
+    """Return the profiles of each GPU's MIG devices, by its index."""
+    found: dict[str, list[str]] = {}
+    gpu = ""
+    for line in ask(host, "nvidia-smi -L").splitlines():
+        match = INSTANCE.match(line)
+        if match and match[1]:
+            gpu = match[1]
+        elif match:
+            found.setdefault(gpu, []).append(match[2])
+    return found
+
+
+@asserts("gpu_power_locked_clocks")
+def test_locked_clocks(host: Any, wanted: str) -> None:
+    """Every GPU was told since the boot, and does not run above."""
+    _locked(host, wanted, "clocks.locked", "clocks.sm")
+
+
+@asserts("gpu_power_locked_memory_clocks")
+def test_locked_memory_clocks(host: Any, wanted: str) -> None:
+    """Every GPU was told since the boot, and its memory does not run above."""
+    _locked(host, wanted, "clocks.locked.memory", "clocks.mem")
+
+
+def _locked(host: Any, wanted: str, setting: str, clock: str) -> None:
+    for gpu, actual in query(host, clock):
+        told = read(host, f"{LOCKED}/{gpu}.{setting}") or "nothing"
+        assert told == str(wanted), f"GPU {gpu} was told {told} since the boot, not {wanted}"
+        if wanted != "reset" and actual.isdecimal():
+            top = int(str(wanted).rpartition(",")[2])
+            assert int(actual) <= top + CLOCK_STEP_MHZ, (
+                f"{clock} of GPU {gpu} is {actual} MHz: it is not locked to {wanted} MHz"
+            )
 
 
 @asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
 def test_power_limit_at_boot(host: Any, wanted: float) -> None:
     """The next boot sets the power limit."""
-    _at_boot(host, f"{wanted}", 0)
+    _at_boot(host, "power.limit", f"{wanted}")
 
 
 @asserts("gpu_power_application_clocks")
 def test_application_clocks_at_boot(host: Any, wanted: str) -> None:
     """The next boot sets the clocks."""
-    _at_boot(host, wanted, 1)
+    _at_boot(host, "clocks.applications", wanted)
+
+
+@asserts("gpu_power_locked_clocks")
+def test_locked_clocks_at_boot(host: Any, wanted: str) -> None:
+    """The next boot locks the clocks."""
+    _at_boot(host, "clocks.locked", wanted)
+
+
+@asserts("gpu_power_locked_memory_clocks")
+def test_locked_memory_clocks_at_boot(host: Any, wanted: str) -> None:
+    """The next boot locks the clocks of the memory."""
+    _at_boot(host, "clocks.locked.memory", wanted)
 
 
 @asserts("gpu_power_persistence_mode")
 def test_persistence_mode_at_boot(host: Any, wanted: str) -> None:
     """The next boot sets the mode."""
-    _at_boot(host, PERSISTENCE[wanted], 2)
+    _at_boot(host, "persistence_mode", SWITCH[wanted])
 
 
-def _at_boot(host: Any, wanted: str, position: int) -> None:
+@asserts("gpu_power_compute_mode")
+def test_compute_mode_at_boot(host: Any, wanted: str) -> None:
+    """The next boot sets the mode."""
+    _at_boot(host, "compute_mode", COMPUTE[wanted])
+
+
+@asserts("gpu_power_mig", each=True)
+def test_mig_at_boot(host: Any, wanted: tuple[Any, str]) -> None:
+    """The next boot makes the instances, which no GPU keeps."""
+    _at_boot(host, f"mig.{wanted[0]}", wanted[1])
+
+
+def _at_boot(host: Any, setting: str, wanted: str) -> None:
     """Assert that a GPU, which forgets what it was told, is told this at boot."""
     wrong = enabled_problem(host, UNIT)
     assert not wrong, wrong
     assert host.run("test -x %s", SETS).succeeded, f"{SETS} is missing"
     lines = ask(host, "systemctl cat %s", UNIT).splitlines()
     starts = [line.split()[2:] for line in lines if line.startswith("ExecStart=")]
-    told = (starts[-1] if starts else [])[position : position + 1]
-    assert told == [wanted], f"{UNIT} sets {' '.join(told) or 'nothing'} at boot, not {wanted}"
+    told = dict(word.partition("=")[::2] for word in (starts[-1] if starts else []))
+    actual = told.get(setting, "left alone")
+    assert actual == wanted, f"{UNIT}: {setting} is {actual} at boot, not {wanted}"

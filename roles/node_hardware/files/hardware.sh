@@ -1,5 +1,6 @@
-# Say what this node has, a line for each: gpu ADDRESS, nvswitch ADDRESS, rdma ADDRESS, cpu VENDOR,
-# virtual machine, parameters WORDS (of the running kernel). Needs no tool of NVIDIA's.
+# Say what this node has, a line for each: gpu DEVICE ADDRESS, nvswitch ADDRESS, rdma ADDRESS,
+# nvswitch_bridge ADDRESS (a card that is the way to NVSwitches), cpu VENDOR, virtual machine,
+# parameters WORDS (of the running kernel). Needs no tool of NVIDIA's.
 set -u
 
 # First word of a file; nothing where there is none.
@@ -12,9 +13,13 @@ for device in /sys/bus/pci/devices/*; do
     address=${device##*/}
     case "$(word "$device/vendor") $(word "$device/class")" in
     # PCI classes: VGA controller, 3D controller, other bridge, Ethernet, InfiniBand.
-    "0x10de 0x0300"* | "0x10de 0x0302"*) echo "gpu $address" ;;
+    "0x10de 0x0300"* | "0x10de 0x0302"*) echo "gpu $(word "$device/device") $address" ;;
     "0x10de 0x0680"*) echo "nvswitch $address" ;;
-    "0x15b3 0x0200"* | "0x15b3 0x0207"*) echo "rdma $address" ;;
+    "0x15b3 0x0200"* | "0x15b3 0x0207"*)
+        echo "rdma $address"
+        # Fabric Manager User Guide, Identifying CX7 Bridge Devices: VPD field SMDL is SW_MNG.
+        ! grep -qs SW_MNG "$device/vpd" || echo "nvswitch_bridge $address"
+        ;;
     *) [ -d "$device/infiniband" ] && echo "rdma $address" ;;
     esac
 done

@@ -7,6 +7,7 @@ set -euf
 mode=$1 state=$2 version=$3 names=$4 patterns=$5
 
 following() {
+    [ -n "$patterns" ] || return 0 # without one dpkg-query names every package
     dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' $patterns 2>/dev/null |
         while read -r status package is; do
             case "$status $is" in

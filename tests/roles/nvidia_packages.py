@@ -10,6 +10,7 @@ from tests.roles.packages import Package
 OLD, NEW, NEXT = "580.65.06", "580.95.05", "590.44.01"
 MODULE = f"/usr/lib/modules/{KERNEL}/updates/dkms/nvidia.ko"
 FABRIC = "/usr/share/nvidia/nvswitch/fabricmanager.cfg"
+IMEX = "/etc/nvidia-imex/config.cfg"
 
 
 def driver(version: str, *, module: bool = True, fabric: str = "") -> Sequence[Package]:
@@ -37,6 +38,13 @@ def driver(version: str, *, module: bool = True, fabric: str = "") -> Sequence[P
             files={FABRIC: "LOG_LEVEL=4\nDAEMONIZE=1\n"},
             service="nvidia-fabricmanager",
             reads=FABRIC,
+        ),
+        Package(
+            "nvidia-imex",
+            f"{version}-1",
+            files={IMEX: "SERVER_PORT=50000\nLOG_LEVEL=4\n"},
+            service="nvidia-imex",
+            reads=IMEX,
         ),
     ]
 

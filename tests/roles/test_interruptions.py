@@ -16,6 +16,7 @@ BROKEN_OFF = {
     "nvidia_repository": ["nvidia_repository : Name the repository"],
     "nvidia_driver": ["nvidia_driver : Set the options of the kernel module"],
     "nvidia_fabricmanager": ["nvidia_fabricmanager : Configure it"],
+    "nvidia_imex": ["nvidia_imex : Name the hosts of the domain"],
     "pcie_p2p": ["pcie_p2p : Name the parameters to GRUB"],
     "rdma": ["rdma : Let services lock memory"],
     "nccl": ["nccl : Copy the source"],

@@ -17,11 +17,13 @@ from tests.roles.signing import SigningKey
 from tests.roles.wheels import write_wheel
 
 ROLES = (
-    *("nvidia_repository", "nvidia_driver", "nvidia_fabricmanager", "cuda_toolkit", "dcgm"),
+    *("nvidia_repository", "nvidia_driver", "nvidia_fabricmanager", "nvidia_imex"),
+    *("cuda_toolkit", "dcgm"),
     *("system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"),
 )
 PREPARED = {
     "nvidia_fabricmanager": ("nvidia_driver",),
+    "nvidia_imex": ("nvidia_driver",),
     "rdma": ("nvidia_driver",),
     "node_reboot": ("pcie_p2p",),
 }
@@ -82,6 +84,9 @@ def _variables(folder: Path) -> dict[str, object]:
         "nvidia_driver_version": OLD,
         "nvidia_driver_module_options": {"NVreg_RestrictProfilingToAdminUsers": 0},
         "nvidia_fabricmanager_config": {"LOG_LEVEL": 3},
+        "nvidia_imex_addresses": "{{ groups['all'] | map('extract', hostvars, 'ansible_host') }}",
+        "nvidia_imex_gpus": ["0x2330"],  # as if the H100s of this machine were of a rack
+        "nvidia_imex_config": {"LOG_LEVEL": 3},
         "dcgm_enabled": True,
         "system_tuning_hugepages": 16,
         "system_tuning_dev_shm_size": "64m",

@@ -101,6 +101,14 @@ def enabled_problem(host: Any, unit: str) -> str:
     return "" if state in AT_BOOT else f"{unit} is {state}: it does not start at boot"
 
 
+def module_option(host: Any, module: str, option: str) -> str:
+    """Return what modprobe gives a kernel module as an option, or "not set"."""
+    lines = (line.split(None, 2) for line in ask(host, "modprobe --showconfig").splitlines())
+    options = " ".join(words[2] for words in lines if words[:2] == ["options", module])
+    given = re.findall(rf"(?:^|\s){re.escape(option)}=(\"[^\"]*\"|\S*)", options)
+    return str(given[-1]) if given else "not set"
+
+
 def limit_problem(host: Any, domain: str, item: str, kind: str, value: str) -> str:
     """Return what is wrong with a limit that the files give to the next login; empty if nothing."""
     actual = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from hwcheck.provision.state.asserts import ask, asserts
+from hwcheck.provision.state.next_boot import module_option
 from hwcheck.provision.state.node import daemon, need_gpu, read
 from hwcheck.provision.state.packages import begins, hold_problem, is_debian, named, problem
 
@@ -95,10 +95,7 @@ def test_module_option(host: Any, wanted: tuple[str, Any]) -> None:
 def test_module_option_at_boot(host: Any, wanted: tuple[str, Any]) -> None:
     """The module gets the option when it is loaded the next time."""
     name, value = wanted
-    lines = (line.split(None, 2) for line in ask(host, "modprobe --showconfig").splitlines())
-    options = " ".join(words[2] for words in lines if words[:2] == ["options", "nvidia"])
-    given = re.findall(rf"(?:^|\s){re.escape(name)}=(\"[^\"]*\"|\S*)", options)
-    actual = given[-1] if given else "not set"
+    actual = module_option(host, "nvidia", name)
     assert actual == str(value), f"{name} is {actual} from the next load on, not {value}"
 
 

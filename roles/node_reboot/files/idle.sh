@@ -8,7 +8,7 @@ for link in /proc/[0-9]*/fd/*; do
     process=${process%%/*}
     read -r name <"/proc/$process/comm" || continue
     case "$name" in
-    nvidia-persiste | nv-fabricmanage | nv-hostengine) ;;
+    nvidia-persiste | nv-fabricmanage | nv-hostengine | nvidia-imex | nvlsm) ;;
     *)
         echo "$name (process $process) uses a GPU"
         exit 1

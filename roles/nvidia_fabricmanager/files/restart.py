@@ -1,6 +1,6 @@
-"""Restart a service that was started before its configuration was written.
+"""Restart a service that was started before a file of its configuration was written.
 
-usage: restart.py check|apply SERVICE CONFIGURATION. Prints what that changes, or would.
+usage: restart.py check|apply SERVICE FILE... Prints what that changes, or would.
 """
 
 import os
@@ -11,16 +11,17 @@ import time
 SHOW = ["systemctl", "show", "--property=ActiveState,InactiveExitTimestampMonotonic"]
 
 
-def main(mode, service, configuration):
+def main(mode, service, *files):
     """Do it; mode is check or apply."""
     lines = subprocess.check_output([*SHOW, service], universal_newlines=True).splitlines()
     says = dict(line.split("=", 1) for line in lines)
-    if says["ActiveState"] != "active" or not os.path.exists(configuration):
+    if says["ActiveState"] != "active":
         return
     booted_s = time.time() - time.monotonic()
     started_s = booted_s + int(says["InactiveExitTimestampMonotonic"]) / 1e6
-    if os.stat(configuration).st_mtime > started_s:
-        print(f"{service}: older than {configuration}")
+    newer = [file for file in files if os.path.exists(file) and os.stat(file).st_mtime > started_s]
+    if newer:
+        print(f"{service}: older than {', '.join(newer)}")
         if mode == "apply":
             subprocess.check_call(["systemctl", "restart", service])  # noqa: S607
 

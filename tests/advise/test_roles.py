@@ -16,6 +16,7 @@ from tests.advise.nodes import diagnosed
 OF_CAUSE: Mapping[str, tuple[str, str]] = {
     "acs_redirect": ("pcie_p2p", r"ECAP_ACS|acs"),
     "clocks_held": ("gpu_power", "gpu_power_application_clocks"),
+    "compute_mode_set": ("gpu_power", "gpu_power_compute_mode"),
     "cpu_power_saving": ("system_tuning", "system_tuning_cpu_governor"),
     "cuda_refuses_p2p": ("pcie_p2p", r"iommu"),
     "dma_refused": ("pcie_p2p", r"iommu"),
@@ -26,6 +27,7 @@ OF_CAUSE: Mapping[str, tuple[str, str]] = {
     "fabric_manager_down": ("nvidia_fabricmanager", "nvidia_fabricmanager_service"),
     "huge_pages_idle": ("system_tuning", "system_tuning_hugepages"),
     "iommu_translates": ("pcie_p2p", r"iommu"),
+    "imex_down": ("nvidia_imex", "nvidia_imex_addresses"),
     "memlock_limited": ("rdma", "rdma_memlock_kib"),
     "nccl_differs": ("nccl", "nccl_version"),
     "nccl_p2p_default": ("nccl", "nccl_version"),
@@ -74,7 +76,7 @@ WITHOUT: Mapping[str, str] = {
             *("mig_hides_counters", "more_gpus", "network_plugin_fails", "numa_calls_blocked"),
             *("nvml_unusable", "p2p_in_a_vm", "p2p_refused_over_nvlink", "p2p_refused_over_pcie"),
             *("roce_without_address", "shm_too_small", "unexpected_machine", "vm_without_fabric"),
-            *("wrong_network_transport", "compute_mode_set", "firmware_below_floor", "host_swaps"),
+            *("wrong_network_transport", "firmware_below_floor", "host_swaps"),
             "host_memory_held",
             "scratch_read_only",
             *(
@@ -84,7 +86,7 @@ WITHOUT: Mapping[str, str] = {
                 "rdma_partition_differs",
                 "nvlink_domain_split",
             ),
-            *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails", "imex_down"),
+            *("container_libraries_broken", "topology_file_missing", "nccl_p2p_fails"),
             "gpu_without_addresses",
             "container_settings_unfit",
             *("container_settings_unfit", "tools_below_floor", "tools_differ"),
@@ -105,10 +107,12 @@ WITHOUT: Mapping[str, str] = {
 
 OF_CHECK: Mapping[str, str] = {
     "application_clocks": "clocks_held",
+    "compute_mode": "compute_mode_set",
     "cpu_governor": "cpu_power_saving",
     "cuda_driver": "driver_differs",
     "driver": "driver_not_whole",
     "hugepages": "huge_pages_idle",
+    "imex": "imex_down",
     "iommu": "iommu_translates",
     "memlock": "memlock_limited",
     "nvswitch_fabric": "fabric_manager_down",

@@ -288,6 +288,7 @@ def nvlink_domain_split(host: HostFindings) -> Sign | None:
     "/etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N",
     source="NVIDIA IMEX Service for NVLink Networks, Deployment Models and IMEX Channels; NCCL "
     "user guide, Troubleshooting, Multi-node NVLink issues",
+    role="nvidia_imex",
 )
 def imex_down(host: HostFindings) -> Sign | None:
     """Undeclared, a scheduler may start it for each job, so it is not certain."""

@@ -68,6 +68,7 @@ NO_CLUSTER = "the GPUs' fabric does not span hosts (no cluster UUID)"
         "starts it for each job, declare hwcheck_imex: per_job",
         command="systemctl status nvidia-imex; ls -l /dev/nvidia-caps-imex-channels; "
         "cat /etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N",
+        role="nvidia_imex",
     ),
     optional="an NVLink fabric over several hosts",
 )

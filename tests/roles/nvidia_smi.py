@@ -99,6 +99,8 @@ def switch_mig(gpu: "dict[str, str]", to: str) -> None:
     if is_("ampere") and is_("in-use"):
         print("Warning: MIG mode is in pending enable state for GPU: In use by another client")
     else:
+        if is_("ampere"):
+            gpu.update(NEW)  # it is reset
         gpu["mig.mode.current"] = to
 
 

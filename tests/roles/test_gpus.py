@@ -181,13 +181,18 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
 ) -> None:
     kept = "/var/lib/hwlab"
     machine.ask(f"touch {kept}/ampere {kept}/in-use; rm {GPUS} {kept}/inforom.json")
-    only = {"gpu_power_mig": {0: "3g.20gb", 7: "disabled"}}
+    split: dict[int, str] = {0: "3g.20gb", 7: "disabled"}
+    only: dict[str, object] = {"gpu_power_mig": split, "gpu_power_limit_w": 500}
     waits = machine.play(ROLE, **only)
     assert waits.code == 0, waits.text
     reason = "gpu 0: MIG mode is Disabled, Enabled is pending"
     assert machine.ask("cat /run/hwcheck/reboot/gpu_power") == reason
     assert machine.play(ROLE, **only).changes == 0
     assert machine.play(["node_reboot"], node_reboot_allowed=True).code == 0
+    machine.ask(f"rm {kept}/in-use")
+    split[1] = "1g.5gb"
+    reset = machine.play(ROLE, **only)
+    assert reset.changed == ["gpu_power : Set them at every boot", "gpu_power : Set them now"]
     holds = state(machine, ROLE, **only)
     assert holds.code == 0, holds.text
 

@@ -132,12 +132,15 @@ class Gpu:
             if now != wanted:
                 sys.exit(f"gpu {self.index}: {name} is still {now}: {said}")
 
+    def note(self, setting):
+        """Return the path of what was locked since the boot."""
+        return os.path.join(LOCKED, f"{self.index}.{setting}")
+
     def lock(self, setting, wanted):
         """Lock clocks, or let go of them."""
-        note = os.path.join(LOCKED, f"{self.index}.{setting}")
         now = "not set since the boot"
-        if os.path.exists(note):
-            with open(note) as file:
+        if os.path.exists(self.note(setting)):
+            with open(self.note(setting)) as file:
                 now = file.read().strip()
         clock = self.of(FIELDS[setting])
         top = wanted.split(",")[-1]
@@ -150,7 +153,7 @@ class Gpu:
             lock, free = LOCKS[setting]
             tell(self.index, *((free,) if wanted == "reset" else (lock, wanted)))
             os.makedirs(LOCKED, exist_ok=True)
-            with open(note, "w") as file:
+            with open(self.note(setting), "w") as file:
                 file.write(wanted + "\n")
 
     def destroy_instances(self):
@@ -159,10 +162,7 @@ class Gpu:
             run("mig", "-i", self.index, option)  # ends with an error where there is none
 
     def split(self, wanted, devices):
-        """Bring MIG mode to what is wanted, and the instances where it names profiles."""
-        mode = "Disabled" if wanted == "disabled" else "Enabled"
-        if not self.switch_mig(mode) or wanted in ("enabled", "disabled"):
-            return
+        """Bring the MIG instances to the profiles that are wanted."""
         profiles = sorted(wanted.split(","))
         if sorted(devices) == profiles:
             return
@@ -189,7 +189,12 @@ class Gpu:
             if mode == "Disabled":
                 self.destroy_instances()
             status, text = run("-i", self.index, "-mig", SWITCH[mode])
-            now, pending = self.again(FIELDS["mig"]).split(",")
+            # One that was reset for it has forgotten the rest.
+            self.again([field for field in self.values if field != "index"])
+            for setting in LOCKS:
+                if os.path.exists(self.note(setting)):
+                    os.remove(self.note(setting))
+            now, pending = self.of(FIELDS["mig"]).split(",")
             if status or pending != mode:
                 sys.exit("gpu {}: {}".format(self.index, " ".join(text.split())))
         # One that has to be reset for it, and is in use, waits for that.
@@ -213,13 +218,15 @@ def main(mode, *words):
     devices = instances() if profiles else {}
     for index, values in gpus.items():
         gpu = Gpu(index, values, mode == "apply")
-        # Persistence first, for a GPU that nobody holds forgets the others.
+        # MIG mode first, for a GPU may be reset for it, then persistence, for a GPU that nobody
+        # holds forgets the others.
+        mig = split.get(index, split.get("all"))
+        has_mode = mig is None or gpu.switch_mig("Disabled" if mig == "disabled" else "Enabled")
         for name in FIELDS:
             value = settings.get(name)
             if name == "mig":
-                value = split.get(index, split.get("all"))
-                if value is not None:
-                    gpu.split(value, devices.get(index, []))
+                if has_mode and mig not in (None, "enabled", "disabled"):
+                    gpu.split(mig, devices.get(index, []))
             elif value is None:
                 continue
             elif name == "ecc.mode":

@@ -19,7 +19,7 @@ MODULES = re.compile(r"^\s+(?:- )?([a-z_]+\.[a-z_]+\.[a-z_]+):", re.MULTILINE)
 CONDITIONS = {"when", "that", "failed_when", "changed_when", "until"}
 FILTER_OF = {"bool": "bool", "int": "int"}
 """What makes a text the type that the specification names; Ansible itself converts nothing."""
-NOT_IN_SITE = {"node_hardware", "nvidia_repository", "refusals"}  # others depend on them
+NOT_IN_SITE = {"node_hardware", "node_service", "nvidia_repository", "refusals"}  # others use them
 
 
 def read(path: Path) -> Any:

@@ -55,7 +55,7 @@ MENDED = [
     "nvidia_driver : Run the persistence daemon",
     "nvidia_fabricmanager : Configure it",
     "nvidia_fabricmanager : Run it",
-    "nvidia_fabricmanager : Restart Fabric Manager where it has not read its configuration",
+    "node_service : Restart the service where it has not read its files",
     "cuda_toolkit : Link to it",
     "cuda_toolkit : Put it on the search path, or take it off",
     "dcgm : Run it",

@@ -18,7 +18,7 @@ import yaml
 from tests.roles.machine import PYTHON
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
-OF_NO_VALUES = {"node_hardware", "refusals"}
+OF_NO_VALUES = {"node_hardware", "node_service", "refusals"}
 NOT_WRITTEN = {
     "nccl_conf_file": "a file of the machine that runs Ansible",
     "nccl_tests_source": "a file of the machine that runs Ansible",

@@ -20,7 +20,7 @@ has() {
     done | grep -q .
 }
 
-why=$(find /etc/apt/sources.list.d /etc/apt/keyrings -name 'hwcheck-nvidia.*' -newer "$lists" 2>/dev/null || :)
+why=$(find /etc/apt/sources.list.d /etc/apt/keyrings -name 'hwcheck-*' -newer "$lists" 2>/dev/null || :)
 for package in "$@"; do
     has "$package" || why="$why $package"
 done

@@ -19,7 +19,7 @@ from tests.provision.state.fake_host import FakeHost
 
 CASES = Path(__file__).parent / "cases"
 ROLES = Path(__file__).parents[3] / "roles"
-OF_NO_STATE = {"node_hardware", "node_reboot", "refusals"}
+OF_NO_STATE = {"node_hardware", "node_reboot", "node_service", "refusals"}
 """Roles that change nothing by themselves that could be asserted."""
 
 

@@ -1,4 +1,4 @@
-"""Restart a service that was started before a file of its configuration was written.
+"""Restart a service that was started before a file that it reads was written.
 
 usage: restart.py check|apply SERVICE FILE... Prints what that changes, or would.
 """

@@ -1,4 +1,5 @@
-# Say why Secure Boot would refuse a driver that is built on this node; nothing where it would not.
+# Say why Secure Boot would refuse a kernel module that is built on this node; nothing where it would
+# not. usage: sh secure_boot.sh WHAT VARIABLE; VARIABLE says that its modules are signed
 set -u
 state=/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c
 [ -r "$state" ] || exit 0
@@ -12,5 +13,5 @@ for file in /var/lib/shim-signed/mok/MOK.der $key; do
     key=$file
 done
 echo "Secure Boot is on and the firmware does not know DKMS's key $key, so the kernel would refuse" \
-    "the driver: make it where it is missing (dkms generate_mok), mokutil --import $key, reboot and" \
-    "enroll it at the console; or take signed modules (nvidia_driver_precompiled)"
+    "$1: make it where it is missing (dkms generate_mok), mokutil --import $key, reboot and" \
+    "enroll it at the console; or take signed modules ($2)"

@@ -50,7 +50,8 @@ STAND_INS = {
     "modprobe": """
 [ "$1" != --showconfig ] || { cat /etc/modprobe.d/*.conf 2>/dev/null || :; exit; }
 module=$(echo "$1" | tr - _)
-file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
+file=/lib/modules/$(uname -r)/updates/dkms/$module.ko
+[ -e "$file" ] || file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
 [ -e "$file" ] || file=/sys/module/nvidia/version
 [ -e "$file" ] || { echo "modprobe: FATAL: Module $1 not found" >&2; exit 1; }
 mkdir -p "/sys/module/$module"
@@ -58,9 +59,9 @@ head -n 1 "$file" >"/sys/module/$module/version"
 """,
     "modinfo": """
 file=$3
-[ "$file" != nvidia ] || file=/lib/modules/$(uname -r)/updates/dkms/nvidia.ko
+[ -e "$file" ] || file=/lib/modules/$(uname -r)/updates/dkms/$file.ko
 case "$2" in
-version) head -n 1 "$file" ;;
+version | srcversion) head -n 1 "$file" ;;
 license) tail -n 1 "$file" ;;
 *) exit 1 ;;
 esac
@@ -80,6 +81,12 @@ echo "$entry" >/boot/grub/grub.cfg
 echo "$GRUB_CMDLINE_LINUX_DEFAULT" | sed 's/\\\\\\$/$/g' >/var/lib/hwlab/menu
 """,
 }
+DEVICES = """
+mkdir -p /run/dev/upper /run/dev/work
+mount -t overlay -o lowerdir=/dev,upperdir=/run/dev/upper,workdir=/run/dev/work hwlab /dev
+touch /dev/gdrdrv
+"""
+"""Makes a folder /dev of its own, in which udev has made GDRCopy's device; gone with a boot."""
 CHANGED = re.compile(r"(?:TASK|RUNNING HANDLER) \[(.+)\] \*+|changed: \[")
 RECAP = re.compile(r"ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)")
 

@@ -91,13 +91,15 @@ def _spec(root: Path, packages: Sequence[Package]) -> str:
             file = root / path.lstrip("/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
+            file.chmod(0o755 if "/bin/" in path else 0o644)
         needs = "".join(
             f"Requires: {' '.join(need)}\n" for need in DEPENDS.findall(package.depends)
         )
         listed = "".join(f"{path}\n" for path in package.contents)
         parts.append(
             f"%package -n {package.name}\nVersion: {version}\nRelease: {release or 1}\n"
-            f"Summary: stands in\n{needs}%description -n {package.name}\nStands in.\n"
+            f"Summary: stands in\nAutoReqProv: no\n{needs}"
+            f"%description -n {package.name}\nStands in.\n"
             f"%files -n {package.name}\n{listed}"
         )
     return "".join(parts)

@@ -16,7 +16,7 @@ grep -H . /proc/sys/kernel/numa_balancing
 df --output=size /dev/shm
 dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\n'
 apt-mark showmanual | sed 's/^/manual /'
-for unit in nvidia-persistenced nvidia-fabricmanager nvidia-imex nvidia-dcgm irqbalance slurmd \
+for unit in nvidia-persistenced nvidia-fabricmanager nvidia-imex nvidia-dcgm nvidia-dcgm-exporter chrony openibd irqbalance slurmd \
     hwcheck-acs-redirect hwcheck-gpu-power; do
     systemctl show --property=Id,ActiveState,UnitFileState,NeedDaemonReload "$unit" | paste -sd ' '
 done

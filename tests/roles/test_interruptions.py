@@ -17,6 +17,8 @@ BROKEN_OFF = {
     "nvidia_driver": ["nvidia_driver : Set the options of the kernel module"],
     "nvidia_fabricmanager": ["nvidia_fabricmanager : Configure it"],
     "nvidia_imex": ["nvidia_imex : Name the hosts of the domain"],
+    "dcgm_exporter": ["dcgm_exporter : Say where it answers, and whom it asks"],
+    "time_sync": ["time_sync : Say whom it asks"],
     "pcie_p2p": ["pcie_p2p : Name the parameters to GRUB"],
     "rdma": ["rdma : Let services lock memory"],
     "nccl": ["nccl : Copy the source"],

@@ -11,9 +11,9 @@ import pytest
 
 from tests.lab.conftest import refuse
 from tests.lab.scenario import load
-from tests.roles.machine import KERNEL, PACKAGES, Machine, Played
-from tests.roles.nvidia_packages import NEW, NEXT, OLD, driver, other
-from tests.roles.packages import Package
+from tests.roles.machine import DEVICES, KERNEL, PACKAGES, Machine, Played
+from tests.roles.nvidia_packages import NEW, NEXT, OLD, driver, gdrcopy, other
+from tests.roles.packages import Package, chrony
 from tests.roles.rpms import TOOLS, write_rpm_repository
 from tests.roles.signing import SigningKey
 from tests.roles.stated import Stated, state
@@ -36,6 +36,7 @@ DISTRIBUTION = [
         )
     ),
 ]
+CHRONY = chrony("chronyd", "/etc/chrony.conf")
 STAND_INS = {
     "dracut": """
 [ "$1 $2 $3" = "--force /boot/initramfs-$(uname -r).img $(uname -r)" ]
@@ -80,6 +81,7 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         machine.write("/etc/os-release", OS_RELEASE)
         machine.ask("rm /usr/bin/dpkg* /usr/bin/apt* /etc/debian_version")
         machine.ask(f"rm -r /boot/initrd.img* /boot/grub; touch {INITRAMFS}")
+        machine.ask(DEVICES)
         machine.ask("mkdir -p /etc/pki/rpm-gpg /etc/yum.repos.d")
         for tool, script in STAND_INS.items():
             machine.install(tool, script)
@@ -88,11 +90,12 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as key:
             own = [*driver(OLD, fabric=FABRIC_NAME), *driver(NEW, fabric=FABRIC_NAME)]
             next_own = driver(NEXT, fabric=FABRIC_NAME)
-            packages = [*own, *next_own, *other("libnccl", "libnccl-devel")]
+            copy_rpms = gdrcopy("2.5.1", "gdrcopy-kmod", "gdrcopy")
+            packages = [*own, *next_own, *copy_rpms, *other("libnccl", "libnccl-devel")]
             streams = {"580-open": own, "590-open": next_own}
             place = machine.node.root / PACKAGES.lstrip("/")
             write_rpm_repository(place / "nvidia", packages, key, streams)
-            write_rpm_repository(place / "rpms", DISTRIBUTION, key, {})
+            write_rpm_repository(place / "rpms", [*DISTRIBUTION, CHRONY], key, {})
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         machine.write("/etc/yum.repos.d/base.repo", BASE)
         yield machine
@@ -106,6 +109,9 @@ def wanted(version: str, **more: object) -> dict[str, object]:
         "nccl_version": "2.26.2-1+cuda12.8",
         "rdma_memlock_kib": "4096",
         "rdma_gpu_memory": "none",
+        "gdrcopy_enabled": True,
+        "gdrcopy_version": "2.5.1",
+        "time_sync_ntp_servers": [{"hostname": "ntp1.example.com"}],
         "validation_env_requirements": [],
         **more,
     }
@@ -253,3 +259,16 @@ def test_kernel_parameters_are_withdrawn_but_for_those_of_others(
     assert machine.play(role, **none).code == 0
     assert machine.ask(kernels).splitlines() == ["ro quiet", "ro"]
     assert machine.play(role, **none).changes == 0
+
+
+def test_what_is_beside_the_driver_is_called_otherwise(machine: Machine, second: Played) -> None:
+    roles = ["gdrcopy", "time_sync"]
+    first = machine.play(roles, **wanted(OLD))
+    assert first.code == 0, first.text
+    assert versions(machine)["gdrcopy-kmod"] == "2.5.1-1"
+    assert "gdrcopy-kmod-2.5.1-1" in machine.ask(f"cat {LOCKS}")
+    assert machine.ask("systemctl is-active chronyd") == "active"
+    assert machine.ask("sed -n 2p /etc/chrony.conf") == "server ntp1.example.com"
+    assert machine.play(roles, **wanted(OLD)).changes == 0
+    holds = state(machine, roles, **wanted(OLD))
+    assert holds.code == 0, holds.text

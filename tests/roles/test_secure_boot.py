@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab.scenario import load
 from tests.roles.machine import KERNEL, PACKAGES, Machine
-from tests.roles.nvidia_packages import OLD, driver
+from tests.roles.nvidia_packages import OLD, driver, gdrcopy
 from tests.roles.packages import Package
 
 ROLE = ["nvidia_driver"]
@@ -37,7 +37,7 @@ def machine(namespaces: None) -> Iterator[Machine]:
     host = copy.deepcopy(dict(load("h100x8").host)) | {"driver": None}
     host["kernel"]["modules"] = []
     with Machine(host, [Package(HEADERS, "6.18-1")]) as machine:
-        machine.add_repository("nvidia", driver(OLD))
+        machine.add_repository("nvidia", [*driver(OLD), *gdrcopy("2.5.1")])
         machine.install("mokutil", MOKUTIL)
         machine.write(KEY, "a key")
         yield machine
@@ -55,6 +55,15 @@ def test_a_driver_that_it_would_refuse_is_not_built(machine: Machine) -> None:
     assert f"mokutil --import {KEY}" in refused.text
     assert "nvidia_driver : Keep nouveau from loading, or let it load" not in refused.changed
     assert machine.ask("ls /etc/modprobe.d/hwcheck-* 2>/dev/null || true") == ""
+
+
+def test_nor_is_gdrcopy(machine: Machine) -> None:
+    secure_boot(machine, on=True)
+    refused = machine.play(["gdrcopy"], **WANTED, gdrcopy_enabled=True)
+    assert refused.code != 0
+    assert "the kernel would refuse gdrdrv" in refused.text
+    assert "or take signed modules (gdrcopy_precompiled)" in refused.text
+    assert refused.changes <= 2, refused.changed  # the repository
 
 
 def test_without_it_or_with_the_key_enrolled_nothing_is_refused(machine: Machine) -> None:

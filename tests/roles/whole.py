@@ -11,17 +11,19 @@ from pathlib import Path
 
 from tests.lab.scenario import load
 from tests.roles.machine import KERNEL, PACKAGES, Machine
-from tests.roles.nvidia_packages import OLD, driver, other
-from tests.roles.packages import UNIT, Package
+from tests.roles.nvidia_packages import OLD, doca, driver, gdrcopy, other
+from tests.roles.packages import UNIT, Package, chrony
 from tests.roles.signing import SigningKey
 from tests.roles.wheels import write_wheel
 
 ROLES = (
     *("nvidia_repository", "nvidia_driver", "nvidia_fabricmanager", "nvidia_imex"),
-    *("cuda_toolkit", "dcgm"),
+    *("cuda_toolkit", "dcgm", "dcgm_exporter", "gdrcopy", "time_sync", "doca_ofed"),
     *("system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"),
 )
 PREPARED = {
+    "dcgm_exporter": ("dcgm",),
+    "gdrcopy": ("nvidia_driver",),
     "nvidia_fabricmanager": ("nvidia_driver",),
     "nvidia_imex": ("nvidia_driver",),
     "rdma": ("nvidia_driver",),
@@ -53,11 +55,13 @@ def whole_machine() -> Iterator[tuple[Machine, dict[str, object]]]:
         Package(name, "44.0-2", service=name if name == "irqbalance" else "")
         for name in DISTRIBUTION
     ]
+    packages.append(chrony())
     with tempfile.TemporaryDirectory() as name, Machine(host, packages) as machine:
         folder = Path(name)
         with SigningKey(folder / "k") as key:
-            nvidia = [*driver(OLD), *other("libnccl2", "libnccl-dev")]
+            nvidia = [*driver(OLD), *other("libnccl2", "libnccl-dev"), *gdrcopy("2.5.1")]
             machine.add_repository("nvidia", nvidia, key)
+            machine.add_repository("doca-3.1.0", doca("3.1.0"), key)
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         smi = Path(__file__).with_name("nvidia_smi.py").read_text()
         machine.write("/usr/bin/nvidia-smi", smi, 0o755)
@@ -88,6 +92,12 @@ def _variables(folder: Path) -> dict[str, object]:
         "nvidia_imex_gpus": ["0x2330"],  # as if the H100s of this machine were of a rack
         "nvidia_imex_config": {"LOG_LEVEL": 3},
         "dcgm_enabled": True,
+        "dcgm_exporter_enabled": True,
+        "gdrcopy_enabled": True,
+        "doca_ofed_version": "3.1.0",
+        "doca_ofed_url": f"file:{PACKAGES}/doca-VERSION",
+        "doca_ofed_key": "nvidia.asc",
+        "time_sync_ntp_servers": [{"hostname": "ntp1.example.com", "iburst": True}],
         "system_tuning_hugepages": 16,
         "system_tuning_dev_shm_size": "64m",
         "system_tuning_limits": [{"domain": "*", "type": "-", "item": "nofile", "value": "4000"}],

@@ -31,6 +31,9 @@ What is enabled in /run (``enabled-runtime``) is forgotten by then.
 """
 
 NVIDIA = "0x10de"
+MELLANOX = "0x15b3"
+NETWORK = ("0x0200", "0x0207")
+"""PCI classes: Ethernet, InfiniBand."""
 
 
 def read(host: Any, path: str) -> str | None:
@@ -43,6 +46,12 @@ def need_gpu(host: Any, *, when: bool = True) -> None:
     """Skip the assertion on a node without an NVIDIA GPU on its PCI bus."""
     if when and not pci_devices(host, NVIDIA, ("0x0300", "0x0302")):
         pytest.skip("no NVIDIA GPU on the PCI bus")
+
+
+def has_rdma(host: Any) -> bool:
+    """Return whether the node has an RDMA card, also one whose driver is missing."""
+    devices = host.run("ls /sys/class/infiniband 2>/dev/null").stdout.split()
+    return bool(devices or pci_devices(host, MELLANOX, NETWORK))
 
 
 def pci_devices(host: Any, vendor: str, classes: tuple[str, ...]) -> list[str]:

@@ -49,6 +49,21 @@ def problem(host: Any, packages: Iterable[str], wanted: str = "") -> str:
     return ""
 
 
+def repository_problem(host: Any, address: str) -> str:
+    """Return what is wrong where packages are to come from an address; empty where nothing is.
+
+    DISTRIBUTION and ARCHITECTURE stand in it for NVIDIA's names of the node's.
+    """
+    command = "apt-cache policy" if is_debian(host) else "dnf -q repolist -v"
+    # apt writes file:/srv, whatever stands in its sources; a slash at the end means nothing.
+    place, sources = (re.sub(r"file:/+", "file:/", text) for text in (address, ask(host, command)))
+    pattern = re.escape(place.rstrip("/"))
+    for name in ("DISTRIBUTION", "ARCHITECTURE"):
+        pattern = pattern.replace(name, r"[^/\s]+")
+    known = re.search(pattern + r"(?![0-9A-Za-z.])", sources) is not None
+    return "" if known else f"{address} is not among the node's repositories"
+
+
 def hold_problem(host: Any, packages: Iterable[str]) -> str:
     """Return which package an ordinary upgrade would change; empty where none."""
     if is_debian(host):

@@ -9,8 +9,7 @@ import pytest
 
 from hwcheck.provision.state.asserts import NotMeasuredError, ask, asserts
 from hwcheck.provision.state.next_boot import enabled_problem, kernel_problem
-from hwcheck.provision.state.node import NVIDIA, pci_devices, read
-from hwcheck.provision.state.test_rdma import MELLANOX, NETWORK, has_rdma
+from hwcheck.provision.state.node import MELLANOX, NETWORK, NVIDIA, has_rdma, pci_devices, read
 
 CLEARS = "/usr/local/sbin/hwcheck-acs-redirect"
 GPU = ("0x0300", "0x0302")

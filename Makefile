@@ -20,7 +20,7 @@ validate: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
 
-# More of what `make test` shows with less: kills, every collective of a second type.
+# More of what `make test` shows with less: a run that is killed at every step of its end.
 test-wide: .venv/installed
 	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 

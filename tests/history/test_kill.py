@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import random
 import shutil
-import time
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,36 +16,38 @@ from tests.history.conftest import NIGHTS, run_id
 from tests.history.ending import end_run
 
 LAST = run_id(NIGHTS - 1)
-KILLS, ALL = 12, 50
-"""Kills, each at a time of its own from the first moment of a run's end to the last."""
+KILLS = 10
+"""So many kills, spread over all steps of a run's end; ``make test-wide`` kills at each."""
 RENDERED = ("report.html", "report.md", "junit.xml")
 TABLES = ("samples.parquet", "findings.parquet", "hosts.parquet")
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(ALL, marks=pytest.mark.wide)])
-def test_killed_at_any_point_it_costs_no_other_run(
-    kills: int, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(None, marks=pytest.mark.wide)])
+def test_killed_at_any_step_it_costs_no_other_run(
+    kills: int | None, planted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = Path(shutil.copytree(planted, tmp_path / "runs"))
-    run, dice, states = runs / LAST, random.Random(18), set()
+    run, states = runs / LAST, set()
     PROCESSES.set_forkserver_preload(["tests.history.ending"])
-    for _ in range(2):  # the first one starts the server
-        began = time.monotonic()
-        child = PROCESSES.Process(target=end_run, args=(run,))
-        child.start()
-        child.join()
-        assert child.exitcode == 0
-        whole_s = time.monotonic() - began
-    for kill in range(kills):
+
+    def end(kill_at: int = 0) -> tuple[int | None, int]:
+        """Return how it ended, and at which step."""
         for name in (*RENDERED, *TABLES):
             (run / name).unlink(missing_ok=True)
-        child = PROCESSES.Process(target=end_run, args=(run,))
+        steps = PROCESSES.Value("i", 0)
+        child = PROCESSES.Process(target=end_run, args=(run, steps, kill_at))
         child.start()
-        child.join(whole_s * (kill + dice.random()) / kills)
-        child.kill()
         child.join()
+        return child.exitcode, steps.value
+
+    code, last = end()
+    assert code == 0
+    assert last >= KILLS
+    for kill in range(kills or last):
+        kill_at = 1 + kill * (last - 1) // ((kills or last) - 1)
+        assert end(kill_at) == (-signal.SIGKILL, kill_at)
         states.add(tuple(name for name in (*RENDERED, *TABLES) if (run / name).exists()))
         read_run(run)
         with History.open(runs) as history:
@@ -54,7 +55,7 @@ def test_killed_at_any_point_it_costs_no_other_run(
                 (NIGHTS - 1,)
             ]
             assert {each.folder for each in history.left_out} <= {LAST}
-    assert len(states) >= 2, f"every kill came at the same point: {states}"
+    assert len(states) >= 4, f"every kill came at the same point: {states}"
     show(run, as_json=True)
     capsys.readouterr()
     with History.open(runs) as history:

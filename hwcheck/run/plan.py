@@ -101,8 +101,8 @@ def make_plan(
         limit=limit,
         timing=timing,
         payload_sha256=payload_sha256,
-        site=site,
-        sweep=sweep,
+        site=dict(site),
+        sweep=dict(sweep),
     )
     requests = {
         host.name: Request(

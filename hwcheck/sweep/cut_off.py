@@ -1,4 +1,4 @@
-"""Runs of a sweep that was killed: found, and brought to their end."""
+"""Runs of a sweep, found by their folders; those that were cut off are brought to their end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,33 @@ def cut_off_runs(runs: Path, key: str) -> Iterator[Path]:
 
     Nobody else writes them: the caller holds the lock of the inventory.
     """
-    for path in sorted(runs.iterdir()) if runs.is_dir() else ():
+    for path in _folders(runs):
         whole = (path / "hosts.parquet").is_file()
-        if not whole and not path.name.startswith(".") and (path / "run.json").is_file():
-            try:
-                data = read_json(path, PurePath("run.json"), "run")
-            except UsageError:
-                continue  # the history names it
-            if data and data.get("sweep", {}).get("id", "").startswith(f"{key}."):
-                yield path
+        if not whole and _sweep_of(path).startswith(f"{key}."):
+            yield path
+
+
+def runs_of_sweep(runs: Path, sweep: str, began: str) -> Iterator[Path]:
+    """Yield the run folders of a sweep that began at this time (``2027-01-31T02:30:00Z``)."""
+    since = began.replace("-", "").replace(":", "")
+    for path in _folders(runs):
+        if path.name >= since and _sweep_of(path) == sweep:
+            yield path
+
+
+def _folders(runs: Path) -> Iterator[Path]:
+    for path in sorted(runs.iterdir()) if runs.is_dir() else ():
+        if not path.name.startswith(".") and (path / "run.json").is_file():
+            yield path
+
+
+def _sweep_of(path: Path) -> str:
+    """Return the sweep that a run is part of; of one that cannot be read the history says it."""
+    try:
+        data = read_json(path, PurePath("run.json"), "run")
+    except UsageError:
+        return ""
+    return str(data.get("sweep", {}).get("id", "")) if data else ""
 
 
 def close_run(path: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from invoke import Context
 
 from hwcheck.errors import UsageError
+from hwcheck.notify import config
 from hwcheck.sweep.levels import LEVELS, amount, chosen_levels, length_s, read_levels
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import command, end
@@ -37,6 +38,7 @@ V = TypeVar("V")
         "max-unavailable": "hosts that are measured at once, a count or a share (10%)",
         "drained": "also measure nodes that somebody else drained in the scheduler",
         "dry-run": "say who would be measured, in which order and why; nothing is written",
+        "notify": "file that says who is told what changed (docs/telling-people.md)",
         "at": "with install: when it begins (default 02:30)",
         "randomize": "with install: so much later at most, each night anew (default 30m)",
         "user": "with install, as root: the user that it runs as",
@@ -57,6 +59,7 @@ def sweep(
     max_unavailable: str = "",
     drained: bool = False,
     dry_run: bool = False,
+    notify: str = "",
     at: str = "",
     randomize: str = "",
     user: str = "",
@@ -72,7 +75,8 @@ def sweep(
         "budget": budget,
         "max-unavailable": max_unavailable,
     }
-    of_run |= {"drained": drained, "accept-new-host-keys": accept_new_host_keys}
+    notify = str(Path(notify).resolve()) if notify else ""
+    of_run |= {"notify": notify, "drained": drained, "accept-new-host-keys": accept_new_host_keys}
     of_install = {"at": at, "randomize": randomize, "user": user}
     _refuse(action, of_run, ("run", "install"))
     _refuse(action, {"dry-run": dry_run, "verbose": verbose}, ("run",))
@@ -95,6 +99,7 @@ def sweep(
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,
         verbose=verbose,
+        notify=config.read(Path(notify)) if notify else None,
     )
     if action == "status":
         text, code = status(asked)

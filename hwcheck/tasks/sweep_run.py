@@ -20,6 +20,11 @@ from hwcheck.history.views import History
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES
+from hwcheck.notify.changes import Sweep
+from hwcheck.notify.config import Notify
+from hwcheck.notify.problems import Observed, observe
+from hwcheck.notify.tell import tell
+from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import Plan, make_plan
@@ -28,8 +33,8 @@ from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Line, Places
 from hwcheck.sweep.candidates import Candidate, candidates
-from hwcheck.sweep.cut_off import close_run, cut_off_runs
-from hwcheck.sweep.levels import LEVELS, Level
+from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
+from hwcheck.sweep.levels import DAY_S, LEVELS, Level
 from hwcheck.sweep.night import (
     Part,
     after,
@@ -40,9 +45,12 @@ from hwcheck.sweep.night import (
     under_way,
     with_hosts,
 )
+from hwcheck.sweep.state import FOLDER as STATE_FOLDER
 from hwcheck.sweep.state import (
     Lock,
     SweepState,
+    UnderWay,
+    as_text,
     key_of,
     now_utc,
     parsed,
@@ -75,6 +83,7 @@ class Asked:
     drained: bool
     accept_new_host_keys: bool
     verbose: bool
+    notify: Notify | None = None
 
     @property
     def key(self) -> str:
@@ -115,7 +124,8 @@ def run(asked: Asked) -> int:
         Lock(asked.runs, asked.key, asked.cluster.source, what),
         Interrupts(stop) as interrupts,
     ):
-        codes = _end_what_was_cut_off(asked)
+        seen: list[Observed] = []
+        codes = _end_what_was_cut_off(asked, seen)
         now = now_utc()
         state, problem = read_state(asked.runs, asked.key)
         gone = ""
@@ -130,22 +140,62 @@ def run(asked: Asked) -> int:
         state = replace(state, under_way=current)
         write_state(asked.runs, asked.key, state)
         until = time.monotonic() + (parsed(current.ends) - now).total_seconds()
-        night = _Night(asked, state, current.id, built, stop, until)
+        night = _Night(asked, state, current.id, built, stop, until, seen)
         parts = [night.part(level) for level in asked.levels]
         interrupts.visits_over()
         if not stop.is_set():
+            if asked.notify:
+                _tell(asked, asked.notify, current, parts, seen)
             write_state(asked.runs, asked.key, after(state, parts, now_utc()))
     return combine([*codes, *(part.exit_code for part in parts)])
 
 
-def _end_what_was_cut_off(asked: Asked) -> list[int]:
+def _tell(
+    asked: Asked, notify: Notify, sweep: UnderWay, parts: Sequence[Part], seen: list[Observed]
+) -> None:
+    """Tell people what changed with this sweep, and say what could not be told.
+
+    What a sweep that goes on had measured before it was cut off is judged again for it.
+    """
+    reports = []
+    for runs in dict.fromkeys(asked.runs_of(part.level) for part in parts):
+        for path in runs_of_sweep(runs, sweep.id, sweep.began):
+            reports.append(str(path))
+            if path.name not in {each.run for each in seen}:
+                show(path, as_json=False, assessed=lambda each: seen.append(observe(each)))
+    folder = asked.runs / STATE_FOLDER / asked.key
+    with writing_to(asked.runs):
+        folder.mkdir(parents=True, exist_ok=True)
+    lines = tell(
+        notify,
+        folder,
+        Sweep(
+            sweep.id,
+            {part.level.name: part.level.every_s for part in parts},
+            asked.cluster.source,
+            sweep.began,
+            as_text(now_utc()),
+            tuple(asked.names),
+            len({host for part in parts for host in part.measured}),
+            {host: round(part.level.at_latest_s / DAY_S) for part in parts for host in part.late},
+            tuple(reports),
+        ),
+        seen,
+    )
+    for text in lines:
+        say(f"hwcheck: {text}")
+
+
+def _end_what_was_cut_off(asked: Asked, seen: list[Observed]) -> list[int]:
     """Judge the runs of a sweep that was killed, and return their exit codes."""
     codes = []
     for runs in dict.fromkeys(map(asked.runs_of, LEVELS.values())):
         for path in cut_off_runs(runs, asked.key):
             if close_run(path):
                 say(f"hwcheck: {path} was cut off; what it measured:")
-                codes.append(show(path, as_json=False))
+                codes.append(
+                    show(path, as_json=False, assessed=lambda each: seen.append(observe(each)))
+                )
     return codes
 
 
@@ -208,6 +258,7 @@ class _Night:
     payload: Payload
     stop: threading.Event
     until: float
+    seen: list[Observed]
     visited: set[str] = field(default_factory=set)
     blind: bool = False
     """The scheduler does not answer any more: nobody knows who is at work."""
@@ -265,7 +316,9 @@ class _Night:
                 verbose=self.asked.verbose,
             )
         folder.finish(interrupted=self.stop.is_set(), hosts=self.visited)
-        code = show(folder.path, as_json=False)
+        code = show(
+            folder.path, as_json=False, assessed=lambda each: self.seen.append(observe(each))
+        )
         return replace(
             part,
             visits=tuple(_visits(self.asked, level, (folder.path.name,))),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -88,7 +92,62 @@ def test_a_sweep_from_end_to_end(capfd: pytest.CaptureFixture[str]) -> None:
     assert out.count("never measured at this level") == 2
 
 
+@pytest.fixture
+def told() -> Iterator[list[dict[str, Any]]]:
+    """Yield what a webhook is sent; ``notify.yml`` names it."""
+    bodies: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        Path("notify.yml").write_text(f"receivers: {{ops: {{webhook: {{url: '{url}'}}}}}}")
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield bodies
+        server.shutdown()
+        thread.join()
+
+
+def test_people_are_told_what_changed_and_once(
+    told: list[dict[str, Any]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):  # the hosts that nobody reaches are due again
+        assert typed(capfd, *RUN, "--notify", "notify.yml")[0] == 3
+    (body,) = told
+    assert body["title"].endswith(": 2 new")
+    assert {"away1", "away2"} <= set(re.findall("away[12]", json.dumps(body)))
+
+
+def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
+    told: list[dict[str, Any]],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_run, "_tell", killed)
+        with pytest.raises(Killed):
+            typed(capfd, *RUN, "--notify", "notify.yml")
+    assert told == []
+    _, _, err = typed(capfd, *RUN, "--notify", "notify.yml")
+    assert "goes on with the sweep that began" in err
+    (body,) = told
+    assert body["title"].endswith(": 2 new")
+    assert {"away1", "away2"} <= set(re.findall("away[12]", json.dumps(body)))
+
+
 REFUSED = [
+    ([*RUN, "--notify", "gone.yml"], "gone.yml: No such file or directory"),
     (["run"], "no host is named"),
     (["go", "--hosts", "cluster.yml"], "sweep go: it is one of run, status, install, remove"),
     ([*RUN, "--budget", "soon"], "--budget 'soon' is no time such as 45m, 2h or 7d"),

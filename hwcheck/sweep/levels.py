@@ -47,8 +47,7 @@ class Level:
 
     A host is due when it was measured well ``every_s`` ago; one that was not for ``at_latest_s`` is
     a finding. ``budget_s`` bounds the level's part of one sweep, and ``visit_s`` is what a visit is
-    taken to last while the history knows none. ``scopes`` are what is run over several hosts
-    besides; without ``load`` only checks that load nothing are run, beside jobs too. A
+    taken to last while the history knows none. Without ``load`` only checks that load nothing are run, beside jobs too. A
     ``max_unavailable`` that is ``stated``, and no default, is not rounded up to one host.
     """
 
@@ -59,7 +58,6 @@ class Level:
     budget_s: float
     visit_s: float
     max_unavailable: Amount = field(default_factory=lambda: Amount(share=0.1))
-    scopes: tuple[str, ...] = ()
     load: bool = True
     stated: bool = False
 
@@ -97,12 +95,10 @@ LEVELS: Mapping[str, Level] = {
         # ClusterMAX, expectations of health checks: active checks of idle nodes every week.
         Level(
             *("weekly", "standard", 7 * DAY_S, 21 * DAY_S, 2 * HOUR_S, 15 * MINUTE_S),
-            scopes=("pairs", "rails"),
         ),
         # Burn-in every three to four weeks, as operators of rented GPUs do.
         Level(
             *("monthly", "burn_in", 28 * DAY_S, 56 * DAY_S, 3 * HOUR_S, 95 * MINUTE_S),
-            scopes=("all",),
         ),
     )
 }

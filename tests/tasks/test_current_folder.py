@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "compare": (["compare", "first", "second"], 2),
     "trend": (["trend", "busbw"], 2),
     "query": (["query", "SELECT 1"], 2),
+    "sweep": (["sweep", "run", *NAMED, "--dry-run"], 0),
     "site": (["site", "test", "--site", "site"], 2),
 }
 """A command line of each command, and its exit code."""

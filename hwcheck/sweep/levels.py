@@ -47,8 +47,9 @@ class Level:
 
     A host is due when it was measured well ``every_s`` ago; one that was not for ``at_latest_s`` is
     a finding. ``budget_s`` bounds the level's part of one sweep, and ``visit_s`` is what a visit is
-    taken to last while the history knows none. Without ``load`` only checks that load nothing are run, beside jobs too. A
-    ``max_unavailable`` that is ``stated``, and no default, is not rounded up to one host.
+    taken to last while the history knows none. Without ``load``
+    only checks that load nothing are run, beside jobs too. A ``max_unavailable`` that is
+    ``stated``, and no default, is not rounded up to one host.
     """
 
     name: str

@@ -5,10 +5,8 @@ Ages are left to who asks: a file that nobody writes any more would keep its own
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from hwcheck.judge.records import OUTCOMES, worst
 from hwcheck.notify.changes import Ended, State, parsed
@@ -73,20 +71,6 @@ def metrics(state: State, inventory: str, hosts: Iterable[str], waiting: Mapping
             ),
         )
     )
-
-
-def write(path: Path, text: str) -> None:
-    """Replace the file as a whole, whatever the umask readable by all. Raises OSError."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        temporary.unlink(missing_ok=True)
-        with temporary.open("x", encoding="utf-8") as stream:
-            os.fchmod(stream.fileno(), FILE_MODE)
-            stream.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def seconds(time: str) -> float:

@@ -20,6 +20,7 @@ from typing import Any
 
 from hwcheck.notify.config import Receiver
 from hwcheck.notify.send import NOT_TAKEN, REFUSED, REPEATABLE, TAKEN, UNKNOWN, Result, send
+from hwcheck.results.files import replace_file, sync_folder
 
 FOLDER = "outbox"
 LOCK = ".lock"
@@ -50,7 +51,7 @@ class Outbox:
         sending = self.path / f"{name}.sending"
         if sending.exists() or any(place.exists() for place in self._places(name)):
             return
-        write_file(self.path / name, json.dumps(body, allow_nan=False).encode())
+        replace_file(self.path / name, json.dumps(body, allow_nan=False).encode(), sync=True)
         if receiver.kind == "alertmanager":
             for older in self._of(receiver.name):
                 if older.name != name:
@@ -142,7 +143,7 @@ class Outbox:
             return Result(REFUSED, f"{file} is damaged")
         for pause_s in (*waits_s, None):
             os.replace(file, sending)
-            _sync(self.path)
+            sync_folder(self.path)
             result = send(receiver, message_id, body)
             if result.state == UNKNOWN and receiver.kind in REPEATABLE:
                 result = Result(NOT_TAKEN, result.why)
@@ -210,26 +211,3 @@ def _is_for(name: str, receiver: str) -> bool:
 
 def _safe(message_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", message_id)[:150] or "message"
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole, kept over a crash. Raises OSError."""
-    temporary = path.with_name(f"{path.name}.new")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        _sync(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -13,8 +13,8 @@ from typing import Any
 import fastjsonschema
 
 from hwcheck.notify.changes import Ended, OpenProblem, State
-from hwcheck.notify.outbox import write_file
 from hwcheck.notify.problems import Problem
+from hwcheck.results.files import replace_file
 
 FORMAT = 1
 NAME = "problems.json"
@@ -90,7 +90,7 @@ def read(folder: Path) -> State:
 def write(folder: Path, state: State) -> None:
     """Replace the file. Raises OSError."""
     data = {"format": FORMAT, **asdict(state)}
-    write_file(folder / NAME, (json.dumps(data, indent=1) + "\n").encode())
+    replace_file(folder / NAME, (json.dumps(data, indent=1) + "\n").encode(), sync=True)
 
 
 def put_aside(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from hwcheck.notify.changes import Message, OpenProblem, State, Sweep, changes
 from hwcheck.notify.config import Notify, Receiver
 from hwcheck.notify.outbox import Outbox
 from hwcheck.notify.problems import Observed
+from hwcheck.results.files import replace_file
 
 
 def tell(
@@ -62,7 +63,7 @@ def write_metrics(notify: Notify, folder: Path, sweep: Sweep, now: State) -> lis
     try:
         waiting = {**amounts, **Outbox(folder).waiting()}
         text = metrics.metrics(now, sweep.inventory, sweep.hosts, waiting)
-        metrics.write(notify.metrics, text)
+        replace_file(notify.metrics, text.encode(), mode=metrics.FILE_MODE)
     except OSError as error:
         return [f"no metrics: {notify.metrics}: {error.strerror}"]
     return []

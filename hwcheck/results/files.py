@@ -27,16 +27,19 @@ def replace_text(path: Path, text: str) -> None:
     replace_file(path, text.encode("utf-8", "backslashreplace"))
 
 
-def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+def replace_file(path: Path, content: bytes, *, sync: bool = False, mode: int = 0) -> None:
     """Write a file as a whole, or leave the old one and nothing beside it. Raises OSError.
 
     A symbolic link in its place, or in that of what is written first, is replaced and not followed:
-    a run folder may have come from anywhere. With ``sync`` it is on the disk when this returns.
+    a run folder may have come from anywhere. With ``sync`` it is on the disk when this returns;
+    with ``mode`` it has that, whatever the umask.
     """
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.unlink(missing_ok=True)
         with temporary.open("xb") as stream:
+            if mode:
+                os.fchmod(stream.fileno(), mode)
             stream.write(content)
             if sync:
                 stream.flush()

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from hwcheck import shipped
-from hwcheck.notify.changes import Ended, OpenProblem, State
-from hwcheck.notify.metrics import metrics, seconds, write
+from hwcheck.notify.changes import Ended, OpenProblem, State, Sweep
+from hwcheck.notify.config import Notify
+from hwcheck.notify.metrics import metrics, seconds
 from hwcheck.notify.problems import Problem
+from hwcheck.notify.tell import write_metrics
 
 MONITORING = shipped.PACKAGE / "share" / "monitoring"
 STATE = State(
@@ -105,12 +107,14 @@ def test_the_dashboard_asks_only_for_what_there_is(promtool: str, tmp_path: Path
 
 def test_the_file_is_whole_and_for_all_to_read(tmp_path: Path) -> None:
     file = tmp_path / "hwcheck.prom"
+    at = "2026-02-01T03:00:00Z"
+    sweep = Sweep("sweep-1", {"nightly": 86400.0}, "cluster.yml", at, at, ("n1", "n2"), 2)
     before = os.umask(0o077)
     try:
-        write(file, TEXT)
-        write(file, TEXT)
+        for _ in range(2):
+            assert write_metrics(Notify(metrics=file), tmp_path, sweep, STATE) == []
     finally:
         os.umask(before)
-    assert file.read_text() == TEXT
+    assert file.read_text() == metrics(STATE, sweep.inventory, sweep.hosts, {})
     assert file.stat().st_mode & 0o777 == 0o644
     assert list(tmp_path.iterdir()) == [file]

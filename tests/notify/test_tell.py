@@ -372,13 +372,13 @@ def test_it_waits_longer_each_time_and_then_gives_up(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_line_and_told_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     with http_receiver() as taken:
         notify = Notify((webhook(taken.url),), metrics=tmp_path / "hwcheck.prom")
         with monkeypatch.context() as patch:
-            patch.setattr(outbox, "write_file", full)
+            patch.setattr(outbox, "replace_file", full)
             (line,) = night(tmp_path, notify, 1, Observed("a", (LINK,)))
             assert line.endswith("No space left on device; nobody is told")
         assert night(tmp_path, notify, 2, Observed("a", (LINK,))) == []

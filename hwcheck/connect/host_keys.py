@@ -29,7 +29,7 @@ NAME_WITH_PORT = re.compile(r"\[(.+)\]:\d+")
 
 
 @dataclass(frozen=True)
-class Line:
+class KnownKey:
     """One key of a known_hosts file; ``where`` is ``known_hosts:3``, ``mark`` often empty."""
 
     names: str
@@ -45,12 +45,12 @@ class KnownHosts:
     def __init__(self, user_files: tuple[str, ...], global_files: tuple[str, ...] = ()) -> None:
         self._lock = threading.Lock()
         self._user_files = user_files
-        self._plain: dict[str, list[Line]] = {}
-        self._others: list[Line] = []
+        self._plain: dict[str, list[KnownKey]] = {}
+        self._others: list[KnownKey] = []
         for path in (*user_files, *global_files):
             self._read(Path(path))
 
-    def lookup(self, name: str) -> list[Line]:
+    def lookup(self, name: str) -> list[KnownKey]:
         """Return the lines for a name as known_hosts spells it (``host`` or ``[host]:port``)."""
         with self._lock:
             lines = list(self._plain.get(name, ()))
@@ -88,12 +88,12 @@ class KnownHosts:
             key = base64.b64decode(words[2], validate=True)
         except ValueError:  # a damaged line knows no host
             return
-        line = Line(words[0], words[1], key, where, mark)
-        if re.search(r"[*?!|]", line.names):
-            self._others.append(line)
+        known = KnownKey(words[0], words[1], key, where, mark)
+        if re.search(r"[*?!|]", known.names):
+            self._others.append(known)
         else:
-            for name in line.names.lower().split(","):  # as with ssh, case means nothing
-                self._plain.setdefault(name, []).append(line)
+            for name in known.names.lower().split(","):  # as with ssh, case means nothing
+                self._plain.setdefault(name, []).append(known)
 
 
 def _append(path: Path, line: str) -> None:

@@ -35,14 +35,14 @@ ENDLESS = {"infinity": "unlimited", "-1": "unlimited"}
 
 
 @dataclass(frozen=True)
-class Line:
+class ConfigLine:
     """A line of systemd's configuration, and the file that it stands in."""
 
     text: str
     file: str
 
 
-def configuration(host: Any, folder: str) -> list[Line]:
+def configuration(host: Any, folder: str) -> list[ConfigLine]:
     """Return the lines of all files of ``sysctl.d`` and its like, in the order in which they count.
 
     A file hides those of its name in folders of less weight (sysctl.d(5), tmpfiles.d(5)).
@@ -52,7 +52,7 @@ def configuration(host: Any, folder: str) -> list[Line]:
         name = re.fullmatch(r"# (/\S+\.conf)", text)
         file = name[1] if name else file
         if text.strip() and text.lstrip()[0] not in "#;":
-            lines.append(Line(text.strip(), file))
+            lines.append(ConfigLine(text.strip(), file))
     return lines
 
 

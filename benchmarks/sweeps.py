@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
 from hwcheck.sweep.availability import States
-from hwcheck.sweep.batches import Line, bounds
+from hwcheck.sweep.batches import Queue, bounds
 from hwcheck.sweep.candidates import candidates
 from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Amount, Level
 from hwcheck.sweep.night import Part, after, known_past, under_way, with_hosts
@@ -152,12 +152,12 @@ def _part(
 ) -> Part:
     past = known_past(fleet.state, fleet.hosts, fleet.visits, states)
     due = candidates([host for host in fleet.hosts if host not in visited], level, past, now)
-    line = Line(due, level, len(fleet.hosts), fleet.places, drained=False)
+    queue = Queue(due, level, len(fleet.hosts), fleet.places, drained=False)
     at_once = level.at_once(len(fleet.hosts))
     of_rack, of_feed = bounds(fleet.places, at_once)
     made: list[Visit] = []
     used_s = 0.0
-    while batch := line.next(fleet.states(night.number), level.budget_s - used_s):
+    while batch := queue.next(fleet.states(night.number), level.budget_s - used_s):
         racks, feeds = (Counter(fleet.places[each.host][n] for each in batch) for n in (0, 1))
         if len(batch) > at_once or max(racks.values()) > of_rack or max(feeds.values()) > of_feed:
             night.passed.append(f"{level.name}: {len(batch)} at once, {racks}, {feeds}")
@@ -170,7 +170,7 @@ def _part(
         fleet.jobs_begin()
     if used_s > level.budget_s:
         night.passed.append(f"{level.name}: {used_s:.0f} s of {level.budget_s:.0f} s")
-    part = Part(level, tuple(each.host for each in due), tuple(made), kept_out=line.kept_out)
+    part = Part(level, tuple(each.host for each in due), tuple(made), kept_out=queue.kept_out)
     late = [h for h in fleet.hosts if past.is_late(h, level, now) and h not in part.measured]
     night.late += [f"{level.name} {host}" for host in late]
     night.measured[level.name] = len(part.measured)
@@ -178,7 +178,7 @@ def _part(
     night.used_s += used_s
     for host in part.measured:
         fleet.passed_over[level.name, host] = 0
-    for each in line.waiting:
+    for each in queue.waiting:
         fleet.passed_over[level.name, each.host] += 1
     most = max(fleet.passed_over[level.name, host] for host in fleet.hosts)
     fleet.longest[level.name] = max(most, fleet.longest[level.name])

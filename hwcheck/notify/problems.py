@@ -103,7 +103,7 @@ def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
     """Return the problems of hosts that no sweep came to, with the days since it last did."""
     fix = "see why each sweep left it out: at work, drained, unreachable, or no time for it"
     return tuple(
-        Problem(host, NOT_MEASURED, "inconclusive", (), "", f"last measured {days} days ago", fix)
+        Problem(host, NOT_MEASURED, "inconclusive", (), "", f"not measured for {days} days", fix)
         for host, days in days_by_host.items()
     )
 

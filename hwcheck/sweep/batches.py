@@ -49,7 +49,7 @@ def next_batch(
     return tuple(batch)
 
 
-class Line:
+class Queue:
     """The hosts that are due at a level, of whom as many as may be measured at once go next.
 
     ``waiting`` are those that had no turn yet; ``kept_out`` are those that could not be measured

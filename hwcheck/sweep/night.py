@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -88,7 +88,8 @@ class Part:
 
     ``due`` are its hosts, ``visits`` those that were visited, ``refused`` those of them that said
     themselves that somebody is at work on them, ``kept_out`` those that the scheduler had at work,
-    drained or down, and ``late`` those that were not measured for too long.
+    drained or down, and ``late`` those that were not measured for too long, with how long that is
+    in seconds.
     """
 
     level: Level
@@ -97,7 +98,7 @@ class Part:
     refused: tuple[str, ...] = ()
     kept_out: States = field(default_factory=dict)
     exit_code: int = 0
-    late: tuple[str, ...] = ()
+    late: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def busy(self) -> tuple[str, ...]:
@@ -167,7 +168,9 @@ def after(state: SweepState, parts: Sequence[Part], now: datetime) -> SweepState
     waiting, away = dict(state.waiting), dict(state.away)
     for part in parts:
         measured = len(part.measured)
-        finished[part.level.name] = Finished(at, len(part.due), measured, part.exit_code, part.late)
+        finished[part.level.name] = Finished(
+            at, len(part.due), measured, part.exit_code, tuple(part.late)
+        )
         if not part.level.load:
             continue
         for host in part.measured:

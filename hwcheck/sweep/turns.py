@@ -10,7 +10,7 @@ from datetime import datetime
 from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep.availability import States
-from hwcheck.sweep.batches import Line, Places
+from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
 from hwcheck.sweep.levels import DAY_S, Level, length_text
 
@@ -61,15 +61,15 @@ def turns(
     taken: set[str] = set()
     for level in levels:
         due = candidates([h for h in hosts if h not in taken], level, pasts[level.name], now)
-        line = Line(due, level, len(hosts), places, drained=drained)
+        queue = Queue(due, level, len(hosts), places, drained=drained)
         batches: list[tuple[Candidate, ...]] = []
         took_s = 0.0
-        while batch := line.next(states, min(budget_s, level.budget_s) - took_s):
+        while batch := queue.next(states, min(budget_s, level.budget_s) - took_s):
             batches.append(batch)
             took_s += max(each.estimate_s for each in batch)
         taken |= {each.host for batch in batches for each in batch}
         budget_s -= took_s
-        made.append(Turn(level, due, tuple(batches), line.kept_out))
+        made.append(Turn(level, due, tuple(batches), queue.kept_out))
     return made
 
 

@@ -31,7 +31,7 @@ from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import states as ask_scheduler
 from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep.availability import States
-from hwcheck.sweep.batches import Line, Places
+from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import Candidate, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
@@ -60,6 +60,7 @@ from hwcheck.sweep.state import (
 from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
 from hwcheck.sweep.visits import Visit, read_visits
 from hwcheck.tasks.flags import USUAL, select
+from hwcheck.tasks.index_page import write_index
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
@@ -147,6 +148,8 @@ def run(asked: Asked) -> int:
             if asked.notify:
                 _tell(asked, asked.notify, current, parts, seen)
             write_state(asked.runs, asked.key, after(state, parts, now_utc()))
+            if any(part.visits and part.level.load for part in parts):
+                write_index(asked.runs)
     return combine([*codes, *(part.exit_code for part in parts)])
 
 
@@ -157,12 +160,20 @@ def _tell(
 
     What a sweep that goes on had measured before it was cut off is judged again for it.
     """
-    reports = []
-    for runs in dict.fromkeys(asked.runs_of(part.level) for part in parts):
-        for path in runs_of_sweep(runs, sweep.id, sweep.began):
-            reports.append(str(path))
-            if path.name not in {each.run for each in seen}:
+    paths: dict[Path, None] = {}
+    measured: set[str] = set()
+    for level in (part.level for part in parts):
+        of_level = list(runs_of_sweep(asked.runs_of(level), sweep.id, sweep.began))
+        visits = _visits(asked, level, [path.name for path in of_level]) if of_level else []
+        measured |= {visit.host for visit in visits if visit.measured_at(level.name)}
+        paths |= dict.fromkeys(of_level)
+    judged = {each.run for each in seen}
+    for path in paths:
+        if path.name not in judged:
+            try:
                 show(path, as_json=False, assessed=lambda each: seen.append(observe(each)))
+            except UsageError as error:
+                say(f"hwcheck: {error}; nobody is told of it")
     folder = asked.runs / STATE_FOLDER / asked.key
     with writing_to(asked.runs):
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,9 +187,9 @@ def _tell(
             sweep.began,
             as_text(now_utc()),
             tuple(asked.names),
-            len({host for part in parts for host in part.measured}),
-            {host: round(part.level.at_latest_s / DAY_S) for part in parts for host in part.late},
-            tuple(reports),
+            len(measured),
+            {host: int(age_s // DAY_S) for part in parts for host, age_s in part.late.items()},
+            tuple(map(str, paths)),
         ),
         seen,
     )
@@ -281,11 +292,11 @@ class _Night:
         part = Part(level, tuple(each.host for each in due))
         if due and not self.stop.is_set() and not self.blind:
             part = self._measured(part, due)
-        late = tuple(
-            host
+        late = {
+            host: past.age_s(host, level, now)
             for host in asked.names
             if host not in {*part.measured, *done} and past.is_late(host, level, now)
-        )
+        }
         unknown = bool(late) or (self.blind and len(part.visits) < len(due))
         code = combine([part.exit_code, NOT_MEASURED if unknown else PASS])
         part = replace(part, exit_code=code, late=late)
@@ -341,12 +352,12 @@ class _Night:
         """
         asked, folder = self.asked, None
         hosts = {host.name: host for host in plan.hosts}
-        line = Line(due, level, len(asked.names), asked.places, drained=asked.drained)
+        queue = Queue(due, level, len(asked.names), asked.places, drained=asked.drained)
         with Progress(len(due), verbose=asked.verbose) as progress:
-            while line.waiting and not self.stop.is_set():
+            while queue.waiting and not self.stop.is_set():
                 states = self._states()
                 left_s = until - time.monotonic()
-                batch = () if self.blind else line.next(states, left_s)
+                batch = () if self.blind else queue.next(states, left_s)
                 if not batch:
                     break
                 if folder is None:
@@ -360,7 +371,7 @@ class _Night:
                     progress=progress,
                 )
                 self.visited |= {each.host for each in batch}
-        return folder, line.kept_out
+        return folder, queue.kept_out
 
     def _plan(self, level: Level, names: Sequence[str]) -> Plan:
         hosts = tuple(host for host in self.asked.cluster.hosts if host.name in set(names))

@@ -179,7 +179,7 @@ def test_hosts_that_no_sweep_came_to_for_too_long_are_a_problem_of_their_own() -
     state, message = changes(State(), late, [of(*healthy("n1"))])
     assert kinds(message) == [("new", "not measured for too long", ("n2",))]
     assert message is not None
-    assert message.groups[0].evidence == ("n2: not_measured: last measured 9 days ago",)
+    assert message.groups[0].evidence == ("n2: not_measured: not measured for 9 days",)
     state, message = changes(state, sweep(2), [of(*healthy("n2"))])
     state, message = changes(state, sweep(3), [of(*healthy("n2"))])
     assert kinds(message) == [("cleared", "not measured for too long", ("n2",))]

@@ -15,7 +15,7 @@ from hwcheck.scheduler.records import (
     IDLE,
     NodeState,
 )
-from hwcheck.sweep.batches import Line, next_batch
+from hwcheck.sweep.batches import Queue, next_batch
 from hwcheck.sweep.candidates import Candidate
 from hwcheck.sweep.levels import LEVELS, Amount
 
@@ -52,18 +52,18 @@ def test_who_takes_too_long_lets_the_next_go_first() -> None:
     assert next_batch(both, 2, 59.0, {}) == ()
 
 
-def line(level: str = "nightly", *, drained: bool = False) -> Line:
+def queue(level: str = "nightly", *, drained: bool = False) -> Queue:
     four = replace(LEVELS[level], max_unavailable=Amount(count=4))
-    return Line(LINE, four, 16, PLACES, drained=drained)
+    return Queue(LINE, four, 16, PLACES, drained=drained)
 
 
 def test_everybody_has_one_turn() -> None:
-    of_all = line()
+    of_all = queue()
     batches = list(iter(lambda: of_all.next({}, 100.0), ()))
     assert [len(batch) for batch in batches] == [4, 4, 4, 4]
     assert {each.host for batch in batches for each in batch} == set(PLACES)
     assert (of_all.waiting, of_all.kept_out) == ((), {})
-    assert line().next({}, 99.0) == ()
+    assert queue().next({}, 99.0) == ()
 
 
 AWAY = {
@@ -87,14 +87,14 @@ AWAY = {
 def test_who_is_at_work_or_away_is_left_alone(
     level: str, drained: bool, kept_out: set[str]
 ) -> None:
-    of_all = line(level, drained=drained)
+    of_all = queue(level, drained=drained)
     batches = list(iter(lambda: of_all.next(AWAY, 100.0), ()))
     assert set(of_all.kept_out) == kept_out
     assert {each.host for batch in batches for each in batch} == set(PLACES) - kept_out
 
 
 def test_who_gets_a_job_while_the_sweep_goes_on_is_left_alone() -> None:
-    of_all = line()
+    of_all = queue()
     first = of_all.next({}, 100.0)
     taken = dict.fromkeys(PLACES, NodeState(state=BUSY))
     assert of_all.next(taken, 100.0) == ()

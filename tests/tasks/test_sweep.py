@@ -123,6 +123,13 @@ def test_people_are_told_what_changed_and_once(
     assert {"away1", "away2"} <= set(re.findall("away[12]", json.dumps(body)))
 
 
+def test_a_night_ends_with_the_page_of_the_fleet(capfd: pytest.CaptureFixture[str]) -> None:
+    assert typed(capfd, *RUN)[0] == 3
+    assert not list(Path().glob("runs*/index.html")), "no night"
+    assert typed(capfd, "run", "--hosts", "cluster.yml", "--level", "nightly")[0] == 3
+    assert "away1" in Path("runs/index.html").read_text()
+
+
 def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
     told: list[dict[str, Any]],
     capfd: pytest.CaptureFixture[str],

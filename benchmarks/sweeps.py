@@ -22,11 +22,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
+from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Queue, bounds
 from hwcheck.sweep.candidates import candidates
-from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Amount, Level
+from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Level
 from hwcheck.sweep.night import Part, after, known_past, under_way, with_hosts
 from hwcheck.sweep.state import SweepState
 from hwcheck.sweep.visits import Visit

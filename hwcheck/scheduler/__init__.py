@@ -3,14 +3,14 @@
 ::
 
     from hwcheck.scheduler.actions import Drains, drain, resume, states, wait_until_free
-    from hwcheck.scheduler.records import SLURM, MaxDrained
+    from hwcheck.scheduler.records import SLURM, Amount
 
     by_host = states(SLURM, cluster.hosts)        # NodeState by the inventory's name of each host
     busy = {name: node.jobs for name, node in by_host.items() if node.at_work}
 
     drains = Drains(SLURM, purpose="sweep", run="runs/2026...", log=Path("runs/drains.jsonl"))
     why = {"gpu07": "nvlink: 2 links down"}
-    for action in drain(drains, cluster.hosts, why, MaxDrained.parse("10%"), dry_run=True):
+    for action in drain(drains, cluster.hosts, why, Amount.parse("10%"), dry_run=True):
         print(action.line())                      # done, would, refused or failed, and why
     resume(drains, cluster.hosts, ["gpu07"], dry_run=False)    # undoes this purpose's drains only
     wait_until_free(SLURM, hosts, limit_s, stop)  # after a drain: what is still busy

@@ -33,7 +33,7 @@ from hwcheck.scheduler.records import (
     UNKNOWN,
     WOULD,
     Action,
-    MaxDrained,
+    Amount,
     NodeState,
 )
 
@@ -86,7 +86,7 @@ def drain(
     drains: Drains,
     hosts: Sequence[Host],
     why: Mapping[str, str],
-    at_most: MaxDrained,
+    at_most: Amount,
     *,
     dry_run: bool,
 ) -> tuple[Action, ...]:
@@ -185,7 +185,7 @@ def _not_ours(drains: Drains, node: NodeState) -> str:
 class _Bound:
     """How many nodes take no jobs, of all (``""``) and of each partition."""
 
-    def __init__(self, nodes: Sequence[NodeState], at_most: MaxDrained) -> None:
+    def __init__(self, nodes: Sequence[NodeState], at_most: Amount) -> None:
         self._at_most = at_most
         self._all: Counter[str] = Counter()
         self._out: Counter[str] = Counter()

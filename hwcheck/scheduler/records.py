@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import SCHEDULERS
 
 SLURM, KUBERNETES = SCHEDULERS
@@ -16,6 +15,8 @@ IDLE, BUSY, DRAINED, DRAINED_BY_OTHER = "idle", "busy", "drained", "drained by o
 DOWN, UNKNOWN = "down", "unknown"
 DRAIN, RESUME = "drain", "resume"
 DONE, WOULD, REFUSED, FAILED = "done", "would", "refused", "failed"
+
+_AMOUNT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(%?)")
 
 OURS = "hwcheck"
 """What the reason of a drain begins with that hwcheck may undo."""
@@ -65,32 +66,30 @@ class NodeState:
 
 
 @dataclass(frozen=True)
-class MaxDrained:
-    """How many nodes may be out of service, of all and of each partition: a count or a share.
+class Amount:
+    """So many nodes or hosts: a count, or a share of all (0 to 1), which is rounded down."""
 
-    A share is rounded down.
-    """
-
-    count: int | None = None
+    count: int = 0
     share: float = 0.0
 
     @classmethod
-    def parse(cls, text: str, flag: str = "--max-drained") -> MaxDrained:
-        """Return that of ``8`` or ``10%``. Raises UsageError."""
-        if re.fullmatch(r"[0-9]{1,6}", text) and int(text) > 0:
-            return cls(count=int(text))
-        percent = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)%", text)
-        if percent and 0 < float(percent[1]) <= 100:
-            return cls(share=float(percent[1]) / 100)
-        raise UsageError(f"{flag} {text[:40]}: it takes a number of nodes from 1, or a share (10%)")
+    def parse(cls, text: str) -> Amount:
+        """Return that of ``3`` or ``10%``. Raises ValueError."""
+        match = _AMOUNT.fullmatch(text)
+        number = float(match[1]) if match else 0.0
+        if match and match[2] and 0 < number <= 100:
+            return cls(share=number / 100)
+        if match and not match[2] and number >= 1 and number.is_integer():
+            return cls(count=int(number))
+        raise ValueError(f"{text[:40]!r} is neither a count (3) nor a share (10%)")
 
-    def of(self, nodes: int) -> int:
-        """Return how many of so many nodes may be out of service."""
+    def of(self, every: int) -> int:
+        """Return how many of so many this is, at most all."""
         # 0.07 * 100 is a little more than 7, and 0.29 * 100 a little less than 29.
-        return self.count if self.count is not None else math.floor(self.share * nodes + 1e-9)
+        return min(self.count, every) if self.count else math.floor(self.share * every + 1e-9)
 
     def __str__(self) -> str:
-        return str(self.count) if self.count is not None else f"{self.share * 100:g}%"
+        return str(self.count) if self.count else f"{self.share * 100:g}%"
 
 
 @dataclass(frozen=True)

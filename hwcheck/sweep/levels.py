@@ -12,33 +12,17 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.expectations import SWEEP
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.inventory.variables import Variables
+from hwcheck.scheduler.records import Amount
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 24 * 3600.0
 UNITS_S = {"s": 1.0, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 _LENGTH = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
-_AMOUNT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(%?)")
 
 MOST_EARLY_S = 6 * HOUR_S
 """So much earlier than ``every`` a host may have its turn again: no night begins on the minute."""
 
 KEYS = ("every", "at_latest", "budget", "max_unavailable")
 SHAPE = '{nightly: {every: 1d, at_latest: 7d, budget: 2h, max_unavailable: "10%"}, monthly: false}'
-
-
-@dataclass(frozen=True)
-class Amount:
-    """So many hosts: a count, or a share of all (0 to 1)."""
-
-    count: int = 0
-    share: float = 0.0
-
-    def of(self, hosts: int) -> int:
-        """Return how many of so many hosts this is, rounded down."""
-        return min(self.count, hosts) if self.count else math.floor(self.share * hosts + 1e-9)
-
-    def text(self) -> str:
-        """Return it as it is written."""
-        return str(self.count) if self.count else f"{self.share * 100:g}%"
 
 
 @dataclass(frozen=True)
@@ -75,7 +59,7 @@ class Level:
         if amount == 0:
             least = math.ceil(1000 / hosts) / 10
             raise UsageError(
-                f"max-unavailable {self.max_unavailable.text()} of {hosts} hosts is none; "
+                f"max-unavailable {self.max_unavailable} of {hosts} hosts is none; "
                 f"say a count, or {least:g}% or more"
             )
         return amount
@@ -124,17 +108,6 @@ def length_text(seconds: float) -> str:
         if seconds >= unit_s and (seconds / unit_s).is_integer():
             return f"{seconds / unit_s:.0f}{unit}"
     return f"{seconds:.0f}s"
-
-
-def amount(text: str) -> Amount:
-    """Return the amount of ``3`` or ``10%``. Raises ValueError."""
-    match = _AMOUNT.fullmatch(text)
-    number = float(match[1]) if match else 0.0
-    if match and match[2] and 0 < number <= 100:
-        return Amount(share=number / 100)
-    if match and not match[2] and number >= 1 and number.is_integer():
-        return Amount(count=int(number))
-    raise ValueError(f"{text[:40]!r} is neither a count of hosts (3) nor a share (10%)")
 
 
 def read_levels(cluster: Cluster) -> dict[str, Level]:
@@ -190,7 +163,7 @@ def _level(variables: Variables, level: Level, terms: Any) -> Level | None:
         text = variables.value(SWEEP, value)
         try:
             if key == "max_unavailable":
-                level = replace(level, max_unavailable=amount(text), stated=True)
+                level = replace(level, max_unavailable=Amount.parse(text), stated=True)
             elif key == "every":
                 level = replace(level, every_s=length_s(text))
             elif key == "at_latest":

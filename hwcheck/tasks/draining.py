@@ -15,7 +15,7 @@ from hwcheck.inventory.expectations import SCHEDULERS
 from hwcheck.inventory.inventory import Host
 from hwcheck.provision.rollout import Batch
 from hwcheck.scheduler.actions import Drains, drain, resume, wait_until_free
-from hwcheck.scheduler.records import DONE, FAILED, REFUSED, Action, MaxDrained
+from hwcheck.scheduler.records import DONE, FAILED, REFUSED, Action, Amount
 from hwcheck.tasks.flags import one_of, seconds
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
@@ -40,7 +40,7 @@ class Draining:
     """
 
     def __init__(
-        self, kind: str, hosts: Sequence[Host], log: Path, at_most: MaxDrained, limit_s: float
+        self, kind: str, hosts: Sequence[Host], log: Path, at_most: Amount, limit_s: float
     ) -> None:
         self.kind = kind
         self.left: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Draining:
 
     def refuse(self, plan: Sequence[Batch]) -> None:
         """Raise UsageError where a host must not be drained, or a batch is too large."""
-        self._refuse([name for part in plan for name in part.hosts], MaxDrained(share=1.0))
+        self._refuse([name for part in plan for name in part.hosts], Amount(share=1.0))
         self._refuse(max((part.hosts for part in plan), key=len), self._at_most)
 
     def drain(self, part: Batch) -> int:
@@ -99,16 +99,14 @@ class Draining:
             what_to_do = "the next rollout resumes those that are well, or do so by hand"
             say(f"hwcheck: left drained in {self.kind}: {names}; {what_to_do}")
 
-    def _refuse(self, names: Sequence[str], at_most: MaxDrained) -> None:
+    def _refuse(self, names: Sequence[str], at_most: Amount) -> None:
         actions = self._drain(names, at_most, dry_run=True)
         refused = [action for action in actions if action.outcome == REFUSED]
         if refused:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise UsageError(f"{refused[0].line()}{more}")
 
-    def _drain(
-        self, names: Sequence[str], at_most: MaxDrained, *, dry_run: bool
-    ) -> tuple[Action, ...]:
+    def _drain(self, names: Sequence[str], at_most: Amount, *, dry_run: bool) -> tuple[Action, ...]:
         why = dict.fromkeys(names, self._drains.run)
         hosts = tuple(self._hosts.values())
         return drain(self._drains, hosts, why, at_most, dry_run=dry_run)
@@ -130,5 +128,9 @@ def read_draining(
             f"--drain: hwcheck_scheduler {problem}; or say --drain {' or '.join(SCHEDULERS)}"
         )
     kind = one_of("--drain", kinds.pop(), SCHEDULERS)
-    at_most, limit_s = MaxDrained.parse(max_drained), seconds("--drain-timeout", timeout)
+    try:
+        at_most = Amount.parse(max_drained)
+    except ValueError as error:
+        raise UsageError(f"--max-drained {error}") from None
+    limit_s = seconds("--drain-timeout", timeout)
     return Draining(kind, hosts, out / LOG, at_most, limit_s)

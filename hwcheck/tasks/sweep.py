@@ -11,7 +11,8 @@ from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.notify import config
-from hwcheck.sweep.levels import LEVELS, amount, chosen_levels, length_s, read_levels
+from hwcheck.scheduler.records import Amount
+from hwcheck.sweep.levels import LEVELS, chosen_levels, length_s, read_levels
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.dataset import RUNS
@@ -83,7 +84,7 @@ def sweep(
     _refuse(action, of_install, ("install",))
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
-    at_once = _parsed("--max-unavailable", amount, max_unavailable)
+    at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     cluster = read_cluster(hosts, limit)
     refuse_unknown_names(cluster)

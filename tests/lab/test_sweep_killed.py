@@ -17,7 +17,8 @@ import pytest
 from hwcheck.history.views import History
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.results.run_folder import CUT_OFF, read_run
-from hwcheck.sweep.levels import LEVELS, Amount
+from hwcheck.scheduler.records import Amount
+from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.state import holder, read_state
 from hwcheck.tasks.sweep_run import Asked
 from tests.lab.lab import Lab, wait_until

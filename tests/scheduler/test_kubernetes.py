@@ -23,7 +23,7 @@ from hwcheck.scheduler.records import (
     IDLE,
     KUBERNETES,
     UNKNOWN,
-    MaxDrained,
+    Amount,
 )
 from tests.lab.conftest import refuse
 from tests.scheduler.kubernetes_cluster import KubernetesCluster, node, pod
@@ -124,9 +124,9 @@ def test_a_node_that_is_not_ready_is_down(cluster: KubernetesCluster, status: st
 
 def test_drain_and_resume(cluster: KubernetesCluster, drains: Drains) -> None:
     cluster.pods.append(pod("train-0", "gpu1.local", "8"))
-    (would,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, MaxDrained(3), dry_run=True)
+    (would,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, Amount(3), dry_run=True)
     assert (would.outcome, cordoned(cluster)) == ("would", [])
-    (done,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, MaxDrained(3), dry_run=False)
+    (done,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, Amount(3), dry_run=False)
     assert done.line() == f"gpu1: drain: done: {REASON}"
     assert cordoned(cluster) == ["gpu1.local"]
     assert cluster.nodes["gpu1.local"]["metadata"]["annotations"] == {ours.ANNOTATION: REASON}
@@ -147,14 +147,14 @@ def test_drain_and_resume(cluster: KubernetesCluster, drains: Drains) -> None:
 def test_a_node_that_somebody_cordoned_is_theirs_also_where_we_did_before(
     cluster: KubernetesCluster, drains: Drains
 ) -> None:
-    drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(3), dry_run=False)
+    drain(drains, HOSTS, {"gpu1": "x"}, Amount(3), dry_run=False)
     cluster.kubectl("gpu1.local", cordon=False)  # our annotation stays behind
     assert states(KUBERNETES, HOSTS)["gpu1"].state == IDLE
     cluster.kubectl("gpu1.local", cordon=True)
     found = states(KUBERNETES, HOSTS)["gpu1"]
     assert found.line() == "drained by kubectl-cordon: cordoned"
     assert found.since == "2026-11-23T02:30:00Z"
-    (refused,) = drain(drains, HOSTS, {"gpu1": "y"}, MaxDrained(3), dry_run=False)
+    (refused,) = drain(drains, HOSTS, {"gpu1": "y"}, Amount(3), dry_run=False)
     (kept,) = resume(drains, HOSTS, ["gpu1"], dry_run=False)
     assert (refused.outcome, kept.outcome) == ("refused", "refused")
     assert cordoned(cluster) == ["gpu1.local"]
@@ -168,7 +168,7 @@ def test_somebody_who_cordons_between_our_look_and_our_patch_wins(
         cluster.kubectl(name, cordon=True)
 
     cluster.before_patch = cordon
-    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(3), dry_run=False)
+    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(3), dry_run=False)
     assert action.line() == "gpu1: drain: failed: cordoned by kubectl-cordon meanwhile"
     assert cluster.nodes["gpu1.local"]["metadata"]["annotations"] == {}
 
@@ -181,7 +181,7 @@ def test_a_kubelet_that_writes_at_the_same_time_is_no_obstacle(
         cluster.patch(name, {}, "kubelet")
 
     cluster.before_patch = heartbeat
-    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(3), dry_run=False)
+    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(3), dry_run=False)
     assert (action.outcome, cordoned(cluster)) == ("done", ["gpu1.local"])
     cluster.before_patch = lambda name: cluster.patch(name, {}, "kubelet") and None
     (action,) = resume(drains, HOSTS, ["gpu1"], dry_run=False)
@@ -193,7 +193,7 @@ def test_the_bound_is_of_the_nodes_that_offer_the_gpus(
     cluster: KubernetesCluster, drains: Drains
 ) -> None:
     # Half of all four nodes are two, half of the three with GPUs is one.
-    actions = drain(drains, HOSTS, ALL, MaxDrained.parse("50%"), dry_run=False)
+    actions = drain(drains, HOSTS, ALL, Amount.parse("50%"), dry_run=False)
     assert [action.outcome for action in actions] == ["done", "refused", "refused"]
     assert "1 of 3 nodes of the partition nvidia.com/gpu take no jobs" in actions[1].why
     assert cordoned(cluster) == ["gpu1.local"]

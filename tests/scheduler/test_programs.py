@@ -13,7 +13,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.scheduler import actions, programs
 from hwcheck.scheduler.actions import Drains, drain, states, wait_until_free
-from hwcheck.scheduler.records import DRAINED_BY_OTHER, SLURM, MaxDrained
+from hwcheck.scheduler.records import DRAINED_BY_OTHER, SLURM, Amount
 from hwcheck.scheduler.slurm import MOST_NODES
 from tests.lab.waiting import wait_until
 
@@ -215,7 +215,7 @@ def test_a_drain_that_slurm_refuses_has_failed_and_the_others_go_on(
     first = "node gpu1 10.0.0.1 gpu1 batch Unknown Unknown idle none\n"
     refused = "case $2 in nodename=gpu1) echo slurm_update error: Access denied >&2; exit 1;; esac"
     install(sinfo=SINFO + first + record, scontrol=f"{refused}\ntouch {tmp_path}/done")
-    one, other = drain(drains, HOSTS, {"gpu1": "x", "gpu2": "y"}, MaxDrained(2), dry_run=False)
+    one, other = drain(drains, HOSTS, {"gpu1": "x", "gpu2": "y"}, Amount(2), dry_run=False)
     assert one.line() == "gpu1: drain: failed: scontrol: slurm_update error: Access denied"
     assert other.line() == "gpu2: drain: done: hwcheck: sweep: y"
     assert drains.log.read_text().count('"outcome": "failed"') == 1
@@ -225,7 +225,7 @@ def test_a_drain_that_the_scheduler_does_not_show_has_failed(
     install: Install, drains: Drains
 ) -> None:
     install(sinfo=SINFO + TWO)  # its scontrol says nothing and does nothing
-    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(2), dry_run=False)
+    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(2), dry_run=False)
     assert action.line() == "gpu1: drain: failed: now it is idle"
 
 
@@ -236,7 +236,7 @@ def test_a_log_that_cannot_be_written_to_leaves_all_as_it_is(
     (tmp_path / "file").touch()
     drains = Drains(SLURM, "sweep", "runs/1", tmp_path / "file" / "drains.jsonl")
     with pytest.raises(UsageError, match=r"drains\.jsonl: cannot be appended to: "):
-        drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(2), dry_run=False)
+        drain(drains, HOSTS, {"gpu1": "x"}, Amount(2), dry_run=False)
     assert not (tmp_path / "ran").exists()
 
 
@@ -247,7 +247,7 @@ def test_on_a_full_disk_nothing_is_drained(
     with pytest.raises(OSError, match="No space"):
         (small_disk / "filler").write_bytes(bytes(1 << 20))
     drains = Drains(SLURM, "sweep", "runs/1", small_disk / "drains.jsonl")
-    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(2), dry_run=False)
+    (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(2), dry_run=False)
     assert "drain: failed: " in action.line()
     assert "cannot be appended to: No space left" in action.line()
     assert not (tmp_path / "ran").exists()

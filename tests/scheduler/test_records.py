@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwcheck.errors import UsageError
-from hwcheck.scheduler.records import BUSY, DRAINED, MaxDrained, NodeState
+from hwcheck.scheduler.records import BUSY, DRAINED, Amount, NodeState
 
 
 @pytest.mark.parametrize(
@@ -23,14 +22,14 @@ from hwcheck.scheduler.records import BUSY, DRAINED, MaxDrained, NodeState
     ],
 )
 def test_a_share_is_rounded_down(text: str, nodes: int, most: int) -> None:
-    at_most = MaxDrained.parse(text)
+    at_most = Amount.parse(text)
     assert (at_most.of(nodes), str(at_most)) == (most, text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "0%", "101%", "ten", "10 %", "1e3", "%", "9" * 9])
 def test_what_is_no_bound_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--max-drained .*: it takes a number of nodes from 1"):
-        MaxDrained.parse(text)
+    with pytest.raises(ValueError, match=r"is neither a count \(3\) nor a share \(10%\)"):
+        Amount.parse(text)
 
 
 def test_a_node_in_one_line() -> None:

@@ -137,7 +137,7 @@ def stages(folder: Path) -> dict[str, int]:
         (("--drain", "slurm", "--max-drained", "3"), "gpu1: drain: refused: it is drained by root"),
         (("--drain", "slurm", "--limit", "gpu2", "--max-drained", "1"), "1 of 4 nodes of all take"),
         (("--drain", "slurm", "--limit", "gpu2"), "--max-drained 25% allows 1"),
-        (("--drain", "slurm", "--max-drained", "x"), "--max-drained x: it takes a number of nodes"),
+        (("--drain", "slurm", "--max-drained", "x"), "--max-drained 'x' is neither a count (3)"),
         (("--drain", "slurm", "--drain-timeout", "x"), "--drain-timeout x: it takes seconds"),
         (("--drain", "torque"), "--drain torque: it is one of slurm"),
         (("--drain",), "--drain: hwcheck_scheduler is not set; or say --drain slurm"),

@@ -19,7 +19,7 @@ from hwcheck.scheduler.records import (
     IDLE,
     SLURM,
     UNKNOWN,
-    MaxDrained,
+    Amount,
 )
 from tests.lab.waiting import wait_until
 from tests.scheduler.slurm_cluster import SlurmCluster
@@ -108,7 +108,7 @@ def test_a_node_that_is_down(slurm: SlurmCluster, drains: Drains) -> None:
     slurm.run("scontrol", "update", "nodename=gpu1", "state=down", "reason=fell over")
     try:
         found = states(SLURM, HOSTS)["gpu1"]
-        (action,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(4), dry_run=False)
+        (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(4), dry_run=False)
     finally:
         slurm.run("scontrol", "update", "nodename=gpu1", "state=resume")
     assert (found.state, found.line()) == (DOWN, "down: fell over")
@@ -118,7 +118,7 @@ def test_a_node_that_is_down(slurm: SlurmCluster, drains: Drains) -> None:
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     slurm: SlurmCluster, drains: Drains
 ) -> None:
-    actions = drain(drains, HOSTS, ALL, MaxDrained(4), dry_run=True)
+    actions = drain(drains, HOSTS, ALL, Amount(4), dry_run=True)
     assert [action.line() for action in actions] == [
         f"gpu{number}: drain: would be done: {REASON}" for number in range(1, 5)
     ]
@@ -129,7 +129,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
 def test_drain_and_resume_and_the_log_of_both(slurm: SlurmCluster, drains: Drains) -> None:
     job = slurm.submit("gpu2")
     wanted = {"gpu2": "nvlink: 2 links down", "gpu4": "x"}
-    actions = drain(drains, HOSTS, wanted, MaxDrained(4), dry_run=False)
+    actions = drain(drains, HOSTS, wanted, Amount(4), dry_run=False)
     assert [action.outcome for action in actions] == ["done", "done"]
     assert drained(slurm) == ["gpu2", "gpu4"]
     found = states(SLURM, HOSTS)["gpu2"]
@@ -162,7 +162,7 @@ def test_what_somebody_else_drained_is_neither_drained_nor_resumed(
 ) -> None:
     slurm.run("scontrol", "update", "nodename=gpu1", "state=drain", "reason=RMA 4711")
     before = slurm.run("sinfo", "--list-reasons", "--noheader")
-    (refused,) = drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(4), dry_run=False)
+    (refused,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(4), dry_run=False)
     (kept,) = resume(drains, HOSTS, ["gpu1"], dry_run=False)
     assert refused.line() == "gpu1: drain: refused: it is drained by root: RMA 4711"
     assert kept.outcome == "refused"
@@ -171,9 +171,9 @@ def test_what_somebody_else_drained_is_neither_drained_nor_resumed(
 
 
 def test_a_drain_for_another_purpose_is_not_resumed(slurm: SlurmCluster, drains: Drains) -> None:
-    drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(4), dry_run=False)
+    drain(drains, HOSTS, {"gpu1": "x"}, Amount(4), dry_run=False)
     rollout = Drains(SLURM, "rollout", "runs/1", drains.log)
-    (stays,) = drain(rollout, HOSTS, {"gpu1": "y"}, MaxDrained(4), dry_run=False)
+    (stays,) = drain(rollout, HOSTS, {"gpu1": "y"}, Amount(4), dry_run=False)
     assert (stays.outcome, stays.why) == ("done", "hwcheck: sweep: x")
     (refused,) = resume(rollout, HOSTS, ["gpu1"], dry_run=False)
     assert refused.outcome == "refused"
@@ -194,7 +194,7 @@ def test_a_drain_for_another_purpose_is_not_resumed(slurm: SlurmCluster, drains:
 def test_the_bound_holds_when_every_node_fails(
     slurm: SlurmCluster, drains: Drains, at_most: str, out: list[str], said: str, dry_run: bool
 ) -> None:
-    actions = drain(drains, HOSTS, ALL, MaxDrained.parse(at_most), dry_run=dry_run)
+    actions = drain(drains, HOSTS, ALL, Amount.parse(at_most), dry_run=dry_run)
     done = [action.host for action in actions if action.outcome != "refused"]
     assert done == out
     assert drained(slurm) == ([] if dry_run else out)
@@ -205,7 +205,7 @@ def test_the_bound_holds_when_every_node_fails(
 
 def test_nodes_that_others_took_out_of_service_count(slurm: SlurmCluster, drains: Drains) -> None:
     slurm.run("scontrol", "update", "nodename=gpu3", "state=drain", "reason=RMA")
-    actions = drain(drains, HOSTS, ALL, MaxDrained(2), dry_run=False)
+    actions = drain(drains, HOSTS, ALL, Amount(2), dry_run=False)
     assert [action.outcome for action in actions] == ["done", "refused", "refused", "refused"]
     assert drained(slurm) == ["gpu1", "gpu3"]
 
@@ -217,7 +217,7 @@ def test_a_host_whose_node_the_inventory_names(slurm: SlurmCluster) -> None:
 
 def test_it_waits_until_the_jobs_have_ended(slurm: SlurmCluster, drains: Drains) -> None:
     job = slurm.submit("gpu1")
-    drain(drains, HOSTS, {"gpu1": "x"}, MaxDrained(4), dry_run=False)
+    drain(drains, HOSTS, {"gpu1": "x"}, Amount(4), dry_run=False)
     assert list(wait_until_free(SLURM, HOSTS, 0.2, threading.Event(), 0.1)) == ["gpu1"]
     stop = threading.Event()
     stop.set()

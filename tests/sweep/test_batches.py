@@ -13,11 +13,12 @@ from hwcheck.scheduler.records import (
     DRAINED,
     DRAINED_BY_OTHER,
     IDLE,
+    Amount,
     NodeState,
 )
 from hwcheck.sweep.batches import Queue, next_batch
 from hwcheck.sweep.candidates import Candidate
-from hwcheck.sweep.levels import LEVELS, Amount
+from hwcheck.sweep.levels import LEVELS
 
 PLACES = {f"n{n}": (f"r{n // 4}", "AB"[n // 8]) for n in range(16)}
 LINE = tuple(Candidate(host, "", 100.0) for host in PLACES)

@@ -10,10 +10,9 @@ import yaml
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host, read
+from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.levels import (
     LEVELS,
-    Amount,
-    amount,
     chosen_levels,
     length_s,
     length_text,
@@ -57,7 +56,7 @@ def test_an_inventory_changes_them(tmp_path: Path) -> None:
         ({"nightly": {"budgt": "2h"}}, "'budgt' is none of every, at_latest, budget"),
         ({"nightly": {"budget": "two hours"}}, "budget: 'two hours' is no time such as 45m"),
         ({"nightly": {"budget": 0}}, "budget: '0' is no time"),
-        ({"nightly": {"max_unavailable": "110%"}}, "neither a count of hosts"),
+        ({"nightly": {"max_unavailable": "110%"}}, r"neither a count \(3\) nor a share"),
         ({"nightly": {"at_latest": "2h"}}, "at_latest is less than every"),
         (dict.fromkeys(LEVELS, False), "every level is turned off"),
     ],
@@ -87,10 +86,10 @@ def test_lengths_and_amounts() -> None:
         "2d",
         "1w",
     ]
-    assert (amount("3"), amount("12.5%")) == (Amount(count=3), Amount(share=0.125))
+    assert (Amount.parse("3"), Amount.parse("12.5%")) == (Amount(count=3), Amount(share=0.125))
     for text in ("", "0", "0%", "101%", "1.5", "-1", "3 hosts", "٣"):
         with pytest.raises(ValueError, match="neither"):
-            amount(text)
+            Amount.parse(text)
     for text in ("", "0m", "2", "h", "-2h", "2 h", "1e3s"):
         with pytest.raises(ValueError, match="no time"):
             length_s(text)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import sweeps
-from hwcheck.sweep.levels import LEVELS, MINUTE_S, Amount
+from hwcheck.scheduler.records import Amount
+from hwcheck.sweep.levels import LEVELS, MINUTE_S
 
 HOSTS, NIGHTS = 200, 30
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.scheduler.records import BUSY, NodeState
-from hwcheck.sweep.levels import LEVELS, MINUTE_S, Amount
+from hwcheck.scheduler.records import BUSY, Amount, NodeState
+from hwcheck.sweep.levels import LEVELS, MINUTE_S
 from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
 from tests.sweep.builders import NOW, past, visit
 

@@ -160,7 +160,7 @@ REFUSED = [
     ([*RUN, "--budget", "soon"], "--budget 'soon' is no time such as 45m, 2h or 7d"),
     ([*RUN, "--budget", "2"], "--budget '2' is no time"),
     ([*RUN, "--budget", "20s"], "a budget of 20s is too short for one visit: at minutes"),
-    ([*RUN, "--max-unavailable", "0"], "--max-unavailable '0' is neither a count of hosts"),
+    ([*RUN, "--max-unavailable", "0"], "--max-unavailable '0' is neither a count (3)"),
     ([*RUN, "--max-unavailable", "200%"], "--max-unavailable '200%' is neither a count"),
     ([*RUN, "--max-unavailable", "5%"], "max-unavailable 5% of 3 hosts is none; say a count"),
     (["run", "--hosts", "cluster.yml", "--level", "daily"], "--level daily: it is one of"),

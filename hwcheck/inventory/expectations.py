@@ -116,11 +116,17 @@ def _word(variables: Variables, key: str) -> str:
     return text
 
 
-def _runtime(variables: Variables, key: str) -> str:
-    text = _word(variables, key)
-    if text not in RUNTIMES:
-        raise variables.error(key, f"{text!r} is none of {', '.join(RUNTIMES)}")
-    return text
+def _one_of(*words: str) -> Callable[[Variables, str], str]:
+    """Return the reader of a variable that is one of these words."""
+    wanted = f"none of {', '.join(words)}" if len(words) > 2 else f"neither {' nor '.join(words)}"
+
+    def read(variables: Variables, key: str) -> str:
+        text = variables.word(key) or ""
+        if text not in words:
+            raise variables.error(key, f"{text!r} is {wanted}")
+        return text
+
+    return read
 
 
 def _cuda_version(variables: Variables, key: str) -> str:
@@ -155,31 +161,10 @@ def _flag(variables: Variables, key: str) -> bool:
     return variables.flag(key)
 
 
-def _floors(variables: Variables, key: str) -> str:
-    text = variables.word(key) or ""
-    if text not in ("warn", "fail"):
-        raise variables.error(key, f"{text!r} is neither warn nor fail")
-    return text
-
-
-def _imex(variables: Variables, key: str) -> str:
-    text = variables.word(key) or ""
-    if text not in ("service", "per_job"):
-        raise variables.error(key, f"{text!r} is neither service nor per_job")
-    return text
-
-
 def _interface(variables: Variables, key: str) -> str:
     text = variables.word(key) or ""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.:@-]{0,14}", text, re.ASCII):
         raise variables.error(key, f"{text!r} is not a network interface such as eth0 or bond0.100")
-    return text
-
-
-def _scheduler(variables: Variables, key: str) -> str:
-    text = variables.word(key) or ""
-    if text not in SCHEDULERS:
-        raise variables.error(key, f"{text!r} is none of {', '.join(SCHEDULERS)}")
     return text
 
 
@@ -207,7 +192,9 @@ SETTINGS: Mapping[str, Variable] = {
         _interface,
     ),
     "hwcheck_host_root": Variable("folder whose /proc and /sys are read (simulation)", _path),
-    "hwcheck_scheduler": Variable("what sends jobs to the node: slurm or kubernetes", _scheduler),
+    "hwcheck_scheduler": Variable(
+        "what sends jobs to the node: slurm or kubernetes", _one_of(*SCHEDULERS)
+    ),
     "hwcheck_scheduler_node": Variable(
         "the node's name in the scheduler; unless set, host name, short name or address",
         _node_name,
@@ -244,16 +231,19 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_nvlink_domain": Variable(
         "name of the NVLink domain (the NVL72 rack, or the part of it) that the node is in", _word
     ),
-    "hwcheck_imex": Variable("what starts NVIDIA IMEX: its service, or each job (per_job)", _imex),
+    "hwcheck_imex": Variable(
+        "what starts NVIDIA IMEX: its service, or each job (per_job)", _one_of("service", "per_job")
+    ),
     "hwcheck_kernel": Variable("Linux release that must run (6.8.0-60-generic)", _word),
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_nvme": Variable("NVMe drives that the node must have on its PCIe bus", _count),
-    "hwcheck_container": Variable("runtime of the jobs' containers (docker)", _runtime),
+    "hwcheck_container": Variable("runtime of the jobs' containers (docker)", _one_of(*RUNTIMES)),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),
     "hwcheck_version_floors": Variable(
-        "what a driver, firmware or tool below its dated floor gives: warn or fail", _floors
+        "what a driver, firmware or tool below its dated floor gives: warn or fail",
+        _one_of("warn", "fail"),
     ),
     "hwcheck_golden": Variable("this host is what hosts like it are held against", _flag),
 }

@@ -102,9 +102,9 @@ renamed AS (
 ``renamed``."""
 
 
-def renamed(found: Iterable[Stay]) -> list[list[Any]]:
+def renamed(every_stay: Iterable[Stay]) -> list[list[Any]]:
     """Return the first four parameters of ``NAMED``: names that hosts had, and when."""
-    names = [name for of_host in former_names(found).values() for name in of_host]
+    names = [name for of_host in former_names(every_stay).values() for name in of_host]
     former = [name for name in names if name.called != name.host]
     return [list(column) for column in zip(*former, strict=True)] or [[], [], [], []]
 
@@ -150,13 +150,13 @@ def events(
     ]
 
 
-def former_names(found: Iterable[Stay]) -> dict[str, list[Name]]:
+def former_names(every_stay: Iterable[Stay]) -> dict[str, list[Name]]:
     """Return the names of each host that was renamed, the newest first, and when it had them.
 
     And of each host that has a name which another had before.
     """
     renamed: dict[str, list[Event]] = {}
-    for event in events_of(found):
+    for event in events_of(every_stay):
         if event.kind == RENAMED:
             renamed.setdefault(event.host, []).append(event)
     names: dict[str, list[Name]] = {}
@@ -234,11 +234,11 @@ def places(gpus: Iterable[Mapping[str, str]] | None) -> dict[str, tuple[str, str
     }
 
 
-def events_of(found: Iterable[Stay]) -> Iterator[Event]:
+def events_of(every_stay: Iterable[Stay]) -> Iterator[Event]:
     """Yield what became of GPUs and names where a stay of a host begins."""
     by_host: dict[str, list[Stay]] = {}
     seen: dict[str, list[Stay]] = {}
-    for stay in found:
+    for stay in every_stay:
         by_host.setdefault(stay.host, []).append(stay)
         for gpu in stay.ids:
             seen.setdefault(gpu, []).append(stay)

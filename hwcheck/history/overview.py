@@ -75,8 +75,8 @@ def host_lines(
     history: History, hosts: Sequence[str] = (), since: datetime | None = None
 ) -> list[HostLine]:
     """Return the hosts by their present names; with ``hosts`` these only."""
-    found = stays(history)
-    parameters = [*renamed(found), since, list(hosts)]
+    every_stay = stays(history)
+    parameters = [*renamed(every_stay), since, list(hosts)]
     flaps: dict[str, list[str]] = {}
     for host, check, subject, times in history.rows(
         f"""
@@ -101,7 +101,7 @@ def host_lines(
         of = "" if subject == "node" else f" of {line(subject, 60)}"
         flaps.setdefault(host, []).append(f"{line(check, 60) or 'visit'}{of} ({times} times)")
     of_host: dict[str, list[Event]] = {}
-    for event in events_of(found):
+    for event in events_of(every_stay):
         if since is None or event.started >= since:
             of_host.setdefault(event.host, []).append(event)
     return [

@@ -87,19 +87,19 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
     for first in range(0, len(runs), at_once):
         until = runs[first + at_once][1] if first + at_once < len(runs) else ALWAYS[1]
         parameters = [*map(list, zip(*held, strict=True)), runs[first][1], until]
-        found = {
+        columns = {
             name: column.tolist() if name not in LISTS else column
             for name, column in history.arrays(FIGURES, parameters).items()
         }
-        if not found["now"]:
+        if not columns["now"]:
             continue
         rows = [
             row_of.setdefault(Series(*key), len(row_of))
-            for key in zip(*(found[name] for name in OF_SERIES), strict=True)
+            for key in zip(*(columns[name] for name in OF_SERIES), strict=True)
         ]
         codes = []
         for check, subject, state, library in zip(
-            *(found[name] for name in ("check_id", "subject", "state", "library")), strict=True
+            *(columns[name] for name in ("check_id", "subject", "state", "library")), strict=True
         ):
             of_host = states[state]
             setup = (
@@ -112,9 +112,9 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
             more = (len(row_of) - len(values), len(runs))
             values = np.vstack([values, np.full(more, np.nan)])
             setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
-        lengths = [len(cols) for cols in found["cols"]]
-        place = np.repeat(rows, lengths), np.concatenate(found["cols"])
-        values[place] = np.concatenate(found["figures"])
+        lengths = [len(cols) for cols in columns["cols"]]
+        place = np.repeat(rows, lengths), np.concatenate(columns["cols"])
+        values[place] = np.concatenate(columns["figures"])
         setup_of[place] = np.repeat(codes, lengths)
     return Past(
         tuple(PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile) for run, began, profile in runs),

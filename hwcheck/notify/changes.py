@@ -17,7 +17,7 @@ from hwcheck.notify.problems import Observed, Problem, not_measured
 
 NEW, WORSE, OPEN, CLEARED, GONE = "new", "worse", "still open", "cleared", "not in the inventory"
 KINDS = (NEW, WORSE, OPEN, CLEARED, GONE)
-"""What is told, in this order."""
+"""What is news, in this order."""
 WELL_TIMES = 2
 """A problem that was looked for so often in a row and not seen is cleared."""
 REMIND_DAYS = 7
@@ -84,7 +84,7 @@ class State:
 
 @dataclass(frozen=True)
 class Group:
-    """Hosts of which the same is told, folded.
+    """Hosts of which the same is news, folded.
 
     ``kind`` is one of KINDS, ``checks`` what complains, ``since`` when the first of them began,
     ``days`` the days since then; ``evidence`` are lines that name their hosts.
@@ -136,24 +136,24 @@ def changes(
     seen, well, waived = _in_sum(observed)
     for problem in not_measured(sweep.late):
         seen[problem.host, problem.check] = problem
-    told: list[tuple[str, OpenProblem]] = []
+    news: list[tuple[str, OpenProblem]] = []
     still: dict[tuple[str, str], OpenProblem] = {}
     before = {(each.problem.host, each.problem.check): each for each in former.open}
     known = set(sweep.hosts)
     for key, old in before.items():
         host, check = key
         if host not in known:
-            told.append((GONE, old))
+            news.append((GONE, old))
         elif key in seen:
             merged, is_worse = _merged(old, seen[key])
             still[key] = merged
             if is_worse:
-                told.append((WORSE, merged))
+                news.append((WORSE, merged))
         elif key in waived:
             continue  # whoever waived it knows
         elif check in well.get(host, ()):
             if old.well + 1 >= WELL_TIMES:
-                told.append((CLEARED, old))
+                news.append((CLEARED, old))
             else:
                 still[key] = replace(old, well=old.well + 1)
         else:
@@ -166,16 +166,16 @@ def changes(
         still[key] = made
         outcome = causes.get((problem.host, problem.cause)) if problem.cause else None
         if outcome is None or worst((outcome, problem.outcome)) != outcome:
-            told.append((NEW, made))
+            news.append((NEW, made))
     due = _due(former, still.values(), sweep.finished, remind_days)
-    told += [(OPEN, each) for each in due]
+    news += [(OPEN, each) for each in due]
     state = State(
         sweep=sweep.id,
         reminded=sweep.finished if due else former.reminded,
         open=tuple(still[key] for key in sorted(still)),
         ended={**former.ended, **_ended(sweep)},
     )
-    return state, _message(state, sweep, told) if told else None
+    return state, _message(state, sweep, news) if news else None
 
 
 def _ended(sweep: Sweep) -> dict[str, Ended]:
@@ -245,8 +245,8 @@ def parsed(time: str) -> datetime:
     return datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")  # noqa: DTZ007 - all are UTC
 
 
-def _message(state: State, sweep: Sweep, told: Iterable[tuple[str, OpenProblem]]) -> Message:
-    groups = tuple(_groups(told, sweep.finished))
+def _message(state: State, sweep: Sweep, news: Iterable[tuple[str, OpenProblem]]) -> Message:
+    groups = tuple(_groups(news, sweep.finished))
     amounts = {kind: {h for g in groups if g.kind == kind for h in g.hosts} for kind in KINDS}
     counted = ", ".join(f"{len(hosts)} {kind}" for kind, hosts in amounts.items() if hosts)
     return Message(
@@ -264,13 +264,13 @@ def _message(state: State, sweep: Sweep, told: Iterable[tuple[str, OpenProblem]]
     )
 
 
-def _groups(told: Iterable[tuple[str, OpenProblem]], now: str) -> Iterable[Group]:
-    """Return what is told, hosts folded: the kinds in their order, and in each the gravest first.
+def _groups(news: Iterable[tuple[str, OpenProblem]], now: str) -> Iterable[Group]:
+    """Return what is news, hosts folded: the kinds in their order, and in each the gravest first.
 
     Of equals a cause comes before a check, and then what more hosts have.
     """
     by_title: dict[tuple[str, str], list[OpenProblem]] = {}
-    for kind, each in told:
+    for kind, each in news:
         by_title.setdefault((kind, each.problem.title), []).append(each)
     groups = [_group(kind, title, members, now) for (kind, title), members in by_title.items()]
     return sorted(

@@ -93,18 +93,18 @@ class Outbox:
             if not held:
                 return ["another hwcheck is sending what is in the outbox"]
             self._after_a_kill(receivers)
-            told = [
+            complaints = [
                 line
                 for receiver in receivers
                 for line in self._deliver_to(receiver, waits_s, send, wait)
             ]
         names = {receiver.name for receiver in receivers}
         orphans = {name: n for name, n in self.waiting().items() if name not in names}
-        told += [
+        complaints += [
             f"{self.path}: {amount} for {name}, who is no receiver any more; delete them"
             for name, amount in orphans.items()
         ]
-        return told
+        return complaints
 
     def _deliver_to(
         self,

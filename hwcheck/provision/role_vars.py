@@ -137,10 +137,10 @@ def read_role_vars(
         error = next((each for each in output if "ERROR" in each), "it printed nothing")
         raise UsageError(f"{cluster.source}: ansible-playbook: {line(error)}")
     missing = {"checked": {"msg": "ansible-playbook told nothing of this host"}}
-    told = {
+    by_host = {
         name: _role_vars(answers.get(name, missing), known, specs) for name in set(asked.values())
     }
-    return {host.name: told[asked[host.name]] for host in cluster.hosts}
+    return {host.name: by_host[asked[host.name]] for host in cluster.hosts}
 
 
 def refuse_wrong(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> None:

@@ -197,7 +197,7 @@ def compared_with(comparison: Comparison) -> str:
 
 def changes_by_kind(comparison: Comparison) -> list[tuple[str, list[tuple[str, Change]]]]:
     """Return by the title of each kind its changes, equal ones once with their hosts folded."""
-    found = []
+    sections = []
     for kind in KINDS:
         by_text: dict[str, list[Change]] = {}
         for change in comparison.changes:
@@ -205,8 +205,8 @@ def changes_by_kind(comparison: Comparison) -> list[tuple[str, list[tuple[str, C
                 by_text.setdefault(change.text(), []).append(change)
         if by_text:
             folded = [(fold([each.host for each in same]), same[0]) for same in by_text.values()]
-            found.append((TITLES[kind], folded))
-    return found
+            sections.append((TITLES[kind], folded))
+    return sections
 
 
 def unchanged_lines(comparison: Comparison) -> list[str]:

@@ -101,11 +101,11 @@ def drain(
     scheduler = _scheduler(drains.kind)
     with _locked(drains.log, dry_run=dry_run) as log:
         nodes = scheduler.nodes()
-        found = match(drains.kind, hosts, nodes)
+        by_host = match(drains.kind, hosts, nodes)
         bound = _Bound(nodes, at_most)
         actions = []
         for host, line in why.items():
-            node = found[host]
+            node = by_host[host]
             reason = text.line(drains.prefix + line, REASON_CHARACTERS)
             refusal = "" if node.state == DRAINED else _refusal(node) or bound.refusal(node)
             if node.state == DRAINED:
@@ -128,10 +128,10 @@ def resume(
     """
     scheduler = _scheduler(drains.kind)
     with _locked(drains.log, dry_run=dry_run) as log:
-        found = match(drains.kind, hosts, scheduler.nodes())
+        by_host = match(drains.kind, hosts, scheduler.nodes())
         actions = []
         for host in names:
-            node = found[host]
+            node = by_host[host]
             if node.state != DRAINED or not node.reason.startswith(drains.prefix):
                 actions.append(Action(host, node.node, RESUME, REFUSED, _not_ours(drains, node)))
                 continue

@@ -174,14 +174,14 @@ def _message(body: object) -> str:
 def _pods(api: Any, end: float) -> dict[str, tuple[str, ...]]:
     """Return the pods that have GPUs, or devices that may be such, by node."""
     alive = "status.phase!=Succeeded,status.phase!=Failed"
-    found = defaultdict(list)
+    by_node = defaultdict(list)
     listing = api.list_pod_for_all_namespaces
     for pod in _items(listing, "pods", end, field_selector=alive):
         node = _at(pod, "spec", "nodeName")
         if isinstance(node, str) and _wants_gpus(pod):
             name = f"{_at(pod, 'metadata', 'namespace')}/{_at(pod, 'metadata', 'name')}"
-            found[node].append(text.line(name, 130))
-    return {node: tuple(sorted(names)) for node, names in found.items()}
+            by_node[node].append(text.line(name, 130))
+    return {node: tuple(sorted(names)) for node, names in by_node.items()}
 
 
 def _wants_gpus(pod: Mapping[str, Any]) -> bool:
@@ -278,8 +278,8 @@ def _at(value: Any, *keys: str) -> Any:
 
 
 def _list(value: Any, key: str) -> list[Any]:
-    found = _at(value, key)
-    return found if isinstance(found, list) else []
+    listed = _at(value, key)
+    return listed if isinstance(listed, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

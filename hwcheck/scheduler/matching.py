@@ -22,13 +22,13 @@ def match(kind: str, hosts: Sequence[Host], nodes: Sequence[NodeState]) -> dict[
     for node in nodes:
         for name in _keys(node.names):
             index[name].append(node)
-    found = {host.name: _node_of(kind, host, index) for host in hosts}
+    by_host = {host.name: _node_of(kind, host, index) for host in hosts}
     host_of: dict[str, str] = {}
-    for host_name, node in found.items():
+    for host_name, node in by_host.items():
         if node.node and host_of.setdefault(node.node, host_name) != host_name:
             both = f"{host_of[node.node]} and {host_name}"
             raise UsageError(f"{both} are both the node {node.node} of {kind}; {_REMEDY}")
-    return found
+    return by_host
 
 
 _REMEDY = "say which it is with hwcheck_scheduler_node"

@@ -127,11 +127,11 @@ def _jobs() -> dict[str, tuple[str, ...]]:
     begin, *values = stdout.split(mark)
     if begin.strip() or len(values) % 3 or any(value.strip() for value in values[2::3]):
         raise UsageError(f"squeue: an answer that cannot be read: {text.line(stdout, 80)!r}")
-    found = defaultdict(list)
+    by_node = defaultdict(list)
     for where, job in zip(values[::3], values[1::3], strict=True):
         for node in _expand(where.strip()):
-            found[node].append(text.line(job, 40))
-    return {node: tuple(sorted(set(listed))) for node, listed in found.items()}
+            by_node[node].append(text.line(job, 40))
+    return {node: tuple(sorted(set(listed))) for node, listed in by_node.items()}
 
 
 def _expand(listed: str) -> list[str]:

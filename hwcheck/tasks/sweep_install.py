@@ -120,10 +120,10 @@ def _name(asked: Asked) -> str:
 
 def _program() -> Path:
     beside = Path(sys.executable).parent / "hwcheck"
-    found = str(beside) if beside.exists() else shutil.which("hwcheck")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("hwcheck")
+    if program is None:
         raise UsageError("the program hwcheck is not beside this Python, nor in PATH")
-    return Path(found)
+    return Path(program)
 
 
 def _refuse_user(user: str) -> None:

@@ -118,23 +118,23 @@ def test_mig(host: Any, wanted: tuple[Any, str], role: Role) -> None:
         assert now == mode, f"MIG mode of GPU {gpu} is {now}{waits}"
         assert pending == mode, f"MIG mode of GPU {gpu} is {pending} after the next reset"
         if value not in SWITCH:
-            found = has.get(gpu, [])
-            assert sorted(found) == sorted(value.split(",")), (
-                f"the MIG devices of GPU {gpu} are {','.join(found) or 'none'}, not {value}"
+            profiles = has.get(gpu, [])
+            assert sorted(profiles) == sorted(value.split(",")), (
+                f"the MIG devices of GPU {gpu} are {','.join(profiles) or 'none'}, not {value}"
             )
 
 
 def instances(host: Any) -> dict[str, list[str]]:
     """Return the profiles of each GPU's MIG devices, by its index."""
-    found: dict[str, list[str]] = {}
+    by_gpu: dict[str, list[str]] = {}
     gpu = ""
     for line in ask(host, "nvidia-smi -L").splitlines():
         match = INSTANCE.match(line)
         if match and match[1]:
             gpu = match[1]
         elif match:
-            found.setdefault(gpu, []).append(match[2])
-    return found
+            by_gpu.setdefault(gpu, []).append(match[2])
+    return by_gpu
 
 
 @asserts("gpu_power_locked_clocks")
@@ -151,8 +151,8 @@ def test_locked_memory_clocks(host: Any, wanted: str) -> None:
 
 def _locked(host: Any, wanted: str, setting: str, clock: str) -> None:
     for gpu, actual in query(host, clock):
-        told = read(host, f"{LOCKED}/{gpu}.{setting}") or "nothing"
-        assert told == str(wanted), f"GPU {gpu} was told {told} since the boot, not {wanted}"
+        locked = read(host, f"{LOCKED}/{gpu}.{setting}") or "nothing"
+        assert locked == str(wanted), f"GPU {gpu} was told {locked} since the boot, not {wanted}"
         if wanted != "reset" and actual.isdecimal():
             top = int(str(wanted).rpartition(",")[2])
             assert int(actual) <= top + CLOCK_STEP_MHZ, (
@@ -209,6 +209,6 @@ def _at_boot(host: Any, setting: str, wanted: str) -> None:
     assert host.run("test -x %s", SETS).succeeded, f"{SETS} is missing"
     lines = ask(host, "systemctl cat %s", UNIT).splitlines()
     starts = [line.split()[2:] for line in lines if line.startswith("ExecStart=")]
-    told = dict(word.partition("=")[::2] for word in (starts[-1] if starts else []))
-    actual = told.get(setting, "left alone")
+    at_boot = dict(word.partition("=")[::2] for word in (starts[-1] if starts else []))
+    actual = at_boot.get(setting, "left alone")
     assert actual == wanted, f"{UNIT}: {setting} is {actual} at boot, not {wanted}"

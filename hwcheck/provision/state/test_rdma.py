@@ -119,10 +119,10 @@ def roce_devices(host: Any, role: Role) -> list[tuple[str, str]]:
     """Return each RoCE device with its network interface, of those that the role is about."""
     pairs = (line.split() for line in ask(host, f"sh -c '{ROCE}'").splitlines())
     chosen = role["rdma_roce_interfaces"]
-    found = [(device, name) for device, name in pairs if not chosen or name in chosen]
-    if not found:
+    chosen_devices = [(device, name) for device, name in pairs if not chosen or name in chosen]
+    if not chosen_devices:
         pytest.skip("no RoCE device")
-    return found
+    return chosen_devices
 
 
 def roce_priority(role: Role) -> int:
@@ -195,5 +195,7 @@ def test_roce_at_boot(host: Any, wanted: int, role: Role) -> None:
     lines = ask(host, "systemctl cat %s", ROCE_UNIT).splitlines()
     starts = [line.split()[2:] for line in lines if line.startswith("ExecStart=")]
     expected = [str(wanted), str(roce_priority(role)), *role["rdma_roce_interfaces"]]
-    told = starts[-1] if starts else []
-    assert told == expected, f"{ROCE_UNIT} sets {' '.join(told)} at boot, not {' '.join(expected)}"
+    at_boot = starts[-1] if starts else []
+    assert at_boot == expected, (
+        f"{ROCE_UNIT} sets {' '.join(at_boot)} at boot, not {' '.join(expected)}"
+    )

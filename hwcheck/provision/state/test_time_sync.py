@@ -68,8 +68,8 @@ def test_alone(host: Any) -> None:
     for command, when in ((ACTIVE, "runs"), (ENABLED, "starts at boot")):
         patterns = [*(f"{name}.service" for name in OTHERS), *PTP]
         lines = ask(host, command + " %s" * len(patterns) + " || true", *patterns).splitlines()
-        found = [line.split()[0] for line in lines if line.strip()]
-        assert not found, f"{', '.join(found)} {when} beside chronyd"
+        others = [line.split()[0] for line in lines if line.strip()]
+        assert not others, f"{', '.join(others)} {when} beside chronyd"
 
 
 @asserts(

@@ -60,37 +60,37 @@ def ask(*words):
     return text.splitlines()
 
 
-def tell(gpu, *words):
+def change(gpu, *words):
     """Set something; nvidia-smi ends with 0 also where the GPU does not take it."""
     status, text = run("-i", gpu, *words)
-    said = " ".join(text.split())
-    if status or "Treating as warning" in said:
-        sys.exit("gpu {}: nvidia-smi {}: {}".format(gpu, " ".join(words), said))
-    return said
+    answer = " ".join(text.split())
+    if status or "Treating as warning" in answer:
+        sys.exit("gpu {}: nvidia-smi {}: {}".format(gpu, " ".join(words), answer))
+    return answer
 
 
 def query(fields, *which):
     """Return the values of fields for each GPU by its index."""
     asked = ("index", *fields)
     option = "--query-gpu=" + ",".join(asked)
-    found = {}
+    by_gpu = {}
     for line in ask(*which, option, "--format=csv,noheader,nounits"):
         values = [re.sub(r"\.0+$", "", value) for value in line.split(", ")]  # 500.00 is 500
         if len(values) == len(asked):  # it also warns, of an InfoROM for example
-            found[values[0]] = {field: values[number] for number, field in enumerate(asked)}
-    return found
+            by_gpu[values[0]] = {field: values[number] for number, field in enumerate(asked)}
+    return by_gpu
 
 
 def instances():
     """Return the profiles of each GPU's MIG devices by its index."""
-    found, gpu = {}, ""
+    by_gpu, gpu = {}, ""
     for line in ask("-L"):
         match = re.match(r"GPU (\d+):|\s+MIG (\S+)\s+Device", line)
         if match and match.group(1):
             gpu = match.group(1)
         elif match:
-            found.setdefault(gpu, []).append(match.group(2))
-    return found
+            by_gpu.setdefault(gpu, []).append(match.group(2))
+    return by_gpu
 
 
 class Gpu:
@@ -111,7 +111,7 @@ class Gpu:
         """Return the values of fields."""
         return ",".join(self.values[field] for field in fields)
 
-    def again(self, fields):
+    def refresh(self, fields):
         """Ask for fields anew, and return their values."""
         self.values.update(query(fields, "-i", self.index)[self.index])
         return self.of(fields)
@@ -127,10 +127,10 @@ class Gpu:
             )
         self.say(f"{name} {now} -> {wanted}")
         if self.apply:
-            said = tell(self.index, *option)
-            now = self.again(fields)
+            answer = change(self.index, *option)
+            now = self.refresh(fields)
             if now != wanted:
-                sys.exit(f"gpu {self.index}: {name} is still {now}: {said}")
+                sys.exit(f"gpu {self.index}: {name} is still {now}: {answer}")
 
     def note(self, setting):
         """Return the path of what was locked since the boot."""
@@ -151,7 +151,7 @@ class Gpu:
         self.say(f"{setting} {now} -> {wanted}")
         if self.apply:
             lock, free = LOCKS[setting]
-            tell(self.index, *((free,) if wanted == "reset" else (lock, wanted)))
+            change(self.index, *((free,) if wanted == "reset" else (lock, wanted)))
             os.makedirs(LOCKED, exist_ok=True)
             with open(self.note(setting), "w") as file:
                 file.write(wanted + "\n")
@@ -190,7 +190,7 @@ class Gpu:
                 self.destroy_instances()
             status, text = run("-i", self.index, "-mig", SWITCH[mode])
             # One that was reset for it has forgotten the rest.
-            self.again([field for field in self.values if field != "index"])
+            self.refresh([field for field in self.values if field != "index"])
             for setting in LOCKS:
                 if os.path.exists(self.note(setting)):
                     os.remove(self.note(setting))

@@ -57,6 +57,7 @@ class PciReader(Tree):
     """The PCI half of ``check.Host``."""
 
     _bridges: Optional[List[str]] = None
+    _nvidia_classes: Optional[Dict[str, str]] = None
 
     def pci_gpus(self) -> List[str]:
         # Virtual functions of a GPU are not counted.
@@ -85,15 +86,23 @@ class PciReader(Tree):
         return not gpus.isdisjoint(BRIDGED_BOARDS)
 
     def _of_nvidia(self, classes: Tuple[str, ...]) -> List[str]:
-        addresses = []
-        for address in self._list(DEVICES):
+        # The bus is listed anew at each question, for a device may leave it.
+        return [
+            address
+            for address in self._list(DEVICES)
+            if self._nvidia_class(address).startswith(classes)
+        ]
+
+    def _nvidia_class(self, address: str) -> str:
+        """Return the class of a device of NVIDIA; empty: another's, or a virtual function."""
+        if self._nvidia_classes is None:
+            self._nvidia_classes = {}
+        if address not in self._nvidia_classes:  # asked some twenty times a visit; it stays
             device = DEVICES + address
-            if self._read(device + "/vendor").strip() != NVIDIA_VENDOR:
-                continue
-            is_one = self._read(device + "/class").startswith(classes)
-            if is_one and not os.path.lexists(self._path(device + "/physfn")):
-                addresses.append(address)
-        return addresses
+            is_nvidia = self._read(device + "/vendor").strip() == NVIDIA_VENDOR
+            is_one = is_nvidia and not os.path.lexists(self._path(device + "/physfn"))
+            self._nvidia_classes[address] = self._read(device + "/class") if is_one else ""
+        return self._nvidia_classes[address]
 
     def pci_driver(self, pci_address: str) -> str:
         driver = DEVICES + pci_address + "/driver"

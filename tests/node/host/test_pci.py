@@ -23,6 +23,16 @@ def test_no_device_has_no_port_and_no_bridge(root: Root) -> None:
     assert root.host.bridges_above(GPU) == []
 
 
+def test_gpu_that_leaves_or_joins_the_bus_during_a_visit_is_seen(root: Root) -> None:
+    host = root.host
+    root.device(GPU)
+    assert host.pci_gpus() == [GPU]
+    root.device("0000:2a:00.0")
+    assert host.pci_gpus() == [GPU, "0000:2a:00.0"]
+    (root.path / "sys/bus/pci/devices" / GPU).unlink()
+    assert host.pci_gpus() == ["0000:2a:00.0"]
+
+
 def test_only_nvidia_display_and_3d_controllers_are_gpus(root: Root) -> None:
     root.device("0000:2a:00.0")
     root.device(GPU, kind="0x030000")

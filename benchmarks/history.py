@@ -74,7 +74,7 @@ QUERIES = {
     "findings": """
         SELECT {run} AS run, {started} AS started, host, check_id, metric, subject, NULL AS gpu,
           'fail' AS outcome, level AS value, NULL AS value_text, unit, 'fail unless >= 75' AS
-          limit_text, 'a source' AS source, 'vendor' AS confidence, '' AS reason
+          limit_text, 'a source' AS source, 'vendor' AS confidence, '' AS reason, NULL AS waived
         FROM gpu_metrics, fleet WHERE random() < 0.00005""",
 }
 

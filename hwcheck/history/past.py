@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import ALWAYS, Name, gpus_of
@@ -16,8 +18,10 @@ from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
 
-MOST_VISITS = 30_000
-"""So many hosts times runs are read at once: some 8 million figures in 300 MB."""
+T = TypeVar("T")
+
+MOST_VISITS = 10_000
+"""So many hosts times runs are read at once: some 2 million figures in 40 MB."""
 
 VISITS = """
 CREATE OR REPLACE TEMP TABLE visits AS
@@ -26,6 +30,7 @@ WITH names AS (
 )
 SELECT now, host, run, started, coalesce(profile, '') AS profile,
   coalesce(driver, '') AS driver, coalesce(torch, '') AS torch,
+  dense_rank() OVER (ORDER BY now)::INTEGER - 1 AS place,
   dense_rank() OVER (ORDER BY started, run)::INTEGER - 1 AS col,
   dense_rank() OVER (ORDER BY now, driver, torch, boards)::INTEGER - 1 AS state
 FROM hosts JOIN names ON host = called AND started >= since AND started < until
@@ -34,27 +39,32 @@ WHERE started < try_cast($5 AS TIMESTAMP)
 """The hosts in former runs, whatever they were called; of one ``state`` all of its software and
 boards are the same."""
 
-FIGURES = f"""
+KINDS = f"""
+CREATE OR REPLACE TEMP TABLE kinds AS
 WITH held AS (SELECT unnest($1) AS check_id, unnest($2) AS metric, unnest($3) AS unit,
   unnest($4) AS lowest, unnest($5) AS highest)
-SELECT now, check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes, state,
-  CASE WHEN check_id IN {COLLECTIVES} THEN coalesce(library, '') ELSE '' END AS library,
-  list(col) AS cols, list(value) AS figures
-FROM samples JOIN held USING (check_id, metric, unit)
-JOIN visits ON samples.host = visits.host AND samples.run = visits.run
-WHERE samples.started >= $6 AND samples.started < $7
-  AND value BETWEEN lowest AND highest AND value_text IS NULL
-  AND CASE WHEN check_id IN {COLLECTIVES}
+SELECT *, row_number() OVER ()::INTEGER - 1 AS kind FROM (
+  SELECT DISTINCT check_id, metric, subject, coalesce(size_bytes, 0) AS size_bytes,
+    coalesce(library, '') AS library, unit, lowest, highest
+  FROM samples JOIN held USING (check_id, metric, unit)
+  WHERE CASE WHEN check_id IN {COLLECTIVES}
     THEN size_bytes >= {LEAST_BYTES} AND NOT {EXERCISE.format(table="samples")}
       AND NOT ends_with(subject, '{SECOND_VISIT}')
-      AND value BETWEEN {PLAUSIBLE_BUSBW_GBPS[0]} AND {PLAUSIBLE_BUSBW_GBPS[1]}
-    ELSE size_bytes IS NULL END
-GROUP BY ALL
+    ELSE size_bytes IS NULL END)
 """
+"""What is held of a host, and the library that moved the data. A fleet has some hundreds of them:
+figures are read with the number of theirs, which takes a quarter of the time and memory."""
 
-
-OF_SERIES = ("now", "check_id", "metric", "subject", "size_bytes")
-LISTS = ("cols", "figures")
+FIGURES = """
+SELECT place, col, kind, value
+FROM samples AS s
+JOIN kinds AS k ON s.check_id = k.check_id AND s.metric = k.metric AND s.subject = k.subject
+  AND coalesce(s.size_bytes, 0) = k.size_bytes AND coalesce(s.library, '') = k.library
+  AND s.unit = k.unit
+JOIN visits ON s.host = visits.host AND s.run = visits.run
+WHERE s.started >= $1 AND s.started < $2 AND value BETWEEN lowest AND highest
+  AND value_text IS NULL
+"""
 
 
 def past_of(history: History, names: Sequence[Name], started: str) -> Past:
@@ -65,64 +75,92 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
     """
     if not history.folders or not names:
         return NO_PAST
-    registry = checks.load()
-    loads = {name for name, check in registry.items() if check.load}
-    held = [
-        (name, metric.name, metric.unit, *RANGES[metric.unit])
-        for name, metrics in HELD.items()
-        if name in registry
-        for metric in registry[name].metrics
-        if metric.name in metrics
-    ]
     history.rows(VISITS, [*map(list, zip(*names, strict=True)), started])
     runs = history.rows(
         "SELECT run, started, any_value(profile) FROM visits GROUP BY ALL ORDER BY started, run"
     )
+    hosts = [host for (host,) in history.rows("SELECT DISTINCT now FROM visits ORDER BY now")]
+    history.rows(KINDS, list(map(list, zip(*_held(), strict=True))))
+    kinds = history.rows(
+        "SELECT check_id, metric, subject, size_bytes, library FROM kinds ORDER BY kind"
+    )
+    series, series_of_kind = _coded(kind[:4] for kind in kinds)
+    manners, manner_of_kind = _coded(_manner(check, of, lib) for check, _, of, _, lib in kinds)
     states = _states(history)
-    row_of: dict[Series, int] = {}
-    code_of: dict[Setup, int] = {}
+    visits = history.arrays("SELECT place, col, state FROM visits")
+    state_of = np.full((len(hosts), len(runs)), -1, np.int32)
+    state_of[visits["place"], visits["col"]] = visits["state"]
+
+    setups: dict[Setup, int] = {}
+    setup_codes = np.full((len(manners), len(states)), -1, np.int32)
+    of_row: list[Series] = []
+    row_of = np.full(len(hosts) * len(series), -1, np.int32)
     values = np.empty((0, len(runs)))
     setup_of = np.empty((0, len(runs)), np.int32)
     at_once = max(1, MOST_VISITS // len(names))
     for first in range(0, len(runs), at_once):
         until = runs[first + at_once][1] if first + at_once < len(runs) else ALWAYS[1]
-        parameters = [*map(list, zip(*held, strict=True)), runs[first][1], until]
-        columns = {
-            name: column.tolist() if name not in LISTS else column
-            for name, column in history.arrays(FIGURES, parameters).items()
-        }
-        if not columns["now"]:
-            continue
-        rows = [
-            row_of.setdefault(Series(*key), len(row_of))
-            for key in zip(*(columns[name] for name in OF_SERIES), strict=True)
+        figures = history.arrays(FIGURES, [runs[first][1], until])
+        place, col, kind = (figures[name] for name in ("place", "col", "kind"))
+        under = manner_of_kind[kind], state_of[place, col]
+        new = np.zeros(setup_codes.shape, bool)
+        new[under] = True
+        for manner, state in np.argwhere(new & (setup_codes < 0)).tolist():
+            setup = _setup(states[state], *manners[manner])
+            setup_codes[manner, state] = setups.setdefault(setup, len(setups))
+        of = place * len(series) + series_of_kind[kind]
+        first_seen = np.unique(of[row_of[of] < 0])
+        row_of[first_seen] = np.arange(len(of_row), len(of_row) + len(first_seen))
+        of_row += [
+            Series(hosts[each // len(series)], *series[each % len(series)])
+            for each in first_seen.tolist()
         ]
-        codes = []
-        for check, subject, state, library in zip(
-            *(columns[name] for name in ("check_id", "subject", "state", "library")), strict=True
-        ):
-            of_host = states[state]
-            setup = (
-                of_host.of_leg(library)
-                if check in COLLECTIVES
-                else of_host.of_subject(subject, load=check in loads)
-            )
-            codes.append(code_of.setdefault(setup, len(code_of)))
-        if len(row_of) > len(values):
-            more = (len(row_of) - len(values), len(runs))
-            values = np.vstack([values, np.full(more, np.nan)])
-            setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
-        lengths = [len(cols) for cols in columns["cols"]]
-        place = np.repeat(rows, lengths), np.concatenate(columns["cols"])
-        values[place] = np.concatenate(columns["figures"])
-        setup_of[place] = np.repeat(codes, lengths)
+        more = len(first_seen), len(runs)
+        values = np.vstack([values, np.full(more, np.nan)])
+        setup_of = np.vstack([setup_of, np.full(more, -1, np.int32)])
+        values[row_of[of], col] = figures["value"]
+        setup_of[row_of[of], col] = setup_codes[under]
     return Past(
         tuple(PastRun(run, f"{began:%Y-%m-%dT%H:%M:%SZ}", profile) for run, began, profile in runs),
-        tuple(row_of),
-        tuple(code_of),
+        tuple(of_row),
+        tuple(setups),
         values,
         setup_of,
     )
+
+
+def _held() -> list[tuple[str, str, str, float, float]]:
+    """Return what is held: check, metric, unit, and the borders of what is believed."""
+    registry = checks.load()
+    return [
+        (name, metric.name, metric.unit, *_believed(name, metric.unit))
+        for name, metrics in HELD.items()
+        if name in registry
+        for metric in registry[name].metrics
+        if metric.name in metrics
+    ]
+
+
+def _believed(check: str, unit: str) -> tuple[float, float]:
+    return PLAUSIBLE_BUSBW_GBPS if check in COLLECTIVES else RANGES[unit]
+
+
+def _coded(each: Iterable[T]) -> tuple[list[T], NDArray[np.int32]]:
+    """Return what there is, and of each its place in it."""
+    codes: dict[T, int] = {}
+    places = [codes.setdefault(one, len(codes)) for one in each]
+    return list(codes), np.array(places, np.int32)
+
+
+def _manner(check: str, subject: str, library: str) -> tuple[str, bool, str | None]:
+    """Return what of a figure, beside its host's state, the setup depends on."""
+    if check in COLLECTIVES:
+        return "", True, library
+    return subject, checks.load()[check].load, None
+
+
+def _setup(of_host: Setups, subject: str, load: bool, library: str | None) -> Setup:
+    return of_host.of_subject(subject, load=load) if library is None else of_host.of_leg(library)
 
 
 def _states(history: History) -> list[Setups]:

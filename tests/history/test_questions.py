@@ -241,6 +241,19 @@ def test_the_past_has_profiles_and_no_impossible_reading(tmp_path: Path) -> None
     ]
 
 
+def test_the_past_has_no_busbw_of_a_leg_that_moved_nothing(tmp_path: Path) -> None:
+    """Of one rank the busbw is 0; and an update of NCCL on one of two hosts is another setup."""
+    for night in range(3):
+        legs = [factories.leg(), factories.leg("net", ranks=1)]
+        newer = replace(legs[0], library="NCCL 2.28.3") if night else legs[0]
+        hosts = (factories.gpu_host("node01", legs), factories.gpu_host("node02", [newer]))
+        write_night(tmp_path, night, *hosts)
+    past = assert_past_is_that_of_the_runs(tmp_path)
+    subjects = {of.subject for of in past.series if of.check == "all_reduce"}
+    assert subjects == {"leg default"}
+    assert {setup.nccl for setup in past.setups} >= {"NCCL 2.27.5", "NCCL 2.28.3"}
+
+
 def setups_of(past: Past, row: int) -> list[Setup | None]:
     return [None if code < 0 else past.setups[code] for code in past.setup_of[row]]
 

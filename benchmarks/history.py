@@ -61,7 +61,8 @@ QUERIES = {
         SELECT {run} AS run, {started} AS started, host, check_id, metric, subject,
           NULL AS size_bytes,
           'GPU-' || host || '-' || substr(subject, 4) AS gpu,
-          round(level * (1 + 0.01 * (random() + random() + random() - 1.5)), 2) AS value,
+          CASE WHEN unit IN ('errors', 'packets') THEN level
+            ELSE round(level * (1 + 0.01 * (random() + random() + random() - 1.5)), 2) END AS value,
           NULL AS value_text, unit, NULL AS spread, NULL AS library
         FROM gpu_metrics, fleet
         UNION ALL

@@ -39,13 +39,12 @@ class Asked:
 
 
 class Point(NamedTuple):
-    """One value. ``gpu`` is the GPU's id, None where the subject is none."""
+    """One value."""
 
     started: datetime
     run: str
     host: str
     subject: str
-    gpu: str | None
     value: float
 
 
@@ -150,37 +149,35 @@ def trend(
     since: datetime | None = None,
 ) -> Trend:
     """Return a metric over the runs: of a host, of GPUs, or of all hosts as a band only."""
-    of_metric = [
-        "check_id = $1",
-        "metric = $2",
-        "size_bytes IS NOT DISTINCT FROM $3",
-        "($4::TIMESTAMP IS NULL OR started >= $4)",
-        "isfinite(value)",
-        "($5 = '' OR subject = $5)",
-    ]
+    conditions: dict[str, object] = {"check_id = ?": asked.check, "metric = ?": asked.metric}
+    if asked.size_bytes is not None:
+        conditions["size_bytes = ?"] = asked.size_bytes
+    if asked.subject:
+        conditions["subject = ?"] = asked.subject
+    if since is not None:
+        conditions["started >= ?"] = since
+    no_size = " AND size_bytes IS NULL" if asked.size_bytes is None else ""
+    where = f"{' AND '.join(conditions)}{no_size} AND isfinite(value)"
+    parameters = list(conditions.values())
     names = names_of_host(history, host) if host else []
-    of_it = ["list_contains($6::VARCHAR[], gpu)"]
-    parameters = [asked.check, asked.metric, asked.size_bytes, since, asked.subject, list(gpus)]
-    for name in names:
-        place = len(parameters)
-        of_it.append(
-            f"(host = ${place + 1} AND started >= ${place + 2} AND started < ${place + 3})"
-        )
-        parameters += name[1:]
-    rows = history.rows(
-        "SELECT started, any_value(run), quantile_cont(value, [0.1, 0.5, 0.9]), "
-        "list((run, host, subject, gpu, value) ORDER BY host, subject) "
-        f"FILTER ({' OR '.join(of_it)}) "
-        f"FROM samples WHERE {' AND '.join(of_metric)} GROUP BY started ORDER BY started",
+    of_it = ["list_contains(?, gpu)"] if gpus else []
+    of_it += ["(host = ? AND started >= ? AND started < ?)"] * len(names)
+    of_these = [list(gpus)] * bool(gpus) + [each for name in names for each in name[1:]]
+    bands = history.rows(
+        "SELECT started, quantile_cont(value, [0.1, 0.5, 0.9]) FROM samples "
+        f"WHERE {where} GROUP BY started ORDER BY started",
         parameters,
     )
-    if not rows:
+    if not bands:
         of = f" of {asked.subject}" if asked.subject else ""
         raise UsageError(f"no run has a number of {asked.name}{of}")
     points = [
-        Point(started, run, host or of_host, subject, gpu, value)
-        for started, _, _, those in rows
-        for run, of_host, subject, gpu, value in those or ()
+        Point(started, run, host or of_host, subject, value)
+        for started, run, of_host, subject, value in history.rows(
+            "SELECT started, run, host, subject, value FROM samples "
+            f"WHERE {where} AND ({' OR '.join(of_it) or 'false'}) ORDER BY started, host, subject",
+            [*parameters, *of_these],
+        )
     ]
     if host and not points:
         known_hosts(history, [host])
@@ -192,7 +189,7 @@ def trend(
         asked,
         about,
         tuple(points),
-        tuple(Band(started, *quantiles) for started, _, quantiles, _ in rows),
+        tuple(Band(started, *quantiles) for started, quantiles in bands),
         tuple(_marks(history, names, points, since)),
     )
 
@@ -201,7 +198,6 @@ def _marks(
     history: History, names: Sequence[Name], points: Sequence[Point], since: datetime | None
 ) -> list[Mark]:
     """Return what changed on hosts (none named: on all), equal changes as one."""
-    slots = {point.subject for point in points if point.gpu}
     columns = [list(column) for column in zip(*names, strict=True)] or [[]] * 4
     rows = history.rows(
         """
@@ -230,6 +226,8 @@ def _marks(
     )
     sides = [((row[4], row[3]), (row[5], row[2])) for row in rows]
     gpus = gpus_of(history, [side for both in sides for side in both]) if names else {}
+    slots = {point.subject for point in points}
+    slots &= {gpu["slot"] for of_host in gpus.values() for gpu in of_host}
     marks: dict[Mark, list[str]] = {}
     for (started, host, _, _, *values), both in zip(rows, sides, strict=True):
         changes = list(zip(MARKED, values[::2], values[1::2], strict=True))

@@ -9,6 +9,7 @@ from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset, retention
+from hwcheck.history.dataset import KINDS
 from hwcheck.history.names import known_hosts
 from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
@@ -70,7 +71,9 @@ def history(
         write_page(runs)
         return
     names = [host.name for host in read_cluster(hosts, limit).hosts] if hosts else []
-    with history_of(runs) as past:
+    only_hosts = (names or per_host) and not (metric or delete)
+    kinds = ("findings", "hosts") if only_hosts else KINDS
+    with history_of(runs, kinds=kinds) as past:
         known_hosts(past, names)
         if delete:
             text = retained(past, before, most, sure=yes)

@@ -13,11 +13,19 @@ from datetime import datetime, timedelta
 
 from hwcheck.fold import fold
 from hwcheck.judge.records import OUTCOMES, worst
-from hwcheck.notify.problems import Observed, Problem, not_measured
+from hwcheck.notify.problems import (
+    NOT_DRAINED,
+    Observed,
+    Problem,
+    not_drained,
+    not_measured,
+)
 
 NEW, WORSE, OPEN, CLEARED, GONE = "new", "worse", "still open", "cleared", "not in the inventory"
 KINDS = (NEW, WORSE, OPEN, CLEARED, GONE)
 """What is news, in this order."""
+DRAINED = "drained"
+"""What is done about hosts, beside what is news of them."""
 WELL_TIMES = 2
 """A problem that was looked for so often in a row and not seen is cleared."""
 REMIND_DAYS = 7
@@ -31,7 +39,9 @@ class Sweep:
     ``levels`` are its levels, each with the seconds from one of its sweeps to the next; ``hosts``
     are those of the inventory, ``measured`` counts those of which there is an answer,
     ``late`` maps those that no sweep came to for too long to the days since it last did.
-    ``reports`` are the run folders with their reports, as paths or addresses.
+    ``reports`` are the run folders with their reports, as paths or addresses. ``drained`` are the
+    hosts that were drained for what this sweep measured; ``undrained`` maps those that could not be
+    to why, and is None where nobody asked for it.
     """
 
     id: str
@@ -43,6 +53,8 @@ class Sweep:
     measured: int
     late: Mapping[str, int] = field(default_factory=dict)
     reports: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
+    undrained: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,8 +146,11 @@ def changes(
     if former.sweep == sweep.id:
         return former, None
     seen, well, waived = _in_sum(observed)
-    for problem in not_measured(sweep.late):
+    for problem in (*not_measured(sweep.late), *not_drained(sweep.undrained or {})):
         seen[problem.host, problem.check] = problem
+    if sweep.undrained is not None:
+        for host in set(sweep.hosts) - set(sweep.undrained):
+            well.setdefault(host, set()).add(NOT_DRAINED)
     news: list[tuple[str, OpenProblem]] = []
     still: dict[tuple[str, str], OpenProblem] = {}
     before = {(each.problem.host, each.problem.check): each for each in former.open}
@@ -175,7 +190,7 @@ def changes(
         open=tuple(still[key] for key in sorted(still)),
         ended={**former.ended, **_ended(sweep)},
     )
-    return state, _message(state, sweep, news) if news else None
+    return state, _message(state, sweep, news) if news or sweep.drained else None
 
 
 def _ended(sweep: Sweep) -> dict[str, Ended]:
@@ -248,7 +263,9 @@ def parsed(time: str) -> datetime:
 def _message(state: State, sweep: Sweep, news: Iterable[tuple[str, OpenProblem]]) -> Message:
     groups = tuple(_groups(news, sweep.finished))
     amounts = {kind: {h for g in groups if g.kind == kind for h in g.hosts} for kind in KINDS}
+    amounts[DRAINED] = set(sweep.drained)
     counted = ", ".join(f"{len(hosts)} {kind}" for kind, hosts in amounts.items() if hosts)
+    drained = f"{DRAINED}, so that no further job starts there: {fold(sorted(sweep.drained))}"
     return Message(
         id=sweep.id,
         time=sweep.finished,
@@ -261,6 +278,7 @@ def _message(state: State, sweep: Sweep, news: Iterable[tuple[str, OpenProblem]]
         hosts=len(sweep.hosts),
         measured=sweep.measured,
         reports=sweep.reports,
+        notes=(drained,) if sweep.drained else (),
     )
 
 

@@ -15,8 +15,11 @@ WHOLE_HOST = ""
 """The check of a problem that is about a host as a whole: nobody reached it."""
 NOT_MEASURED = "not_measured"
 """The check of a problem that no sweep came to a host for too long."""
+NOT_DRAINED = "not_drained"
+"""The check of a problem that a host failed and takes jobs all the same."""
 TITLES = {
     WHOLE_HOST: "no whole answer",
+    NOT_DRAINED: "failed, and could not be drained",
     MULTI_HOST: "slow or broken between hosts",
     NOT_MEASURED: "not measured for too long",
 }
@@ -105,6 +108,15 @@ def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
     return tuple(
         Problem(host, NOT_MEASURED, "inconclusive", (), "", f"not measured for {days} days", fix)
         for host, days in days_by_host.items()
+    )
+
+
+def not_drained(why_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return the problems of hosts that failed and could not be drained, each with why."""
+    fix = "drain it by hand, or see what keeps hwcheck from it (docs/scheduler.md)"
+    return tuple(
+        Problem(host, NOT_DRAINED, "fail", (), "", line(why, LINE_CHARACTERS), fix)
+        for host, why in why_by_host.items()
     )
 
 

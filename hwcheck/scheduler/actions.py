@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import getpass
 import json
+import math
 import os
 import socket
 import threading
@@ -50,6 +51,9 @@ class Scheduler(Protocol):
     def nodes(self) -> Sequence[NodeState]:
         """Return every node."""
 
+    def ready(self) -> None:
+        """See that what drains nodes is there."""
+
     def drain(self, node: NodeState, reason: str) -> None:
         """Let no further job start on a node."""
 
@@ -80,6 +84,45 @@ class Drains:
 def states(kind: str, hosts: Sequence[Host]) -> dict[str, NodeState]:
     """Return what each host is in its scheduler, by its name. Raises UsageError."""
     return match(kind, hosts, _scheduler(kind).nodes())
+
+
+def refuse_unusable(drains: Drains, at_most: Amount, *, dry_run: bool) -> None:
+    """Raise UsageError where nothing could ever be drained.
+
+    No scheduler, no program of it, a share of its nodes that is none, a log that is not to be
+    written.
+    """
+    scheduler = _scheduler(drains.kind)
+    scheduler.ready()
+    every = len(scheduler.nodes())
+    if not at_most.of(every):
+        least = f"a count, or {math.ceil(1000 / every) / 10:g}% or more" if every else "a count"
+        raise UsageError(
+            f"--max-drained {at_most} of {every} nodes of {drains.kind} is none; say {least}"
+        )
+    with _locked(drains.log, dry_run=dry_run):
+        pass
+
+
+def drained_for(log: Path) -> set[tuple[str, str]]:
+    """Return run and host of each drain that is on record as done. Raises UsageError.
+
+    A line that cannot be read was cut off, and what it began was not done.
+    """
+    done: set[tuple[str, str]] = set()
+    try:
+        lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    except OSError as error:
+        raise UsageError(f"{log}: cannot be read: {error.strerror}") from None
+    for each in lines:
+        with suppress(ValueError, KeyError, TypeError):
+            record = json.loads(each)
+            key = (record["run"], record["host"])
+            if record["action"] == DRAIN and record["outcome"] == DONE:
+                done.add(key)
+            elif record["action"] == DRAIN:
+                done.discard(key)
+    return done
 
 
 def drain(

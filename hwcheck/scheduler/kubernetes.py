@@ -53,6 +53,11 @@ def nodes() -> tuple[NodeState, ...]:
     return tuple(_node(item, pods) for item in _items(api.list_node, "nodes", end))
 
 
+def ready() -> None:
+    """See that the client is there, and knows a cluster. Raises UsageError."""
+    _api()
+
+
 def drain(node: NodeState, reason: str) -> None:
     """Cordon a node, unless somebody else has by now. Raises UsageError."""
 

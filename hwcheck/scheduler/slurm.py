@@ -74,6 +74,11 @@ def nodes() -> tuple[NodeState, ...]:
     )
 
 
+def ready() -> None:
+    """See that ``scontrol`` is there. Raises UsageError."""
+    run(["scontrol", "--version"])
+
+
 def drain(node: NodeState, reason: str) -> None:
     """Let no further job start on a node. Raises UsageError."""
     _update(node.node, "state=drain", f"reason={reason}")

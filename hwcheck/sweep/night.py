@@ -78,6 +78,7 @@ def with_hosts(state: SweepState, hosts: Sequence[str], now: datetime) -> tuple[
         first_seen={host: min(state.first_seen.get(host, at), at) for host in hosts},
         waiting={host: since for host, since in state.waiting.items() if host not in gone},
         away={host: why for host, why in state.away.items() if host not in gone},
+        undrained={host: why for host, why in state.undrained.items() if host not in gone},
     )
     return state, f"no longer in the inventory: {named(gone)}" if gone else ""
 

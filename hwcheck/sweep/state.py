@@ -61,7 +61,8 @@ class SweepState:
 
     ``finished`` is by level, ``waiting`` who was at work when it was its turn and since when,
     ``away`` who was drained or down in the last sweep, and ``first_seen`` since when each host of
-    the inventory is in it.
+    the inventory is in it. ``undrained`` are hosts that failed and could not be drained, each with
+    its evidence.
     """
 
     under_way: UnderWay | None = None
@@ -69,6 +70,7 @@ class SweepState:
     waiting: Mapping[str, str] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
     first_seen: Mapping[str, str] = field(default_factory=dict)
+    undrained: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @classmethod

@@ -19,10 +19,11 @@ from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import HELP, one_of, read_cluster
 from hwcheck.tasks.output import emit
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
+from hwcheck.tasks.sweep_draining import read_drain_failed, refuse, release
 from hwcheck.tasks.sweep_install import install, remove, status
-from hwcheck.tasks.sweep_run import Asked, preview, run
+from hwcheck.tasks.sweep_run import Asked, all_visits, preview, run
 
-ACTIONS = ("run", "status", "install", "remove")
+ACTIONS = ("run", "release", "status", "install", "remove")
 
 V = TypeVar("V")
 
@@ -30,7 +31,8 @@ V = TypeVar("V")
 @command(
     positional=["action"],
     help={
-        "action": "run: measure the hosts that are due; install: have it run every night; status: "
+        "action": "run: measure the hosts that are due; release: give back what sweeps drained and "
+        "what measured well since; install: have it run every night; status: "
         "how old the last sweeps are (exit code 1 where one is missing); remove: undo install",
         "hosts": HELP["hosts"],
         "limit": HELP["limit"],
@@ -38,7 +40,11 @@ V = TypeVar("V")
         "budget": "time that the sweep may take (2h; default: as the levels say)",
         "max-unavailable": "hosts that are measured at once, a count or a share (10%)",
         "drained": "also measure nodes that somebody else drained in the scheduler",
-        "dry-run": "say who would be measured, in which order and why; nothing is written",
+        "dry-run": "say who would be measured, in which order and why (release: what would be "
+        "given back); nothing is written",
+        "drain-failed": "drain the hosts that fail in their scheduler (dry-run: only say which)",
+        "max-drained": "nodes that may be out of service, of all and of each partition: a count or "
+        "a share (default: 10%)",
         "notify": "file that says who is told what changed (docs/telling-people.md)",
         "at": "with install: when it begins (default 02:30)",
         "randomize": "with install: so much later at most, each night anew (default 30m)",
@@ -48,6 +54,7 @@ V = TypeVar("V")
         **SITE_HELP,
         "verbose": "say what every host is doing",
     },
+    optional=["drain_failed"],
 )
 @with_site
 def sweep(
@@ -59,6 +66,8 @@ def sweep(
     budget: str = "",
     max_unavailable: str = "",
     drained: bool = False,
+    drain_failed: str | None = None,
+    max_drained: str = "",
     dry_run: bool = False,
     notify: str = "",
     at: str = "",
@@ -72,15 +81,17 @@ def sweep(
     """Measure the hosts that are due, within a time, few at once; what a timer runs every night."""
     one_of("sweep", action, ACTIONS)
     of_run: dict[str, object] = {
-        "limit": limit,
         "budget": budget,
         "max-unavailable": max_unavailable,
     }
     notify = str(Path(notify).resolve()) if notify else ""
     of_run |= {"notify": notify, "drained": drained, "accept-new-host-keys": accept_new_host_keys}
+    of_run |= {"drain-failed": drain_failed, "max-drained": max_drained}
     of_install = {"at": at, "randomize": randomize, "user": user}
     _refuse(action, of_run, ("run", "install"))
-    _refuse(action, {"dry-run": dry_run, "verbose": verbose}, ("run",))
+    _refuse(action, {"limit": limit}, ("run", "install", "release"))
+    _refuse(action, {"verbose": verbose}, ("run",))
+    _refuse(action, {"dry-run": dry_run}, ("run", "release"))
     _refuse(action, of_install, ("install",))
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
@@ -101,9 +112,16 @@ def sweep(
         accept_new_host_keys=accept_new_host_keys,
         verbose=verbose,
         notify=config.read(Path(notify)) if notify else None,
+        drain_failed=read_drain_failed(drain_failed, max_drained),
     )
+    if asked.drain_failed:
+        refuse(cluster.hosts, asked.runs, asked.drain_failed, dry_run=dry_run)
     if action == "status":
         text, code = status(asked)
+        emit(text)
+        end(code)
+    elif action == "release":
+        text, code = release(cluster.hosts, asked.runs, all_visits(asked), dry_run=dry_run)
         emit(text)
         end(code)
     elif action == "remove":
@@ -111,7 +129,7 @@ def sweep(
     elif action == "install":
         begin = _parsed("--at", time_of_day, at) or ""
         random_s = _parsed("--randomize", length_s, randomize)
-        flags = {**of_run, "level": level, "site": site}
+        flags = {"limit": limit, **of_run, "level": level, "site": site}
         emit(install(asked, flags, at=begin, randomize_s=random_s, user=user))
     elif dry_run:
         emit(preview(asked))

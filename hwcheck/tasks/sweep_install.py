@@ -106,6 +106,8 @@ def status(asked: Asked) -> tuple[str, int]:
         lines.append(f"not measured in time: {line(fold(late), 1000)}")
     if state.waiting:
         lines.append(f"first the next time: {line(fold(state.waiting), 1000)}")
+    if state.undrained:
+        lines.append(f"failed, and not drained: {line(fold(state.undrained), 1000)}")
     overdue = is_overdue(statuses)
     if overdue:
         lines.append("a sweep is overdue: is its timer running?")

@@ -34,6 +34,7 @@ from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import Candidate, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
+from hwcheck.sweep.drains import why_not_released
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
 from hwcheck.sweep.night import (
     Part,
@@ -67,6 +68,7 @@ from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
+from hwcheck.tasks.sweep_draining import Drained, DrainFailed, drain_failed, evidence_of
 
 LOOK_BACK = 2
 """So many times the longest ``at_latest`` is the history looked through."""
@@ -85,6 +87,7 @@ class Asked:
     accept_new_host_keys: bool
     verbose: bool
     notify: Notify | None = None
+    drain_failed: DrainFailed | None = None
 
     @property
     def key(self) -> str:
@@ -111,6 +114,9 @@ class Asked:
 def preview(asked: Asked) -> str:
     """Return who would be measured now, batch by batch, with the reason of each place."""
     lines = [line for turn in turns_now(asked) for line in turn.lines()]
+    if asked.drain_failed:
+        undrained = read_state(asked.runs, asked.key)[0].undrained
+        lines += [f"to be drained: {host}: {why}" for host, why in undrained.items()]
     return "".join(f"{each}\n" for each in lines or ["no host is due"])
 
 
@@ -132,6 +138,7 @@ def run(asked: Asked) -> int:
         gone = ""
         if asked.whole:
             state, gone = with_hosts(state, asked.names, now)
+        before_it = state.under_way
         current, before = under_way(state, asked.key, now, asked.budget_s)
         for text in filter(None, (problem, gone, before)):
             say(f"hwcheck: {text}")
@@ -145,35 +152,84 @@ def run(asked: Asked) -> int:
         parts = [night.part(level) for level in asked.levels]
         interrupts.visits_over()
         if not stop.is_set():
+            left = before_it if before_it and before_it.id != current.id else None
+            visits = _judge_the_rest(asked, [left, current] if left else [current], seen)
+            drained = Drained(undrained=state.undrained)
+            if asked.drain_failed:
+                drained = _drain_failed(asked, asked.drain_failed, state, current, visits, seen)
             if asked.notify:
-                _tell(asked, asked.notify, current, parts, seen)
+                _tell(asked, asked.notify, current, parts, seen, visits, drained)
+            state = replace(state, undrained=drained.undrained)
             write_state(asked.runs, asked.key, after(state, parts, now_utc()))
             if any(part.visits and part.level.load for part in parts):
                 write_index(asked.runs)
+            codes.append(NOT_MEASURED if drained.why_not else PASS)
     return combine([*codes, *(part.exit_code for part in parts)])
 
 
-def _tell(
-    asked: Asked, notify: Notify, sweep: UnderWay, parts: Sequence[Part], seen: list[Observed]
-) -> None:
-    """Tell people what changed with this sweep, and say what could not be told.
+def _judge_the_rest(asked: Asked, sweeps: Sequence[UnderWay], seen: list[Observed]) -> list[Visit]:
+    """Judge again what sweeps had measured before they were cut off; return all their visits.
 
-    What a sweep that goes on had measured before it was cut off is judged again for it.
+    Visits are in the order in which their runs began, and so is what was ``seen`` then.
     """
-    paths: dict[Path, None] = {}
-    measured: set[str] = set()
-    for level in (part.level for part in parts):
-        of_level = list(runs_of_sweep(asked.runs_of(level), sweep.id, sweep.began))
-        visits = _visits(asked, level, [path.name for path in of_level]) if of_level else []
-        measured |= {visit.host for visit in visits if visit.measured_at(level.name)}
-        paths |= dict.fromkeys(of_level)
+    if not asked.notify and not asked.drain_failed:
+        return []
+    visits: list[Visit] = []
     judged = {each.run for each in seen}
-    for path in paths:
-        if path.name not in judged:
-            try:
-                show(path, as_json=False, assessed=lambda each: seen.append(observe(each)))
-            except UsageError as error:
-                say(f"hwcheck: {error}; nobody is told of it")
+    folders = {asked.runs_of(level): level for level in asked.levels}
+    for runs, level in folders.items():
+        paths = [path for each in sweeps for path in runs_of_sweep(runs, each.id, each.began)]
+        visits += _visits(asked, level, [path.name for path in paths]) if paths else []
+        for path in paths:
+            if path.name not in judged:
+                try:
+                    show(path, as_json=False, assessed=lambda each: seen.append(observe(each)))
+                except UsageError as error:
+                    say(f"hwcheck: {error}; nobody is told of it")
+    seen.sort(key=lambda each: each.run)
+    return sorted(visits, key=lambda each: each.run)
+
+
+def _drain_failed(
+    asked: Asked,
+    wanted: DrainFailed,
+    state: SweepState,
+    sweep: UnderWay,
+    visits: Sequence[Visit],
+    seen: Sequence[Observed],
+) -> Drained:
+    """Drain the hosts that failed in this sweep, and those that could not be drained before."""
+    names = set(asked.names)
+    of_others = {host: why for host, why in state.undrained.items() if host not in names}
+    past = all_visits(asked) if state.undrained else []
+    former = {
+        host: why
+        for host, why in state.undrained.items()
+        if why_not_released(why, [visit for visit in past if visit.host == host])
+    }
+    evidence = evidence_of(former, visits, seen)
+    evidence = {host: why for host, why in evidence.items() if host in names}
+    recent = {visit.run for visit in visits if visit.sweep == sweep.id}
+    drained = drain_failed(asked.cluster.hosts, asked.runs, wanted, evidence, recent)
+    if wanted.dry_run:
+        return replace(drained, undrained=state.undrained)
+    return replace(drained, undrained={**of_others, **drained.undrained})
+
+
+def _tell(
+    asked: Asked,
+    notify: Notify,
+    sweep: UnderWay,
+    parts: Sequence[Part],
+    seen: Sequence[Observed],
+    visits: Sequence[Visit],
+    drained: Drained,
+) -> None:
+    """Tell people what changed with this sweep, and say what could not be told."""
+    of_sweep = [visit for visit in visits if visit.sweep == sweep.id]
+    measured = {visit.host for visit in of_sweep if visit.measured_at(visit.level)}
+    paths = {asked.runs_of(LEVELS[visit.level]) / visit.run: None for visit in of_sweep}
+    acts = asked.drain_failed is not None and not asked.drain_failed.dry_run
     folder = asked.runs / STATE_FOLDER / asked.key
     with writing_to(asked.runs):
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,6 +246,8 @@ def _tell(
             len(measured),
             {host: int(age_s // DAY_S) for part in parts for host, age_s in part.late.items()},
             tuple(map(str, paths)),
+            drained.now,
+            drained.why_not if acts else None,
         ),
         seen,
     )
@@ -231,6 +289,13 @@ def _scheduler_states(asked: Asked) -> States:
         its = [host for host in asked.cluster.hosts if host.settings.scheduler == kind]
         by_host |= ask_scheduler(kind, its)
     return by_host
+
+
+def all_visits(asked: Asked) -> list[Visit]:
+    """Return the visits of all runs as far back as matters, in the order of the runs."""
+    folders = {asked.runs_of(level): level for level in LEVELS.values()}
+    visits = [visit for level in folders.values() for visit in _visits(asked, level)]
+    return sorted(visits, key=lambda each: each.run)
 
 
 def _visits(asked: Asked, level: Level, only: Sequence[str] = ()) -> list[Visit]:

@@ -156,7 +156,10 @@ def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
 REFUSED = [
     ([*RUN, "--notify", "gone.yml"], "gone.yml: No such file or directory"),
     (["run"], "no host is named"),
-    (["go", "--hosts", "cluster.yml"], "sweep go: it is one of run, release, status, install, remove"),
+    (
+        ["go", "--hosts", "cluster.yml"],
+        "sweep go: it is one of run, release, status, install, remove",
+    ),
     ([*RUN, "--budget", "soon"], "--budget 'soon' is no time such as 45m, 2h or 7d"),
     ([*RUN, "--budget", "2"], "--budget '2' is no time"),
     ([*RUN, "--budget", "20s"], "a budget of 20s is too short for one visit: at minutes"),

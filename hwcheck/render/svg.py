@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 INK = "#000001"
 """The stand-in for the color of the text around."""
 
+FONT = "DejaVu Sans"
+FONT_FILE = "fonts/ttf/DejaVuSans.ttf"
+"""Where matplotlib has it among its own files."""
+
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "hwcheck",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
+    "font.sans-serif": [FONT],
     "font.size": 11,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -63,7 +67,10 @@ def drawing(width_inch: float, height_inch: float) -> Iterator[Figure]:
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
 
+    if FONT not in fontManager.get_font_names():  # its list of fonts, in the cache, may lack any
+        fontManager.addfont(Path(mpl.get_data_path(), FONT_FILE))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_inch, height_inch), layout="constrained")
         FigureCanvasSVG(figure)

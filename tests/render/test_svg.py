@@ -16,6 +16,17 @@ print(os.environ.get("MPLCONFIGDIR", "its own"))
 """
 
 
+NO_FONT = """
+from matplotlib import font_manager
+font_manager.fontManager.ttflist.clear()
+font_manager.fontManager._findfont_cached.cache_clear()
+from hwcheck.render.svg import drawing, inline_svg
+with drawing(2, 1) as figure:
+    figure.add_subplot().set_title("words")
+    print("words" in inline_svg(figure, {}))
+"""
+
+
 @pytest.mark.parametrize("name", ["HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME"])
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
     done = show({"HOME": str(tmp_path), "TMPDIR": str(tmp_path), name: "/proc/nowhere"})
@@ -36,7 +47,12 @@ def test_a_backend_that_is_not_there(tmp_path: Path, backend: str) -> None:
     assert (done.stdout, done.stderr) == ("its own\n", "")
 
 
-def show(settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+def test_a_list_of_fonts_that_lacks_ours(tmp_path: Path) -> None:
+    done = show({"HOME": str(tmp_path)}, NO_FONT)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def show(settings: dict[str, str], script: str = SHOW) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if name[:3] not in ("XDG", "MPL")}
-    argv = [sys.executable, "-c", SHOW]
+    argv = [sys.executable, "-c", script]
     return subprocess.run(argv, env=kept | settings, capture_output=True, text=True, check=False)

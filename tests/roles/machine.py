@@ -7,6 +7,7 @@ packages come from repositories of the test's own; it may be rebooted.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import json
 import os
@@ -280,10 +281,23 @@ def remove_groups(name: str, folder: Path) -> None:
     try:
         for machine in [folder / name, *filter(_dead, folder.glob(f"{PREFIX}*"))]:
             for group, _, _ in os.walk(machine, topdown=False):
-                os.rmdir(group)
+                wait_until(lambda group=group: _removed(group), BOOT_S)  # type: ignore[misc]
     finally:
         subprocess.run(["umount", str(folder)], check=True)
         folder.rmdir()
+
+
+def _removed(group: str) -> bool:
+    """Remove a control group, if another worker has not; its last process may not be gone yet."""
+    try:
+        os.rmdir(group)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 def _dead(group: Path) -> bool:

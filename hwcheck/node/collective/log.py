@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 
+BREAKS = "hwcheck: a rank breaks"  # above its traceback
+FIRST_BREAK = re.compile("%s|Fatal Python error: " % BREAKS)
 TAIL_LINES = 80  # stacks of two ranks
 TAIL_CHARACTERS = 20000
 READ_BYTES = 256 * 1024
@@ -49,8 +52,13 @@ class Log:
         return os.pread(self.fd, count, start).decode("utf-8", "replace")
 
     def tail(self, end: int = -1) -> str:
-        """Return the last 80 lines before byte ``end``, 20,000 characters at most."""
-        return last_lines(self.read(0, end))
+        """Return the last lines before byte ``end``, of a longer log also those of the first break.
+
+        80 lines, 20,000 characters at most.
+        """
+        end = self.size() if end < 0 else end
+        start = max(0, end - PROOF_BYTES)
+        return tail_of(self._at(start, end - start))
 
     def __enter__(self) -> Log:
         return self
@@ -73,6 +81,21 @@ def shortened(text: str, most: int = READ_BYTES) -> str:
     if cut <= 0:
         return text
     return "%s\n-- %d characters left out\n%s" % (text[:most], cut, text[-most:])
+
+
+def tail_of(text: str) -> str:
+    """Return the last lines; where the first rank broke before them, half is where it did.
+
+    What it ran into others print after it, and gloo at length.
+    """
+    tail = last_lines(text)
+    broke = FIRST_BREAK.search(text)
+    if broke is None or broke.start() >= len(text.rstrip("\n")) - len(tail):
+        return tail
+    left_out = "\n-- lines left out\n"
+    lines, characters = TAIL_LINES // 2, TAIL_CHARACTERS // 2 - len(left_out)
+    first = "\n".join(text[broke.start() :].split("\n", lines)[:lines])[:characters]
+    return first + left_out + "\n".join(tail.split("\n")[1 - lines :])[-characters:]
 
 
 def last_lines(text: str) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Callable, List, Mapping, Optional
 
 from hwcheck.node import json_lines, parent_death
+from hwcheck.node.collective.log import BREAKS
 from hwcheck.node.json_lines import Message, Send
 
 DUMP_SIGNAL = signal.SIGUSR2
@@ -159,7 +160,8 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
     try:
         body(send)
     except Exception as error:
-        os.write(2, traceback.format_exc().encode("utf-8", "replace"))
+        text = "%s\n%s" % (BREAKS, traceback.format_exc())
+        os.write(2, text.encode("utf-8", "replace"))
         text = "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
         send({"kind": "error", "reason": shortened(text), "at": time.monotonic()})
         return 1

@@ -82,7 +82,7 @@ def fork_for_each(calls: socket.socket, modules: str) -> None:
         line = caller.makefile("rb").readline()
         request = json.loads(line) if line.endswith(b"\n") else None  # or it was killed meanwhile
         if request and not loaded:
-            load(request)
+            load(request, modules)
             loaded = True
         if request and os.fork() == 0:
             calls.close()
@@ -94,13 +94,16 @@ def fork_for_each(calls: socket.socket, modules: str) -> None:
             os.close(file)
 
 
-def load(request: dict[str, Any]) -> None:
+def load(request: dict[str, Any], modules: str) -> None:
     """Import ansible-core in place of what stands in for it."""
     sys.path.remove(HERE)
     forget()
     configure(request)
     for name in COMMANDS:
         importlib.import_module(name)
+    sys.path.append(HERE)
+    importlib.import_module("shortcuts").install(modules)
+    sys.path.remove(HERE)
     gc.freeze()
 
 

@@ -1,0 +1,119 @@
+"""What a play does in less time here, with the same outcome.
+
+Each task runs in the play's process and not in a fork of it: what a fork would load, compile and
+forget is there for the next task. Templates are compiled once for all plays. And a template that a
+variable looks up is given the variables themselves, of which Ansible makes a deep copy, only to set
+some of its own beside them.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import marshal
+import os
+import sys
+import tempfile
+from types import CodeType
+from typing import Any
+
+from ansible._internal._task import TaskContext
+from ansible._internal._templating._jinja_bits import AnsibleEnvironment, _TemplateCompileContext
+from ansible.executor.process.worker import WorkerProcess
+from ansible.executor.task_executor import TaskExecutor
+from ansible.executor.task_result import _RawTaskResult
+from ansible.plugins import strategy
+from ansible.plugins.lookup import template
+from jinja2.environment import TemplateExpression
+
+BUILTIN = "ansible_collections.ansible.builtin.plugins.lookup.template"
+"""The name under which Ansible loads the lookup where a role says ansible.builtin.template."""
+
+SYNTAX = (
+    *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
+    *("comment_start_string", "comment_end_string", "line_statement_prefix"),
+    *("line_comment_prefix", "trim_blocks", "lstrip_blocks", "newline_sequence"),
+    "keep_trailing_newline",
+)
+
+
+class InPlace(WorkerProcess):  # type: ignore[misc]
+    """Does at its start what its fork would do. What that would change, it copies."""
+
+    def start(self) -> None:
+        """Run the task."""
+        host, task = copy.copy(self._host), self._task.copy(exclude_parent=True, exclude_tasks=True)
+        task._parent = self._task._parent
+        with TaskContext(task):
+            done = TaskExecutor(
+                host,
+                task,
+                dict(self._task_vars),
+                self._play_context.copy(),
+                self._loader,
+                self._shared_loader_obj,
+                self._final_q,
+                self._variable_manager,
+            ).run()
+            fields = task.dump_attrs()
+        self._final_q.send_task_result(
+            _RawTaskResult(host=host, task=task, return_data=done, task_fields=fields)
+        )
+
+
+class Compiled:
+    """Templates and expressions as code, one file for each in a folder that all plays share."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._expression = ""
+        self._compile = AnsibleEnvironment.compile
+        self._compile_expression = AnsibleEnvironment.compile_expression
+
+    def install(self) -> None:
+        """Stand in for what compiles."""
+        AnsibleEnvironment.compile = lambda env, *words, **more: self._code(env, *words, **more)
+        AnsibleEnvironment.compile_expression = lambda *words: self._of_expression(*words)
+
+    def _code(self, env: Any, source: Any, name: Any = None, filename: Any = None) -> CodeType:
+        kind = "template" if isinstance(source, str) else "expression"
+        text = source if isinstance(source, str) else self._expression
+        path = self._path(env, kind, text, name, filename)
+        code = self._load(path)
+        if code is None:
+            code = self._compile(env, source, name, filename)
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                marshal.dump(code, file)
+            os.rename(file.name, path)
+        return code
+
+    def _of_expression(self, env: Any, source: str, undefined_to_none: bool = True) -> Any:
+        code = self._load(self._path(env, "expression", source, None, None))
+        if code is None:
+            self._expression = source
+            return self._compile_expression(env, source, undefined_to_none)
+        return TemplateExpression(
+            env.template_class.from_code(env, code, env.make_globals(None)), undefined_to_none
+        )
+
+    def _path(self, env: Any, *what: object) -> str:
+        context = _TemplateCompileContext.current(optional=True)
+        syntax = [getattr(env, name) for name in SYNTAX]
+        described = repr((type(env), context and context.escape_backslashes, syntax, what))
+        digest = hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest()
+        return os.path.join(self._folder, digest + ".code")
+
+    def _load(self, path: str) -> CodeType | None:
+        try:
+            with open(path, "rb") as file:
+                return marshal.load(file)
+        except FileNotFoundError:
+            return None
+
+
+def install(folder: str) -> None:
+    """Let this process, which has loaded Ansible, and its forks take them."""
+    strategy.WorkerProcess = InPlace
+    template.deepcopy = copy.copy
+    sys.modules[BUILTIN] = template
+    Compiled(folder).install()

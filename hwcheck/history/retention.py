@@ -13,7 +13,7 @@ from hwcheck.errors import UsageError
 from hwcheck.history.views import History
 
 ACCEPTANCE = "acceptance.json"
-"""A run folder with this file was handed over, and is kept whatever its age."""
+"""A run folder with this file, or of an acceptance that has it, is kept whatever its age."""
 GOING = ".going-"
 """What a folder is named while it is deleted: half of a run must not be taken for one."""
 
@@ -47,7 +47,8 @@ def plan(history: History, before: datetime | None, most: int | None) -> Retenti
         folder = history.folders.get(run)
         if folder is None:  # a file names a run that is not its folder's
             continue
-        if os.path.lexists(folder / ACCEPTANCE):
+        # A run of an acceptance is two folders below the file.
+        if any(os.path.lexists(each / ACCEPTANCE) for each in (folder, folder.parent.parent)):
             kept.append((folder, "it is an acceptance"))
         elif run in last_green:
             kept.append((folder, f"the last green run of {last_green[run]} hosts"))

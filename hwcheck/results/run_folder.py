@@ -73,7 +73,8 @@ class RunMeta:
 
     ``site`` are the files of the site's folder that were in use, ``checks/fans.py``, each with its
     SHA-256; they lie in ``site/`` of the run folder. ``sweep`` has the ``id`` and the ``level`` of
-    the sweep that the run is part of, and is empty for one by hand.
+    the sweep that the run is part of, and is empty for one by hand; ``acceptance`` likewise the
+    ``id`` and the ``stage``.
     """
 
     id: str
@@ -87,6 +88,7 @@ class RunMeta:
     timing: Timing = field(default_factory=Timing)
     site: Mapping[str, str] = field(default_factory=dict)
     sweep: Mapping[str, str] = field(default_factory=dict)
+    acceptance: Mapping[str, str] = field(default_factory=dict)
     finished: str = ""
     interrupted: bool = False
     version: str = __version__

@@ -17,7 +17,7 @@ from hwcheck.results import series
 _SAMPLE = itemgetter("metric", "value", "unit", "subject")
 _NAME = itemgetter("metric", "subject")
 
-ONE_HOST = ("run", "host", "report", "result", "series", "sweep")
+ONE_HOST = ("run", "host", "report", "result", "series", "sweep", "acceptance")
 MULTI_HOST = ("group", "ready", "answer")
 """What ``results.schema.json`` and ``group.schema.json`` define that is checked as a whole."""
 

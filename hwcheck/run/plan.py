@@ -69,12 +69,13 @@ def make_plan(
     payload_sha256: str = "",
     site: Mapping[str, str] = MappingProxyType({}),
     sweep: Mapping[str, str] = MappingProxyType({}),
+    acceptance: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a run of these checks on every host of the cluster.
 
     ``timing`` is how collectives are timed, ``duration_s`` how long the load of the profile
     ``burn_in`` lasts, ``load_dtype`` what it multiplies, ``site`` the files of the site's
-    folder with their hashes, and ``sweep`` what it is part of (``RunMeta.sweep``). Raises
+    folder with their hashes, ``sweep`` and ``acceptance`` what it is part of (``RunMeta``). Raises
     UsageError where these do not go with the profile or with ``timeout_s``, or a host has not what
     ``engine`` needs.
     """
@@ -103,6 +104,7 @@ def make_plan(
         payload_sha256=payload_sha256,
         site=dict(site),
         sweep=dict(sweep),
+        acceptance=dict(acceptance),
     )
     requests = {
         host.name: Request(

@@ -141,7 +141,7 @@ def _times(state: SweepState) -> list[str]:
 
 
 class Lock:
-    """A context manager: one sweep of an inventory at a time.
+    """A context manager: one sweep of an inventory, or one acceptance, at a time.
 
     The kernel gives the lock up with the process, however that ends. Raises UsageError that names
     the holder.
@@ -163,7 +163,7 @@ class Lock:
                     held_by = _holder(self._descriptor)
                     os.close(self._descriptor)
                     raise UsageError(
-                        f"a sweep of {self._source} is under way: {held_by}; "
+                        f"{self._source}: one at a time: {held_by}; "
                         "let it end, or stop it with SIGTERM"
                     )
                 time.sleep(LOOK_S)

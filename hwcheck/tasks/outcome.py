@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.advise.assessment import Assessment, LastRuns, assess
 from hwcheck.advise.nccl_files import FOLDER, nccl_files
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset
@@ -51,19 +51,16 @@ def show(
     as_json: bool,
     required_percent: float | None = None,
     assessed: Callable[[Assessment], object] | None = None,
+    silent: bool = False,
 ) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
     With ``required_percent`` a run of which less was measured, on any host, does not pass.
-    ``assessed`` is handed the judged run, where more is wanted than the exit code. Raises
+    ``assessed`` is handed the judged run, where more is wanted than the exit code; ``silent``: only
+    the reports are written. Raises
     UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
-    run = read_run(path)
-    refuse_without_site(path, run.meta)
-    with _former_runs(path) as history:
-        names, past = _past(history, run)
-        assessment = assess(run, read_multi_host(path), required_percent, past)
-        last = last_runs(history, assessment.judgement, names, run.meta.started) if history else {}
+    assessment, last = _assessed(path, required_percent)
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
     assessment = replace(assessment, series=series, last_runs=last)
@@ -80,12 +77,31 @@ def show(
     _into_history(path, assessment)
     if assessed is not None:
         assessed(assessment)
+    if silent:
+        return assessment.judgement.exit_code
     if as_json:
         text = json.dumps(summary(assessment), indent=1, allow_nan=False) + "\n"
     else:
         text = rendered(terminal(assessment))
     emit(text, f"; the reports are in {path}")
     return assessment.judgement.exit_code
+
+
+def judged(path: Path) -> Assessment:
+    """Judge a run folder as ``show`` does; nothing is written. Raises UsageError as ``show``."""
+    return _assessed(path, None)[0]
+
+
+def _assessed(
+    path: Path, required_percent: float | None
+) -> tuple[Assessment, Mapping[str, LastRuns]]:
+    run = read_run(path)
+    refuse_without_site(path, run.meta)
+    with _former_runs(path) as history:
+        names, past = _past(history, run)
+        assessment = assess(run, read_multi_host(path), required_percent, past)
+        last = last_runs(history, assessment.judgement, names, run.meta.started) if history else {}
+    return assessment, last
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def test_one_at_a_time_and_a_killed_holder_holds_nothing(tmp_path: Path) -> None
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         with (
-            pytest.raises(UsageError, match=r"a sweep of cluster\.yml is under way") as raised,
+            pytest.raises(UsageError, match=r"cluster\.yml: one at a time") as raised,
             Lock(tmp_path, "c-1", "cluster.yml", "another"),
         ):
             pass

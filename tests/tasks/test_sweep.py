@@ -213,7 +213,7 @@ def test_a_second_one_says_who_holds_the_lock(capfd: pytest.CaptureFixture[str])
         code, _, err = typed(capfd, *RUN)
         assert code == 2
         assert re.search(
-            rf"a sweep of cluster\.yml is under way: sweep run of nightly, since 20.*Z, process "
+            rf"cluster\.yml: one at a time: sweep run of nightly, since 20.*Z, process "
             rf"{os.getpid()} of .* on ",
             err,
         )

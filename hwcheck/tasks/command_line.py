@@ -25,7 +25,7 @@ from hwcheck.tasks.output import emit, say, unprinted
 
 COMMANDS = (
     *("validate", "report", "history", "compare", "trend", "query", "checks", "explain"),
-    *("state", "provision", "rollout", "sweep", "site"),
+    *("state", "provision", "rollout", "sweep", "accept", "site"),
 )
 """Each is a task in a module of its name."""
 
@@ -42,6 +42,27 @@ def commands(words: Sequence[str] = ()) -> Collection:
     names = COMMANDS if not named or OF_ALL & set(words) else named
     modules = {name: import_module(f"hwcheck.tasks.{name}") for name in names}
     return Collection(*(getattr(module, name) for name, module in modules.items()))
+
+
+ACCEPT_ACTIONS = {"run": "", "status": "", "record": "", "sign": "--file", "verify": "--file"}
+"""What ``accept`` does, each with the flag of the file that may follow it."""
+
+
+def completed(words: Sequence[str]) -> list[str]:
+    """Return a command line with what may be left out of ``accept``: ``run``, and ``--file``.
+
+    Invoke has no word that may be missing.
+    """
+    made = list(words)
+    at = made.index("accept") + 1 if "accept" in made else len(made)
+    if at <= len(made) and made[at - 1 : at] == ["accept"]:
+        if made[at : at + 1] and made[at] in ACCEPT_ACTIONS:
+            flag, follows = ACCEPT_ACTIONS[made[at]], made[at + 1 : at + 2]
+            if flag and follows and not follows[0].startswith("-"):
+                made.insert(at + 1, flag)
+        elif made[at : at + 1] and made[at].startswith("-"):
+            made.insert(at, "run")
+    return made
 
 
 LIST_FORMATS = ("flat", "nested", "json")
@@ -136,8 +157,9 @@ class Program(Fab):  # type: ignore[misc]
 
     def parse_core(self, argv: list[str] | None) -> None:
         """Parse the flags before the first task."""
+        words = sys.argv if argv is None else argv
         with _refusing():
-            super().parse_core(argv)
+            super().parse_core(completed(words))
 
     def parse_collection(self) -> None:
         """Import the commands that this command line names."""

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "trend": (["trend", "busbw"], 2),
     "query": (["query", "SELECT 1"], 2),
     "sweep": (["sweep", "run", *NAMED, "--dry-run"], 0),
+    "accept": (["accept", *NAMED, "--explain"], 0),
     "site": (["site", "test", "--site", "site"], 2),
 }
 """A command line of each command, and its exit code."""

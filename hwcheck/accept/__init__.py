@@ -1,0 +1,1 @@
+"""Post-install acceptance: criteria, what shows each of them, progress host by host, the record."""

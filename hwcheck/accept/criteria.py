@@ -1,0 +1,271 @@
+"""What an acceptance is held against: a YAML file, checked before anything is measured."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import yaml
+
+from hwcheck.accept.stages import STAGES
+from hwcheck.errors import UsageError
+from hwcheck.judge import models
+from hwcheck.node import checks
+
+MOST_BYTES = 1 << 20
+DEFAULT = "criteria.yml"
+"""The criteria that hwcheck brings, for every GPU model that it has figures of."""
+ANY = "any"
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A border of the criteria's own for a metric, of all subjects; ``source`` says whose it is.
+
+    A value passes from ``at_least`` less the tolerance on, and up to ``at_most`` plus it.
+    """
+
+    check: str
+    metric: str
+    source: str
+    at_least: float | None = None
+    at_most: float | None = None
+    tolerance_percent: float = 0.0
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is within the border, and its tolerance."""
+        share = self.tolerance_percent / 100
+        if self.at_least is not None and value < self.at_least - abs(self.at_least) * share:
+            return False
+        return self.at_most is None or value <= self.at_most + abs(self.at_most) * share
+
+    def __str__(self) -> str:
+        """Return it in words: ``at least 450, tolerance 5 %``."""
+        words = [f"at least {self.at_least:g}"] if self.at_least is not None else []
+        words += [f"at most {self.at_most:g}"] if self.at_most is not None else []
+        words += [f"tolerance {self.tolerance_percent:g} %"] if self.tolerance_percent else []
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One line to sign: what is required, by whom, and the checks of its stage that show it.
+
+    ``may_lack`` says why a host may have nothing to show (no NVSwitch, no RDMA card); without it
+    such a host has not been measured. With ``strict`` a warning does not meet it. ``same_as`` are
+    the ids of the same requirement in published catalogs.
+    """
+
+    id: str
+    text: str
+    source: str
+    stage: str
+    checks: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    may_lack: str = ""
+    strict: bool = False
+    same_as: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What is accepted, and how.
+
+    ``gpu`` is the file of a GPU model (``h100_sxm``) or ``any``; ``hosts_percent`` of the hosts
+    must meet every requirement; ``repeats`` is how often the collectives of a node are timed, each
+    time in a run of its own; ``waivers`` are checks that a site may waive. ``engine`` times the
+    collectives of a node (``hwcheck.run.plan.ENGINES``). With ``exercise`` collectives on hosts
+    without GPUs count: the procedure is tried, no cluster is accepted.
+    """
+
+    name: str
+    gpu: str
+    hosts_percent: float
+    burn_in_s: float
+    repeats: int
+    waivers: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    source: str
+    text: str
+    engine: str = "torch"
+    exercise: bool = False
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the file."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that requirements need, in their order."""
+        needed = {requirement.stage for requirement in self.requirements}
+        return tuple(name for name in STAGES if name in needed)
+
+    def of_stage(self, stage: str) -> tuple[Requirement, ...]:
+        """Return the requirements of a stage."""
+        return tuple(each for each in self.requirements if each.stage == stage)
+
+    def hosts_needed(self, hosts: int) -> int:
+        """Return how many of so many hosts must meet every requirement, rounded up."""
+        return -int(-hosts * self.hosts_percent // 100)
+
+
+def read_criteria(path: Path | None = None) -> Criteria:
+    """Read a file of criteria; without one those that hwcheck brings.
+
+    Raises UsageError: file, line, what is wrong, what to write.
+    """
+    if path is None:
+        text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
+        return parse_criteria(text, DEFAULT)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise UsageError(f"--criteria {path}: larger than {MOST_BYTES >> 20} MiB")
+        return parse_criteria(content.decode("utf-8"), str(path))
+    except OSError as error:
+        raise UsageError(f"--criteria {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--criteria {path}: no text in UTF-8") from None
+
+
+def parse_criteria(text: str, source: str) -> Criteria:
+    """Return the criteria of a text. Raises UsageError as ``read_criteria``."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise UsageError(f"{source}{place}: not YAML: {problem}") from None
+    except (ValueError, RecursionError) as error:  # a date such as 2026-02-30
+        raise UsageError(f"{source}: not YAML: {error}") from None
+    try:
+        _schema()(data)
+    except fastjsonschema.JsonSchemaValueException as refusal:
+        keys = [int(key) if key.isdecimal() else key for key in refusal.path[1:]]
+        raise UsageError(_at(source, root, keys, *_in_words(refusal))) from None
+    requirements = tuple(map(_requirement, data["requirements"]))
+    criteria = Criteria(
+        name=data["name"],
+        gpu=data.get("gpu", ANY),
+        hosts_percent=float(data.get("hosts_percent", 100)),
+        burn_in_s=_length_s(data.get("burn_in", "1h")),
+        repeats=data.get("repeats", 1),
+        waivers=tuple(data.get("waivers", ())),
+        requirements=requirements,
+        source=source,
+        text=text,
+        engine=data.get("engine", "torch"),
+        exercise=data.get("exercise", False),
+    )
+    for keys, problem in _problems(criteria):
+        raise UsageError(_at(source, root, keys, problem))
+    return criteria
+
+
+@cache
+def _schema() -> Any:
+    text = resources.files(__package__).joinpath("criteria.schema.json").read_text("utf-8")
+    return fastjsonschema.compile(json.loads(text))
+
+
+def _requirement(data: Mapping[str, Any]) -> Requirement:
+    rest = dict(data)
+    figures = tuple(Figure(**figure) for figure in rest.pop("figures", ()))
+    rest |= {name: tuple(rest[name]) for name in ("checks", "same_as") if name in rest}
+    return Requirement(**rest, figures=figures)
+
+
+def _length_s(text: str) -> float:
+    return float(text[:-1]) * UNITS_S[text[-1]]
+
+
+def _problems(criteria: Criteria) -> Any:
+    """Yield what no check can show or nobody can mean: where in the file, and what to write."""
+    every = checks.load()
+    names = [model.id for model in models.models()]
+    if criteria.gpu not in (ANY, *names):
+        yield ["gpu"], _unknown(criteria.gpu, [ANY, *names], "GPU model")
+    for number, name in enumerate(criteria.waivers):
+        if name not in every:
+            yield ["waivers", number], _unknown(name, every, "check")
+    ids: set[str] = set()
+    for number, requirement in enumerate(criteria.requirements):
+        where: list[str | int] = ["requirements", number]
+        if requirement.id in ids:
+            yield [*where, "id"], f"{requirement.id} is there twice: give each its own"
+        ids.add(requirement.id)
+        stage = STAGES[requirement.stage]
+        named = [(["checks", at], name) for at, name in enumerate(requirement.checks)]
+        named += [
+            (["figures", at, "check"], each.check) for at, each in enumerate(requirement.figures)
+        ]
+        for keys, name in named:
+            if name not in every:
+                yield [*where, *keys], _unknown(name, every, "check")
+            elif name not in stage.checks:
+                of = [each.name for each in STAGES.values() if name in each.checks]
+                right = f"it is of stage {' or '.join(of)}" if of else "no stage runs it"
+                yield [*where, *keys], f"{name} is not run in stage {stage.name}: {right}"
+        for at, figure in enumerate(requirement.figures):
+            keys = [*where, "figures", at]
+            if figure.check in every and every[figure.check].metric(figure.metric) is None:
+                metrics = [metric.name for metric in every[figure.check].metrics]
+                yield [*keys, "metric"], _unknown(figure.metric, metrics, "metric of the check")
+            if figure.at_least is None and figure.at_most is None:
+                yield keys, "it has no border: write at_least or at_most"
+        if not named and not stage.over_hosts:
+            yield where, f"{requirement.id}: no check can show it: write checks"
+
+
+def _unknown(name: str, names: Collection[str], noun: str) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else "one of " + ", ".join(list(names)[:8])
+    return f"{name[:60]}: no such {noun}; {hint}"
+
+
+def _in_words(refusal: fastjsonschema.JsonSchemaValueException) -> tuple[str]:
+    """Return what a schema refuses in the words of whoever writes the file."""
+    rule, value = refusal.rule, refusal.value
+    if rule == "required":
+        return ("lacks " + ", ".join(n for n in refusal.rule_definition if n not in value),)
+    if rule == "additionalProperties":
+        names = refusal.definition["properties"]
+        extra = next(name for name in value if name not in names)
+        return (_unknown(str(extra), names, "key"),)
+    if rule == "enum":
+        return (_unknown(str(value), [str(each) for each in refusal.rule_definition], "word"),)
+    description = refusal.definition.get("description", "")
+    shown = json.dumps(value, default=str)[:60]
+    what = refusal.message.removeprefix(refusal.name).strip()
+    return (f"{shown}: {description or what}",)
+
+
+def _at(source: str, root: yaml.Node | None, keys: Sequence[str | int], problem: str) -> str:
+    """Return a line about the place in the file that these keys lead to."""
+    node, name = root, ""
+    for key in keys:
+        if isinstance(node, yaml.MappingNode):
+            below = [value for name_node, value in node.value if name_node.value == str(key)]
+        elif isinstance(node, yaml.SequenceNode):
+            below = node.value[key : key + 1] if isinstance(key, int) else []
+        else:
+            below = []
+        if not below:
+            break
+        node = below[0]
+        name = str(key) if isinstance(key, str) else name
+    line = node.start_mark.line + 1 if node is not None else 1
+    return f"{source}:{line}: {name + ': ' if name else ''}{problem}"

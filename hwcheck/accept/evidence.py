@@ -1,0 +1,267 @@
+"""What a stage's run shows of each requirement on each host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hwcheck.accept.criteria import ANY, Criteria, Figure, Requirement
+from hwcheck.accept.stages import STAGES
+from hwcheck.advise.assessment import Assessment
+from hwcheck.fold import fold
+from hwcheck.judge.host_case import gpus_of
+from hwcheck.judge.models import model_of
+from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.text import binary_size, count, line, quantity
+
+NOT_MET, NOT_MEASURED, WAIVED, MET, NOT_APPLICABLE = STATES = (
+    *("not met", "not measured", "waived", "met", "not applicable"),
+)
+"""Worst first: of several things that show a requirement the worst decides."""
+
+GOOD = (WAIVED, MET, NOT_APPLICABLE)
+"""A host that has only these in a stage may go on to the next."""
+
+OTHER = "other"
+"""The id of what no requirement names: the other checks of a stage, each of which must pass."""
+
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one run shows of a requirement on a host; ``text`` is the figure with its limit."""
+
+    requirement: str
+    host: str
+    state: str
+    text: str
+    run: str
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """What a run shows of a host: what identifies its GPUs, by subject, and the evidence."""
+
+    host: str
+    gpus: Mapping[str, str]
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def state(self) -> str:
+        """The worst state of any requirement."""
+        return worst(each.state for each in self.evidence)
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """A run of a stage. ``hosts`` are those that it visited, ``took_s`` how long it took."""
+
+    stage: str
+    run: str
+    started: str
+    finished: str
+    hosts: Mapping[str, HostResult]
+
+
+def worst(states: Iterable[str]) -> str:
+    """Return the worst of some states; not measured when there is none."""
+    return min(states, key=STATES.index, default=NOT_MEASURED)
+
+
+def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
+    """Hold a judged run of a stage against the criteria."""
+    meta = assessment.run.meta
+    stage = meta.acceptance["stage"]
+    hosts = {}
+    for record in assessment.run.records:
+        if record.state == "not_visited":
+            continue
+        gpus = {
+            f"gpu{gpu.index}": gpu.uuid or gpu.serial or ""
+            for gpu in gpus_of(record)
+            if gpu.index is not None
+        }
+        evidence = tuple(_of_host(criteria, stage, assessment, record.host))
+        if stage == next(iter(STAGES)) and criteria.gpu != ANY:
+            evidence = (_of_model(criteria, assessment, record.host), *evidence)
+        hosts[record.host] = HostResult(record.host, gpus, evidence)
+    return StageResult(stage, meta.id, meta.started, meta.finished, hosts)
+
+
+def _of_model(criteria: Criteria, assessment: Assessment, host: str) -> Evidence:
+    """Say whether a host has the GPUs that the criteria are for."""
+    record = next(each for each in assessment.run.records if each.host == host)
+    kinds: dict[str, None] = {}
+    for gpu in gpus_of(record):
+        model = model_of(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id)
+        kinds[model.id if model else line(gpu.name, 60) or "a GPU without a name"] = None
+    text = ", ".join(kinds) or "no GPU that the node names"
+    wrong = set(kinds) - {criteria.gpu}
+    state = NOT_MET if wrong else MET if kinds else NOT_MEASURED
+    what = f"{text}; the criteria are for {criteria.gpu}" if wrong else text
+    return Evidence("gpu", host, state, what, assessment.run.meta.id)
+
+
+def _of_host(
+    criteria: Criteria, stage: str, assessment: Assessment, host: str
+) -> Iterator[Evidence]:
+    if STAGES[stage].over_hosts:
+        yield from _over_hosts(criteria, stage, assessment, host)
+        return
+    findings: dict[str, list[Finding]] = {}
+    for finding in assessment.judgement.by_host.get(host, ()):
+        findings.setdefault(finding.check, []).append(finding)
+    verdict = next(each for each in assessment.judgement.hosts if each.host == host)
+    unmeasured = dict(verdict.unmeasured)
+    lacking = {check: why for check, why in verdict.skipped if check not in unmeasured}
+    of_run = _OfRun(criteria, findings, unmeasured, lacking, assessment.run.meta.checks)
+    run, named = assessment.run.meta.id, set[str]()
+    for requirement in criteria.of_stage(stage):
+        state, text = of_run.shown(requirement)
+        named |= {*requirement.checks, *(figure.check for figure in requirement.figures)}
+        yield Evidence(requirement.id, host, state, text, run)
+    rest = [check for check in ("", *of_run.checks) if check not in named]
+    answers = [of_run.of_check(check) for check in rest]
+    applying = [each for each in answers if each[0] != NOT_APPLICABLE]
+    state = worst(each[0] for each in applying) if applying else NOT_APPLICABLE
+    texts = [text for each, text in applying if each == state and text]
+    text = _some(texts) if state != MET else count(len(texts), "other check")
+    yield Evidence(OTHER, host, state, text, run)
+
+
+def _over_hosts(
+    criteria: Criteria, stage: str, assessment: Assessment, host: str
+) -> Iterator[Evidence]:
+    """Yield what the runs over several hosts show of a host: each requirement is about them all."""
+    record, run = assessment.multi_host, assessment.run.meta.id
+    findings = [
+        finding
+        for finding in assessment.judgement.by_host.get(host, ())
+        if finding.check in (MULTI_HOST, "")
+    ]
+    failed = [finding for finding in findings if finding.outcome == "fail"]
+    unjudged = [finding for finding in findings if finding.outcome == "inconclusive"]
+    runs = [each for each in record.runs if host in each.hosts] if record else []
+    if failed:
+        state, text = NOT_MET, _in_words(stage, failed)
+    elif unjudged:
+        state, text = NOT_MEASURED, _in_words(stage, unjudged)
+    elif record is None or not runs:
+        state, text = NOT_MEASURED, f"{stage}: it took part in no run"
+    elif record.backend != "nccl" and not criteria.exercise:
+        state, text = NOT_MEASURED, f"{stage}: over {record.backend}, which says nothing about GPUs"
+    else:
+        slowest = min(runs, key=lambda each: each.outcome.busbw_gbps)
+        others = fold(name for name in slowest.hosts if name != host)
+        size = binary_size(slowest.sizes[-1].size_bytes) if slowest.sizes else "no size"
+        state = MET
+        text = (
+            f"{count(len(runs), 'run')}, the slowest {slowest.collective} with {others}: "
+            f"{slowest.outcome.text()} at {size}"
+        )
+    for requirement in criteria.of_stage(stage):
+        yield Evidence(requirement.id, host, state, text, run)
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return "; ".join(texts[:SHOWN]) + more
+
+
+@dataclass(frozen=True)
+class _OfRun:
+    """What a run has of one host, by check."""
+
+    criteria: Criteria
+    findings: Mapping[str, Sequence[Finding]]
+    unmeasured: Mapping[str, str]
+    lacking: Mapping[str, str]
+    checks: tuple[str, ...]
+
+    def shown(self, requirement: Requirement) -> tuple[str, str]:
+        """Return the state of a requirement, and what shows it."""
+        answers = [self.of_check(check, strict=requirement.strict) for check in requirement.checks]
+        answers += [self._of_figure(figure) for figure in requirement.figures]
+        applying = [each for each in answers if each[0] != NOT_APPLICABLE]
+        if not applying:
+            why = answers[0][1] if answers else "no check shows it"
+            if requirement.may_lack:
+                return NOT_APPLICABLE, f"{requirement.may_lack}: {why}"
+            return NOT_MEASURED, f"nothing on this host shows it: {why}"
+        state = worst(each[0] for each in applying)
+        return state, _some([text for each, text in applying if each == state and text])
+
+    def of_check(self, check: str, *, strict: bool = False) -> tuple[str, str]:
+        """Return the state that a check's findings have, and what shows it."""
+        findings = self.findings.get(check, ())
+        name = check or "visit"
+        wrong = [f for f in findings if f.outcome == "fail" or (strict and f.outcome == "warn")]
+        not_waived = [f for f in wrong if not f.waived or check not in self.criteria.waivers]
+        if not_waived:
+            why = "; the criteria allow no waiver of it" if not_waived[0].waived else ""
+            return NOT_MET, _in_words(name, not_waived) + why
+        unjudged = [f for f in findings if f.outcome == "inconclusive" and not f.waived]
+        if unjudged:
+            return NOT_MEASURED, _in_words(name, unjudged)
+        if check in self.unmeasured:
+            return NOT_MEASURED, f"{name}: {line(self.unmeasured[check], 160)}"
+        if wrong:
+            return WAIVED, f"{_in_words(name, wrong)}: {wrong[0].waived}"
+        if check in self.lacking:
+            return NOT_APPLICABLE, f"{name}: {line(self.lacking[check], 160)}"
+        if not check:
+            return (NOT_APPLICABLE if not findings else MET), ""
+        if check not in self.checks or not findings:
+            return NOT_MEASURED, f"{name}: the run has nothing of it"
+        warned = [finding for finding in findings if finding.outcome == "warn"]
+        if warned:
+            return MET, f"{_in_words(name, warned)}, a warning"
+        return MET, _in_words(name, _narrowest(findings))
+
+    def _of_figure(self, figure: Figure) -> tuple[str, str]:
+        if figure.check in self.lacking:
+            return NOT_APPLICABLE, f"{figure.check}: {line(self.lacking[figure.check], 160)}"
+        values = [
+            finding
+            for finding in self.findings.get(figure.check, ())
+            if finding.metric == figure.metric and isinstance(finding.value, (int, float))
+        ]
+        if not values:
+            return NOT_MEASURED, f"{figure.check}: no {figure.metric} was measured"
+        low = figure.at_least is not None
+        decisive = (min if low else max)(values, key=lambda each: float(each.value or 0))
+        holds = all(figure.holds(float(each.value or 0)) for each in values)
+        text = (
+            f"{figure.metric} of {line(decisive.subject, 60)}: "
+            f"{quantity(decisive.value, decisive.unit)}, {figure} ({figure.source})"
+        )
+        return (MET if holds else NOT_MET), text
+
+
+def _in_words(check: str, findings: Sequence[Finding]) -> str:
+    """Say what findings of a check show: the first of them with its limit, and how many more."""
+    if not findings:
+        return check
+    first = findings[0]
+    more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+    if first.value is None:
+        return f"{check}: {line(first.reason, 200) or first.outcome}{more}"
+    about = f"{line(first.metric, 60)} of {line(first.subject, 60)}"
+    limit = f" ({line(first.limit, 120)})" if first.limit else ""
+    return f"{check}: {about}: {quantity(first.value, first.unit)}{limit}{more}"
+
+
+def _narrowest(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, that which is nearest to its border first; words come last."""
+
+    def margin(finding: Finding) -> tuple[bool, float]:
+        border = finding.fail_at if finding.fail_at is not None else finding.warn_at
+        value = finding.value
+        if isinstance(value, (bool, str)) or value is None:
+            return True, 0.0
+        if border is None:
+            return False, float("inf")
+        return False, abs(float(value) - border) / (abs(border) or 1.0)
+
+    return sorted(findings, key=margin)

@@ -1,0 +1,120 @@
+"""How far each host is: which stages stand, which is next, what keeps it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hwcheck.accept.criteria import Criteria
+from hwcheck.accept.evidence import GOOD, NOT_MEASURED, Evidence, StageResult, worst
+from hwcheck.accept.stages import STAGES
+
+WAITING = "waiting"
+"""The state of a stage that a host has not reached, or has to repeat."""
+
+
+@dataclass(frozen=True)
+class StageOfHost:
+    """A stage of a host: ``state`` of the evidence, or WAITING and ``why``."""
+
+    stage: str
+    state: str
+    evidence: tuple[Evidence, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class HostProgress:
+    """``next`` is the stage to run now, empty where all is done or ``blocked`` says what failed."""
+
+    host: str
+    stages: Mapping[str, StageOfHost]
+    next: str = ""
+    blocked: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every stage stands and shows what is required."""
+        return not self.next and not self.blocked
+
+
+def progress(
+    criteria: Criteria, hosts: Sequence[str], results: Sequence[StageResult]
+) -> dict[str, HostProgress]:
+    """Return how far each host is; ``results`` are all runs so far, the oldest first.
+
+    A run over several hosts stands as long as every host that is ready for one took part.
+    """
+    single = [name for name in criteria.stages if not STAGES[name].over_hosts]
+    over_hosts = [name for name in criteria.stages if STAGES[name].over_hosts]
+    alone = {
+        host: _of_host(criteria, HostProgress(host, {}), single, results, ()) for host in hosts
+    }
+    ready = [host for host in hosts if alone[host].accepted]
+    return {
+        host: _of_host(criteria, before, over_hosts, results, ready)
+        for host, before in alone.items()
+    }
+
+
+def _of_host(
+    criteria: Criteria,
+    before: HostProgress,
+    names: Sequence[str],
+    results: Sequence[StageResult],
+    ready: Sequence[str],
+) -> HostProgress:
+    """Return how a host gets through these stages, each of which opens the next."""
+    host = before.host
+    stages, following, blocked = dict(before.stages), before.next, before.blocked
+    of_host = [result for result in results if host in result.hosts]
+    for name in names:
+        if following or blocked:
+            stages[name] = StageOfHost(name, WAITING)
+            continue
+        stages[name] = stage = _stage(criteria, name, host, of_host, ready)
+        if stage.state in (WAITING, NOT_MEASURED):
+            following = name
+        elif stage.state not in GOOD:
+            blocked = name
+    return HostProgress(host, stages, following, blocked)
+
+
+def _stage(
+    criteria: Criteria,
+    name: str,
+    host: str,
+    results: Sequence[StageResult],
+    ready: Sequence[str],
+) -> StageOfHost:
+    """Return a stage of a host by its last runs, as many as the criteria want."""
+    wanted = criteria.repeats if name == "collectives" else 1
+    parts = results[-1].hosts[host].gpus if results else {}
+    standing: list[StageResult] = []
+    why = ""
+    for result in results:
+        if result.stage != name:
+            continue
+        exchanged = _exchanged(result.hosts[host].gpus, parts) if STAGES[name].void_by else []
+        absent = sorted(set(ready) - set(result.hosts)) if STAGES[name].over_hosts else []
+        if exchanged:
+            why = f"exchanged since: {', '.join(exchanged)}"
+        elif absent:
+            why = f"ready since: {', '.join(absent[:4])}"
+        else:
+            standing.append(result)
+    last = standing[-wanted:]
+    evidence = tuple(each for result in last for each in result.hosts[host].evidence)
+    if not last:
+        return StageOfHost(name, WAITING, why=why)
+    state = worst(each.state for each in evidence)
+    if len(last) < wanted and state in GOOD:
+        return StageOfHost(name, WAITING, evidence, f"{len(last)} of {wanted} runs")
+    return StageOfHost(name, state, evidence)
+
+
+def _exchanged(former: Mapping[str, str], parts: Mapping[str, str]) -> list[str]:
+    """Return the GPUs that are others now; a visit that named none says nothing of them."""
+    if not former or not parts:
+        return []
+    return sorted(gpu for gpu in {*former, *parts} if former.get(gpu) != parts.get(gpu))

@@ -1,0 +1,54 @@
+"""The stages of an acceptance: which checks each runs, and what a repair makes it repeat. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwcheck.node import checks
+from hwcheck.node.wire import COLLECTIVES
+from hwcheck.results.multi_host import SCOPES
+
+GATES = "gate_proof"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``checks`` run on single nodes, in a visit of ``profile``; none where it is over hosts.
+
+    ``void_by`` are the parts (``gpus``, ``cards``) whose exchange makes a host repeat it.
+    """
+
+    name: str
+    doc: str
+    checks: tuple[str, ...]
+    profile: str = "quick"
+    void_by: tuple[str, ...] = ("gpus",)
+
+    @property
+    def over_hosts(self) -> bool:
+        """Whether it is a run over several hosts at once."""
+        return self.name in SCOPES
+
+
+def _stages() -> Mapping[str, Stage]:
+    every = checks.load()
+    idle = tuple(name for name, check in every.items() if not check.load)
+    timed = tuple(name for name in every if name in COLLECTIVES)
+    rest = {*idle, *timed, GATES}
+    load = tuple(name for name in every if name not in rest)
+    both = ("gpus", "cards")
+    stages = (
+        Stage("idle", "read parts, settings and health; no load", idle, void_by=()),
+        Stage("prove", "break collectives on purpose: the gates must fire", (GATES,)),
+        Stage("load", "every GPU at full load to a steady state", load, "burn_in"),
+        Stage("collectives", "collectives within each node", timed, "standard", both),
+        Stage("pairs", "a collective over every two hosts", (), void_by=both),
+        Stage("rails", "a collective over each rail", (), void_by=both),
+        Stage("all", "a collective over the whole set", (), void_by=both),
+    )
+    return {stage.name: stage for stage in stages}
+
+
+STAGES = _stages()
+"""By name, in the order in which a host passes them; each opens the next."""

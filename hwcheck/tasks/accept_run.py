@@ -1,0 +1,186 @@
+"""One call of ``accept run``: each host goes through the stages that it has left."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hwcheck.accept.criteria import Criteria
+from hwcheck.accept.evidence import StageResult, stage_result
+from hwcheck.accept.progress import HostProgress, progress
+from hwcheck.accept.stages import STAGES, Stage
+from hwcheck.connect import payload
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.payload import Payload
+from hwcheck.errors import UsageError
+from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
+from hwcheck.fold import fold
+from hwcheck.inventory.inventory import Cluster
+from hwcheck.results.run_folder import RunFolder, utc_now
+from hwcheck.run.fan_out import fan_out
+from hwcheck.run.multi_host.orders import MultiHostOptions
+from hwcheck.run.plan import DURATION_PROFILE, ENGINES, make_plan
+from hwcheck.sweep.cut_off import close_run
+from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.outcome import judged, show
+from hwcheck.tasks.output import say
+from hwcheck.tasks.progress import Progress
+from hwcheck.tasks.scope import run_multi_host
+from hwcheck.tasks.second_visit import make_second_visits
+from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
+
+RUNS = "runs"
+"""The folder of the run folders in that of an acceptance."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What is accepted: the hosts, by which criteria, in which folder."""
+
+    id: str
+    folder: Path
+    cluster: Cluster
+    criteria: Criteria
+    forks: int = 32
+    accept_new_host_keys: bool = False
+    verbose: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The hosts."""
+        return [host.name for host in self.cluster.hosts]
+
+    @property
+    def runs(self) -> Path:
+        """The folder of its run folders."""
+        return self.folder / RUNS
+
+
+def run(acceptance: Acceptance, begins: Callable[[str], None]) -> int:
+    """Take every host through the stages that it has left; return the exit code.
+
+    ``begins`` is called before each stage, with what begins.
+
+    The caller holds the lock of the folder. A host that failed a stage in a former call gets it
+    again: it may have been repaired.
+    """
+    stop = threading.Event()
+    built = payload.build(payload_files())
+    results = end_what_was_cut_off(acceptance)
+    before = progress(acceptance.criteria, acceptance.names, results)
+    if all(host.accepted for host in before.values()):
+        say("hwcheck: every host is accepted; nothing is left to do")
+        return PASS
+    again = {name: host.blocked for name, host in before.items() if host.blocked}
+    with Interrupts(stop) as interrupts:
+        for name in acceptance.criteria.stages:
+            stage = STAGES[name]
+            repeats = acceptance.criteria.repeats if name == "collectives" else 1
+            for _ in range(repeats):
+                now = progress(acceptance.criteria, acceptance.names, results)
+                due = [
+                    host
+                    for host in acceptance.names
+                    if now[host].next == name
+                    or (now[host].blocked == name and again.get(host) == name)
+                    or not stage.void_by
+                ]
+                for host in due:
+                    again.pop(host, None) if again.get(host) == name else None
+                if stop.is_set() or not due or (stage.over_hosts and len(due) < 2):
+                    break
+                begins(f"{name} on {fold(due)}, since {utc_now()}")
+                results.append(_measured(acceptance, stage, due, built, stop))
+        interrupts.visits_over()
+    return exit_code(progress(acceptance.criteria, acceptance.names, results), acceptance.criteria)
+
+
+def exit_code(hosts: dict[str, HostProgress], criteria: Criteria) -> int:
+    """Return 0 where as many hosts as the criteria want are accepted, 1 where that cannot be."""
+    accepted = sum(host.accepted for host in hosts.values())
+    failed = sum(bool(host.blocked) for host in hosts.values())
+    if accepted >= criteria.hosts_needed(len(hosts)):
+        return PASS
+    if len(hosts) - failed < criteria.hosts_needed(len(hosts)):
+        return FAILED
+    return NOT_MEASURED
+
+
+def saved_results(acceptance: Acceptance) -> list[StageResult]:
+    """Judge the runs of the folder again, the oldest first. Raises UsageError."""
+    if not acceptance.runs.is_dir():
+        return []
+    paths = sorted(path for path in acceptance.runs.iterdir() if (path / "run.json").is_file())
+    results = []
+    for path in paths:
+        assessment = judged(path)
+        if assessment.run.meta.acceptance.get("id") == acceptance.id:
+            results.append(stage_result(acceptance.criteria, assessment))
+    return results
+
+
+def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
+    """Bring runs of a call that was killed to their end, and return all results."""
+    for path in sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else ():
+        whole = not (path / "run.json").is_file() or (path / "hosts.parquet").is_file()
+        if not whole and close_run(path):
+            say(f"hwcheck: {path} was cut off; what it measured stands")
+            show(path, as_json=False, silent=True)
+    return saved_results(acceptance)
+
+
+def _measured(
+    acceptance: Acceptance,
+    stage: Stage,
+    names: Sequence[str],
+    built: Payload,
+    stop: threading.Event,
+) -> StageResult:
+    """Run a stage on these hosts, judge it, and hold it against the criteria."""
+    began = time.monotonic()
+    say(f"hwcheck: stage {stage.name} on {fold(names)}: {stage.doc}")
+    hosts = tuple(host for host in acceptance.cluster.hosts if host.name in set(names))
+    plan = make_plan(
+        replace(acceptance.cluster, hosts=hosts),
+        stage.checks,
+        stage.profile,
+        duration_s=acceptance.criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
+        engine=acceptance.criteria.engine if stage.name == "collectives" else ENGINES[0],
+        payload_sha256=built.sha256,
+        site=site_hashes(),
+        acceptance={"id": acceptance.id, "stage": stage.name},
+    )
+    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
+    connector = Connector(deadlines, stop, accept_new_host_keys=acceptance.accept_new_host_keys)
+    connector.prepare(plan.hosts)
+    folder = RunFolder.create(acceptance.runs, plan.meta)
+    save_site(folder.path)
+    if stage.over_hosts:
+        lasting = connector.lasting()
+        run_multi_host(
+            *([stage.name], MultiHostOptions(), plan, built, folder, lasting),
+            verbose=acceptance.verbose,
+        )
+    else:
+        with Progress(len(hosts), verbose=acceptance.verbose) as shown:
+            where = (plan.hosts, plan.requests, built, folder, connector)
+            fan_out(*where, forks=acceptance.forks, progress=shown)
+        make_second_visits(
+            *(plan, built, folder, connector), forks=acceptance.forks, verbose=acceptance.verbose
+        )
+    folder.finish(interrupted=stop.is_set())
+    made: list[StageResult] = []
+    show(
+        folder.path,
+        as_json=False,
+        assessed=lambda each: made.append(stage_result(acceptance.criteria, each)),
+        silent=True,
+    )
+    say(f"hwcheck: stage {stage.name} took {time.monotonic() - began:.0f} s")
+    if not made:
+        raise UsageError(f"{folder.path}: it could not be judged")
+    return made[0]

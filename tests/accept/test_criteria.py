@@ -1,0 +1,146 @@
+"""Criteria as people write them: each mistake gets its file, its line, and what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwcheck.accept.criteria import Figure, parse_criteria, read_criteria
+from hwcheck.accept.stages import STAGES
+from hwcheck.errors import UsageError
+from hwcheck.node import checks
+
+GOOD = """\
+format: 1
+name: order 4711
+gpu: h100_sxm
+burn_in: 24h
+repeats: 3
+hosts_percent: 95
+waivers: [pcie_link]
+requirements:
+  - id: LINKS
+    text: links are whole
+    source: order 4711
+    stage: idle
+    checks: [pcie_link]
+  - id: BUSBW
+    text: all_reduce is fast
+    source: order 4711
+    stage: collectives
+    figures:
+      - {check: all_reduce, metric: busbw_gbps, source: annex B, at_least: 450}
+"""
+MISTAKES = [
+    ("name: order 4711", "nam: order 4711", 1, "lacks name"),
+    ("gpu: h100_sxm", "gpus: h100_sxm", 1, "gpus: no such key; did you mean gpu?"),
+    ("gpu: h100_sxm", "gpu: h100_smx", 3, "gpu: h100_smx: no such GPU model; did you mean h100"),
+    ("burn_in: 24h", "burn_in: 24", 4, "burn_in: 24: it is a duration: 90m or 24h"),
+    ("burn_in: 24h", "burn_in: 1 day", 4, "it is a duration"),
+    ("repeats: 3", "repeats: 0", 5, "repeats: 0: it is a whole number from 1 to 100"),
+    ("repeats: 3", "repeats: three", 5, "it is a whole number"),
+    ("hosts_percent: 95", "hosts_percent: 0", 6, "it is a percentage above 0"),
+    ("hosts_percent: 95", "hosts_percent: 120", 6, "it is a percentage above 0 and up to 100"),
+    ("[pcie_link]\nreq", "[pci_link]\nreq", 7, "pci_link: no such check; did you mean pcie_link?"),
+    ("[pcie_link]\nreq", "pcie_link\nreq", 7, "it is a list of checks that a site may waive"),
+    ("format: 1", "format: 2", 1, "format: 2: no such word"),
+    ("id: LINKS", "id: 4711", 9, "id: 4711: it is a word of letters"),
+    ("id: LINKS", "id: BUSBW", 14, "id: BUSBW is there twice: give each its own"),
+    ("    text: links are whole\n", "", 9, "lacks text"),
+    ("stage: idle", "stage: burnin", 12, "stage: burnin: no such word"),
+    ("checks: [pcie_link]\n  -", "checks: [pcie_lnk]\n  -", 13, "did you mean pcie_link?"),
+    ("checks: [pcie_link]\n  -", "checks: [all_reduce]\n  -", 13, "it is of stage collectives"),
+    ("checks: [pcie_link]\n  -", "checks: []\n  -", 9, "LINKS: no check can show it"),
+    ("metric: busbw_gbps", "metric: busbw", 19, "busbw: no such metric of the check; did you mean"),
+    (", at_least: 450", "", 19, "it has no border: write at_least or at_most"),
+    ("at_least: 450", "at_least: fast", 19, 'at_least: "fast": it is a number'),
+    ("at_least: 450", "at_leats: 450", 19, "at_leats: no such key; did you mean at_least?"),
+    ("at_least: 450", "at_least: 450, tolerance_percent: 90", 19, "a percentage from 0 to 50"),
+    ("name: order 4711", "name: [order", 2, "not YAML"),
+    ("name: order 4711", "name: 4711", 2, "quote what YAML reads as something else"),
+]
+
+
+def test_good_criteria_are_read() -> None:
+    criteria = parse_criteria(GOOD, "c.yml")
+    assert (criteria.gpu, criteria.burn_in_s, criteria.repeats) == ("h100_sxm", 86400, 3)
+    assert criteria.stages == ("idle", "collectives")
+    assert [each.id for each in criteria.of_stage("idle")] == ["LINKS"]
+
+
+@pytest.mark.parametrize(("right", "wrong", "line", "words"), MISTAKES)
+def test_a_mistake_gets_its_line_and_what_to_write(
+    right: str, wrong: str, line: int, words: str
+) -> None:
+    text = GOOD.replace(right, wrong, 1)
+    assert text != GOOD
+    with pytest.raises(UsageError) as refused:
+        parse_criteria(text, "c.yml")
+    message = str(refused.value)
+    assert words in message
+    place = message.split(" ")[0]
+    if words != "not YAML":
+        assert place == f"c.yml:{line}:", message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["", "[]", "4711", "requirements: 3", "- a\n- b"])
+def test_what_is_no_mapping_of_criteria_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"c\.yml:1:"):
+        parse_criteria(text, "c.yml")
+
+
+def test_the_example_of_the_docs_is_read() -> None:
+    page = Path(__file__).parents[2] / "docs/acceptance.md"
+    text = page.read_text().split("```yaml\n")[1].split("```")[0]
+    assert parse_criteria(text, "c.yml").stages == ("idle", "collectives")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_criteria(tmp_path / "none.yml")
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_criteria(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="UTF-8"):
+        read_criteria(tmp_path / "binary")
+    (tmp_path / "large").write_bytes(b" " * (1 << 21))
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        read_criteria(tmp_path / "large")
+
+
+def test_the_criteria_that_hwcheck_brings_name_every_stage_and_a_source() -> None:
+    criteria = read_criteria()
+    assert criteria.stages == tuple(STAGES)
+    assert all(each.source and each.text for each in criteria.requirements)
+    named = {check for each in criteria.requirements for check in each.checks}
+    assert named <= set(checks.load())
+
+
+def test_stages_run_every_check_once() -> None:
+    of_stages = [name for stage in STAGES.values() for name in stage.checks]
+    assert sorted(of_stages) == sorted(checks.load())
+
+
+@pytest.mark.parametrize(
+    ("value", "border", "holds"),
+    [
+        (450, {"at_least": 450}, True),
+        (449, {"at_least": 450}, False),
+        (428, {"at_least": 450, "tolerance_percent": 5}, True),
+        (427, {"at_least": 450, "tolerance_percent": 5}, False),
+        (84, {"at_most": 80, "tolerance_percent": 5}, True),
+        (85, {"at_most": 80, "tolerance_percent": 5}, False),
+    ],
+)
+def test_a_figure_has_a_border_and_a_tolerance(
+    value: float, border: dict[str, float], holds: bool
+) -> None:
+    assert Figure("all_reduce", "busbw_gbps", "annex", **border).holds(value) is holds
+
+
+@pytest.mark.parametrize(("percent", "hosts", "needed"), [(100, 8, 8), (95, 8, 8), (90, 10, 9)])
+def test_the_hosts_that_must_pass_are_rounded_up(percent: int, hosts: int, needed: int) -> None:
+    text = GOOD.replace("hosts_percent: 95", f"hosts_percent: {percent}")
+    assert parse_criteria(text, "c.yml").hosts_needed(hosts) == needed

@@ -1,0 +1,184 @@
+"""What a judged run shows of each requirement: never a pass without a measurement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwcheck.accept.criteria import Criteria, Figure, Requirement
+from hwcheck.accept.evidence import OTHER, HostResult, stage_result
+from hwcheck.advise.assessment import assess
+from hwcheck.results.multi_host import (
+    MultiHostRecord,
+    MultiHostRun,
+    MultiHostTiming,
+    Suspect,
+    Transport,
+)
+from hwcheck.results.run_folder import HostRecord
+from hwcheck.waivers import Waiver
+from tests import factories
+
+RMA = Waiver("pcie_link", "2026-12-31", "RMA 4711", "gpu3")
+
+
+def criteria(*requirements: Requirement, **changes: Any) -> Criteria:
+    made = Criteria("order", "any", 100, 60, 1, (), requirements, "c.yml", "")
+    return replace(made, **changes)
+
+
+def required(*checks: str, stage: str = "idle", **changes: Any) -> Requirement:
+    return Requirement("R", "it is right", "order", stage, checks, **changes)
+
+
+def shown(
+    wanted: Criteria,
+    *records: HostRecord,
+    waivers: tuple[Waiver, ...] = (),
+    multi_host: MultiHostRecord | None = None,
+) -> HostResult:
+    """Return what a run of these hosts shows of the first."""
+    (stage,) = wanted.stages
+    run = factories.run(*records, acceptance={"id": "x", "stage": stage})
+    hosts = tuple(replace(host, waivers=waivers) for host in run.meta.hosts)
+    run = replace(run, meta=replace(run.meta, hosts=hosts))
+    return stage_result(wanted, assess(run, multi_host)).hosts[records[0].host]
+
+
+def state_of(result: HostResult, requirement: str = "R") -> tuple[str, str]:
+    (each,) = [each for each in result.evidence if each.requirement == requirement]
+    return each.state, each.text
+
+
+def test_what_passes_is_met_with_its_figure_and_limit() -> None:
+    state, text = state_of(shown(criteria(required("pcie_link")), factories.gpu_host("n1")))
+    assert state == "met"
+    assert "pcie_link: pcie_link_width of gpu0: 16 lanes (fail unless" in text
+
+
+def test_what_fails_is_not_met_and_named() -> None:
+    host = factories.gpu_host("n1", pcie_link_width=(3, 8))
+    state, text = state_of(shown(criteria(required("pcie_link", "xid")), host))
+    assert state == "not met"
+    assert "gpu3: 8 lanes" in text
+    assert "xid" not in text
+
+
+def test_a_waiver_counts_where_the_criteria_allow_it() -> None:
+    host = factories.gpu_host("n1", pcie_link_width=(3, 8))
+    wanted = criteria(required("pcie_link"))
+    state, text = state_of(shown(wanted, host, waivers=(RMA,)))
+    assert state == "not met"
+    assert "allow no waiver" in text
+    state, text = state_of(shown(replace(wanted, waivers=("pcie_link",)), host, waivers=(RMA,)))
+    assert state == "waived"
+    assert "RMA 4711 (until 2026-12-31)" in text
+
+
+def test_a_host_that_did_not_answer_has_met_nothing() -> None:
+    result = shown(criteria(required("pcie_link")), factories.record("n1", None))
+    assert result.state == "not measured"
+    assert {each.state for each in result.evidence} == {"not measured"}
+
+
+def test_a_check_that_the_run_did_not_ask_for_is_not_measured() -> None:
+    wanted = criteria(required("imex"))
+    assert state_of(shown(wanted, factories.gpu_host("n1")))[0] == "not measured"
+
+
+def test_what_a_host_lacks_is_not_applicable_only_where_the_criteria_say_so() -> None:
+    host = factories.record("n1", factories.cpu_results())
+    state, text = state_of(shown(criteria(required("pcie_link")), host))
+    assert (state, text.split(":")[0]) == ("not measured", "nothing on this host shows it")
+    state, text = state_of(shown(criteria(required("pcie_link", may_lack="no GPU")), host))
+    assert (state, text.split(":")[0]) == ("not applicable", "no GPU")
+
+
+def test_what_no_requirement_names_must_pass_as_well() -> None:
+    host = factories.gpu_host("n1", pcie_link_width=(3, 8))
+    state, text = state_of(shown(criteria(required("xid")), host), OTHER)
+    assert state == "not met"
+    assert "pcie_link" in text
+
+
+def test_criteria_for_another_model_are_not_met() -> None:
+    wanted = criteria(required("xid"), gpu="h200_sxm")
+    state, text = state_of(shown(wanted, factories.gpu_host("n1")), "gpu")
+    assert (state, text) == ("not met", "h100_sxm; the criteria are for h200_sxm")
+    wanted = replace(wanted, gpu="h100_sxm")
+    assert state_of(shown(wanted, factories.gpu_host("n1")), "gpu") == ("met", "h100_sxm")
+
+
+@pytest.mark.parametrize(
+    ("border", "state"),
+    [
+        ({"at_least": 16}, "met"),
+        ({"at_least": 17}, "not met"),
+        ({"at_least": 16.5, "tolerance_percent": 5}, "met"),
+        ({"at_most": 15}, "not met"),
+    ],
+)
+def test_figures_of_the_criteria_are_held_against_every_subject(
+    border: dict[str, float], state: str
+) -> None:
+    figure = Figure("pcie_link", "pcie_link_width", "annex B", **border)
+    wanted = criteria(required(figures=(figure,)))
+    found, text = state_of(shown(wanted, factories.gpu_host("n1")))
+    assert found == state
+    assert "16 lanes" in text
+    assert "annex B" in text
+
+
+def test_a_figure_that_was_not_measured_is_not_met_by_silence() -> None:
+    figure = Figure("pcie_link", "no_such_metric", "annex B", at_least=1)
+    wanted = criteria(required(figures=(figure,)))
+    assert state_of(shown(wanted, factories.gpu_host("n1")))[0] == "not measured"
+
+
+def over_hosts(backend: str = "nccl", **changes: Any) -> MultiHostRecord:
+    timing = MultiHostTiming(16 << 20, 20, 100.0, 0.01, 100.0, 190.0, 195.0, 0)
+    hosts = ("n1", "n2")
+    way = (Transport(hosts, {"NET/IB": 16}),)
+    run = MultiHostRun("all", 0, hosts, "all_reduce", 16, "done", sizes=(timing,))
+    run = replace(run, transport=way, library="NCCL 2.27.5")
+    made = MultiHostRecord(("all",), hosts, backend, (run,), finished=True)
+    return replace(made, **changes)
+
+
+def unproven() -> tuple[MultiHostRun, ...]:
+    return tuple(replace(run, transport=()) for run in over_hosts().runs)
+
+
+@pytest.mark.parametrize(
+    ("record", "state", "words"),
+    [
+        (over_hosts(), "met", "1 run, the slowest all_reduce with n2: 190 GB/s at 16 MiB"),
+        (replace(over_hosts(), runs=unproven()), "not measured", "which way the data"),
+        (over_hosts(runs=()), "not measured", "took part in no run"),
+        (None, "not measured", "took part in no run"),
+        (over_hosts("gloo"), "not measured", "over gloo, which says nothing about GPUs"),
+        (over_hosts(absent={"n1": "no torch"}), "not measured", "took no part: no torch"),
+        (over_hosts(finished=False), "not measured", "cut short"),
+        (
+            over_hosts(suspects=(Suspect(("n1",), "slow", ("41 of 190 GB/s",)),)),
+            "not met",
+            "slow: 41 of 190 GB/s",
+        ),
+    ],
+)
+def test_runs_over_hosts_show_their_stage(
+    record: MultiHostRecord | None, state: str, words: str
+) -> None:
+    wanted = criteria(required(stage="all"))
+    hosts = factories.gpu_host("n1"), factories.gpu_host("n2")
+    found, text = state_of(shown(wanted, *hosts, multi_host=record))
+    assert found == state
+    assert words in text
+
+
+def test_an_exercise_counts_only_where_the_criteria_say_so() -> None:
+    wanted = criteria(required(stage="all"), exercise=True)
+    hosts = factories.gpu_host("n1"), factories.gpu_host("n2")
+    assert state_of(shown(wanted, *hosts, multi_host=over_hosts("gloo")))[0] == "met"

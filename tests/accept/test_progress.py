@@ -1,0 +1,129 @@
+"""How far each host is: stages open each other, a repair voids what it touches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hwcheck.accept.criteria import Criteria, Requirement
+from hwcheck.accept.estimate import estimates
+from hwcheck.accept.evidence import Evidence, HostResult, StageResult
+from hwcheck.accept.progress import HostProgress, progress
+
+STAGES = ("idle", "load", "collectives", "pairs", "all")
+CRITERIA = Criteria(
+    "order",
+    "any",
+    100,
+    3600,
+    1,
+    (),
+    tuple(Requirement(stage.upper(), "right", "order", stage) for stage in STAGES),
+    "c.yml",
+    "",
+)
+NEW = "GPU-repaired"
+
+
+def result(
+    stage: str, states: dict[str, str], at: int = 0, repaired: tuple[str, ...] = ()
+) -> StageResult:
+    """Return a run of a stage that ended so on each host, ``at`` minutes after the first."""
+    hosts = {}
+    for host, state in states.items():
+        gpus = {"gpu0": f"GPU-{host}-0", "gpu1": NEW if host in repaired else f"GPU-{host}-1"}
+        hosts[host] = HostResult(host, gpus, (Evidence(stage.upper(), host, state, "", "r"),))
+    times = [f"2027-01-31T12:{at + minute:02}:00Z" for minute in (0, 1)]
+    return StageResult(stage, f"r{at}", *times, hosts)
+
+
+def both(stage: str, state: str = "met", at: int = 0) -> StageResult:
+    return result(stage, {"n1": state, "n2": state}, at)
+
+
+def of(results: list[StageResult], criteria: Criteria = CRITERIA) -> dict[str, HostProgress]:
+    return progress(criteria, ["n1", "n2"], results)
+
+
+def test_a_host_begins_with_the_first_stage() -> None:
+    assert {host.next for host in of([]).values()} == {"idle"}
+
+
+def test_each_stage_opens_the_next_for_its_own_host_only() -> None:
+    now = of([result("idle", {"n1": "met", "n2": "not met"})])
+    assert (now["n1"].next, now["n1"].blocked) == ("load", "")
+    assert (now["n2"].next, now["n2"].blocked) == ("", "idle")
+    assert now["n2"].stages["load"].state == "waiting"
+
+
+def test_what_was_not_measured_is_measured_again() -> None:
+    now = of([both("idle", "not measured")])
+    assert (now["n1"].next, now["n1"].blocked) == ("idle", "")
+
+
+def test_waived_and_not_applicable_open_the_next_stage() -> None:
+    now = of([result("idle", {"n1": "waived", "n2": "not applicable"})])
+    assert {host.next for host in now.values()} == {"load"}
+
+
+def test_the_last_run_of_a_stage_decides() -> None:
+    now = of([both("idle", "not met"), both("idle", "met", 2)])
+    assert now["n1"].next == "load"
+    now = of([both("idle", "met"), both("idle", "not met", 2)])
+    assert now["n1"].blocked == "idle"
+
+
+def test_everything_met_is_accepted() -> None:
+    now = of([both(stage, at=at) for at, stage in enumerate(STAGES)])
+    assert all(host.accepted for host in now.values())
+
+
+def test_an_exchanged_gpu_repeats_what_loaded_it_and_nothing_of_the_other_host() -> None:
+    done = [both(stage, at=at) for at, stage in enumerate(STAGES)]
+    again = result("idle", {"n1": "met", "n2": "met"}, 10, repaired=("n2",))
+    now = of([*done, again])
+    assert now["n1"].accepted
+    assert (now["n2"].next, now["n2"].stages["load"].why) == ("load", "exchanged since: gpu1")
+    later = [
+        result("load", {"n2": "met"}, 12, repaired=("n2",)),
+        result("collectives", {"n2": "met"}, 14, repaired=("n2",)),
+    ]
+    now = of([*done, again, *later])
+    assert now["n2"].next == "pairs"
+
+
+def test_runs_over_hosts_are_repeated_when_another_host_is_ready() -> None:
+    single = [result(stage, {"n1": "met"}, at) for at, stage in enumerate(STAGES[:3])]
+    alone = [result(stage, {"n1": "met"}, 5 + at) for at, stage in enumerate(STAGES[3:])]
+    assert of([*single, *alone])["n1"].accepted
+    late = [result(stage, {"n2": "met"}, 10 + at) for at, stage in enumerate(STAGES[:3])]
+    now = of([*single, *alone, *late])
+    assert (now["n1"].next, now["n1"].stages["pairs"].why) == ("pairs", "ready since: n2")
+    assert now["n2"].next == "pairs"
+
+
+def test_collectives_are_repeated_as_often_as_the_criteria_want() -> None:
+    criteria = replace(CRITERIA, repeats=2)
+    runs = [both("idle"), both("load", at=1), both("collectives", at=2)]
+    now = of(runs, criteria)["n1"]
+    assert (now.next, now.stages["collectives"].why) == ("collectives", "1 of 2 runs")
+    assert of([*runs, both("collectives", at=3)], criteria)["n1"].next == "pairs"
+    now = of([*runs, both("collectives", "not met", 3)], criteria)["n1"]
+    assert now.blocked == "collectives"
+
+
+def test_a_visit_that_named_no_gpu_voids_nothing() -> None:
+    silent = both("idle", "met", 4)
+    silent = replace(
+        silent, hosts={name: replace(each, gpus={}) for name, each in silent.hosts.items()}
+    )
+    assert of([both("idle"), both("load", at=1), silent])["n1"].next == "collectives"
+
+
+def test_what_a_stage_took_here_comes_before_what_is_planned() -> None:
+    left = {"idle": 2, "load": 2}
+    planned = {each.stage: each for each in estimates(CRITERIA, left, 32)}
+    assert planned["load"].seconds > CRITERIA.burn_in_s
+    assert {each.by for each in planned.values()} == {"as planned"}
+    measured = {each.stage: each for each in estimates(CRITERIA, left, 1, [both("idle")])}
+    assert (measured["idle"].seconds, measured["idle"].by) == (60.0, "measured here")
+    assert measured["load"].seconds == 2 * planned["load"].seconds

@@ -1,0 +1,155 @@
+"""`hwcheck accept` over several calls: faulty hosts, a kill, a repair, a folder that was moved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from hwcheck.results.run_folder import read_run
+from tests.lab.lab import Lab, Node, make_key, wait_until
+from tests.lab.scenario import Scenario, load
+from tests.lab.scenarios_on_nodes import install_on, with_own_boards
+from tests.node.nccl_tests.stand_in import install as install_programs
+
+HWCHECK = Path(sys.executable).parent / "hwcheck"
+SCENARIO = "h100x8"
+FAULTS = {"node2": "narrow_link", "node3": "power_capped"}
+NAMES = ("node1", "node2", "node3", "node4")
+CRITERIA = """\
+format: 1
+name: order 4711
+gpu: h100_sxm
+repeats: 2
+hosts_percent: 75
+engine: nccl-tests
+requirements:
+  - {id: GPUS, text: every GPU, source: order, stage: idle, checks: [gpu_count, serials]}
+  - {id: LINKS, text: whole links, source: order, stage: idle, checks: [pcie_link, nvlink_state]}
+  - {id: BUSBW, text: fast, source: order, stage: collectives, checks: [all_reduce]}
+"""
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300)]
+
+
+def install(node: Node) -> Mapping[str, object]:
+    variables = install_on(node, load(SCENARIO, FAULTS.get(node.name)))
+    programs = install_programs(node.folder / "nccl-tests")
+    return {**variables, "hwcheck_nccl_tests_dir": str(programs)}
+
+
+def repair(node: Node) -> None:
+    """Put healthy boards with other serial numbers into a node."""
+    healthy = load(SCENARIO)
+    nvml = with_own_boards(healthy.nvml or {}, f"{node.name}, repaired")
+    shutil.rmtree(node.folder / "scenario")
+    Scenario(**{**vars(healthy), "nvml": nvml}).install(node.folder / "scenario")
+
+
+class Site:
+    """The folder of a controller: a call of ``accept`` there."""
+
+    def __init__(self, folder: Path, inventory: Path) -> None:
+        self.folder = folder
+        self._hosts = ("--hosts", str(inventory))
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        command = [str(HWCHECK), "accept", *words, *(self._hosts if words[0] != "verify" else ())]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *words: str) -> tuple[int, str, str]:
+        process = self.begin(*words)
+        out, said = process.communicate()
+        return process.returncode, out, said
+
+    def runs(self, stage: str) -> list[list[str]]:
+        """Return the hosts of each run of a stage."""
+        made = []
+        for path in sorted((self.folder / "acceptance/runs").iterdir()):
+            run = read_run(path)
+            if run.meta.acceptance["stage"] == stage:
+                made.append([record.host for record in run.records])
+        return made
+
+
+@pytest.fixture(scope="module")
+def lab(namespaces: None) -> Iterator[Lab]:
+    with Lab(NAMES, prepare=install) as made:
+        yield made
+
+
+def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    (first / "order.yml").write_text(CRITERIA)
+    site = Site(first, lab.inventory())
+
+    code, out, said = site.call("run", "--criteria", "order.yml", "--explain")
+    assert code == 0, said
+    assert "about " in out
+    assert not (first / "acceptance").exists()
+
+    process = site.begin("run", "--criteria", "order.yml")
+    wait_until(lambda: (first / "acceptance/runs").is_dir() and site.runs("collectives"), 60)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    for node in lab.nodes.values():
+        wait_until(lambda node=node: not node.visitors(), 60)  # type: ignore[misc]
+
+    code, out, said = site.call("run")
+    assert code == 1, said
+    assert "not met by node[2-3]" in out
+    assert "LINKS not met on node2" in " ".join(out.split())
+    assert all(set(hosts) <= {"node1", "node4"} for hosts in site.runs("collectives"))
+
+    # From another machine, with the same folder; node2 has other boards now.
+    second = tmp_path / "second"
+    shutil.move(first, second)
+    site = Site(second, lab.inventory())
+    repair(lab.nodes["node2"])
+    before = len(site.runs("collectives"))
+    code, out, said = site.call("run")
+    assert code == 0, said + out
+    assert site.runs("collectives")[before:] == [["node2"], ["node2"]]
+    assert "3 of 4 hosts meet every requirement, 3 must" in out
+
+    code, out, said = site.call("record")
+    assert code == 0, said
+    record = Path(out.split("\n")[0])
+    key = make_key(tmp_path / "key")
+    (tmp_path / "signers").write_text(f"buyer@example.com {key.with_suffix('.pub').read_text()}")
+    verify = ("verify", str(record), "--signers", str(tmp_path / "signers"))
+    code, out, said = site.call(*verify)
+    assert (code, "is not signed" in said) == (2, True)
+    code, out, said = Site(second, Path("none")).call("verify", str(record))
+    assert code == 2
+    done = subprocess.run(
+        [HWCHECK, "accept", "sign", record, "--key", key],
+        cwd=second,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    code, out, said = site.call(*verify)
+    assert (code, "as signed by buyer@example.com" in out) == (0, True), said
+    with tarfile.open(second / record) as archive:
+        names = [each.name.partition("/")[2] for each in archive]
+    assert {"report.html", "criteria.yml", "acceptance.json", "MANIFEST.sha256"} <= set(names)
+    assert any(name.endswith("nodes/node2.json") for name in names)
+
+    data = json.loads((second / "acceptance/acceptance.json").read_text())
+    (second / "acceptance/acceptance.json").write_text(json.dumps({**data, "format": 2}))
+    code, out, said = site.call("status")
+    assert (code, "is newer than this" in said) == (2, True)

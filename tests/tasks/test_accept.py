@@ -1,0 +1,135 @@
+"""What is typed after ``accept``: refused in one line, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hwcheck.accept.criteria import parse_criteria
+from hwcheck.sweep.state import Lock
+from hwcheck.tasks.command_line import completed, program
+
+GOOD = """\
+format: 1
+name: order
+requirements:
+  - {id: R, text: right, source: order, stage: idle, checks: [kernel]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("accept --hosts a", "accept run --hosts a"),
+        ("accept run --hosts a", "accept run --hosts a"),
+        ("accept verify a.tar.gz", "accept verify --file a.tar.gz"),
+        ("accept sign a.tar.gz --key k", "accept sign --file a.tar.gz --key k"),
+        ("accept verify --file a.tar.gz", "accept verify --file a.tar.gz"),
+        ("accept", "accept"),
+        ("validate --hosts accept", "validate --hosts accept"),
+        ("explain accept", "explain accept"),
+    ],
+)
+def test_what_may_be_left_out(typed: str, meant: str) -> None:
+    assert completed(["hwcheck", *typed.split()]) == ["hwcheck", *meant.split()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yml").write_text(GOOD)
+    (tmp_path / "bad.yml").write_text(GOOD.replace("idle", "idel"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("accpt", "No idea what 'accpt' is!"),
+        ("accept runn", "accept runn: it is one of run, status, record, sign, verify"),
+        ("accept --hosts n1 --criteria none.yml", "--criteria none.yml: No such file"),
+        ("accept --hosts n1 --criteria bad.yml", "bad.yml:4: stage: idel: no such word; did you"),
+        ("accept --criteria good.yml", "no host is named"),
+        ("accept status", "acceptance: no acceptance has begun here"),
+        ("accept record --hosts n1", "no acceptance has begun here"),
+        ("accept verify", "accept verify: name the archive"),
+        ("accept verify none.tar.gz", "none.tar.gz: No such file"),
+        ("accept verify good.yml", "good.yml: no record that can be trusted: not gzip"),
+        ("accept sign good.yml --key k", "no record that can be trusted"),
+        ("accept sign a.tar.gz", "accept sign: name the key"),
+        ("accept status --key k", "--key: it goes with accept sign"),
+        ("accept verify a.tar.gz --hosts n1", "--hosts: it goes with accept run and status"),
+        ("accept --hosts n1 --forks 0", "--forks 0"),
+        ("accept --hosts n1 --out=", "--out is empty"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", *words.split()])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2, said
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+def begun(folder: Path) -> Path:
+    """Return the folder of an acceptance that has begun."""
+    made = folder / "acceptance"
+    made.mkdir()
+    (made / "criteria.yml").write_text(GOOD)
+    about = {
+        "format": 1,
+        "id": "20270131T120000Z-abcdef",
+        "started": "2027-01-31T12:00:00Z",
+        "inventory": "n1,",
+        "criteria": "good.yml",
+        "sha256": parse_criteria(GOOD, "good.yml").sha256,
+        "version": "0.1.0",
+    }
+    (made / "acceptance.json").write_text(json.dumps(about))
+    return made
+
+
+def ended_with(words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", *words.split()])
+    return int(str(ended.value.code)), capsys.readouterr().err
+
+
+def test_the_criteria_of_an_acceptance_stay(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = begun(folder)
+    (folder / "other.yml").write_text(GOOD.replace("right", "left"))
+    code, said = ended_with("accept status --criteria other.yml --hosts n1,", capsys)
+    assert code == 2
+    assert "began with others (good.yml)" in said
+    (made / "criteria.yml").write_text(GOOD.replace("right", "left"))
+    code, said = ended_with("accept status --hosts n1,", capsys)
+    assert code == 2
+    assert "changed since the acceptance began" in said
+
+
+def test_half_an_acceptance_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = begun(folder)
+    (made / "acceptance.json").write_text('{"format": 1')
+    code, said = ended_with("accept status", capsys)
+    assert code == 2
+    assert "acceptance.json: not JSON" in said
+
+
+def test_two_acceptances_of_one_folder_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = begun(folder)
+    with Lock(made, "20270131T120000Z-abcdef", "n1,", "accept run"):
+        code, said = ended_with("accept run --hosts n1,", capsys)
+    assert code == 2
+    assert "one at a time: accept run, since" in said
+    assert not (made / "runs").exists()

@@ -197,7 +197,9 @@ class Machine:
 
     def ask(self, script: str) -> str:
         """Run a script by SSH as root and return what it wrote. Raises CalledProcessError."""
-        command = ["ssh", "-F", str(self._lab.ssh_config()), "gpu01", script]
+        kept = ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s"]
+        path = ["-o", f"ControlPath={self._lab.folder}/ask"]
+        command = ["ssh", "-F", str(self._lab.ssh_config()), *kept, *path, "gpu01", script]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PLAY_S)
         return done.stdout.strip()
 
@@ -260,6 +262,8 @@ class Machine:
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
                 "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._lab.folder / "cp"),
+                # Without -C: to compress what is sent within a machine takes longer than to send it.
+                "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
                 "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
                 # What roles ask of the facts stays as it is, and is gathered once.
                 "ANSIBLE_GATHERING": "smart",

@@ -7,11 +7,12 @@ is what lies in ANSIBLE: it is imported from there, where it stands compiled.
 """
 
 import atexit
+import contextlib
 import gc
 import importlib
 import importlib.util
 import os
-import signal
+import select
 import socket
 import sys
 import traceback
@@ -37,21 +38,29 @@ def load(folder):
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name)
     gc.freeze()
+    gc.disable()
 
 
 def serve(listener):
-    """Run each caller's script in a process of its own."""
+    """Run each caller's script in a fork, and send its exit status."""
+    running = {}
     while True:
-        caller, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            answer(caller)
-        caller.close()
+        ready, _, _ = select.select([listener, *running], [], [])
+        if listener in ready:
+            caller, _ = listener.accept()
+            pid = begin(caller)
+            running[os.pidfd_open(pid)] = pid, caller
+        for end in set(ready) & set(running):
+            os.close(end)
+            pid, caller = running.pop(end)
+            _, status = os.waitpid(pid, 0)
+            code = os.waitstatus_to_exitcode(status)
+            with contextlib.suppress(BrokenPipeError), caller:
+                caller.sendall(bytes([code if code >= 0 else 128 - code]))
 
 
-def answer(caller):
-    """Run one script in a fork, send its exit status, and end."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def begin(caller):
+    """Start a caller's script; return the number of its process."""
     announced, files, _, _ = socket.recv_fds(caller, 4, 3)
     with caller.makefile("rb") as stream:
         folder, *variables = stream.read(int.from_bytes(announced, sys.byteorder)).split(b"\0")[:-1]
@@ -60,17 +69,14 @@ def answer(caller):
         caller.close()
         for number, file in enumerate(files):
             os.dup2(file, number)
-            os.close(file)
+        os.closerange(3, 256)
         os.environb.clear()
         os.environb.update(each.split(b"=", 1) for each in variables)
         os.chdir(folder)
         run()
     for file in files:
         os.close(file)
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    caller.sendall(bytes([code if code >= 0 else 128 - code]))
-    os._exit(0)
+    return pid
 
 
 def run():
@@ -95,7 +101,6 @@ def run():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     load(sys.argv[2])
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])

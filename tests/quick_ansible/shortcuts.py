@@ -1,9 +1,10 @@
 """What a play does in less time here, with the same outcome.
 
 Each task runs in the play's process and not in a fork of it: what a fork would load, compile and
-forget is there for the next task. Templates are compiled once for all plays. And a template that a
+forget is there for the next task. Templates are compiled once for all plays. A template that a
 variable looks up is given the variables themselves, of which Ansible makes a deep copy, only to set
-some of its own beside them.
+some of its own beside them. And a module for a simulated machine is handed to what runs modules
+there (``tests/roles/quick_modules``), with the environment that a login has, and not to a login.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import copy
 import hashlib
 import marshal
 import os
+import socket
 import sys
 import tempfile
 from types import CodeType
@@ -19,15 +21,17 @@ from typing import Any
 
 from ansible._internal._task import TaskContext
 from ansible._internal._templating._jinja_bits import AnsibleEnvironment, _TemplateCompileContext
+from ansible.errors import AnsibleConnectionFailure
 from ansible.executor.process.worker import WorkerProcess
 from ansible.executor.task_executor import TaskExecutor
 from ansible.executor.task_result import _RawTaskResult
 from ansible.plugins import strategy
+from ansible.plugins.connection import ssh
 from ansible.plugins.lookup import template
 from jinja2.environment import TemplateExpression
 
-BUILTIN = "ansible_collections.ansible.builtin.plugins.lookup.template"
-"""The name under which Ansible loads the lookup where a role says ansible.builtin.template."""
+BUILTIN = "ansible_collections.ansible.builtin.plugins."
+"""How the names begin under which Ansible loads its plugins where a role names it before them."""
 
 SYNTAX = (
     *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
@@ -59,6 +63,52 @@ class InPlace(WorkerProcess):  # type: ignore[misc]
         self._final_q.send_task_result(
             _RawTaskResult(host=host, task=task, return_data=done, task_fields=fields)
         )
+
+
+class Modules:
+    """Runs modules on a simulated machine, where ``HWCHECK_TEST_MODULES`` names what does."""
+
+    def __init__(self) -> None:
+        self._exec_command = ssh.Connection.exec_command
+        self._login = b""
+
+    def install(self) -> None:
+        """Stand in for what runs a command by SSH."""
+        ssh.Connection.exec_command = lambda *words, **more: self._exec(*words, **more)
+
+    def _exec(
+        self, connection: Any, command: str, in_data: bytes | None = None, sudoable: bool = True
+    ) -> tuple[int, bytes, bytes]:
+        interpreter, _, path = os.environ.get("HWCHECK_TEST_MODULES", "").partition(" ")
+        if not in_data or command != f"/bin/sh -c '{interpreter} && sleep 0'":
+            return self._exec_command(connection, command, in_data, sudoable)
+        if not self._login:
+            code, self._login, errors = self._exec_command(connection, "pwd; env -0", None, False)
+            if code != 0:
+                return code, self._login, errors
+        folder, _, environment = self._login.partition(b"\n")
+        block = folder + b"\0" + environment
+        with (
+            tempfile.TemporaryFile() as begin,
+            tempfile.TemporaryFile() as output,
+            tempfile.TemporaryFile() as errors,
+            socket.socket(socket.AF_UNIX) as server,
+        ):
+            begin.write(in_data)
+            begin.seek(0)
+            try:
+                server.connect(path)
+                size = len(block).to_bytes(4, sys.byteorder)
+                socket.send_fds(server, [size], [each.fileno() for each in (begin, output, errors)])
+                server.sendall(block)
+                code = server.recv(1)
+            except ConnectionError:
+                code = b""
+            if not code:
+                raise AnsibleConnectionFailure("what runs the modules of the machine has ended")
+            output.seek(0)
+            errors.seek(0)
+            return code[0], output.read(), errors.read()
 
 
 class Compiled:
@@ -115,5 +165,7 @@ def install(folder: str) -> None:
     """Let this process, which has loaded Ansible, and its forks take them."""
     strategy.WorkerProcess = InPlace
     template.deepcopy = copy.copy
-    sys.modules[BUILTIN] = template
+    sys.modules[BUILTIN + "lookup.template"] = template
+    sys.modules[BUILTIN + "connection.ssh"] = ssh
+    Modules().install()
     Compiled(folder).install()

@@ -39,7 +39,8 @@ PYTHON = os.environ.get("HWCHECK_TEST_ANSIBLE", sys.executable)
 QUICK = "HWCHECK_TEST_ANSIBLE" not in os.environ
 INTERPRETER = "/usr/sbin/hwlab-python"
 UNIT = "hwlab-modules.service"
-MODULES = "/run/hwlab/modules"
+MODULES = "modules"
+"""A socket in the folder of the machine: what runs Ansible's modules quickly listens there."""
 PACKAGES = "/var/lib/hwlab-packages"
 KERNEL = platform.release()
 INITRAMFS = f"/boot/initrd.img-{KERNEL}"
@@ -169,11 +170,13 @@ class Machine:
         assert package
         assert package.origin
         client = self.node.root / INTERPRETER.lstrip("/")
-        names = {"SERVER": MODULES, "PYTHON": "/usr/bin/python3"}
+        names = {"SERVER": self.folder / MODULES, "PYTHON": "/usr/bin/python3"}
         defined = [f'-D{name}="{value}"' for name, value in names.items()]
         source = HERE / "quick_modules/client.c"
         subprocess.run(["gcc", "-Wall", "-Werror", *defined, source, "-o", client], check=True)
-        server = f"{HERE}/quick_modules/server.py {MODULES} {Path(package.origin).parent}"
+        server = (
+            f"{HERE}/quick_modules/server.py {self.folder / MODULES} {Path(package.origin).parent}"
+        )
         unit = f"[Service]\nExecStart=/usr/bin/python3 {server}\n"
         self.write(f"/etc/systemd/system/{UNIT}", unit)
 
@@ -262,8 +265,9 @@ class Machine:
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
                 "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._lab.folder / "cp"),
-                # Without -C: to compress what is sent within a machine takes longer than to send it.
+                # Without -C: it takes longer to compress what stays on this machine than to send it.
                 "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
+                "HWCHECK_TEST_MODULES": f"{INTERPRETER} {self.folder / MODULES}",
                 "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
                 # What roles ask of the facts stays as it is, and is gathered once.
                 "ANSIBLE_GATHERING": "smart",

@@ -102,6 +102,8 @@ def run():
 
 if __name__ == "__main__":
     load(sys.argv[2])
+    with contextlib.suppress(FileNotFoundError):  # of the boot before
+        os.unlink(sys.argv[1])
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(sys.argv[1])
         listener.listen(16)

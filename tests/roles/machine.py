@@ -265,7 +265,7 @@ class Machine:
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_ROLES_PATH": str(REPOSITORY / "roles"),
                 "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self._lab.folder / "cp"),
-                # Without -C: it takes longer to compress what stays on this machine than to send it.
+                # Without -C: to compress what stays on this machine takes longer than to send it
                 "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
                 "HWCHECK_TEST_MODULES": f"{INTERPRETER} {self.folder / MODULES}",
                 "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",

@@ -156,7 +156,7 @@ def memory_missing(host: HostFindings) -> Sign | None:
     other_models = {finding.subject for finding in host.bad("gpu_model", "gpu_model")}
     sizes = [
         finding
-        for finding in host.bad("gpu_model")
+        for finding in (*host.bad("gpu_model"), *host.bad("bar1_size", "memory_total_bytes"))
         if finding.metric.startswith("memory_") and finding.subject not in other_models
     ]
     logged = host.logged(LESS_MEMORY)

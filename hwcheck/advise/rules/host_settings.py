@@ -202,7 +202,8 @@ def scratch_read_only(host: HostFindings) -> Sign | None:
 )
 def host_memory_missing(host: HostFindings) -> Sign | None:
     """Modules may also have been put in so on purpose."""
-    return sign("likely", host.bad("host_memory", "memory_total_gib", "numa_memory_gib"))
+    sizes = ("memory_total_gib", "numa_memory_gib", "numa_memory_most_gib")
+    return sign("likely", host.bad("host_memory", *sizes))
 
 
 @rule(

@@ -192,12 +192,13 @@ def _without_quantities(check: Check, answered: Answered) -> Iterator[Finding]:
     if not any(silent.values()):
         return
     voters = _voters(done)
+    silent_on = Counter(metric for other, *_ in voters for metric in silent[other.name])
     for host, _, bad in done:
         if any(each in bad for each in (*ALL_FOLLOW, *FOLLOWS.get(check.id, ()))):
             continue
         lacking: dict[tuple[str, ...], dict[str, int]] = {}
         for metric, gpus in silent[host.name].items():
-            have = sum(metric not in silent[other.name] for other, *_ in voters)
+            have = len(voters) - silent_on[metric]
             gpus -= bad.get(check.id, set())
             if gpus and 2 * have >= len(voters):
                 lacking.setdefault(tuple(sorted(gpus)), {})[metric] = have

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -389,3 +391,25 @@ def test_ports_of_one_host_that_give_no_rate() -> None:
         assert len(found) == 8
     assert findings(*fleet({"infiniband_ports": told}, {}, 5, 0)) == []
     assert findings(*fleet({}, {"infiniband_ports": silent}, 0, 5)) == [], "a driver without rates"
+
+
+def test_the_work_grows_with_the_hosts_and_not_with_their_square() -> None:
+    assert _calls(80) < 5 * _calls(20)
+
+
+def _calls(hosts: int) -> int:
+    """Return how many calls judging so many hosts takes, on which GPUs do not say much."""
+    run = factories.hosts(hosts)
+    judge(run)  # what is remembered is remembered
+    counted = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event == "call"
+
+    sys.setprofile(count)
+    try:
+        judge(run)
+    finally:
+        sys.setprofile(None)
+    return counted

@@ -18,6 +18,7 @@ from hwcheck.advise.nccl_files import nccl_env
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import wrong_elements
+from hwcheck.judge.records import Finding
 from hwcheck.render import words
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_view
@@ -25,7 +26,7 @@ from hwcheck.render.topology import topologies
 from hwcheck.render.view import QUIET, HostView, leg_figure
 from hwcheck.render.waivers import STATES as WAIVER_STATES
 from hwcheck.render.waivers import waiver_views
-from hwcheck.text import binary_size, block, duration, line, number
+from hwcheck.text import binary_size, block, duration, line, number, quantity
 
 CLASSES = {
     "fail": "fail",
@@ -78,6 +79,10 @@ SITE: dict[str, tuple[str, str]] = {}
 """The templates of the site in use (``hwcheck.site``), by name: the text, and its file."""
 
 
+def _figure(finding: Finding) -> str:
+    return quantity(finding.value, finding.unit)
+
+
 def environment(kind: str) -> jinja2.Environment:
     """Return Jinja's environment for ``html`` or ``md``: a site's templates come before ours."""
     return _environment(kind, tuple(SITE.items()))
@@ -105,6 +110,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
         "code": _code,
         "duration": duration,
         "explains": words.explains,
+        "figure": _figure,
         "fold": fold,
         "gate_line": gate_line,
         "leg_figure": leg_figure,

@@ -12,6 +12,8 @@ from invoke import Context
 from hwcheck import __version__
 from hwcheck.accept.criteria import Criteria, read_criteria
 from hwcheck.accept.estimate import StageEstimate, estimates
+from hwcheck.accept.fault import fault_of
+from hwcheck.accept.pdf import pdf
 from hwcheck.accept.progress import HostProgress, progress
 from hwcheck.accept.record import check_record, read_member, write_record
 from hwcheck.accept.signature import sign, verify
@@ -19,17 +21,19 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
+from hwcheck.render.fault import fault_html, fault_markdown
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.run_folder import utc_now
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.accept_run import Acceptance, exit_code, run, saved_results
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import HELP, one_of, read_cluster, whole
+from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.text import line
 
-ACTIONS = ("run", "status", "record", "sign", "verify")
+ACTIONS = ("run", "status", "record", "rma", "sign", "verify")
 OUT = "acceptance"
 FORMAT = 1
 ABOUT = "acceptance.json"
@@ -56,7 +60,8 @@ class About:
     positional=["action"],
     help={
         "action": "run (also where no action is named): take each host through the stages that it "
-        "has left; status: how far each is; record: write the archive; sign, verify: an archive",
+        "has left; status: how far each is; record: write the archive; rma: write what "
+        "the vendor asks for of each host that failed; sign, verify: an archive",
         "file": "the archive that sign and verify are about",
         "hosts": HELP["hosts"],
         "criteria": "YAML file of requirements (default: those that hwcheck brings)",
@@ -89,7 +94,7 @@ def accept(
     """Accept a cluster: stages host by host, requirement by requirement, and a signed record."""
     one_of("accept", action, ACTIONS)
     _refuse(action, {"explain": explain, "accept-new-host-keys": accept_new_host_keys}, ("run",))
-    _refuse(action, {"hosts": hosts, "criteria": criteria}, ("run", "status", "record"))
+    _refuse(action, {"hosts": hosts, "criteria": criteria}, ("run", "status", "record", "rma"))
     _refuse(action, {"file": file}, ("sign", "verify"))
     _refuse(action, {"key": key}, ("sign",))
     _refuse(action, {"signers": signers}, ("verify",))
@@ -139,6 +144,9 @@ def accept(
     if action == "record":
         _record(acceptance, known)
         end(exit_code(now, chosen))
+        return
+    if action == "rma":
+        _rma(acceptance, known, now)
         return
     emit(rendered(status(now, chosen, _left(acceptance, now))))
     end(code if action == "run" else exit_code(now, chosen))
@@ -229,8 +237,10 @@ def _write_page(acceptance: Acceptance, about: About, running: str = "") -> None
 
 def _record(acceptance: Acceptance, about: About) -> None:
     """Write the archive, and say what it is and where."""
+    page = _page(acceptance, about, signed=True)
     contents: dict[str, Path | bytes] = {
-        "report.html": _page(acceptance, about, signed=True).encode(),
+        "report.html": page.encode(),
+        **_pdf("report", page, about),
     }
     for name in (ABOUT, CRITERIA):
         contents[name] = acceptance.folder / name
@@ -240,6 +250,39 @@ def _record(acceptance: Acceptance, about: About) -> None:
     file = acceptance.folder / f"{about.id}.tar.gz"
     digest = write_record(file, about.id, contents)
     emit(f"{file}\nSHA-256 {digest}, {len(contents)} files\n")
+
+
+def _pdf(name: str, page: str, about: About) -> dict[str, Path | bytes]:
+    made = pdf(page, about.started)
+    if made is None:
+        say("hwcheck: no PDF: install chromium, or weasyprint beside hwcheck")
+        return {}
+    return {f"{name}.pdf": made}
+
+
+def _rma(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
+    """Write an archive for each host that failed a stage, with nothing of any other host."""
+    failed = [host for host in now.values() if host.blocked]
+    for host in failed:
+        run = acceptance.runs / host.stages[host.blocked].evidence[-1].run
+        fault = fault_of(judged(run), host.host)
+        page = fault_html(fault)
+        contents: dict[str, Path | bytes] = {
+            "fault.md": fault_markdown(fault).encode(),
+            "fault.html": page.encode(),
+            **_pdf("fault", page, about),
+        }
+        for name in ("json", "log"):
+            path = run / "nodes" / f"{host.host}.{name}"
+            if path.is_file() and not path.is_symlink():
+                contents[f"node.{name}"] = path
+        file = acceptance.folder / "rma" / f"{host.host}-{run.name}.tar.gz"
+        with writing_to(acceptance.folder):
+            file.parent.mkdir(exist_ok=True)
+        write_record(file, f"{host.host}-{run.name}", contents)
+        emit(f"{file}\n")
+    if not failed:
+        emit("no host failed a stage\n")
 
 
 def _sign(file: Path, key: Path) -> None:

@@ -44,7 +44,14 @@ def commands(words: Sequence[str] = ()) -> Collection:
     return Collection(*(getattr(module, name) for name, module in modules.items()))
 
 
-ACCEPT_ACTIONS = {"run": "", "status": "", "record": "", "sign": "--file", "verify": "--file"}
+ACCEPT_ACTIONS = {
+    "run": "",
+    "status": "",
+    "record": "",
+    "rma": "",
+    "sign": "--file",
+    "verify": "--file",
+}
 """What ``accept`` does, each with the flag of the file that may follow it."""
 
 

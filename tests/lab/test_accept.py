@@ -114,6 +114,17 @@ def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
     assert "LINKS not met on node2" in " ".join(out.split())
     assert all(set(hosts) <= {"node1", "node4"} for hosts in site.runs("collectives"))
 
+    code, out, said = site.call("rma")
+    assert code == 0, said
+    bundles = sorted(Path(line).name.partition("-")[0] for line in out.splitlines())
+    assert bundles == ["node2", "node3"]
+    with tarfile.open(first / out.splitlines()[0]) as archive:
+        files = {each.name.partition("/")[2]: archive.extractfile(each) for each in archive}
+        texts = {n: f.read().decode("latin-1") for n, f in files.items() if f}
+    assert "pcie\\_link\\_width of gpu" in texts["fault.md"]
+    assert " (failed): NVIDIA H100 80GB HBM3, serial " in texts["fault.md"]
+    assert not any(name in text for name in set(NAMES) - {"node2"} for text in texts.values())
+
     # From another machine, with the same folder; node2 has other boards now.
     second = tmp_path / "second"
     shutil.move(first, second)

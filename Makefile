@@ -15,6 +15,9 @@ BIN := .venv/bin
 validate: .venv/installed
 	$(BIN)/fab validate --hosts $(HOSTS)
 
+# Thousands of processes start: what one has compiled is there for the next.
+test test-wide test-fleets: export PYTHONDONTWRITEBYTECODE :=
+
 # Four workers, for many tests wait, each in namespaces of its own (tests/apart.py); the longest
 # tests begin.
 test: .venv/installed

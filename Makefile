@@ -23,7 +23,8 @@ test test-wide test-fleets: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
 
-# More of what `make test` shows with less: a run that is killed at every step of its end.
+# More of what `make test` shows with less: a run that is killed at every step of its end, more roles
+# that are broken off.
 test-wide: .venv/installed
 	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 

@@ -39,6 +39,8 @@ FORGETFUL = {
         }
     ],
 }
+WIDE = ("nvidia_fabricmanager", "nvidia_imex", "dcgm_exporter", "rdma", "nccl")
+"""Those that take longest, most of it to prepare what they stand on: ``make test-wide``."""
 KILLED_ONCE = "[ -e /etc/once ] || { touch /etc/once; kill -9 $PPID; }\n"
 SITE = "/opt/hwcheck/venv/lib/python3*/site-packages"
 pytestmark = pytest.mark.timeout(900)
@@ -60,7 +62,10 @@ def variables(bare: tuple[Machine, dict[str, object]]) -> dict[str, object]:
     return bare[1]
 
 
-@pytest.mark.parametrize("role", BROKEN_OFF)
+@pytest.mark.parametrize(
+    "role",
+    [pytest.param(role, marks=pytest.mark.wide if role in WIDE else ()) for role in BROKEN_OFF],
+)
 def test_the_next_run_completes_it(
     machine: Machine, variables: dict[str, object], role: str
 ) -> None:

@@ -35,7 +35,7 @@ def answer(
         inventory["all"]["vars"]["ansible_python_interpreter"] = sys.executable
         file.write_text(yaml.safe_dump(inventory))
         done = subprocess.run(
-            [HWCHECK, "validate", "--hosts", file, "--json"],
+            [HWCHECK, "validate", "--hosts", file, "--maxbytes", "4M", "--json"],
             cwd=folder,
             capture_output=True,
             text=True,

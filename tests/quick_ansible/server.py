@@ -26,7 +26,7 @@ from typing import Any, TextIO
 from ansible import HERE, KEY_BYTES, forget, start, who
 
 COMMANDS = ("ansible.cli.inventory", "ansible.cli.playbook")
-KEPT = 4
+KEPT = 6
 """So many configurations; the one that was used longest ago gives way."""
 
 

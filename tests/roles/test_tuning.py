@@ -84,7 +84,7 @@ NOT_PREDICTED = {
     "gpu_power : Enable the unit",
     "validation_env : Install the pinned requirements",
 }
-FILES = "find /etc /usr/local -type f -exec md5sum {} + | sort | md5sum"
+FILES = "find /etc /usr/local -printf '%p %m %s %i %T@\\n' | sort | md5sum"
 LIMITS = "/etc/security/limits.d/90-hwcheck"
 # Below what a container may have: not every one may raise limits.
 LOW: dict[str, object] = {

@@ -24,7 +24,7 @@ test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
 
 # More of what `make test` shows with less: a run that is killed at every step of its end, more roles
-# that are broken off.
+# that are broken off, the booleans of all roles, another branch of the driver on the RHEL family.
 test-wide: .venv/installed
 	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 

@@ -176,7 +176,7 @@ def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> Non
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
 
 
-@pytest.mark.parametrize("version", [NEW, "590"])
+@pytest.mark.parametrize("version", [NEW, pytest.param("590", marks=pytest.mark.wide)])
 def test_a_node_at_work_keeps_its_driver_its_locks_and_its_stream(
     machine: Machine, second: Played, version: str
 ) -> None:
@@ -227,6 +227,7 @@ def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(
     assert versions(machine)["libnccl"] == "2.26.2-1+cuda12.8"
 
 
+@pytest.mark.wide
 def test_another_branch_is_another_stream_and_leads_back_again(
     machine: Machine, second: Played
 ) -> None:

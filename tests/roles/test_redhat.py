@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.lab.scenario import load
 from tests.roles.machine import DEVICES, KERNEL, PACKAGES, Machine, Played
 from tests.roles.nvidia_packages import NEW, NEXT, OLD, driver, gdrcopy, other
 from tests.roles.packages import Package, chrony
+from tests.roles.readme import what_would_change
 from tests.roles.rpms import TOOLS, write_rpm_repository
 from tests.roles.signing import SigningKey
 from tests.roles.stated import Stated, state
@@ -36,6 +38,7 @@ DISTRIBUTION = [
         )
     ),
 ]
+OF_OTHER_ROLES = [Package("irqbalance", "1.9.2-4")]
 CHRONY = chrony("chronyd", "/etc/chrony.conf")
 STAND_INS = {
     "dracut": """
@@ -95,7 +98,7 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
             streams = {"580-open": own, "590-open": next_own}
             place = machine.node.root / PACKAGES.lstrip("/")
             write_rpm_repository(place / "nvidia", packages, key, streams)
-            write_rpm_repository(place / "rpms", [*DISTRIBUTION, CHRONY], key, {})
+            write_rpm_repository(place / "rpms", [*DISTRIBUTION, *OF_OTHER_ROLES, CHRONY], key, {})
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         machine.write("/etc/yum.repos.d/base.repo", BASE)
         yield machine
@@ -273,3 +276,17 @@ def test_what_is_beside_the_driver_is_called_otherwise(machine: Machine, second:
     assert machine.play(roles, **wanted(OLD)).changes == 0
     holds = state(machine, roles, **wanted(OLD))
     assert holds.code == 0, holds.text
+
+
+@pytest.mark.wide
+def test_the_command_of_the_readme_says_what_would_change(machine: Machine, tmp_path: Path) -> None:
+    had = versions(machine)
+    done = what_would_change(
+        machine,
+        tmp_path,
+        nvidia_repository_url=f"file://{PACKAGES}/nvidia",
+        nvidia_repository_key=str(machine.beside_playbook("nvidia.asc")),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changed" in done.stdout
+    assert versions(machine) == had

@@ -8,49 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.scenario import load
+from tests.roles.containers import install_runtimes, toolkit
 from tests.roles.machine import PACKAGES, Machine, Played
-from tests.roles.packages import UNIT, Package
 from tests.roles.stated import Stated, state
 
 ROLE = ["container_toolkit"]
-# What `runtime configure` and `cdi generate` do to the files (NVIDIA Container Toolkit, Installing,
-# Configuration; Support for Container Device Interface).
-CTK = """\
-#!/usr/bin/python3
-import json, pathlib, sys
-words = dict((word.split("=", 1) + [""])[:2] for word in sys.argv[1:] if word.startswith("-"))
-runtime = words.get("--runtime")
-if runtime == "docker":
-    path = pathlib.Path("/etc/docker/daemon.json")
-    told = json.loads(path.read_text()) if path.exists() else {}
-    told.setdefault("runtimes", {})["nvidia"] = {"path": "nvidia-container-runtime"}
-    if "--set-as-default" in words:
-        told["default-runtime"] = "nvidia"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(told, indent=4))
-elif runtime == "containerd":
-    default = "nvidia" if "--set-as-default" in words else "runc"
-    pathlib.Path("/etc/containerd/config.toml").write_text(
-        "[plugins.'io.containerd.cri.v1.runtime'.containerd]\\n"
-        f"default_runtime_name = '{default}'\\n"
-        "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\\n"
-    )
-else:
-    version = pathlib.Path("/sys/module/nvidia/version").read_text().strip()
-    pathlib.Path(words["--output"]).write_text(f"hostPath: /usr/lib/libcuda.so.{version}\\n")
-"""
-DOCKER_UNIT = """\
-[Service]
-ExecStart=/bin/sleep infinity
-ExecReload=/bin/cp /etc/docker/daemon.json /run/docker.json
-"""
-STAND_INS = {
-    "dockerd": "exit 1\n",
-    "docker": """
-python3 -c 'import json; print(json.dumps(json.load(open("/run/docker.json"))["runtimes"]))'
-""",
-    "containerd": "cat /etc/containerd/config.toml\n",
-}
 WANTED: dict[str, object] = {
     "nvidia_repository_url": f"file:{PACKAGES}/nvidia",
     "nvidia_repository_suite": "./",
@@ -74,18 +36,8 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def machine(namespaces: None) -> Iterator[Machine]:
     with Machine(copy.deepcopy(dict(load("h100x8").host)), []) as machine:
-        packages = [
-            Package("nvidia-container-toolkit", f"{version}-1", files={"/usr/bin/nvidia-ctk": CTK})
-            for version in ("1.17.8", "1.18.0")
-        ]
-        machine.add_repository("nvidia", packages)
-        for tool, script in STAND_INS.items():
-            machine.write(f"/usr/local/bin/{tool}", f"#!/bin/sh\n{script}", 0o755)
-        machine.write("/etc/systemd/system/docker.service", DOCKER_UNIT)
-        machine.write("/etc/systemd/system/containerd.service", UNIT)
-        machine.write("/etc/containerd/config.toml", "version = 3\n")
-        machine.ask("echo '{\"runtimes\": {}}' >/run/docker.json; systemctl daemon-reload")
-        machine.ask("systemctl start docker containerd")
+        machine.add_repository("nvidia", toolkit("1.17.8", "1.18.0"))
+        install_runtimes(machine)
         yield machine
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
-from tests.roles.interruptions import bare_machine, break_off
+from tests.roles.interruptions import PAGE, bare_machine, break_off
 from tests.roles.machine import PACKAGES, Machine
 from tests.roles.packages import Package
+from tests.roles.whole import ROLES
 
 # The tasks after which something else has to follow, though what they change is then as wanted.
 BROKEN_OFF = {
@@ -118,3 +120,15 @@ def test_what_pip_was_killed_at_is_installed(
     assert completed.code == 0, completed.text
     machine.ask("test -x /opt/hwcheck/venv/bin/pip")
     assert machine.play(role, **variables).changes == 0
+
+
+def test_the_page_has_every_role_and_the_tasks_that_roles_have() -> None:
+    rows = [line.split(" | ") for line in PAGE.read_text("utf-8").splitlines() if " | " in line][1:]
+    assert {row[0].removeprefix("| ") for row in rows} == set(ROLES)
+    named = {
+        task
+        for file in (PAGE.parents[1] / "roles").glob("*/tasks/*.yml")
+        for task in re.findall(r"- name: (.+)", file.read_text("utf-8"))
+    }
+    assert {row[1].rpartition(" : ")[2] for row in rows} <= named
+    assert {row[2].removesuffix(" |") for row in rows} == {"converged"}

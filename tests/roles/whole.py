@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab.scenario import load
+from tests.roles.containers import install_runtimes, toolkit
 from tests.roles.machine import KERNEL, PACKAGES, Machine
 from tests.roles.nvidia_packages import OLD, doca, driver, gdrcopy, other
 from tests.roles.packages import UNIT, Package, chrony
@@ -19,9 +20,11 @@ from tests.roles.wheels import write_wheel
 ROLES = (
     *("nvidia_repository", "nvidia_driver", "nvidia_fabricmanager", "nvidia_imex"),
     *("cuda_toolkit", "dcgm", "dcgm_exporter", "gdrcopy", "time_sync", "doca_ofed"),
+    "container_toolkit",
     *("system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"),
 )
 PREPARED = {
+    "container_toolkit": ("nvidia_driver",),
     "dcgm_exporter": ("dcgm",),
     "gdrcopy": ("nvidia_driver",),
     "nvidia_fabricmanager": ("nvidia_driver",),
@@ -60,11 +63,13 @@ def whole_machine() -> Iterator[tuple[Machine, dict[str, object]]]:
         folder = Path(name)
         with SigningKey(folder / "k") as key:
             nvidia = [*driver(OLD), *other("libnccl2", "libnccl-dev"), *gdrcopy("2.5.1")]
+            nvidia += toolkit("1.17.8")
             machine.add_repository("nvidia", nvidia, key)
             machine.add_repository("doca-3.1.0", doca("3.1.0"), key)
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         smi = Path(__file__).with_name("nvidia_smi.py").read_text()
         machine.write("/usr/bin/nvidia-smi", smi, 0o755)
+        install_runtimes(machine)
         machine.write("/etc/systemd/system/slurmd.service", UNIT)
         machine.ask("systemctl start slurmd")  # so that what it is read with is what it had then
         yield machine, _variables(folder)
@@ -94,6 +99,8 @@ def _variables(folder: Path) -> dict[str, object]:
         "dcgm_enabled": True,
         "dcgm_exporter_enabled": True,
         "gdrcopy_enabled": True,
+        "container_toolkit_enabled": True,
+        "container_toolkit_runtimes": ["docker", "containerd"],
         "doca_ofed_version": "3.1.0",
         "doca_ofed_url": f"file:{PACKAGES}/doca-VERSION",
         "doca_ofed_key": "nvidia.asc",

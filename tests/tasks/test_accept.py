@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "message"),
     [
         ("accpt", "No idea what 'accpt' is!"),
-        ("accept runn", "accept runn: it is one of run, status, record, sign, verify"),
+        ("accept runn", "accept runn: it is one of run, status, record, rma, sign, verify"),
         ("accept --hosts n1 --criteria none.yml", "--criteria none.yml: No such file"),
         ("accept --hosts n1 --criteria bad.yml", "bad.yml:4: stage: idel: no such word; did you"),
         ("accept --criteria good.yml", "no host is named"),

@@ -287,6 +287,7 @@ def remove_groups(name: str, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "cgroup2", "hwlab", str(folder)], check=True)
     try:
+        wait_until(lambda: _is_empty(folder / name), BOOT_S)  # the kernel ends its processes
         for machine in [folder / name, *filter(_dead, folder.glob(f"{PREFIX}*"))]:
             for group, _, _ in os.walk(machine, topdown=False):
                 wait_until(lambda group=group: _removed(group), BOOT_S)  # type: ignore[misc]
@@ -311,7 +312,11 @@ def _removed(group: str) -> bool:
 def _dead(group: Path) -> bool:
     """Whether a machine's control group has had no process for a while; a new one is boot's."""
     try:
-        empty = "populated 0" in (group / "cgroup.events").read_text()
-        return empty and time.time() - group.stat().st_mtime > OLD_S
+        return _is_empty(group) and time.time() - group.stat().st_mtime > OLD_S
     except FileNotFoundError:
         return False
+
+
+def _is_empty(group: Path) -> bool:
+    """Whether no process is left in a control group or below it."""
+    return "populated 0" in (group / "cgroup.events").read_text()

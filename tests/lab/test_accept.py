@@ -77,8 +77,9 @@ class Site:
     def runs(self, stage: str) -> list[list[str]]:
         """Return the hosts of each run of a stage."""
         made = []
-        for path in sorted((self.folder / "acceptance/runs").iterdir()):
-            run = read_run(path)
+        # A run that has just begun has no record yet.
+        for path in sorted((self.folder / "acceptance/runs").glob("*/run.json")):
+            run = read_run(path.parent)
             if run.meta.acceptance["stage"] == stage:
                 made.append([record.host for record in run.records])
         return made

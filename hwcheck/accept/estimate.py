@@ -21,8 +21,12 @@ COPIES_S = 180.0
 """What the stage load does beside the burn-in: copies, every pair of GPUs."""
 COLLECTIVES_S = 240.0
 """The budget of the profile standard."""
+DCGM_S = 5400.0
+"""``dcgmi diag -r 4`` on eight GPUs: one to two hours."""
 GROUP_S = 20.0
 """One collective over several hosts."""
+
+PLANNED = {"dcgm": "as planned; no time where DCGM is not installed"}
 
 
 @dataclass(frozen=True)
@@ -43,44 +47,46 @@ def estimates(
 ) -> list[StageEstimate]:
     """Return how long each stage takes that ``left`` has hosts for.
 
-    What a stage took in this acceptance comes before what is planned.
+    What a stage took in this acceptance, against its plan, comes before the plan.
     """
     made = []
     for name in criteria.stages:
         hosts = left.get(name, 0)
         if not hosts:
             continue
-        measured = [_per_batch(result, forks) for result in results if result.stage == name]
-        batches = 1 if STAGES[name].over_hosts else -(-hosts // forks)
-        repeats = criteria.repeats if name == "collectives" else 1
-        if measured:
-            made.append(
-                StageEstimate(name, hosts, median(measured) * batches * repeats, "measured here")
-            )
-        else:
-            seconds = _planned(criteria, name, hosts) * batches * repeats
-            made.append(StageEstimate(name, hosts, seconds, "as planned"))
+        planned_s = _planned(criteria, name, hosts, forks)
+        planned_s *= criteria.repeats if name == "collectives" else 1
+        of_plan = [
+            _took_s(result) / _planned(criteria, name, len(result.hosts), forks)
+            for result in results
+            if result.stage == name and result.hosts
+        ]
+        by = "measured here" if of_plan else PLANNED.get(name, "as planned")
+        made.append(StageEstimate(name, hosts, planned_s * (median(of_plan or [1.0])), by))
     return made
 
 
-def _planned(criteria: Criteria, stage: str, hosts: int) -> float:
-    """Return the seconds of one batch of a stage, by what its visits are given."""
+def _planned(criteria: Criteria, stage: str, hosts: int, forks: int) -> float:
+    """Return the seconds of a stage once on so many hosts, by what its visits are given."""
+    batches = 1 if STAGES[stage].over_hosts else -(-hosts // forks)
     rounds = hosts - 1 + hosts % 2
-    return {
-        "idle": VISIT_S,
-        "prove": VISIT_S + START_S + PROVE_S,
-        "load": VISIT_S + START_S + criteria.burn_in_s + COOL_DOWN_S + COPIES_S,
-        "collectives": VISIT_S + START_S + COLLECTIVES_S,
-        "pairs": VISIT_S + START_S + GROUP_S * rounds,
-        "rails": VISIT_S + START_S + GROUP_S,
-        "all": VISIT_S + START_S + GROUP_S,
-    }[stage]
+    return (
+        batches
+        * {
+            "idle": VISIT_S,
+            "prove": VISIT_S + START_S + PROVE_S,
+            "load": VISIT_S + START_S + criteria.burn_in_s + COOL_DOWN_S + COPIES_S,
+            "dcgm": VISIT_S + DCGM_S,
+            "collectives": VISIT_S + START_S + COLLECTIVES_S,
+            "pairs": VISIT_S + START_S + GROUP_S * rounds,
+            "rails": VISIT_S + START_S + GROUP_S,
+            "all": VISIT_S + START_S + GROUP_S,
+        }[stage]
+    )
 
 
-def _per_batch(result: StageResult, forks: int) -> float:
-    took_s = _seconds(result.finished) - _seconds(result.started)
-    batches = 1 if STAGES[result.stage].over_hosts else -(-len(result.hosts) // forks)
-    return took_s / max(1, batches)
+def _took_s(result: StageResult) -> float:
+    return _seconds(result.finished) - _seconds(result.started)
 
 
 def _seconds(time: str) -> float:

@@ -10,6 +10,7 @@ from hwcheck.node.wire import COLLECTIVES
 from hwcheck.results.multi_host import SCOPES
 
 GATES = "gate_proof"
+SECOND_OPINION = "dcgm_diag"
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,14 @@ def _stages() -> Mapping[str, Stage]:
     every = checks.load()
     idle = tuple(name for name, check in every.items() if not check.load)
     timed = tuple(name for name in every if name in COLLECTIVES)
-    rest = {*idle, *timed, GATES}
+    rest = {*idle, *timed, GATES, SECOND_OPINION}
     load = tuple(name for name in every if name not in rest)
     both = ("gpus", "cards")
     stages = (
         Stage("idle", "read parts, settings and health; no load", idle, void_by=()),
         Stage("prove", "break collectives on purpose: the gates must fire", (GATES,)),
         Stage("load", "every GPU at full load to a steady state", load, "burn_in"),
+        Stage("dcgm", "NVIDIA's dcgmi diag, where it is installed", (SECOND_OPINION,)),
         Stage("collectives", "collectives within each node", timed, "standard", both),
         Stage("pairs", "a collective over every two hosts", (), void_by=both),
         Stage("rails", "a collective over each rail", (), void_by=both),

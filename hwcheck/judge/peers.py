@@ -107,6 +107,7 @@ NOT_COMPARED: Mapping[str, str] = MappingProxyType(
         "processes": "goes by who is at work",
         "products": "goes by how long the load was",
         "elements": "wrong data, which has a limit of its own",
+        "tests": "goes by what DCGM has figures for",
     }
 )
 """Units that are not compared, and why."""

@@ -30,6 +30,7 @@ COUNTED = (
         "processes",
         "products",
         "rows",
+        "tests",
     ),
 )
 

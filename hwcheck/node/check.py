@@ -163,6 +163,9 @@ class Node(Protocol):
     def diagnostics(self) -> DiagnosticsRun:
         """Have NCCL run its own diagnostics. Raises what ``legs`` does."""
 
+    def dcgm_diag(self) -> str:
+        """Return the JSON of ``dcgmi diag``. Raises what ``legs`` does."""
+
     def load(self) -> LoadRun:
         """Return the load of this visit; the first to ask starts it. Raises what ``legs`` does."""
 

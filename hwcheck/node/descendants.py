@@ -9,9 +9,16 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from typing import Dict, List, Set
+import time
+from contextlib import contextmanager
+from typing import Dict, Iterator, List, Optional, Set
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+END_S = 10.0
+"""So long a program may take to have its daemon stop."""
+LOOK_S = 0.05
+
+_ended_first: Set[int] = set()
 
 
 def adopt() -> None:
@@ -24,6 +31,29 @@ def adopt() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+@contextmanager
+def ended_first(pid: Optional[int]) -> Iterator[None]:
+    """Have a process asked to end before any is killed, for the length of the block; None: nobody.
+
+    A daemon works for it, outside this process's reach, and it has that stop when it is asked to.
+    """
+    _ended_first.update(() if pid is None else (pid,))
+    try:
+        yield
+    finally:
+        _ended_first.discard(-1 if pid is None else pid)
+
+
+def end_first() -> None:
+    """Ask those of ``ended_first`` to end, and wait until they have, for 10 s at most."""
+    waited_for = set(_ended_first) & set(of(os.getpid()))
+    for pid in waited_for:
+        kill(pid, signal.SIGTERM)
+    end_s = time.monotonic() + END_S
+    while waited_for & set(of(os.getpid())) and time.monotonic() < end_s:
+        time.sleep(LOOK_S)
+
+
 def kill_all() -> None:
     """Kill every descendant of this process; ``adopt`` was called before there was one.
 
@@ -31,6 +61,7 @@ def kill_all() -> None:
     nothing more, so it is over when two looks in a row meet nobody new: in one look, a child may be
     missed whose parent ends meanwhile.
     """
+    end_first()
     killed: Set[int] = set()
     looks_without_new = 0
     while looks_without_new < 2:
@@ -41,10 +72,10 @@ def kill_all() -> None:
         looks_without_new = 0 if new else looks_without_new + 1
 
 
-def kill(pid: int) -> None:
+def kill(pid: int, by: int = signal.SIGKILL) -> None:
     """Kill one that may have ended meanwhile, or, behind sudo, may be another user's."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, by)
     except (ProcessLookupError, PermissionError):
         return
 

@@ -91,6 +91,16 @@ class LiveNode:
         # NCCL is asked after the legs of the visit.
         return self._together().diagnostics()
 
+    def dcgm_diag(self) -> str:
+        from hwcheck.node import dcgm
+
+        gpus = self._gpus_to_load()
+        if not gpus:
+            raise NotApplicable("the node has no GPU")
+        with self._alone():
+            self._note_progress("dcgmi diag -r %d" % dcgm.LEVEL)
+            return dcgm.diagnose(self._payload)
+
     def _together(self) -> Collectives:
         """Have the GPUs do what needs them all, once in a visit. Raises what ``legs`` does."""
         from hwcheck.node.collective import launch

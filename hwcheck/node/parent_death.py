@@ -9,15 +9,15 @@ import signal
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def die_with(parent_pid: int) -> None:
-    """Have the kernel kill this process when its parent dies.
+def die_with(parent_pid: int, by: int = signal.SIGKILL) -> None:
+    """Have the kernel end this process, by a signal, when its parent dies.
 
     Call it first thing in a new process, with the pid that the parent had: when the parent is
     gone already, this process ends at once. Source: prctl(2), PR_SET_PDEATHSIG; the signal is
     kept over execve. Raises OSError when the kernel refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+    if libc.prctl(PR_SET_PDEATHSIG, by, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent_pid:
         os._exit(1)

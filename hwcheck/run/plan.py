@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.node import dcgm
 from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
 from hwcheck.results.run_folder import HostPlan, RunMeta
 
@@ -41,6 +42,8 @@ PROFILES: Mapping[str, Profile] = {
 }
 DURATION_PROFILE = "burn_in"
 """The profile that takes --duration."""
+LONG_CHECKS_S = {"dcgm_diag": dcgm.LIMIT_S}
+"""What a visit may take besides where it is asked for these."""
 LONGEST_LOAD_S = 14 * 24 * 3600.0
 
 
@@ -123,7 +126,8 @@ def make_plan(
         )
         for host in cluster.hosts
     }
-    return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s)
+    besides_s = sum(LONG_CHECKS_S.get(name, 0.0) for name in checks)
+    return Plan(meta, cluster.hosts, requests, timeout_s or budget.timeout_s + besides_s)
 
 
 def of_legs(request: Request, legs: Mapping[str, Sequence[str]]) -> Request:

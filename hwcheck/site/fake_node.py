@@ -3,7 +3,7 @@
 ``node`` holds the keys of the host that ``hwcheck/site/fake_host.py`` lists, ``nvml_status``,
 ``nvml_opening_s``, ``nvml_driver_version``, ``cuda_driver_version``, ``gpus``, ``legs``, ``pairs``
 (the record ``hwcheck/node/pairs/records.py``), ``diagnostics`` (the record ``DiagnosticsRun``; its
-``report`` may be a list of lines), ``load``
+``report`` may be a list of lines), ``dcgm_diag`` (its JSON; absent: not installed), ``load``
 (``hwcheck/site/fake_load.py``; absent: a load would be a mistake), ``collectives`` (there too;
 absent: none ran) and ``reported_under_load`` (absent: nothing loaded the GPUs). Each of ``gpus``
 overrides the quantities in ``gpu``; ``hwcheck/site/fake_gpu.py`` says how they are written.
@@ -11,6 +11,7 @@ overrides the quantities in ``gpu``; ``hwcheck/site/fake_gpu.py`` says how they 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ OF_LOADS = {
     "broken_legs",
     "pairs",
     "diagnostics",
+    "dcgm_diag",
     "load",
     "collectives",
     "reported_under_load",
@@ -114,6 +116,13 @@ class FakeNode:
         if isinstance(said.get("report"), list):
             said["report"] = "\n".join(said["report"])
         return DiagnosticsRun.from_dict(said)
+
+    def dcgm_diag(self) -> str:
+        self._refuse_at_work()
+        if "dcgm_diag" not in self._says:
+            raise NotApplicable("DCGM is not installed")
+        said = self._says["dcgm_diag"]
+        return said if isinstance(said, str) else json.dumps(said)
 
     def load(self) -> LoadRun:
         assert "load" in self._says, "nothing may load this node"

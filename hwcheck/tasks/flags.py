@@ -52,8 +52,10 @@ USUAL = COLLECTIVES[:2]
 """Collectives that are timed without --collectives: what P2P must be decided by."""
 
 ALL = "all"
-ON_DEMAND = ("gate_proof",)
-"""Checks that run only where a flag names them: they are about hwcheck and not about the node."""
+PROOF = ("gate_proof",)
+"""Checks about hwcheck and not about the node; ``--prove`` asks for them."""
+ON_DEMAND = (*PROOF, "dcgm_diag")
+"""Checks that run only where a flag names them: those, and what takes hours."""
 
 LEAST_BYTES, MOST_BYTES = 8, 64 << 30
 """nccl-tests' own examples begin at 8 bytes (README.md)."""

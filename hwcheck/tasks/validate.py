@@ -21,7 +21,7 @@ from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
     DEFAULT_INVENTORY,
-    ON_DEMAND,
+    PROOF,
     USUAL,
     one_of,
     percent,
@@ -129,7 +129,7 @@ def validate(
     chosen, required = scopes(scope), percent(require_coverage)
     if prove and NODE not in chosen:
         raise UsageError("--prove: it is about single nodes; add node to --scope")
-    on_demand = ON_DEMAND if prove else ()
+    on_demand = PROOF if prove else ()
     names = select(registry.load(), only, skip, collectives, usual=usual, on_demand=on_demand)
     sizes = {
         "minbytes": minbytes,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hwcheck.accept.criteria import Criteria, Requirement
 from hwcheck.accept.estimate import estimates
 from hwcheck.accept.evidence import Evidence, HostResult, StageResult
@@ -127,3 +129,12 @@ def test_what_a_stage_took_here_comes_before_what_is_planned() -> None:
     measured = {each.stage: each for each in estimates(CRITERIA, left, 1, [both("idle")])}
     assert (measured["idle"].seconds, measured["idle"].by) == (60.0, "measured here")
     assert measured["load"].seconds == 2 * planned["load"].seconds
+
+
+def test_what_pairs_took_on_two_hosts_tells_what_they_take_on_four() -> None:
+    two, four = (
+        {each.stage: each for each in estimates(CRITERIA, {"pairs": n}, 32)} for n in (2, 4)
+    )
+    took = {each.stage: each for each in estimates(CRITERIA, {"pairs": 4}, 32, [both("pairs")])}
+    expected_s = 60.0 * four["pairs"].seconds / two["pairs"].seconds
+    assert took["pairs"].seconds == pytest.approx(expected_s)

@@ -37,6 +37,25 @@ def test_what_a_wrapper_left_in_another_session_is_killed(kills: bool) -> None:
         assert gone(left)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_whoever_has_a_daemon_work_for_it_is_asked_to_end_before_all_are_killed(
+    first: bool, tmp_path: Path
+) -> None:
+    note, ready = tmp_path / "note", tmp_path / "ready"
+    script = f"trap 'echo stopped >{note}; exit' TERM; touch {ready}; while :; do :; done"
+    code = (
+        "import subprocess, sys; from hwcheck.node import descendants as d; "
+        "from hwcheck.node.collective.ranks import wait_until; from pathlib import Path; "
+        "d.adopt(); client = subprocess.Popen(['/bin/bash', '-c', sys.argv[1]])\n"
+        f"with d.ended_first(client.pid if {first} else None):\n"
+        f"    wait_until(Path({str(ready)!r}).exists, 20); d.kill_all()"
+    )
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    subprocess.run([sys.executable, "-c", code, script], env=environment, check=True)
+    assert ready.exists()
+    assert note.exists() == first  # False: the negative control
+
+
 def test_what_is_not_its_own_is_left_alone() -> None:
     with subprocess.Popen(["sleep", "600"]) as other:
         code = "from hwcheck.node import descendants as d; d.adopt(); d.kill_all(); print(d.of(1))"

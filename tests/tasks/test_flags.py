@@ -11,7 +11,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Timing
 from hwcheck.tasks.command_line import program
-from hwcheck.tasks.flags import ON_DEMAND, percent, seconds, select, size, timing, whole
+from hwcheck.tasks.flags import PROOF, percent, seconds, select, size, timing, whole
 from tests.factories import gpu_host, saved
 
 CHECKS = ["all_reduce", "driver", "gpu_count"]
@@ -86,10 +86,10 @@ def test_a_check_on_demand_runs_only_where_a_flag_names_it() -> None:
     checks = ["driver", "gate_proof"]
     assert select(checks, None, None) == ("driver",)
     assert select(checks, "gate_proof", None) == ("gate_proof",)
-    assert select(checks, None, None, on_demand=ON_DEMAND) == ("driver", "gate_proof")
-    assert select(checks, "driver", None, on_demand=ON_DEMAND) == ("driver", "gate_proof")
+    assert select(checks, None, None, on_demand=PROOF) == ("driver", "gate_proof")
+    assert select(checks, "driver", None, on_demand=PROOF) == ("driver", "gate_proof")
     with pytest.raises(UsageError, match="--skip gate_proof: another flag asks for it"):
-        select(checks, None, "gate_proof", on_demand=ON_DEMAND)
+        select(checks, None, "gate_proof", on_demand=PROOF)
 
 
 def test_a_longer_profile_times_all() -> None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, List, Mapping, Optional
 
-from hwcheck.node import parent_death, torch_process
+from hwcheck.node import descendants, parent_death, torch_process
 from hwcheck.node.collective.ranks import wait_until
 
 BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.process"
@@ -47,15 +47,19 @@ def run(
     payload: str,
     until: Callable[[], float],
     goes_on: Optional[Callable[[str], bool]] = None,
+    *,
+    ends_at_term: bool = False,
 ) -> Ended:
     """Run ``command`` in a process group of its own; stdout and stderr come as one text.
 
     ``until`` says, on the monotonic clock, when it is ended; it is asked again and again, once a
     second at least.
-    ``goes_on`` is shown each line and says whether the program may go on.
+    ``goes_on`` is shown each line and says whether the program may go on. With ``ends_at_term`` it
+    has a daemon work for it, and is given time to stop that before it is killed.
     """
     start = time.monotonic()
-    boot = [sys.executable, "-c", BOOT, payload, str(os.getpid()), *command]
+    death = signal.SIGTERM if ends_at_term else signal.SIGKILL
+    boot = [sys.executable, "-c", BOOT, payload, str(os.getpid()), str(int(death)), *command]
     process = subprocess.Popen(
         boot,
         stdin=subprocess.DEVNULL,
@@ -65,10 +69,12 @@ def run(
         start_new_session=True,
     )
     taken: List[bytes] = []
-    try:
-        why = _read(process, until, taken, goes_on)
-    finally:
-        stuck = not _end(process)
+    with descendants.ended_first(process.pid if ends_at_term else None):
+        try:
+            why = _read(process, until, taken, goes_on)
+        finally:
+            descendants.end_first()
+            stuck = not _end(process)
     output = b"".join(taken).decode("utf-8", "replace")
     code = -signal.SIGKILL if process.returncode is None else process.returncode
     return Ended(code, output, why, stuck, time.monotonic() - start)
@@ -120,12 +126,12 @@ def _end(process: subprocess.Popen[bytes]) -> bool:
 
 
 def main() -> None:
-    """``sys.argv``: the payload's path, the pid of the payload process, the program, its options.
+    """``sys.argv``: the payload's path, its process, the signal of its end, the program, options.
 
     The tie to the parent is kept over execve (prctl(2), PR_SET_PDEATHSIG).
     """
-    parent_death.die_with(int(sys.argv[2]))
+    parent_death.die_with(int(sys.argv[2]), int(sys.argv[3]))
     try:
-        os.execv(sys.argv[3], sys.argv[3:])  # noqa: S606 - the program is what the inventory names
+        os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606 - the program is what the inventory names
     except OSError as error:
-        sys.exit("%s cannot be started: %s" % (sys.argv[3], error.strerror))
+        sys.exit("%s cannot be started: %s" % (sys.argv[4], error.strerror))

@@ -1,11 +1,16 @@
 """A program with a wall clock."""
 
+import math
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from hwcheck.node import descendants
 from hwcheck.node.collective.ranks import wait_until
 from hwcheck.node.nccl_tests import process
 from hwcheck.node.nccl_tests.process import run, within
@@ -90,3 +95,33 @@ def test_the_end_may_move_while_a_program_runs(tmp_path):
     assert (ended.code, ended.why) == (0, "")
     assert ended.output.endswith("end\n")
     assert ended.duration_s > 0.5
+
+
+@pytest.mark.parametrize("ends_at_term", [True, False])
+def test_who_has_a_daemon_work_for_it_may_stop_that_before_it_is_killed(tmp_path, ends_at_term):
+    note, ready = tmp_path / "note", tmp_path / "ready"
+    script = f"trap 'echo stopped >{note}; exit 1' TERM; touch {ready}; while :; do :; done"
+
+    def until():
+        return 0.0 if ready.exists() else math.inf
+
+    ended = run(["/bin/bash", "-c", script], {}, PAYLOAD, until, ends_at_term=ends_at_term)
+    assert ended.why == "time"
+    assert note.exists() == ends_at_term  # False: the negative control
+
+
+@pytest.mark.parametrize("ends_at_term", [True, False])
+def test_it_may_do_so_when_the_payload_is_killed_as_well(tmp_path, ends_at_term):
+    note, ready = tmp_path / "note", tmp_path / "ready"
+    script = f"trap 'echo stopped >{note}; exit 1' TERM; touch {ready}; while :; do :; done"
+    code = (
+        "import sys; from hwcheck.node.nccl_tests.process import run, within; "
+        f"run(['/bin/bash', '-c', {script!r}], {{}}, {PAYLOAD!r}, within(60), "
+        f"ends_at_term={ends_at_term})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=PAYLOAD) as payload:
+        assert wait_until(ready.exists, 20)
+        below = descendants.of(payload.pid)
+        payload.kill()
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), 10)
+    assert note.exists() == ends_at_term

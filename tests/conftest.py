@@ -11,10 +11,13 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from socket import AF_UNIX
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests import apart
 
@@ -38,10 +41,36 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the longest begin."""
+    """Let files with urgent tests begin, then the longest."""
     here = Path(__file__).parent
     order = {folder: place for place, folder in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(here).parts[0], len(LONGEST)))
+    items.sort(key=lambda item: not has_urgent_tests(str(item.path)))
+    items.sort(key=lambda item: item.get_closest_marker("alone") is None)
+
+
+@cache
+def has_urgent_tests(file: str) -> bool:
+    """Whether a test of the file is marked so, or alone; who gives the tests out sees no marks."""
+    text = Path(file).read_text("utf-8")
+    return "mark.urgent" in text or "mark.alone" in text
+
+
+class OneUrgentWorker(LoadFileScheduling):  # type: ignore[misc]
+    """A worker gets whole files, and one worker all that have urgent tests.
+
+    Of these only one runs at a time: on several workers, most would wait for each other.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "urgent" if has_urgent_tests(str(self.config.rootpath / file)) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneUrgentWorker:
+    """Give the tests out (pytest-xdist, Overview, Custom schedulers)."""
+    return OneUrgentWorker(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import difflib
+import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any
 
 import fabric
 from fabric.main import Fab
-from invoke import Collection, Exit
+from invoke import Argument, Collection, Exit
 from invoke.exceptions import ParseError
 from invoke.parser import ParserContext
 
@@ -58,9 +61,12 @@ ACCEPT_ACTIONS = {
 def completed(words: Sequence[str]) -> list[str]:
     """Return a command line with what may be left out of ``accept``: ``run``, and ``--file``.
 
-    Invoke has no word that may be missing.
+    Invoke has no word that may be missing, and takes ``--help`` for a word that a command wants.
     """
     made = list(words)
+    named = next((name for name in made[1:] if not name.startswith("-")), "")
+    if named in COMMANDS and {"--help", "-h"} & set(made[made.index(named) :]):
+        return [made[0], "--help", named]
     at = made.index("accept") + 1 if "accept" in made else len(made)
     if at <= len(made) and made[at - 1 : at] == ["accept"]:
         if made[at : at + 1] and made[at] in ACCEPT_ACTIONS:
@@ -139,6 +145,10 @@ class _Config(fabric.Config):  # type: ignore[misc]
         """Load nothing."""
 
 
+OWN_OPTIONS = ("help", "version", "list", "list-format", "complete", "print-completion-script")
+"""Options of Invoke that ``hwcheck`` has; Fabric's others have no effect here, or another one."""
+
+
 class Program(Fab):  # type: ignore[misc]
     """Fabric's program, with exit code 2 for a command line that cannot be parsed.
 
@@ -162,6 +172,36 @@ class Program(Fab):  # type: ignore[misc]
             say(f"hwcheck: {error.filename}: {error.strerror}")
             sys.exit(USAGE)
 
+    def core_args(self) -> list[Argument]:
+        """Return the options that may stand before a command."""
+        return [each for each in super().core_args() if each.name in OWN_OPTIONS]
+
+    def parse_core_args(self) -> None:
+        """Parse them; what Fabric looks at besides has its default."""
+        super().parse_core_args()
+        for argument in super().core_args():
+            if argument.name not in OWN_OPTIONS:
+                self.core[0].add_arg(argument)
+
+    def print_help(self) -> None:
+        """Print the commands, then the few options."""
+        emit("Usage: hwcheck COMMAND [OPTIONS]\n\nCommands:\n\n")
+        pairs = dict(self._make_pairs(self.scoped_collection))
+        self.print_columns([(name, pairs[name]) for name in COMMANDS])
+        emit("Options:\n\n")
+        self.print_columns(self.initial_context.help_tuples())
+        emit("hwcheck COMMAND --help says what a command takes.\n")
+
+    def print_task_help(self, name: str) -> None:
+        """Print what a command does, then its options."""
+        text = io.StringIO()
+        with redirect_stdout(text):
+            super().print_task_help(name)
+        usage, _, rest = text.getvalue().partition("\n")
+        options = "[OPTIONS]" if "[--options]" in usage else ""
+        doc = rest.replace("\nDocstring:\n", "", 1).replace("Options:\n", "Options:\n\n", 1)
+        emit(f"Usage: hwcheck {name} {options}".rstrip() + "\n\n" + doc.strip("\n") + "\n")
+
     def parse_core(self, argv: list[str] | None) -> None:
         """Parse the flags before the first task."""
         words = sys.argv if argv is None else argv
@@ -175,20 +215,36 @@ class Program(Fab):  # type: ignore[misc]
 
     def parse_tasks(self) -> None:
         """Parse what follows the core flags."""
-        with _refusing():
+        with _refusing(), _naming_nearest():
             super().parse_tasks()
 
     def parse_cleanup(self) -> None:
         """Do what ends the program early, such as ``--help TASK``."""
         with _refusing():
             one_of("-F", self.args["list-format"].value, LIST_FORMATS)
-            super().parse_cleanup()
+            with _naming_nearest():
+                super().parse_cleanup()
 
-    def update_config(self) -> None:
-        """Load what the core flags name."""
-        with _refusing():
-            refuse_core_flags(self.args, self.core.remainder)
-            super().update_config()
+
+@contextmanager
+def _naming_nearest() -> Iterator[None]:
+    """Refuse an unknown word of the command line with the nearest that would be right."""
+    try:
+        yield
+    except ParseError as error:
+        unknown = re.fullmatch(r"No idea what '(.*)' is!", str(error), re.DOTALL)
+        if unknown is None:
+            raise
+        word, context = unknown[1].partition("=")[0], error.context
+        if not word.startswith("-"):
+            problem, words = f"{word}: no such command", list(COMMANDS)
+        elif context is None or context.name is None:
+            problem, words = f"{word}: it stands before a command, and options follow it", []
+        else:
+            problem, words = f"{word}: no such option of {context.name}", list(context.flags)
+        near = difflib.get_close_matches(word, words, n=1)
+        hint = f"did you mean {near[0]}?" if near else "see --help"
+        raise UsageError(f"{problem}; {hint}") from None
 
 
 program = Program(

@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("accpt", "No idea what 'accpt' is!"),
+        ("accpt", "accpt: no such command; did you mean accept?"),
         ("accept runn", "accept runn: it is one of run, status, record, rma, sign, verify"),
         ("accept --hosts n1 --criteria none.yml", "--criteria none.yml: No such file"),
         ("accept --hosts n1 --criteria bad.yml", "bad.yml:4: stage: idel: no such word; did you"),

@@ -1,13 +1,17 @@
 """Bad input: one clear line on stderr, exit code 2, nothing created, no traceback."""
 
+import getpass
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fabric import Config
+from fabric.main import Fab
+from invoke import Program
 
-from hwcheck.tasks.command_line import program
+from hwcheck.tasks.command_line import Executor, commands, program
 
 BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).parents[2]
@@ -20,10 +24,10 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
+def refuse(capfd: pytest.CaptureFixture[str], *argv: str, like: Program = program) -> str:
     before = sorted(Path().rglob("*"))
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", *argv])
+        like.run([str(like.name), *argv])
     out, err = capfd.readouterr()
     assert ended.value.code == 2
     assert out == ""
@@ -31,6 +35,12 @@ def refuse(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
     assert "Traceback" not in err
     assert sorted(Path().rglob("*")) == before
     return err.strip()
+
+
+def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
+    """As `fab` does, with the commands of hwcheck and its executor."""
+    fab = Fab(name="fab", namespace=commands(argv), executor_class=Executor, config_class=Config)
+    return refuse(capfd, *argv, like=fab)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +132,15 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["validate", "--nosuch"], "hwcheck: No idea what '--nosuch' is!"),
-        (["nosuch"], "hwcheck: No idea what 'nosuch' is!"),
+        (["validate", "--xyz"], "hwcheck: --xyz: no such option of validate; see --help"),
+        (["validate", "--hots=a"], "--hots: no such option of validate; did you mean --hosts?"),
+        (["nosuch"], "hwcheck: nosuch: no such command; see --help"),
+        (["valdate"], "hwcheck: valdate: no such command; did you mean validate?"),
+        (["-t", "5", "validate"], "-t: it stands before a command, and options follow it"),
         (["report"], "'report' did not receive required positional arguments: 'run'"),
         (["validate", "--only", "driver", "--hosts"], "hwcheck: Flag --hosts needed value"),
-        (["--help", "nosuch"], "hwcheck: No idea what 'nosuch' is!"),
-        (["-t", "soon", "validate"], "hwcheck: a core flag wants a number: "),
-        (["-S", "nosuch", "validate"], "hwcheck: -S nosuch: not used; name it as ssh_config_path"),
-        (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
-        (["-f", "nosuch.yml", "validate"], "-f nosuch.yml: before the task that is Invoke's own"),
+        (["--help", "reprot"], "hwcheck: reprot: no such command; did you mean report?"),
         (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
-        (["--prompt-for-login-password", "validate"], "hwcheck: --prompt-for-login-password: not"),
-        (["--prompt-for-passphrase", "checks"], "not used; ssh-add the key to an ssh agent"),
-        (["checks", "--prompt-for-sudo-password"], "not used; set ansible_become_password, which"),
         (["-F", "xml", "--list"], "hwcheck: -F xml: it is one of flat, nested, json"),
         (["--list", "nosuch"], "hwcheck: Sub-collection 'nosuch' not found!"),
         (["-F", "xml"], "hwcheck: -F xml: it is one of flat, nested, json"),
@@ -146,12 +152,40 @@ def test_a_command_line_that_cannot_be_parsed(
     assert text in refuse(capfd, *argv)
 
 
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (
+            ["-S", "ssh.conf", "validate"],
+            "hwcheck: -S ssh.conf: not used; name it as ssh_config_path",
+        ),
+        (["-f", "good.yml", "validate"], "for an inventory: validate --hosts good.yml"),
+        (["-i", "good.yml", "validate"], "-i good.yml: before the task that is Fabric's option"),
+        (["--dry", "validate", "--hosts", "n1,"], "hwcheck: --dry: a visit cannot be tried"),
+        (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
+        (["--prompt-for-login-password", "validate"], "hwcheck: --prompt-for-login-password: not"),
+        (["--prompt-for-passphrase", "checks"], "not used; ssh-add the key to an ssh agent"),
+        (["checks", "--prompt-for-sudo-password"], "not used; set ansible_become_password, which"),
+    ],
+)
+def test_options_that_fab_has_and_that_have_no_effect(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    argv: list[str],
+    text: str,
+) -> None:
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: "secret")
+    Path("ssh.conf").touch()
+    assert text in refuse_as_fab(capfd, *argv)
+
+
 @pytest.mark.parametrize("hosts", ["good.yml", "node1,node2"])
 @pytest.mark.parametrize("before", [True, False])
 def test_the_core_flag_for_hosts(
     capfd: pytest.CaptureFixture[str], hosts: str, before: bool
 ) -> None:
-    said = refuse(capfd, *(["-H", hosts, "validate"] if before else ["validate", "-H", hosts]))
+    argv = ["-H", hosts, "validate"] if before else ["validate", "-H", hosts]
+    said = refuse_as_fab(capfd, *argv)
     assert said.startswith("hwcheck: -H is Fabric's own and would run validate once per host; say")
     assert "validate --hosts INVENTORY" in said
 
@@ -162,7 +196,7 @@ def test_the_core_flag_for_hosts(
 def test_the_core_flag_for_hosts_before_a_task_that_has_none(
     capfd: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
-    said = refuse(capfd, *argv)
+    said = refuse_as_fab(capfd, *argv)
     assert said == f"hwcheck: -H is Fabric's own and {argv[2]} visits no host; leave -H a out"
 
 

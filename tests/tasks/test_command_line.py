@@ -1,6 +1,7 @@
 """Several tasks on one command line: the next one runs when the one before ended with 0."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,15 +58,32 @@ def test_the_last_task_leaves_nothing_to_say(
     assert capfd.readouterr().err == ""
 
 
-def test_a_dry_run_is_refused_and_visits_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_its_help_begins_with_the_commands_and_has_no_option_that_it_refuses(
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        program.run(["hwcheck", "--dry", "validate", "--hosts", "node1,"])
-    assert ended.value.code == 2
-    assert capfd.readouterr().err.startswith("hwcheck: --dry: a visit cannot be tried")
-    assert list(tmp_path.iterdir()) == []
+        program.run(["hwcheck", "--help"])
+    out, err = capfd.readouterr()
+    assert (ended.value.code, err) == (0, "")
+    commands, _, options = out.partition("Options:")
+    assert commands.startswith("Usage: hwcheck COMMAND [OPTIONS]\n\nCommands:\n\n  validate ")
+    assert all(f"\n  {name} " in commands for name in COMMANDS)
+    for name in set(re.findall(r"--([a-z-]+)", options)) - {"help", "version"}:
+        assert name in ("list", "list-format", "complete", "print-completion-script")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    outs = []
+    for words in ([command, "--help"], ["--help", command]):
+        with pytest.raises(SystemExit) as ended:
+            program.run(["hwcheck", *words])
+        out, err = capfd.readouterr()
+        assert (ended.value.code, err) == (0, "")
+        outs.append(out)
+    assert outs[0] == outs[1]
+    assert outs[0].startswith(f"Usage: hwcheck {command} [OPTIONS]\n\n  ")
+    assert "\nOptions:\n\n  -" in outs[0]
 
 
 @pytest.mark.parametrize("command", ["provision", "state", "rollout"])
@@ -90,7 +108,7 @@ def test_i_is_hosts(
     monkeypatch.chdir(tmp_path)
     for words, refusal in {
         ("validate", "-i", "missing.ini"): "no such inventory: missing.ini",
-        ("-i", "missing.ini", "validate"): "-i missing.ini: before the task that is Fabric's",
+        ("-i", "missing.ini", "validate"): "-i: it stands before a command, and options follow",
     }.items():
         with pytest.raises(SystemExit) as ended:
             program.run(["hwcheck", *words])

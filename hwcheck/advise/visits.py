@@ -105,6 +105,10 @@ KILLED = Hint(
     "hwcheck itself was killed, or its machine went down, while this host was measured",
     "run again; on the host nothing of ours outlives the connection",
 )
+GIVEN_UP = Hint(
+    "a job began on the host, or was about to, while it was measured",
+    "nothing: the next sweep begins with it",
+)
 INTERRUPTED = Hint("the run was stopped while this host was measured", "run again")
 UNKNOWN = _no_way(
     "the visit ended without a whole answer",
@@ -175,6 +179,8 @@ def _hint(record: HostRecord) -> Hint:
         return BY_STATE[record.state]
     if record.reason == CUT_OFF:
         return KILLED
+    if record.given_up:
+        return GIVEN_UP
     if record.reason == "interrupted":
         return INTERRUPTED
     return BY_PHASE.get(record.phase, UNKNOWN)

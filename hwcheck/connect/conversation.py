@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from hwcheck.connect.deadlines import Deadlines, VisitError
+from hwcheck.connect.deadlines import Deadlines, GivenUpError, VisitError
 from hwcheck.connect.links import Link, LinkLostError
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.inventory.inventory import Host
@@ -37,12 +37,19 @@ class Conversation:
     """Reads frames; everything else that the host writes goes to ``log``.
 
     ``last_line`` is the last line that was no frame: mostly what a shell or sudo complains about.
+    ``wanted`` is asked all the while whether the host is wanted for a job, and why: that ends it.
     """
 
     def __init__(
-        self, link: Link, token: str, log: Callable[[str], None], supervisor: Supervisor
+        self,
+        link: Link,
+        token: str,
+        log: Callable[[str], None],
+        supervisor: Supervisor,
+        wanted: Callable[[], str] = str,
     ) -> None:
         self.link = link
+        self._wanted = wanted
         self.last_line = ""
         self._log = log
         self._supervisor = supervisor
@@ -67,10 +74,12 @@ class Conversation:
         """Return the next frame.
 
         Raises ``late`` at ``end`` (time.monotonic), EndedError when the command ended, VisitError
-        when the host wrote too much or the run was stopped.
+        when the host wrote too much or is wanted for a job, or the run was stopped.
         """
         while not self._frames:
             self._supervisor.check(late.phase)
+            if why := self._wanted():
+                raise GivenUpError(why)
             left = end - time.monotonic()
             if left <= 0:
                 raise late

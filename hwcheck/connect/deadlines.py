@@ -6,7 +6,8 @@ import math
 import time
 from dataclasses import dataclass, replace
 
-from hwcheck.results.phases import NO_VISIT
+from hwcheck.results.phases import NO_VISIT, RUN
+from hwcheck.results.run_folder import GIVEN_UP
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,10 @@ class StoppedError(VisitError):
 
     def __init__(self, phase: str) -> None:
         super().__init__(phase, "interrupted", "lost")
+
+
+class GivenUpError(VisitError):
+    """The scheduler wants the node, for this reason."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(RUN, f"{GIVEN_UP}: {why}", "lost")

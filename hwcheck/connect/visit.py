@@ -11,7 +11,7 @@ from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.conversation import Conversation, EndedError, first_frame, shortened
-from hwcheck.connect.deadlines import VisitError
+from hwcheck.connect.deadlines import GivenUpError, VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload, bootstrap_arguments
 from hwcheck.inventory.inventory import Host
@@ -45,13 +45,15 @@ class Listener:
 
     ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
     beside its answer; ``progress`` what it works on; ``series`` the time series of its GPUs under
-    load, at the end of a visit whose answer can be trusted.
+    load, at the end of a visit whose answer can be trusted. ``wanted`` is asked all the while: it
+    returns why the visit is to be ended for a job, or an empty text.
     """
 
     record: Callable[[HostAnswer], None]
     log: Callable[[str], None]
     progress: Callable[[str], None]
     series: Callable[[dict[str, Any]], None]
+    wanted: Callable[[], str] = str
 
 
 class Visit:
@@ -91,11 +93,14 @@ class Visit:
         return record
 
     def _converse(self) -> None:
+        if why := self._listener.wanted():
+            raise GivenUpError(why)
         arguments = bootstrap_arguments(self._payload.sha256, self._request.token)
         link = self._connector.start(self._host, arguments, self._deadlines)
         try:
             talk = Conversation(
-                link, self._request.token, self._listener.log, self._connector.supervisor
+                *(link, self._request.token, self._listener.log, self._connector.supervisor),
+                self._listener.wanted,
             )
             self._send_request(talk, has_payload=self._has_payload(talk))
             self._gather(talk)

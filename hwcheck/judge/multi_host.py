@@ -9,6 +9,8 @@ from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
 from hwcheck.results.multi_host import MultiHostRecord, Suspect
 
 CUT_SHORT = "the runs over several hosts were cut short"
+TOO_FEW = "fewer than two hosts took part"
+NO_PART = "took no part: "
 
 
 def judge_multi_host(host: HostCase) -> Iterator[Finding]:
@@ -26,7 +28,7 @@ def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     if host in record.warnings:
         yield Finding(host, MULTI_HOST, "warn", reason=record.warnings[host])
     if host in record.absent:
-        yield unmeasured(host, MULTI_HOST, f"took no part: {record.absent[host]}")
+        yield unmeasured(host, MULTI_HOST, f"{NO_PART}{record.absent[host]}")
     elif not suspects:
         for reason in _open_ends(record):
             yield unmeasured(host, MULTI_HOST, reason)
@@ -51,7 +53,7 @@ def _open_ends(record: MultiHostRecord) -> Iterator[str]:
     if not record.finished:
         yield CUT_SHORT
     if len(set(record.hosts) - set(record.absent)) < 2:
-        yield "fewer than two hosts took part"
+        yield TOO_FEW
 
 
 def _subject(suspect: Suspect, host: str) -> str:

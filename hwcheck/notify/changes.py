@@ -14,9 +14,11 @@ from datetime import datetime, timedelta
 from hwcheck.fold import fold
 from hwcheck.judge.records import OUTCOMES, worst
 from hwcheck.notify.problems import (
+    LINKS_NOT_MEASURED,
     NOT_DRAINED,
     Observed,
     Problem,
+    links_not_measured,
     not_drained,
     not_measured,
 )
@@ -38,7 +40,9 @@ class Sweep:
 
     ``levels`` are its levels, each with the seconds from one of its sweeps to the next; ``hosts``
     are those of the inventory, ``measured`` counts those of which there is an answer,
-    ``late`` maps those that no sweep came to for too long to the days since it last did.
+    ``late`` maps those that no sweep came to for too long to the days since it last did, and
+    ``late_links`` those whose links to others were not measured for too long to which these are; it
+    is None where no level had a look at them.
     ``reports`` are the run folders with their reports, as paths or addresses. ``drained`` are the
     hosts that were drained for what this sweep measured; ``undrained`` maps those that could not be
     to why, and is None where nobody asked for it.
@@ -52,6 +56,7 @@ class Sweep:
     hosts: tuple[str, ...]
     measured: int
     late: Mapping[str, int] = field(default_factory=dict)
+    late_links: Mapping[str, str] | None = None
     reports: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
     undrained: Mapping[str, str] | None = None
@@ -148,6 +153,11 @@ def changes(
     seen, well, waived = _in_sum(observed)
     for problem in (*not_measured(sweep.late), *not_drained(sweep.undrained or {})):
         seen[problem.host, problem.check] = problem
+    for problem in links_not_measured(sweep.late_links or {}):
+        seen[problem.host, problem.check] = problem
+    if sweep.late_links is not None:
+        for host in set(sweep.hosts) - set(sweep.late_links):
+            well.setdefault(host, set()).add(LINKS_NOT_MEASURED)
     if sweep.undrained is not None:
         for host in set(sweep.hosts) - set(sweep.undrained):
             well.setdefault(host, set()).add(NOT_DRAINED)

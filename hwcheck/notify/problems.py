@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.causes import in_words
+from hwcheck.judge.multi_host import CUT_SHORT, NO_PART, TOO_FEW
 from hwcheck.judge.records import MULTI_HOST, Finding, worst
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
@@ -15,6 +16,8 @@ WHOLE_HOST = ""
 """The check of a problem that is about a host as a whole: nobody reached it."""
 NOT_MEASURED = "not_measured"
 """The check of a problem that no sweep came to a host for too long."""
+LINKS_NOT_MEASURED = "links_not_measured"
+"""The check of a problem that a host did not run together with others for too long."""
 NOT_DRAINED = "not_drained"
 """The check of a problem that a host failed and takes jobs all the same."""
 TITLES = {
@@ -22,6 +25,7 @@ TITLES = {
     NOT_DRAINED: "failed, and could not be drained",
     MULTI_HOST: "slow or broken between hosts",
     NOT_MEASURED: "not measured for too long",
+    LINKS_NOT_MEASURED: "links between hosts not measured for too long",
 }
 """What the checks are called that are none."""
 WELL = ("done", "not_applicable")
@@ -88,16 +92,20 @@ def observe(assessment: Assessment) -> Observed:
         for finding in judgement.by_host.get(record.host, ()):
             if finding.waived:
                 waived.add((record.host, finding.check))
-            elif finding.outcome != "pass" and finding.check not in busy:
+            elif finding.outcome != "pass" and finding.check not in busy and not _ended(finding):
                 by_check.setdefault(finding.check, []).append(finding)
         if WHOLE_HOST in by_check and record.report is None:
             by_check = {WHOLE_HOST: by_check[WHOLE_HOST]}
+        if record.given_up:  # what was not measured is nobody's fault
+            kinds = {check: worst(f.outcome for f in found) for check, found in by_check.items()}
+            by_check = {c: by_check[c] for c, kind in kinds.items() if kind != "inconclusive"}
         for check, findings in by_check.items():
             outcome = worst(finding.outcome for finding in findings)
             cause = _first(advice.causes.explained.get(finding, "") for finding in findings)
             remedy = fixes.get(cause) or remedies.get((record.host, check, outcome), "")
             problems.append(_problem(record.host, check, outcome, findings, cause, remedy))
-        looked_at = _looked_at(record, in_multi_host) - set(by_check)
+        ended = {each.check for each in judgement.by_host.get(record.host, ()) if _ended(each)}
+        looked_at = _looked_at(record, in_multi_host) - set(by_check) - ended
         well[record.host] = sets.setdefault(looked_at, looked_at)
     return Observed(assessment.run.meta.id, tuple(problems), well, frozenset(waived))
 
@@ -108,6 +116,24 @@ def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
     return tuple(
         Problem(host, NOT_MEASURED, "inconclusive", (), "", f"not measured for {days} days", fix)
         for host, days in days_by_host.items()
+    )
+
+
+def _ended(finding: Finding) -> bool:
+    """Whether runs over several hosts ended for a job or for the time, or went without the host.
+
+    Nobody is at fault: what is measured too late for it is told by itself.
+    """
+    no_part = finding.reason.startswith(NO_PART) or finding.reason in (CUT_SHORT, TOO_FEW)
+    return finding.check == MULTI_HOST and finding.outcome == "inconclusive" and no_part
+
+
+def links_not_measured(which_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return the problems of hosts whose links no sweep came to, each with which these are."""
+    fix = "see why no two of these hosts were free and well at once, or raise the level's budget"
+    return tuple(
+        Problem(host, LINKS_NOT_MEASURED, "inconclusive", (), "", line(which, LINE_CHARACTERS), fix)
+        for host, which in which_by_host.items()
     )
 
 

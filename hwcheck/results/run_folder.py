@@ -45,6 +45,9 @@ UNDER_WAY = "the visit is under way"
 CUT_OFF = "under way when the run itself ended (killed, or this machine went down)"
 """What becomes of that reason in a run that never came to its end."""
 
+GIVEN_UP = "given up, for the scheduler wants the node"
+"""How the reason of a visit begins that was ended for a job; what the scheduler says follows."""
+
 
 @dataclass(frozen=True)
 class HostPlan:
@@ -118,6 +121,11 @@ class _Host(Generic[R]):
     started: str = ""
     duration_s: float = 0.0
     report: R | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the visit was ended since the scheduler wants the node."""
+        return self.reason.startswith(GIVEN_UP)
 
 
 class HostAnswer(_Host[Mapping[str, Any]]):

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from hwcheck.connect.connector import Connector
@@ -20,6 +21,7 @@ from hwcheck.node.wire import Request
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, RunFolder, utc_now
 
+NOBODY: Mapping[str, str] = MappingProxyType({})
 STOP_S = 5.0
 LOOK_S = 0.2
 KEEP_S = 2.0
@@ -49,15 +51,18 @@ def fan_out(
     *,
     forks: int,
     progress: Callable[[VisitEvent], None],
+    wanted: Mapping[str, str] = NOBODY,
 ) -> None:
     """Visit every host, ``forks`` at a time, and write each record as it arrives.
 
     ``requests`` are by host name. The connector has been prepared with these hosts; its stop event
     ends the visits that are under way and leaves out the others. ``progress`` is called from
-    several threads, one call at a time. Returns when all is written; what ``progress`` raises, and
-    the DiskError of a folder on a full disk, stops the run and is raised from here.
+    several threads, one call at a time. ``wanted`` may grow meanwhile: a host that is in it is
+    wanted for a job, for that reason, and its visit is ended or does not begin. Returns when all is
+    written; what ``progress`` raises, and the DiskError of a folder on a full disk, stops the run
+    and is raised from here.
     """
-    _FanOut(requests, payload, folder, connector, progress).run(hosts, forks)
+    _FanOut(requests, payload, folder, connector, progress, wanted).run(hosts, forks)
 
 
 class _FanOut:
@@ -68,6 +73,7 @@ class _FanOut:
         folder: RunFolder,
         connector: Connector,
         progress: Callable[[VisitEvent], None],
+        wanted: Mapping[str, str],
     ) -> None:
         self._requests = requests
         self._payload = payload
@@ -75,6 +81,7 @@ class _FanOut:
         self._connector = connector
         self._stop = connector.supervisor.stop
         self._progress = progress
+        self._wanted = wanted
         self._lock = threading.Lock()
         self._running: dict[str, float] = {}
         self._last: dict[str, HostAnswer] = {}
@@ -200,7 +207,10 @@ class _FanOut:
                 if name in self._running:
                     self._folder.write_series(name, series)
 
-        return Listener(record, lambda text: self._folder.append_log(name, text), say, keep)
+        return Listener(
+            *(record, lambda text: self._folder.append_log(name, text), say, keep),
+            wanted=lambda: self._wanted.get(name, ""),
+        )
 
     def _finish(self, record: HostAnswer) -> None:
         self._folder.write_host(record)

@@ -81,6 +81,20 @@ class Drains:
         return f"{OURS}: {self.purpose}: "
 
 
+def by_scheduler(hosts: Sequence[Host]) -> dict[str, list[Host]]:
+    """Return the hosts by the scheduler that they are nodes of."""
+    kinds = sorted({host.settings.scheduler for host in hosts} - {""})
+    return {kind: [host for host in hosts if host.settings.scheduler == kind] for kind in kinds}
+
+
+def all_states(hosts: Sequence[Host]) -> dict[str, NodeState]:
+    """Return what its scheduler says of each host that has one, by its name. Raises UsageError."""
+    made: dict[str, NodeState] = {}
+    for kind, its in by_scheduler(hosts).items():
+        made |= states(kind, its)
+    return made
+
+
 def states(kind: str, hosts: Sequence[Host]) -> dict[str, NodeState]:
     """Return what each host is in its scheduler, by its name. Raises UsageError."""
     return match(kind, hosts, _scheduler(kind).nodes())

@@ -49,8 +49,8 @@ TRIES = 3
 def nodes() -> tuple[NodeState, ...]:
     """Return every node. Raises UsageError."""
     api, end = _api(), time.monotonic() + LIMIT_S
-    pods = _pods(api, end)
-    return tuple(_node(item, pods) for item in _items(api.list_node, "nodes", end))
+    pods, kept = _pods(api, end)
+    return tuple(_node(item, pods, kept) for item in _items(api.list_node, "nodes", end))
 
 
 def ready() -> None:
@@ -176,17 +176,25 @@ def _message(body: object) -> str:
     return f": {text.line(str(message), 200)}" if message else ""
 
 
-def _pods(api: Any, end: float) -> dict[str, tuple[str, ...]]:
-    """Return the pods that have GPUs, or devices that may be such, by node."""
+def _pods(api: Any, end: float) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """Return the pods that have GPUs, or devices that may be such, by node.
+
+    And the nodes that are kept for such a pod: others are ended there for it.
+    """
     alive = "status.phase!=Succeeded,status.phase!=Failed"
     by_node = defaultdict(list)
+    kept: set[str] = set()
     listing = api.list_pod_for_all_namespaces
     for pod in _items(listing, "pods", end, field_selector=alive):
+        if not _wants_gpus(pod):
+            continue
         node = _at(pod, "spec", "nodeName")
-        if isinstance(node, str) and _wants_gpus(pod):
+        if node and isinstance(node, str):
             name = f"{_at(pod, 'metadata', 'namespace')}/{_at(pod, 'metadata', 'name')}"
             by_node[node].append(text.line(name, 130))
-    return {node: tuple(sorted(names)) for node, names in by_node.items()}
+        else:
+            kept.add(str(_at(pod, "status", "nominatedNodeName") or ""))
+    return {node: tuple(sorted(names)) for node, names in by_node.items()}, kept
 
 
 def _wants_gpus(pod: Mapping[str, Any]) -> bool:
@@ -203,7 +211,9 @@ def _wants_gpus(pod: Mapping[str, Any]) -> bool:
     return gpus or bool(_list(spec, "resourceClaims"))
 
 
-def _node(item: Mapping[str, Any], pods: Mapping[str, tuple[str, ...]]) -> NodeState:
+def _node(
+    item: Mapping[str, Any], pods: Mapping[str, tuple[str, ...]], kept: set[str]
+) -> NodeState:
     name = _at(item, "metadata", "name")
     if not isinstance(name, str) or not name:
         raise UsageError("kubernetes: nodes: a node without a name")
@@ -214,6 +224,7 @@ def _node(item: Mapping[str, Any], pods: Mapping[str, tuple[str, ...]]) -> NodeS
         node=name,
         state=state,
         at_work=name in pods,
+        wanted="kept for a pod" if name in kept else "",
         jobs=pods.get(name, ()),
         who=text.line(who, 80),
         reason=text.line(reason),

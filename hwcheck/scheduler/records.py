@@ -29,7 +29,8 @@ class NodeState:
     ``state`` is idle, busy (its jobs want GPUs), drained (by hwcheck), drained by other, down, or
     unknown (to the scheduler; ``node`` is empty then); the first that holds of drained, down and
     busy. ``jobs`` are the ids of the jobs on it, in any state; a scheduler that hides jobs of
-    others may name none of a node that is ``at_work``. ``reason``, ``who`` and ``since`` are those
+    others may name none of a node that is ``at_work``. ``wanted`` says what it is kept for while
+    nothing runs there (``planned for a job``). ``reason``, ``who`` and ``since`` are those
     of the drain or of being down, as far as they are on record; ``partitions`` are the sets of
     nodes that jobs are sent to (in Kubernetes the resources that are asked for:
     ``nvidia.com/gpu``); ``names`` are all that it is known by, addresses too; ``raw`` is the
@@ -46,6 +47,7 @@ class NodeState:
     partitions: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     raw: str = ""
+    wanted: str = ""
 
     @property
     def takes_jobs(self) -> bool:
@@ -58,6 +60,8 @@ class NodeState:
             return "unknown to the scheduler"
         if self.state == BUSY:
             return "busy" + (f": {_some_jobs(self.jobs)}" if self.jobs else "")
+        if self.state == IDLE and self.wanted:
+            return self.wanted
         words = self.state
         if self.state in (DRAINED, DRAINED_BY_OTHER):
             words = f"drained by {self.who or 'somebody else'}"

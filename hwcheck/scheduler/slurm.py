@@ -50,15 +50,17 @@ WITHDRAWN = {
     **dict.fromkeys(("blocked",), "is kept free for a job that has it alone"),
 }
 """What else somebody takes a node out of service with, and without a reason on record."""
-IS_UP = {"allocated", "mixed", "completing", "idle", "planned", "reserved"}
-IS_UP |= IS_DRAINED | set(WITHDRAWN)
+WANTED = {"planned": "planned for a job", "reserved": "reserved"}
+"""Why a node that idles may not do so for long."""
+IS_UP = {"allocated", "mixed", "completing", "idle"}
+IS_UP |= IS_DRAINED | set(WITHDRAWN) | set(WANTED)
 IS_DOWN = {
     *("down", "error", "future", "inval", "invalid", "invalid_reg", "unknown", "not_responding"),
     *("powered_down", "powering_down", "powering_up", "power_down", "power_up", "power_drain"),
     *("reboot", "reboot_issued", "reboot_requested"),
 }
 ENDINGS = {"*": "not_responding", "~": "powered_down", "#": "powering_up", "%": "powering_down"}
-ENDINGS |= {"$": "maint", "^": "reboot_issued", "@": "", "!": "", "-": ""}
+ENDINGS |= {"$": "maint", "^": "reboot_issued", "@": "", "!": "", "-": "planned"}
 
 
 def nodes() -> tuple[NodeState, ...]:
@@ -176,6 +178,7 @@ def _node(
         node=name,
         state=state,
         at_work=bool(words & AT_WORK or jobs),
+        wanted=next((WANTED[word] for word in WANTED if word in words), ""),
         jobs=jobs,
         who="" if who == "Unknown" else text.line(who, 80),
         reason=text.line(reason),

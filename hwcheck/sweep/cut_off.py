@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import read_json, writing_to
+from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import RunFolder, read_run
 
 
@@ -54,12 +55,14 @@ def close_run(path: Path) -> bool:
     if run.meta.finished:
         return True
     visited = [record for record in run.records if record.state != "not_visited"]
-    if not visited:
+    together = read_multi_host(path)
+    took_part = set(together.hosts) if together and together.runs else set[str]()
+    if not visited and not took_part:
         with writing_to(path):
             shutil.rmtree(path)
         return False
     folder = RunFolder(path, run.meta)
     for record in visited:
         folder.write_host(record)
-    folder.finish(interrupted=True, hosts={record.host for record in visited})
+    folder.finish(interrupted=True, hosts={record.host for record in visited} | took_part)
     return True

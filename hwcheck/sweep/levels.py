@@ -32,8 +32,9 @@ class Level:
     A host is due when it was measured well ``every_s`` ago; one that was not for ``at_latest_s`` is
     a finding. ``budget_s`` bounds the level's part of one sweep, and ``visit_s`` is what a visit is
     taken to last while the history knows none. Without ``load``
-    only checks that load nothing are run, beside jobs too. A ``max_unavailable`` that is
-    ``stated``, and no default, is not rounded up to one host.
+    only checks that load nothing are run, beside jobs too. ``scopes`` are what hosts run together,
+    as in ``validate --scope``. A ``max_unavailable`` that is ``stated``, and no default, is not
+    rounded up to one host, nor to two that run together.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Level:
     visit_s: float
     max_unavailable: Amount = field(default_factory=lambda: Amount(share=0.1))
     load: bool = True
+    scopes: tuple[str, ...] = ()
     stated: bool = False
 
     @property
@@ -64,6 +66,11 @@ class Level:
             )
         return amount
 
+    def together(self, hosts: int) -> int:
+        """Return how many of the hosts may run together."""
+        amount = self.max_unavailable.of(hosts)
+        return amount if self.stated else min(max(amount, 2), hosts)
+
 
 LEVELS: Mapping[str, Level] = {
     level.name: level
@@ -80,10 +87,12 @@ LEVELS: Mapping[str, Level] = {
         # ClusterMAX, expectations of health checks: active checks of idle nodes every week.
         Level(
             *("weekly", "standard", 7 * DAY_S, 21 * DAY_S, 2 * HOUR_S, 15 * MINUTE_S),
+            scopes=("pairs", "rails"),
         ),
         # Burn-in every three to four weeks, as operators of rented GPUs do.
         Level(
             *("monthly", "burn_in", 28 * DAY_S, 56 * DAY_S, 3 * HOUR_S, 95 * MINUTE_S),
+            scopes=("all",),
         ),
     )
 }

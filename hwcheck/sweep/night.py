@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.fold import fold
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.scheduler.records import UNKNOWN, NodeState
@@ -61,11 +62,17 @@ def known_past(
 
 
 def done_in(sweep: str, level: Level, visits: Iterable[Visit]) -> set[str]:
-    """Return the hosts that a sweep has visited at a level, but for visits that were cut off."""
+    """Return the hosts that a sweep has visited at a level.
+
+    But for visits that were cut off, or given up for a job.
+    """
     return {
         visit.host
         for visit in visits
-        if visit.sweep == sweep and visit.level == level.name and not visit.cut_off
+        if visit.sweep == sweep
+        and visit.level == level.name
+        and not visit.cut_off
+        and not visit.given_up
     }
 
 
@@ -90,7 +97,7 @@ class Part:
     ``due`` are its hosts, ``visits`` those that were visited, ``refused`` those of them that said
     themselves that somebody is at work on them, ``kept_out`` those that the scheduler had at work,
     drained or down, and ``late`` those that were not measured for too long, with how long that is
-    in seconds.
+    in seconds. ``late_links`` maps hosts to which of their links were not.
     """
 
     level: Level
@@ -100,6 +107,7 @@ class Part:
     kept_out: States = field(default_factory=dict)
     exit_code: int = 0
     late: Mapping[str, float] = field(default_factory=dict)
+    late_links: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def busy(self) -> tuple[str, ...]:
@@ -134,6 +142,29 @@ class Part:
         return f"{self.level.name}: {'; '.join(parts)}"
 
 
+def ended(
+    part: Part,
+    past: Past,
+    hosts: Iterable[str],
+    done: Collection[str],
+    now: datetime,
+    *,
+    blind: bool,
+) -> Part:
+    """Return a part with the hosts that are late, and an exit code that says what is not known.
+
+    ``done`` are hosts that the sweep has measured before; ``blind``: a scheduler did not answer.
+    """
+    late = {
+        host: past.age_s(host, part.level, now)
+        for host in hosts
+        if host not in {*part.measured, *done} and past.is_late(host, part.level, now)
+    }
+    unknown = late or part.late_links or (blind and len(part.visits) < len(part.due))
+    code = combine([part.exit_code, NOT_MEASURED if unknown else PASS])
+    return replace(part, exit_code=code, late=late)
+
+
 def late_text(part: Part) -> str:
     """Say in one line which hosts were not measured for too long, by why they were not this time.
 
@@ -154,11 +185,12 @@ def late_text(part: Part) -> str:
 
 
 def busy_hosts(records: Iterable[HostRecord]) -> tuple[str, ...]:
-    """Return the hosts that were not loaded since somebody was at work on them."""
+    """Return the hosts that were not loaded since somebody was at work on them, or about to be."""
     return tuple(
         record.host
         for record in records
-        if record.report and any(result.state == "busy" for result in record.report.results)
+        if record.given_up
+        or (record.report and any(result.state == "busy" for result in record.report.results))
     )
 
 
@@ -170,7 +202,8 @@ def after(state: SweepState, parts: Sequence[Part], now: datetime) -> SweepState
     for part in parts:
         measured = len(part.measured)
         finished[part.level.name] = Finished(
-            at, len(part.due), measured, part.exit_code, tuple(part.late)
+            *(at, len(part.due), measured, part.exit_code, tuple(part.late)),
+            late_links=tuple(part.late_links),
         )
         if not part.level.load:
             continue

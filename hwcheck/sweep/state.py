@@ -45,7 +45,8 @@ class UnderWay:
 class Finished:
     """How the last sweep of a level ended: when (UTC), and how many hosts it measured of its due.
 
-    ``late`` are the hosts that were not measured for too long.
+    ``late`` are the hosts that were not measured for too long, ``late_links`` those whose links to
+    others were not.
     """
 
     at: str
@@ -53,6 +54,7 @@ class Finished:
     measured: int
     exit_code: int
     late: tuple[str, ...] = ()
+    late_links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,13 @@ class SweepState:
         if rest.get("under_way"):
             rest["under_way"] = UnderWay(**rest["under_way"])
         rest["finished"] = {
-            level: Finished(**{**each, "late": tuple(each["late"])})
+            level: Finished(
+                **{
+                    **each,
+                    "late": tuple(each["late"]),
+                    "late_links": tuple(each.get("late_links", ())),
+                }
+            )
             for level, each in rest["finished"].items()
         }
         return cls(**rest)

@@ -9,25 +9,35 @@ from datetime import datetime
 
 from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import NodeState
-from hwcheck.sweep.availability import States
+from hwcheck.sweep.availability import States, may_be_measured
 from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
 from hwcheck.sweep.levels import DAY_S, Level, length_text
+from hwcheck.sweep.links import SHARE, Links, can_run_together
+from hwcheck.sweep.night import named
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A level's part of a sweep: who is due, who of them in which batch, and who is kept out."""
+    """A level's part of a sweep: who is due, who of them in which batch, and who is kept out.
+
+    ``together`` are the hosts that run together before.
+    """
 
     level: Level
     due: tuple[Candidate, ...]
     batches: tuple[tuple[Candidate, ...], ...]
     kept_out: Mapping[str, NodeState]
+    together: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Say it, a line for each host that is due."""
         name = self.level.name
-        lines = [
+        lines = []
+        if self.together:
+            scopes = " and ".join(self.level.scopes)
+            lines.append(f"{name}: {scopes} over {named(self.together)}")
+        lines += [
             f"{name}: batch {number}: {each.host}: {each.reason}"
             for number, batch in enumerate(self.batches, 1)
             for each in batch
@@ -50,12 +60,14 @@ def turns(
     places: Places,
     now: datetime,
     budget_s: float,
+    links: Mapping[str, Links],
     *,
     drained: bool,
 ) -> list[Turn]:
     """Return the turns of these levels, the heaviest first, which take ``budget_s`` together.
 
-    A host that one of them measures is not measured by the next. ``pasts`` are by level.
+    A host that one of them measures is not measured by the next. ``pasts`` are by level, and so are
+    ``links``, as far as hosts run together there.
     """
     made: list[Turn] = []
     taken: set[str] = set()
@@ -64,13 +76,39 @@ def turns(
         queue = Queue(due, level, len(hosts), places, drained=drained)
         batches: list[tuple[Candidate, ...]] = []
         took_s = 0.0
+        together: tuple[str, ...] = ()
+        if level.name in links:
+            of = links[level.name]
+            free = free_together(hosts, pasts[level.name], states, drained=drained)
+            together = of.next_group(free, together_s(level, budget_s, due), now)
+            took_s += of.takes_s(len(together)) if together else 0.0
         while batch := queue.next(states, min(budget_s, level.budget_s) - took_s):
             batches.append(batch)
             took_s += max(each.estimate_s for each in batch)
         taken |= {each.host for batch in batches for each in batch}
         budget_s -= took_s
-        made.append(Turn(level, due, tuple(batches), queue.kept_out))
+        made.append(Turn(level, due, tuple(batches), queue.kept_out, together))
     return made
+
+
+def together_s(level: Level, budget_s: float, due: Sequence[Candidate]) -> float:
+    """Return how long hosts of a level may run together: one visit has to fit in beside it."""
+    budget_s = min(budget_s, level.budget_s)
+    visit_s = max((each.estimate_s for each in due), default=0.0)
+    left_s = budget_s - visit_s if visit_s <= budget_s else budget_s
+    return min(SHARE * budget_s, left_s) if level.scopes else 0.0
+
+
+def free_together(
+    hosts: Sequence[str], past: Past, states: States, *, drained: bool
+) -> tuple[str, ...]:
+    """Return the hosts that may run together now."""
+    return tuple(
+        host
+        for host in hosts
+        if may_be_measured(states.get(host, NodeState()), load=True, drained=drained)
+        and can_run_together(host, past.visits)
+    )
 
 
 def refuse_what_never_fits(made: Sequence[Turn], budget_s: float) -> None:
@@ -99,7 +137,8 @@ def shortfall(level: Level, due: Sequence[Candidate], hosts: int, budget_s: floa
         return ""
     visit_s = max(each.estimate_s for each in due)
     at_once = level.at_once(hosts)
-    of_one = at_once * math.floor(min(budget_s, level.budget_s) / visit_s)
+    alone_s = min(budget_s, level.budget_s) - together_s(level, budget_s, due)
+    of_one = at_once * math.floor(alone_s / visit_s)
     sweeps = max(1, math.floor(LATE_SHARE * level.at_latest_s / min(level.every_s, DAY_S)))
     if of_one * sweeps >= hosts:
         return ""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
 from hwcheck.results.files import read_json
-from hwcheck.results.run_folder import CUT_OFF, RunMeta
+from hwcheck.results.multi_host import FILE, MultiHostRecord, read_multi_host
+from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta
 from hwcheck.sweep.levels import LEVELS, RANK
+from hwcheck.sweep.state import parsed
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,39 @@ class Visit:
     def cut_off(self) -> bool:
         """Whether the sweep itself ended while this visit was under way."""
         return CUT_OFF in self.reason
+
+    @property
+    def given_up(self) -> bool:
+        """Whether it was ended since the scheduler wants the node."""
+        return GIVEN_UP in self.reason
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What the runs of a folder tell: the visits, and what ran over several hosts, oldest first."""
+
+    visits: list[Visit] = field(default_factory=list)
+    together: list[tuple[datetime, MultiHostRecord]] = field(default_factory=list)
+
+
+def read_runs(
+    runs: Path,
+    since: datetime,
+    checks: Mapping[str, Collection[str]],
+    loads: Collection[str],
+    only: Collection[str] = (),
+) -> Runs:
+    """Return what the runs of a folder tell that began at ``since`` or later, or ``only`` some.
+
+    ``checks`` are those of each level, ``loads`` those that load a host. A folder that cannot be
+    read is left out, and the history's own commands name it.
+    """
+    if not runs.is_dir():
+        return Runs()
+    first = f"{since:%Y%m%dT%H%M%SZ}"
+    names = only or [name for name in os.listdir(runs) if name >= first]
+    with History.open(runs, only=names or [""], kinds=("hosts", "samples")) as history:
+        return Runs(read_visits(history, checks, loads), read_together(history))
 
 
 def read_visits(
@@ -87,13 +124,29 @@ def read_visits(
 def level_of(meta: RunMeta, checks: Mapping[str, Collection[str]]) -> str:
     """Return the level of a run: that of its sweep; by hand, the one whose checks it had.
 
-    Empty where it had fewer, or none.
+    Empty where it had fewer, or none, as a run over several hosts has.
     """
     if meta.sweep:
-        return meta.sweep.get("level", "")
+        return meta.sweep.get("level", "") if meta.checks else ""
     of_profile = [name for name, level in LEVELS.items() if level.profile == meta.profile][-1]
     whole = bool(meta.checks) and set(checks[of_profile]) <= set(meta.checks)
     return of_profile if whole else ""
+
+
+def read_together(history: History) -> list[tuple[datetime, MultiHostRecord]]:
+    """Return what the runs of a history ran over several hosts, and when each began, oldest first.
+
+    A record that cannot be read is left out; the commands that show its run say why.
+    """
+    made = []
+    for path in history.folders.values():
+        if not (path / FILE).is_file():
+            continue
+        with suppress(UsageError, ValueError):
+            meta, record = _meta(path), read_multi_host(path)
+            if meta and record:
+                made.append((parsed(meta.started), record))
+    return sorted(made, key=lambda each: each[0])
 
 
 def _meta(path: Path) -> RunMeta | None:

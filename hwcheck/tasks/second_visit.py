@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.judge.second_visit import legs_on_a_border
 from hwcheck.results.run_folder import RunFolder, read_run
-from hwcheck.run.fan_out import fan_out
+from hwcheck.run.fan_out import NOBODY, fan_out
 from hwcheck.run.plan import Plan, of_legs
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
@@ -21,13 +23,16 @@ def make_second_visits(
     *,
     forks: int,
     verbose: bool,
+    wanted: Mapping[str, str] = NOBODY,
 ) -> None:
     """Measure again what a saved run could not say on which side of a border it is.
 
-    Only those legs, on those hosts, once. The connector has been prepared with the hosts. Raises
-    UsageError and DiskError as reading and writing a run folder do.
+    Only those legs, on those hosts, once, and not on hosts that are ``wanted`` for a job
+    (``fan_out``). The connector has been prepared with the hosts. Raises UsageError and DiskError
+    as reading and writing a run folder do.
     """
-    legs = legs_on_a_border(read_run(folder.path))
+    of_all = legs_on_a_border(read_run(folder.path))
+    legs = {host: of_host for host, of_host in of_all.items() if host not in wanted}
     if not legs or connector.supervisor.stop.is_set():
         return
     say(f"hwcheck: measuring again what lies on a border on {count(len(legs), 'host')}")
@@ -35,4 +40,9 @@ def make_second_visits(
     requests = {host.name: of_legs(plan.requests[host.name], legs[host.name]) for host in hosts}
     answers = folder.second_visits()
     with Progress(len(hosts), verbose=verbose) as progress:
-        fan_out(hosts, requests, payload, answers, connector, forks=forks, progress=progress)
+        fan_out(
+            *(hosts, requests, payload, answers, connector),
+            forks=forks,
+            progress=progress,
+            wanted=wanted,
+        )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
-from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
-from hwcheck.history.views import History
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES
@@ -25,22 +22,24 @@ from hwcheck.notify.config import Notify
 from hwcheck.notify.problems import Observed, observe
 from hwcheck.notify.tell import tell
 from hwcheck.results.files import writing_to
-from hwcheck.results.run_folder import RunFolder, read_run
-from hwcheck.run.fan_out import fan_out
+from hwcheck.results.multi_host import read_multi_host
+from hwcheck.results.run_folder import GIVEN_UP, RunFolder, read_run
+from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.plan import Plan, make_plan
-from hwcheck.scheduler.actions import states as ask_scheduler
-from hwcheck.scheduler.records import NodeState
-from hwcheck.sweep.availability import States
+from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep.batches import Places, Queue
-from hwcheck.sweep.candidates import Candidate, candidates
+from hwcheck.sweep.candidates import Candidate, Past, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
 from hwcheck.sweep.drains import why_not_released
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
+from hwcheck.sweep.links import Links, Records, coverage_text, late_hosts, links_of
+from hwcheck.sweep.measuring import Measuring
 from hwcheck.sweep.night import (
     Part,
     after,
     busy_hosts,
     done_in,
+    ended,
     known_past,
     late_text,
     under_way,
@@ -58,14 +57,22 @@ from hwcheck.sweep.state import (
     read_state,
     write_state,
 )
-from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
-from hwcheck.sweep.visits import Visit, read_visits
+from hwcheck.sweep.turns import (
+    Turn,
+    free_together,
+    refuse_what_never_fits,
+    shortfall,
+    together_s,
+    turns,
+)
+from hwcheck.sweep.visits import Runs, Visit, read_runs
 from hwcheck.tasks.flags import USUAL, select
 from hwcheck.tasks.index_page import write_index
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
 from hwcheck.tasks.progress import Progress
+from hwcheck.tasks.scope import run_multi_host
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
 from hwcheck.tasks.sweep_draining import Drained, DrainFailed, drain_failed, evidence_of
@@ -142,13 +149,18 @@ def run(asked: Asked) -> int:
         current, before = under_way(state, asked.key, now, asked.budget_s)
         for text in filter(None, (problem, gone, before)):
             say(f"hwcheck: {text}")
-        for turn in made:
-            if text := shortfall(turn.level, turn.due, len(asked.names), asked.budget_s):
-                say(f"hwcheck: {text}")
+        for text in filter(None, shortfalls(asked, made)):
+            say(f"hwcheck: {text}")
         state = replace(state, under_way=current)
         write_state(asked.runs, asked.key, state)
         until = time.monotonic() + (parsed(current.ends) - now).total_seconds()
-        night = _Night(asked, state, current.id, built, stop, until, seen)
+        measuring = Measuring(
+            lambda: all_states(asked.cluster.hosts),
+            lambda text: say(f"hwcheck: {text}"),
+            stop,
+            built,
+        )
+        night = _Night(asked, state, current.id, measuring, until, seen)
         parts = [night.part(level) for level in asked.levels]
         interrupts.visits_over()
         if not stop.is_set():
@@ -179,7 +191,7 @@ def _judge_the_rest(asked: Asked, sweeps: Sequence[UnderWay], seen: list[Observe
     folders = {asked.runs_of(level): level for level in asked.levels}
     for runs, level in folders.items():
         paths = [path for each in sweeps for path in runs_of_sweep(runs, each.id, each.began)]
-        visits += _visits(asked, level, [path.name for path in paths]) if paths else []
+        visits += _read(asked, level, [path.name for path in paths]).visits if paths else []
         for path in paths:
             if path.name not in judged:
                 try:
@@ -245,6 +257,7 @@ def _tell(
             tuple(asked.names),
             len(measured),
             {host: int(age_s // DAY_S) for part in parts for host, age_s in part.late.items()},
+            _late_links(parts),
             tuple(map(str, paths)),
             drained.now,
             drained.why_not if acts else None,
@@ -253,6 +266,13 @@ def _tell(
     )
     for text in lines:
         say(f"hwcheck: {text}")
+
+
+def _late_links(parts: Sequence[Part]) -> dict[str, str] | None:
+    """Return the hosts of which links are late, each with which; None where no level had a look."""
+    if not any(part.level.scopes for part in parts):
+        return None
+    return {host: why for part in parts for host, why in part.late_links.items()}
 
 
 def _end_what_was_cut_off(asked: Asked, seen: list[Observed]) -> list[int]:
@@ -270,50 +290,47 @@ def _end_what_was_cut_off(asked: Asked, seen: list[Observed]) -> list[int]:
 
 def turns_now(asked: Asked) -> list[Turn]:
     """Return what a sweep would do now."""
-    state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now_utc())
-    states = _scheduler_states(asked)
-    pasts = {}
+    now = now_utc()
+    state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now)
+    states = all_states(asked.cluster.hosts)
+    pasts, links = {}, {}
     for level in asked.levels:
-        visits = _visits(asked, level)
-        pasts[level.name] = known_past(state, asked.names, visits, states)
+        read = _read(asked, level)
+        pasts[level.name] = past = known_past(state, asked.names, read.visits, states)
+        if level.scopes:
+            links[level.name] = links_of(level, asked.places, read.together, past.first_seen)
     return turns(
-        *(asked.levels, pasts, asked.names, states, asked.places, now_utc(), asked.budget_s),
+        *(asked.levels, pasts, asked.names, states, asked.places, now, asked.budget_s, links),
         drained=asked.drained,
     )
 
 
-def _scheduler_states(asked: Asked) -> States:
-    """Return what their schedulers say of the hosts now. Raises UsageError."""
-    by_host: dict[str, NodeState] = {}
-    for kind in sorted({host.settings.scheduler for host in asked.cluster.hosts} - {""}):
-        its = [host for host in asked.cluster.hosts if host.settings.scheduler == kind]
-        by_host |= ask_scheduler(kind, its)
-    return by_host
+def shortfalls(asked: Asked, made: Sequence[Turn]) -> Iterator[str]:
+    """Yield why hosts, or links between them, cannot all be measured in the stated time."""
+    for turn in made:
+        yield shortfall(turn.level, turn.due, len(asked.names), asked.budget_s)
+        if turn.level.scopes:
+            yield Links(turn.level, asked.places, {}, {}).shortfall()
 
 
 def all_visits(asked: Asked) -> list[Visit]:
     """Return the visits of all runs as far back as matters, in the order of the runs."""
     folders = {asked.runs_of(level): level for level in LEVELS.values()}
-    visits = [visit for level in folders.values() for visit in _visits(asked, level)]
+    visits = [visit for level in folders.values() for visit in _read(asked, level).visits]
     return sorted(visits, key=lambda each: each.run)
 
 
-def _visits(asked: Asked, level: Level, only: Sequence[str] = ()) -> list[Visit]:
-    """Return the visits of ``only`` some runs, or of all as far back as matters, the oldest first.
-
-    A folder that cannot be read is left out, and the history's own commands name it.
-    """
-    runs = asked.runs_of(level)
-    if not runs.is_dir():
-        return []
+def _read(asked: Asked, level: Level, only: Sequence[str] = ()) -> Runs:
+    """Return what ``only`` some runs tell, or all as far back as matters."""
     look_back_s = LOOK_BACK * max(each.at_latest_s for each in asked.levels)
-    since = f"{now_utc() - timedelta(seconds=look_back_s):%Y%m%dT%H%M%SZ}"
-    recent = only or [name for name in os.listdir(runs) if name >= since]
     every = registry.load()
-    checks = {each.name: checks_of(each) for each in LEVELS.values()}
-    loads = [name for name, check in every.items() if check.load]
-    with History.open(runs, only=recent or [""], kinds=("hosts", "samples")) as history:
-        return read_visits(history, checks, loads)
+    return read_runs(
+        asked.runs_of(level),
+        now_utc() - timedelta(seconds=look_back_s),
+        {each.name: checks_of(each) for each in LEVELS.values()},
+        [name for name, check in every.items() if check.load],
+        only,
+    )
 
 
 def checks_of(level: Level) -> tuple[str, ...]:
@@ -326,125 +343,135 @@ def checks_of(level: Level) -> tuple[str, ...]:
 
 @dataclass
 class _Night:
-    """The measuring itself. ``until`` is when the budget ends (time.monotonic)."""
+    """Measures level by level, and judges and reports each. ``until``: time.monotonic."""
 
     asked: Asked
     state: SweepState
     sweep: str
-    payload: Payload
-    stop: threading.Event
+    measuring: Measuring
     until: float
     seen: list[Observed]
-    visited: set[str] = field(default_factory=set)
-    blind: bool = False
-    """The scheduler does not answer any more: nobody knows who is at work."""
-
-    def _states(self) -> States:
-        try:
-            return _scheduler_states(self.asked)
-        except UsageError as error:
-            say(f"hwcheck: {error}; no further host is measured")
-            self.blind = True
-            return {}
 
     def part(self, level: Level) -> Part:
-        """Measure who is due at a level, judge and report it."""
-        asked, now = self.asked, now_utc()
-        visits = _visits(asked, level)
-        past = known_past(self.state, asked.names, visits, {} if self.blind else self._states())
-        done = self.visited | done_in(self.sweep, level, visits)
+        """Measure who is due at a level."""
+        asked, measuring, now = self.asked, self.measuring, now_utc()
+        read = _read(asked, level)
+        past = known_past(self.state, asked.names, read.visits, measuring.states())
+        done = measuring.visited | done_in(self.sweep, level, read.visits)
         due = candidates([host for host in asked.names if host not in done], level, past, now)
         part = Part(level, tuple(each.host for each in due))
-        if due and not self.stop.is_set() and not self.blind:
-            part = self._measured(part, due)
-        late = {
-            host: past.age_s(host, level, now)
-            for host in asked.names
-            if host not in {*part.measured, *done} and past.is_late(host, level, now)
-        }
-        unknown = bool(late) or (self.blind and len(part.visits) < len(due))
-        code = combine([part.exit_code, NOT_MEASURED if unknown else PASS])
-        part = replace(part, exit_code=code, late=late)
+        until = min(self.until, time.monotonic() + level.budget_s)
+        if level.scopes and level.together(len(asked.names)) > 1:
+            part = self._together(part, due, past, read.together, until)
+        if due and measuring.goes_on:
+            part = self._one_by_one(part, due, until)
+        part = ended(part, past, asked.names, done, now, blind=measuring.blind)
         for text in filter(None, (part.text(), late_text(part))):
             say(f"hwcheck: {text}")
         return part
 
-    def _measured(self, part: Part, due: Sequence[Candidate]) -> Part:
-        level = part.level
-        until = min(self.until, time.monotonic() + level.budget_s)
-        plan = self._plan(level, [each.host for each in due])
-        deadlines = replace(Deadlines(), run_s=plan.timeout_s)
-        connector = Connector(
-            deadlines, self.stop, accept_new_host_keys=self.asked.accept_new_host_keys
-        )
-        connector.prepare(plan.hosts)
-        folder, kept_out = self._batches(level, plan, due, connector, until)
-        if folder is None:
-            return replace(part, kept_out=kept_out)
-        left_s = until - time.monotonic()
-        if left_s > level.visit_s:
-            make_second_visits(
-                plan,
-                self.payload,
-                folder,
-                connector.lasting(left_s),
-                forks=level.at_once(len(self.asked.names)),
+    def _together(
+        self,
+        part: Part,
+        due: Sequence[Candidate],
+        past: Past,
+        records: Records,
+        until: float,
+    ) -> Part:
+        """Let hosts run together, group by group, as long as a class of links is due."""
+        level, asked, codes = part.level, self.asked, [part.exit_code]
+        end = time.monotonic() + together_s(level, until - time.monotonic(), due)
+        links = links_of(level, asked.places, records, past.first_seen)
+        while self.measuring.goes_on:
+            states, left_s = self.measuring.states(), end - time.monotonic()
+            free = free_together(asked.names, past, states, drained=asked.drained)
+            group = () if self.measuring.blind else links.next_group(free, left_s, now_utc())
+            if not group:
+                break
+            path, code = self._group(level, group, end)
+            codes.append(code)
+            before, record = len(links.due(now_utc())), read_multi_host(path)
+            records = [*records, (now_utc(), record)] if record else records
+            links = links_of(level, asked.places, records, past.first_seen)
+            if len(links.due(now_utc())) >= before:
+                break  # this night will not get any further
+        if text := coverage_text(links, now_utc()):
+            say(f"hwcheck: {text}")
+        late = late_hosts(links.late(now_utc()), level, asked.places)
+        return replace(part, exit_code=combine(codes), late_links=late)
+
+    def _group(self, level: Level, group: Sequence[str], until: float) -> tuple[Path, int]:
+        """Let hosts run together; return the run folder and the exit code."""
+        plan = self._plan(level, group, ())
+        with self.measuring.watch(group, until) as watch:
+            connector = self._connector(plan, watch.ends)
+            folder = self._folder(level, plan)
+            run_multi_host(
+                *(level.scopes, MultiHostOptions(), plan, self.measuring.payload, folder),
+                connector.lasting(),
                 verbose=self.asked.verbose,
             )
-        folder.finish(interrupted=self.stop.is_set(), hosts=self.visited)
-        code = show(
-            folder.path, as_json=False, assessed=lambda each: self.seen.append(observe(each))
-        )
-        return replace(
-            part,
-            visits=tuple(_visits(self.asked, level, (folder.path.name,))),
-            refused=busy_hosts(read_run(folder.path).records),
-            kept_out=kept_out,
-            exit_code=code,
-        )
+            for host, why in watch.wanted.items():
+                say(f"hwcheck: {host}: {GIVEN_UP}: {why}")
+        folder.finish(interrupted=watch.ends.is_set())
+        return folder.path, self._show(folder)
 
-    def _batches(
-        self,
-        level: Level,
-        plan: Plan,
-        due: Sequence[Candidate],
-        connector: Connector,
-        until: float,
-    ) -> tuple[RunFolder | None, dict[str, NodeState]]:
-        """Visit the hosts that are due, batch by batch, as long as there is time.
-
-        The scheduler is asked again before each batch.
-        """
-        asked, folder = self.asked, None
-        hosts = {host.name: host for host in plan.hosts}
+    def _one_by_one(self, part: Part, due: Sequence[Candidate], until: float) -> Part:
+        level, asked = part.level, self.asked
+        plan = self._plan(level, [each.host for each in due], checks_of(level))
+        connector = self._connector(plan, self.measuring.stop)
         queue = Queue(due, level, len(asked.names), asked.places, drained=asked.drained)
         with Progress(len(due), verbose=asked.verbose) as progress:
-            while queue.waiting and not self.stop.is_set():
-                states = self._states()
-                left_s = until - time.monotonic()
-                batch = () if self.blind else queue.next(states, left_s)
-                if not batch:
-                    break
-                if folder is None:
-                    folder = RunFolder.create(asked.runs_of(level), plan.meta)
-                    save_site(folder.path)
-                chosen = [hosts[each.host] for each in batch]
-                within = connector.lasting(min(plan.timeout_s, left_s))
-                fan_out(
-                    *(chosen, plan.requests, self.payload, folder, within),
-                    forks=len(chosen),
-                    progress=progress,
+            folder = self.measuring.batches(
+                *(queue, plan, lambda: self._folder(level, plan), connector, until, progress),
+                load=level.load,
+            )
+        if folder is None:
+            return replace(part, kept_out=queue.kept_out)
+        left_s = until - time.monotonic()
+        if left_s > level.visit_s:
+            with self.measuring.watch([host.name for host in plan.hosts], until) as watch:
+                watch.look()
+                make_second_visits(
+                    *(plan, self.measuring.payload, folder, connector.lasting(left_s)),
+                    forks=level.at_once(len(asked.names)),
+                    verbose=asked.verbose,
+                    wanted=watch.wanted,
                 )
-                self.visited |= {each.host for each in batch}
-        return folder, queue.kept_out
+        folder.finish(interrupted=self.measuring.stop.is_set(), hosts=self.measuring.visited)
+        code = self._show(folder)
+        return replace(
+            part,
+            visits=tuple(_read(asked, level, (folder.path.name,)).visits),
+            refused=busy_hosts(read_run(folder.path).records),
+            kept_out=queue.kept_out,
+            exit_code=combine([part.exit_code, code]),
+        )
 
-    def _plan(self, level: Level, names: Sequence[str]) -> Plan:
+    def _plan(self, level: Level, names: Sequence[str], checks: tuple[str, ...]) -> Plan:
         hosts = tuple(host for host in self.asked.cluster.hosts if host.name in set(names))
         return make_plan(
             replace(self.asked.cluster, hosts=hosts),
-            checks_of(level),
+            checks,
             level.profile,
-            payload_sha256=self.payload.sha256,
+            payload_sha256=self.measuring.payload.sha256,
             site=site_hashes(),
             sweep={"id": self.sweep, "level": level.name},
+        )
+
+    def _connector(self, plan: Plan, stop: threading.Event) -> Connector:
+        deadlines = replace(Deadlines(), run_s=plan.timeout_s)
+        accept = self.asked.accept_new_host_keys
+        connector = Connector(deadlines, stop, accept_new_host_keys=accept)
+        connector.prepare(plan.hosts)
+        return connector
+
+    def _folder(self, level: Level, plan: Plan) -> RunFolder:
+        folder = RunFolder.create(self.asked.runs_of(level), plan.meta)
+        save_site(folder.path)
+        return folder
+
+    def _show(self, folder: RunFolder) -> int:
+        return show(
+            folder.path, as_json=False, assessed=lambda each: self.seen.append(observe(each))
         )

@@ -13,7 +13,7 @@ from hwcheck.connect.payload import Payload
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, RunFolder, RunMeta, read_run
-from hwcheck.run.fan_out import VisitEvent, fan_out
+from hwcheck.run.fan_out import NOBODY, VisitEvent, fan_out
 from tests.lab import stand_in
 
 QUICK = Deadlines(
@@ -33,6 +33,7 @@ def visit_all(
     stop: threading.Event | None = None,
     lifeline_s: float = 30.0,
     forks: int = 32,
+    wanted: Mapping[str, str] = NOBODY,
     **connector_options: Any,
 ) -> dict[str, HostRecord]:
     """Visit the hosts and return what the run folder holds, by host; ``out/<id>`` is the run."""
@@ -54,6 +55,7 @@ def visit_all(
         connector,
         forks=forks,
         progress=progress,
+        wanted=wanted,
     )
     return {record.host: record for record in read_run(folder.path).records}
 

@@ -13,7 +13,7 @@ from hwcheck.node.wire import CheckResult
 from hwcheck.notify import state as file
 from hwcheck.notify.changes import Message, State, Sweep, changes
 from hwcheck.notify.problems import Observed, Problem, observe
-from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.run_folder import GIVEN_UP, HostRecord
 from hwcheck.waivers import Waiver
 from tests import factories
 
@@ -125,6 +125,34 @@ def test_what_a_busy_node_left_out_is_neither_new_nor_cleared() -> None:
     assert told[0] is None
     assert kinds(told[1]) == [("new", LINK, ("n1",))]
     assert told[2:] == [None] * 4
+
+
+def test_a_visit_that_was_given_up_for_a_job_is_no_problem_and_clears_nothing() -> None:
+    record = half("n1")
+    assert record.report is not None
+    results = tuple(each for each in record.report.results if each.check != "pcie_link")
+    given_up = replace(
+        record,
+        state="partial",
+        reason=f"{GIVEN_UP}: busy: job 7",
+        report=replace(record.report, results=results),
+    )
+    silent = replace(factories.record("n1", None), state="lost", reason=f"{GIVEN_UP}: busy")
+    told = nights([of(given_up)], [of(silent)], [of(record)], *[[of(given_up)], [of(silent)]] * 2)
+    assert [bool(message) for message in told] == [False, False, True, *[False] * 4]
+
+
+def test_links_that_were_not_measured_for_too_long_are_told_once_and_cleared() -> None:
+    well = [of(*healthy(*HOSTS))]
+    late = dict.fromkeys(("n1", "n2"), "weekly: not measured for more than 3w: to r2")
+    state, told = State(), []
+    for night, links in enumerate([late, late, {}, None, {}], 1):
+        state, message = changes(state, replace(sweep(night), late_links=links), well)
+        told.append(message)
+    assert [message is not None for message in told] == [True, False, False, False, True]
+    assert kinds(told[0]) == [
+        ("new", "links between hosts not measured for too long", ("n1", "n2"))
+    ]
 
 
 def test_a_host_that_no_sweep_comes_to_stays_as_it_was() -> None:

@@ -13,7 +13,7 @@ from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results.files import DiskError
-from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, RunFolder, read_series
+from hwcheck.results.run_folder import GIVEN_UP, UNDER_WAY, HostAnswer, RunFolder, read_series
 from hwcheck.results.series import Observed
 from hwcheck.run import fan_out
 from hwcheck.run.fan_out import VisitEvent
@@ -150,6 +150,25 @@ def test_stop_leaves_the_others_unvisited(out: Path) -> None:
     assert [records[host.name].state for host in HOSTS] == ["lost", "not_visited", "not_visited"]
     assert records["n0"].reason == "interrupted"
     assert time.monotonic() - started < 10
+
+
+def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Path) -> None:
+    wanted = {"n2": "busy: job 12"}
+
+    def progress(event: VisitEvent) -> None:
+        if (event.host, event.text) == ("n0", "second"):
+            wanted["n0"] = "planned for a job"
+
+    started = time.monotonic()
+    records = visit_all(
+        HOSTS, out, expect={"n0": {"second": {"hang": 600}}}, progress=progress, wanted=wanted
+    )
+    assert [records[host.name].state for host in HOSTS] == ["partial", "reported", "lost"]
+    assert records["n0"].reason == f"{GIVEN_UP}: planned for a job"
+    assert [result.check for result in records["n0"].report.results] == ["first"]  # type: ignore[union-attr]
+    assert records["n2"].reason == f"{GIVEN_UP}: busy: job 12"
+    assert records["n2"].given_up
+    assert time.monotonic() - started < 20
 
 
 def test_stop_does_not_wait_for_a_visit_that_hangs(

@@ -67,6 +67,8 @@ def test_nodes_with_and_without_pods_that_have_gpus(cluster: KubernetesCluster) 
         pod("no-gpus", "gpu2.local", "0"),
         pod("by-claim", "gpu3.local", **claims),
         pod("pending", "", "8"),
+        {**pod("next", "", "8"), "status": {"nominatedNodeName": "gpu2.local"}},
+        {**pod("small", ""), "status": {"nominatedNodeName": "gpu3.local"}},
     ]
     found = states(KUBERNETES, [*HOSTS, Host("login", "10.9.9.9")])
     assert {name: (each.state, each.jobs) for name, each in found.items()} == {
@@ -75,6 +77,8 @@ def test_nodes_with_and_without_pods_that_have_gpus(cluster: KubernetesCluster) 
         "gpu3": (BUSY, ("jobs/by-claim",)),
         "login": (UNKNOWN, ()),
     }
+    assert [name for name, each in found.items() if each.wanted] == ["gpu2"]
+    assert found["gpu2"].line() == "kept for a pod"
     assert found["gpu1"].partitions == ("nvidia.com/gpu",)
     assert any("status.phase%21%3DSucceeded" in path for path in cluster.asked)
 

@@ -168,6 +168,22 @@ def test_what_slurm_calls_a_node(install: Install, raw: str, state: str) -> None
     assert states(SLURM, HOSTS)["gpu1"].state == state
 
 
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        ("idle", ""),
+        ("idle+planned", "planned for a job"),
+        ("idle-", "planned for a job"),
+        ("idle+reserved", "reserved"),
+        ("reserved", "reserved"),
+    ],
+)
+def test_an_idle_node_that_slurm_keeps_for_a_job(install: Install, raw: str, wanted: str) -> None:
+    install(sinfo=SINFO + f"node gpu1 10.0.0.1 gpu1 batch Unknown Unknown '{raw}' none")
+    found = states(SLURM, HOSTS)["gpu1"]
+    assert (found.state, found.wanted, found.line()) == ("idle", wanted, wanted or "idle")
+
+
 def test_a_node_whose_jobs_are_hidden_is_at_work(install: Install) -> None:
     install(sinfo=SINFO + "node gpu1 10.0.0.1 gpu1 batch root x allocated+drain disk")
     found = states(SLURM, HOSTS)["gpu1"]

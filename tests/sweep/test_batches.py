@@ -74,14 +74,15 @@ AWAY = {
     "n6": NodeState(state=DRAINED, at_work=True),
     "n7": NodeState(state=DRAINED_BY_OTHER, reason="disk"),
     "n8": NodeState(state=DOWN),
+    "n9": NodeState(state=IDLE, wanted="planned for a job"),
 }
 
 
 @pytest.mark.parametrize(
     ("level", "drained", "kept_out"),
     [
-        ("nightly", False, {"n0", "n6", "n7", "n8"}),
-        ("nightly", True, {"n0", "n6", "n8"}),
+        ("nightly", False, {"n0", "n6", "n7", "n8", "n9"}),
+        ("nightly", True, {"n0", "n6", "n8", "n9"}),
         ("minutes", False, {"n7", "n8"}),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import BUSY, Amount, NodeState
 from hwcheck.sweep.levels import LEVELS, MINUTE_S
-from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, turns
+from hwcheck.sweep.links import Links
+from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, together_s, turns
 from tests.sweep.builders import NOW, past, visit
 
 LEVELS_HERE = (LEVELS["weekly"], LEVELS["nightly"])
@@ -19,7 +20,8 @@ KNOWN = past(visit("n1", 2, level="weekly", duration_s=900.0), hosts=HOSTS)
 
 def planned(budget_s: float = 7200.0, states: dict[str, NodeState] | None = None) -> list[Turn]:
     pasts = dict.fromkeys(LEVELS, KNOWN)
-    return turns(LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, drained=False)
+    links = {"weekly": Links(LEVELS["weekly"], dict.fromkeys(HOSTS, ("", "")), {}, {})}
+    return turns(LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, links, drained=False)
 
 
 def test_who_has_a_turn_at_a_heavier_level_has_none_at_a_lighter() -> None:
@@ -56,3 +58,18 @@ def test_a_budget_that_does_not_go_round_is_said() -> None:
     assert text.startswith("nightly: 500 hosts, 1 at once, 4m each, in 2h, take more sweeps")
     assert shortfall(few, nightly.due, 200, 7200.0) == ""
     assert shortfall(few, (), 500, 7200.0) == ""
+
+
+def test_hosts_that_were_well_run_together_first_and_leave_time_for_a_visit() -> None:
+    known = past(visit("n1", 8, level="weekly"), visit("n2", 8), visit("n3", 1, outcome="fail"))
+    level, of_all = LEVELS["weekly"], dict.fromkeys(HOSTS, ("", ""))
+    links = {"weekly": Links(level, of_all, {}, {})}
+    (turn,) = turns(
+        *((level,), {"weekly": known}, HOSTS, {}, {}, NOW, 7200.0, links), drained=False
+    )
+    assert turn.together == ("n1", "n2")
+    assert turn.lines()[0] == "weekly: pairs and rails over n[1-2]"
+    assert turn.batches
+    assert together_s(level, 7200.0, turn.due) == 1800.0
+    assert together_s(level, 240.0, turn.due) == 40.0  # a visit takes 200 s
+    assert together_s(LEVELS["nightly"], 7200.0, turn.due) == 0.0

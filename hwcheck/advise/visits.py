@@ -11,6 +11,7 @@ from hwcheck.advise.records import Action
 from hwcheck.fold import fold
 from hwcheck.results import phases
 from hwcheck.results.run_folder import CUT_OFF, HostRecord, Run
+from hwcheck.results.run_folder import INTERRUPTED as STOPPED
 from hwcheck.text import line
 
 
@@ -181,7 +182,7 @@ def _hint(record: HostRecord) -> Hint:
         return KILLED
     if record.given_up:
         return GIVEN_UP
-    if record.reason == "interrupted":
+    if record.reason == STOPPED:
         return INTERRUPTED
     return BY_PHASE.get(record.phase, UNKNOWN)
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from hwcheck.results.phases import NO_VISIT, RUN
-from hwcheck.results.run_folder import GIVEN_UP
+from hwcheck.results.run_folder import GIVEN_UP, INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class StoppedError(VisitError):
     """The run was stopped while this visit was under way."""
 
     def __init__(self, phase: str) -> None:
-        super().__init__(phase, "interrupted", "lost")
+        super().__init__(phase, INTERRUPTED, "lost")
 
 
 class GivenUpError(VisitError):

@@ -243,8 +243,10 @@ class LiveNode:
 
     def _only_ours_leave(self) -> bool:
         """Whether all processes on the GPUs are of this visit, or have ended but for the driver."""
+        if not self._loaded:
+            return False
         pids = {pid for gpu in self.gpus() for pid in gpu.compute_processes()}
-        return self._loaded and all(map(load_lock.is_ours_or_gone, pids))
+        return all(map(load_lock.is_ours_or_gone, pids))
 
     def _in_use(self) -> str:
         """Return which GPU is at work for nobody that NVML names, or an empty text."""

@@ -45,6 +45,9 @@ UNDER_WAY = "the visit is under way"
 CUT_OFF = "under way when the run itself ended (killed, or this machine went down)"
 """What becomes of that reason in a run that never came to its end."""
 
+INTERRUPTED = "interrupted"
+"""The reason of a visit that was ended with its run."""
+
 GIVEN_UP = "given up, for the scheduler wants the node"
 """How the reason of a visit begins that was ended for a job; what the scheduler says follows."""
 
@@ -126,6 +129,11 @@ class _Host(Generic[R]):
     def given_up(self) -> bool:
         """Whether the visit was ended since the scheduler wants the node."""
         return self.reason.startswith(GIVEN_UP)
+
+    @property
+    def ended_by_us(self) -> bool:
+        """Whether it was hwcheck, and nothing of the host's, that ended the visit."""
+        return self.given_up or self.reason in (INTERRUPTED, CUT_OFF)
 
 
 class HostAnswer(_Host[Mapping[str, Any]]):

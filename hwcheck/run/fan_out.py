@@ -19,7 +19,7 @@ from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.wire import Request
 from hwcheck.results.files import DiskError
-from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, RunFolder, utc_now
+from hwcheck.results.run_folder import INTERRUPTED, UNDER_WAY, HostAnswer, RunFolder, utc_now
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
 STOP_S = 5.0
@@ -144,7 +144,7 @@ class _FanOut:
         with self._lock:
             for host, started in sorted(self._running.items()):
                 took = time.monotonic() - started
-                record = replace(self._last[host], reason="interrupted", duration_s=took)
+                record = replace(self._last[host], reason=INTERRUPTED, duration_s=took)
                 if self._failure is None:
                     self._finish(record)
             self._running.clear()

@@ -239,8 +239,9 @@ def _tell(
 ) -> None:
     """Tell people what changed with this sweep, and say what could not be told."""
     of_sweep = [visit for visit in visits if visit.sweep == sweep.id]
-    measured = {visit.host for visit in of_sweep if visit.measured_at(visit.level)}
-    paths = {asked.runs_of(LEVELS[visit.level]) / visit.run: None for visit in of_sweep}
+    at_a_level = [visit for visit in of_sweep if visit.level]
+    measured = {visit.host for visit in at_a_level if visit.measured_at(visit.level)}
+    paths = {_folder_of(asked, visit): None for visit in of_sweep}
     acts = asked.drain_failed is not None and not asked.drain_failed.dry_run
     folder = asked.runs / STATE_FOLDER / asked.key
     with writing_to(asked.runs):
@@ -266,6 +267,12 @@ def _tell(
     )
     for text in lines:
         say(f"hwcheck: {text}")
+
+
+def _folder_of(asked: Asked, visit: Visit) -> Path:
+    """Return the run folder of a visit of a sweep; those over several hosts are of no level."""
+    runs = asked.runs_of(LEVELS[visit.level]) if visit.level else asked.runs
+    return runs / visit.run
 
 
 def _late_links(parts: Sequence[Part]) -> dict[str, str] | None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
-from hwcheck.results.run_folder import read_run
+from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
+from hwcheck.results.run_folder import GIVEN_UP, read_run
+from hwcheck.sweep import measuring
+from hwcheck.sweep.watch import Watch
+from hwcheck.tasks import sweep_run
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
@@ -26,17 +34,14 @@ DRAIN = ("--drain-failed", "--max-drained", "3")
 
 
 @pytest.fixture(scope="module")
-def ways(namespaces: None) -> Iterator[dict[str, Any]]:
-    """How the nodes are reached, by name."""
-    with Lab(HOSTS) as lab:
-        everything = yaml.safe_load(lab.inventory().read_text())["all"]
-        common = everything.get("vars", {})
-        yield {name: {**common, **own} for name, own in everything["hosts"].items()}
+def lab(namespaces: None) -> Iterator[Lab]:
+    with Lab(HOSTS) as made:
+        yield made
 
 
 @pytest.fixture
 def nights(
-    ways: dict[str, Any],
+    lab: Lab,
     slurm: SlurmCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -44,6 +49,11 @@ def nights(
 ) -> Nights:
     monkeypatch.chdir(tmp_path)
     Path("notify.yml").write_text(f"metrics: {tmp_path}/hwcheck.prom\n")
+    python = {"ansible_python_interpreter": sys.executable, "hwcheck_interface": "eth0"}
+    everything = yaml.safe_load(lab.inventory(**python).read_text())["all"]
+    common = everything.get("vars", {})
+    ways = {name: {**common, **own} for name, own in everything["hosts"].items()}
+    monkeypatch.setattr(measuring, "Watch", partial(Watch, poll_s=0.2))
     return Nights(ways, "slurm", monkeypatch, capfd)
 
 
@@ -67,6 +77,122 @@ def test_a_node_with_a_job_is_skipped_and_comes_first_the_next_time(
     slurm.cancel(job)
     ahead = nights.sweep("--dry-run")
     assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+
+
+SLOW = '''"""A check that takes longer than any test."""
+
+import subprocess
+from typing import Iterator
+
+from hwcheck.node.check import Metric, Node, Remedy, check
+from hwcheck.node.wire import Sample
+
+
+@check(
+    metrics=[Metric("slow_s", "s", "how long it took")],
+    remedy=Remedy(cause="none", fix="none", command="true"),
+    gpu=False,
+)
+def slow(node: Node) -> Iterator[Sample]:
+    """Take long on one node."""
+    if open("/etc/hostname").read().strip() == "gpu2":
+        subprocess.run(["sleep", "250"], check=True)
+    yield Sample("slow_s", 0.0, "s")
+'''
+
+
+def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
+    nights: Nights, slurm: SlurmCluster, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights.hosts()
+    Path("hwcheck/checks").mkdir(parents=True)
+    Path("hwcheck/checks/slow.py").write_text(SLOW)
+    monkeypatch.setattr(sweep_run, "checks_of", lambda level: ("file_systems", "slow"))
+
+    def is_slow() -> bool:
+        records = Path("runs").glob("*/nodes/gpu2.json")
+        return any(json.loads(each.read_text())["report"] for each in records)
+
+    jobs: list[str] = []
+
+    def job() -> None:
+        wait_until(is_slow, 120)
+        jobs.append(slurm.submit("gpu2"))
+
+    submitting = Thread(target=job)
+    submitting.start()
+    done = nights.sweep("--notify", "notify.yml")
+    submitting.join()
+    (record,) = [each for each in read_run(Path("runs") / nights.run).records if each.given_up]
+    assert (record.host, record.state) == ("gpu2", "partial")
+    assert record.reason == f"{GIVEN_UP}: busy: job {jobs[0]}"
+    assert record.duration_s < 200
+    wait_until(lambda: not lab.nodes["gpu2"].visitors(), 20)
+    assert "nightly: 4 hosts due, 3 measured; at work: gpu2" in done.err
+    assert set(nights.state.waiting) == {"gpu2"}
+    assert 'host="gpu2"' not in Path("hwcheck.prom").read_text(), "nobody is told of it"
+    slurm.cancel(jobs[0])
+    ahead = nights.sweep("--dry-run")
+    assert ahead.out == "nightly: batch 1: gpu2: at work when it was its turn\n"
+
+
+WEEKLY = ("--level", "weekly", "--max-unavailable", "100%", "--notify", "notify.yml")
+
+
+def together() -> list[MultiHostRecord]:
+    """What ran over several hosts, in the order of the runs."""
+    records = [read_multi_host(path.parent) for path in sorted(Path("runs").glob("*/run.json"))]
+    return [each for each in records if each is not None]
+
+
+def test_hosts_that_were_well_run_together_and_again_when_their_links_are_due(
+    nights: Nights, slurm: SlurmCluster, lab: Lab
+) -> None:
+    nights.hosts(bad=("gpu4",))
+    first = nights.typed("sweep run", *WEEKLY)
+    assert "weekly: links: 0 of 1 classes measured within 3w" in first.err
+    assert (first.code, together()) == (1, [])
+    slurm.run("scontrol", "update", "nodename=gpu3", "state=drain", "reason=RMA 4711")
+    ahead = nights.typed("sweep run", *WEEKLY[:4], "--dry-run")
+    assert ahead.out.splitlines()[0] == "weekly: pairs and rails over gpu[1-2]"
+    second = nights.typed("sweep run", *WEEKLY)
+    (record,) = together()
+    assert (record.scopes, record.hosts, record.finished) == (
+        ("pairs", "rails"),
+        ("gpu1", "gpu2"),
+        True,
+    )
+    assert "weekly: links: 1 of 1 classes measured within 3w" in second.err
+    slurm.resume()
+    nights.typed("sweep run", *WEEKLY)
+    assert len(together()) == 1, "a class of links that was measured is not due"
+    wait_until(lambda: not any(node.visitors() for node in lab.nodes.values()), 20)
+
+
+RESERVATION = "reservation=exam"
+
+
+def test_a_node_that_is_reserved_ends_what_hosts_run_together_and_accuses_nobody(
+    nights: Nights, slurm: SlurmCluster, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights.hosts()
+    nights.typed("sweep run", *WEEKLY)
+    genuine = sweep_run.run_multi_host
+
+    def run(*words: Any, **named: Any) -> None:
+        of = ("users=root", "nodes=gpu2", "starttime=now", "duration=10")
+        slurm.run("scontrol", "create", RESERVATION, *of)
+        genuine(*words, **named)
+
+    monkeypatch.setattr(sweep_run, "run_multi_host", run)
+    done = nights.typed("sweep run", *WEEKLY)
+    slurm.run("scontrol", "delete", RESERVATION)
+    assert done.code == 3
+    assert f"hwcheck: gpu2: {GIVEN_UP}: reserved" in done.err
+    (record,) = together()
+    assert (record.finished, record.suspects) == (False, ())
+    wait_until(lambda: not any(node.visitors() for node in lab.nodes.values()), 20)
+    assert 'host="gpu' not in Path("hwcheck.prom").read_text(), "nobody is told of it"
 
 
 def test_a_node_that_fails_is_drained_first_as_a_dry_run_then_and_given_back_when_repaired(

@@ -5,8 +5,10 @@
 Simulates the sweeps of a fleet with the product's own planner (``hwcheck.sweep``): jobs that keep
 hosts at work for hours to days and begin amid a sweep, visits of uneven length of which some hang,
 hosts that fail from a night on, that flap, that are down for a week, one that is always at work and
-one that never answers. The exit code is 1 where a host that was free when it was its turn had to
-wait longer than stated, one that was not measured for so long is not named, or a bound was passed.
+one that never answers; before the visits of a week and of a month hosts run together, and a job
+that begins on one of them ends that. The exit code is 1 where a host that was free when it was its
+turn had to wait longer than stated, a class of links was not measured in the stated time, one that
+was not measured for so long is not named, or a bound was passed.
 """
 
 from __future__ import annotations
@@ -16,19 +18,31 @@ import itertools
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import combinations
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Queue, bounds
-from hwcheck.sweep.candidates import candidates
+from hwcheck.sweep.candidates import Candidate, Past, candidates
 from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Level
+from hwcheck.sweep.links import (
+    ROUND_S,
+    class_text,
+    classes,
+    link_class,
+    links_of,
+    measured_links,
+)
 from hwcheck.sweep.night import Part, after, known_past, under_way, with_hosts
 from hwcheck.sweep.state import SweepState
+from hwcheck.sweep.turns import free_together, together_s
 from hwcheck.sweep.visits import Visit
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc).replace(tzinfo=None)
@@ -56,12 +70,17 @@ DOWN_NIGHTS = {"n040": range(5, 12), "n041": range(8, 10)}
 
 @dataclass
 class Night:
-    """What a night came to. ``late`` are hosts by level, ``passed`` bounds that did not hold."""
+    """What a night came to.
+
+    ``together`` counts the hosts that ran together, ``late`` are hosts and links by level,
+    ``passed`` bounds that did not hold.
+    """
 
     number: int
     measured: Counter[str] = field(default_factory=Counter)
     used_s: float = 0.0
     busy: int = 0
+    together: int = 0
     late: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
 
@@ -78,6 +97,7 @@ class Fleet:
         self.jobs = {host: self._job() for host in self.hosts}
         self.state = SweepState()
         self.visits: list[Visit] = []
+        self.records: list[tuple[datetime, MultiHostRecord]] = []
         self.passed_over: Counter[tuple[str, str]] = Counter()
         """Nights on which a host was free, due at a level and left for the next sweep, by both."""
         self.longest: Counter[str] = Counter()
@@ -156,7 +176,7 @@ def _part(
     at_once = level.at_once(len(fleet.hosts))
     of_rack, of_feed = bounds(fleet.places, at_once)
     made: list[Visit] = []
-    used_s = 0.0
+    used_s = _together(fleet, night, level, now, past, due) if level.scopes else 0.0
     while batch := queue.next(fleet.states(night.number), level.budget_s - used_s):
         racks, feeds = (Counter(fleet.places[each.host][n] for each in batch) for n in (0, 1))
         if len(batch) > at_once or max(racks.values()) > of_rack or max(feeds.values()) > of_feed:
@@ -187,6 +207,61 @@ def _part(
     return part
 
 
+def _together(
+    fleet: Fleet,
+    night: Night,
+    level: Level,
+    now: datetime,
+    past: Past,
+    due: Sequence[Candidate],
+) -> float:
+    """Let hosts run together as long as a class of links is due; return how long it took, in s."""
+    end_s, used_s = together_s(level, level.budget_s, due), 0.0
+    while True:
+        links = links_of(level, fleet.places, fleet.records, past.first_seen)
+        free = free_together(fleet.hosts, past, fleet.states(night.number), drained=False)
+        group = links.next_group(free, end_s - used_s, now)
+        if not group:
+            break
+        if len(group) > level.at_once(len(fleet.hosts)) or any(fleet.jobs[h] for h in group):
+            night.passed.append(f"{level.name}: {len(group)} hosts together, or one at work")
+        used_s += links.takes_s(len(group))
+        night.together += len(group)
+        fleet.jobs_begin()
+        if any(fleet.jobs[host] for host in group):
+            break  # given up, and nothing of it is known
+        groups = combinations(group, 2) if level.scopes[0] == "pairs" else [group]
+        runs = tuple(
+            MultiHostRun(level.scopes[0], 0, each, "all_reduce", 0, "done", duration_s=ROUND_S)
+            for each in groups
+        )
+        fleet.records.append((now, MultiHostRecord(level.scopes, group, runs=runs)))
+    if used_s > end_s:
+        night.passed.append(f"{level.name}: together for {used_s:.0f} s of {end_s:.0f} s")
+    night.late += [f"{level.name} links {class_text(of)}" for of in links.late(now)]
+    return used_s
+
+
+def nights_to_cover(fleet: Fleet, level: Level, amount: int) -> tuple[int, float]:
+    """Return after how many nights every class of links was measured, and the longest gap in days.
+
+    The nights are 0 where one never was.
+    """
+    marks = {of: [START] for of in classes(fleet.places)}
+    for at, record in fleet.records:
+        for pair in measured_links([(at, record)], level.scopes[0]):
+            marks[link_class(pair, fleet.places)].append(at)
+    end = START + timedelta(days=amount)
+    gaps = [
+        (later - sooner).total_seconds() / DAY_S
+        for times in marks.values()
+        for sooner, later in itertools.pairwise([*times, end])
+    ]
+    first = [times[1] if len(times) > 1 else end for times in marks.values()]
+    covered = max((at - START).days + 1 for at in first)
+    return (covered if max(first) < end else 0), max(gaps)
+
+
 def longest_gaps_d(fleet: Fleet, level: Level, amount: int) -> dict[str, float]:
     """Return for each host the longest time without a measurement at a level, in days."""
     marks = {host: [START] for host in fleet.hosts}
@@ -210,8 +285,11 @@ def what_does_not_hold(fleet: Fleet, of_nights: list[Night]) -> list[str]:
         limit_d = level.at_latest_s / DAY_S
         if fleet.longest[level.name] >= limit_d:
             wrong.append(f"{level.name}: a host was passed over {fleet.longest[level.name]} times")
+        if level.scopes and nights_to_cover(fleet, level, len(of_nights))[1] > limit_d:
+            wrong.append(f"{level.name}: a class of links was not measured in {limit_d:.0f} days")
         gaps = longest_gaps_d(fleet, level, len(of_nights))
-        named = {text.split()[1] for each in of_nights for text in each.late if level.name in text}
+        late = {text for each in of_nights for text in each.late if " links " not in text}
+        named = {text.split()[1] for text in late if level.name in text}
         # A night may begin shortly before a host is late, and the next one measure it.
         silent = {host for host, gap in gaps.items() if gap > limit_d + 1.1} - named
         wrong += [f"{level.name}: {host} is late and not named" for host in sorted(silent)]
@@ -227,7 +305,7 @@ def main() -> int:
     parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    print("night  monthly weekly nightly  at work  minutes  late")
+    print("night  monthly weekly nightly  together  at work  minutes  late")
     of_nights: list[Night] = []
     fleet = Fleet(given.hosts, given.seed)
     for number in range(given.nights):
@@ -235,7 +313,8 @@ def main() -> int:
         of_nights.append(night)
         counts = [night.measured[level.name] for level in LEVELS_OF_A_NIGHT]
         print(
-            f"{night.number:5}  {counts[0]:7} {counts[1]:6} {counts[2]:7}  {night.busy:7}  "
+            f"{night.number:5}  {counts[0]:7} {counts[1]:6} {counts[2]:7}  {night.together:8}  "
+            f"{night.busy:7}  "
             f"{night.used_s / 60:7.0f}  {len(night.late):4}"
         )
     for level in LEVELS_OF_A_NIGHT:
@@ -246,6 +325,12 @@ def main() -> int:
             f"{level.at_latest_s / DAY_S:.0f}; a free host was passed over "
             f"{fleet.longest[level.name]} nights in turn at most"
         )
+        if level.scopes:
+            covered, gap_d = nights_to_cover(fleet, level, given.nights)
+            print(
+                f"{level.name}: {len(classes(fleet.places))} classes of links, all measured within "
+                f"{covered or '-'} nights, and each again after {gap_d:.1f} days at most"
+            )
     wrong = what_does_not_hold(fleet, of_nights)
     print("\n".join(wrong) or "every bound holds")
     return int(bool(wrong))

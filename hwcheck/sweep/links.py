@@ -136,7 +136,8 @@ class Links:
         due = set(self.due(now))
         if not due:
             return ()
-        group = next_group(free, self.most(left_s), self.measured, self.places, now)
+        most, due_s = self.most(left_s), self.level.due_s
+        group = next_group(free, most, self.measured, self.places, now, due_s)
         of_group = {link_class(pair, self.places) for pair in combinations(group, 2)}
         return group if due & of_group else ()
 
@@ -195,13 +196,18 @@ def can_run_together(host: str, visits: Mapping[str, Sequence[Visit]]) -> bool:
 
 
 def next_group(
-    free: Sequence[str], most: int, measured: Measured, places: Places, now: datetime
+    free: Sequence[str],
+    most: int,
+    measured: Measured,
+    places: Places,
+    now: datetime,
+    due_s: float = 0.0,
 ) -> tuple[str, ...]:
     """Return up to ``most`` of the free hosts, to run together; nobody where there is no pair.
 
     First the two whose class, and then whose pair, was not measured for longest; then host by host
-    the one that adds most: the time since each class that comes in was measured, summed up, and
-    where that is alike the time since its own pairs were.
+    the one that adds most: the time since each class that comes in was measured, summed up over
+    those that wait for ``due_s``, and where that is alike the time since its own pairs were.
     """
     if len(free) < 2 or most < 2:
         return ()
@@ -233,7 +239,7 @@ def next_group(
             rack: sum(
                 waits_s[of]
                 for of in {frozenset((rack, each)) for each in inside} - covered
-                if of in waits_s
+                if waits_s.get(of, -1.0) >= due_s
             )
             for rack in set(rack_of.values())
         }

@@ -19,7 +19,9 @@ def simulated(seed: int = 1, hosts: int = HOSTS) -> tuple[sweeps.Fleet, list[swe
     return fleet, [sweeps.sweep(fleet, number) for number in range(NIGHTS)]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (2, 3))]
+)
 def test_every_host_has_its_turn_and_no_bound_is_passed(seed: int) -> None:
     fleet, nights = simulated(seed)
     assert sweeps.what_does_not_hold(fleet, nights) == []
@@ -28,6 +30,9 @@ def test_every_host_has_its_turn_and_no_bound_is_passed(seed: int) -> None:
     late = {text for night in nights for text in night.late}
     assert {f"nightly {sweeps.ALWAYS_AT_WORK}", f"nightly {sweeps.DEAD}"} <= late
     assert all(night.used_s <= sweeps.BUDGET_S for night in nights)
+    for level in sweeps.LEVELS_OF_A_NIGHT[:2]:
+        covered, _ = sweeps.nights_to_cover(fleet, level, NIGHTS)
+        assert 0 < covered <= 14, f"{level.name}: every class of links has been measured by then"
 
 
 def test_a_budget_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,6 +40,15 @@ def test_a_budget_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sweeps, "LEVELS_OF_A_NIGHT", (small,))
     wrong = sweeps.what_does_not_hold(*simulated())
     assert any("nightly: a host was passed over" in text for text in wrong), wrong
+
+
+def test_links_that_take_too_many_nights_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = replace(LEVELS["weekly"], budget_s=60 * MINUTE_S, max_unavailable=Amount(count=2))
+    monkeypatch.setattr(sweeps, "LEVELS_OF_A_NIGHT", (two, LEVELS["nightly"]))
+    fleet, nights = simulated(hosts=60)
+    wrong = sweeps.what_does_not_hold(fleet, nights)
+    assert "weekly: a class of links was not measured in 21 days" in wrong
+    assert any(text.startswith("weekly links ") for night in nights for text in night.late)
 
 
 def test_a_bound_that_is_passed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

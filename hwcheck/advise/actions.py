@@ -15,13 +15,15 @@ from hwcheck.advise.multi_host import (
 )
 from hwcheck.advise.nccl_settings import advise_nccl
 from hwcheck.advise.records import Action, Advice
+from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.fold import fold, fold_subjects
-from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement
+from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
+from hwcheck.results.training import TrainingRecord
 from hwcheck.text import line, number, quantity
 
 EVIDENCE_LINES = 12
@@ -53,10 +55,16 @@ UNMEASURED = (
 """Words of a reason, what they point at, and how to make the check measurable."""
 
 
-def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = None) -> Advice:
+def advise(
+    run: Run,
+    judgement: Judgement,
+    multi_host: MultiHostRecord | None = None,
+    training: TrainingRecord | None = None,
+) -> Advice:
     """Return everything that a run tells its operator to do.
 
-    ``multi_host`` is what was run over several hosts, None where nothing was.
+    ``multi_host`` is what was run over several hosts, None where nothing was; ``training`` a
+    training benchmark.
     """
     causes = diagnose(run, judgement)
     cluster, groups = advise_nccl(run, causes)
@@ -66,6 +74,8 @@ def advise(run: Run, judgement: Judgement, multi_host: MultiHostRecord | None = 
         mnnvl = mnnvl_actions(judgement.findings)
         between = between_hosts_actions(judgement.findings)
         made = by_urgency((*multi_host_actions(multi_host), *fabric, *mnnvl, *between, *made))
+    if training is not None:
+        made = by_urgency((*training_actions(judgement.findings), *made))
     return Advice(made, cluster, causes, groups)
 
 
@@ -76,8 +86,8 @@ def actions(
 
     Failed and warned samples of one check are one action. Checks that could not be measured are
     one action for each reason, because the reason says what to do. ``explained`` are the findings
-    that a diagnosis accounts for, with its title. Findings of the runs over several hosts have
-    actions of their own (``multi_host.multi_host_actions``).
+    that a diagnosis accounts for, with its title. Findings of the runs over several hosts and of
+    training have actions of their own (``multi_host.multi_host_actions``, ``training_actions``).
     """
     registry = checks.load()
     outcomes = {verdict.host: verdict.outcome for verdict in judgement.hosts}
@@ -86,7 +96,7 @@ def actions(
     cut_short = {record.host for record in run.records if record.state != "reported"}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in judgement.findings:
-        if finding.outcome == "pass" or finding.waived or finding.check == MULTI_HOST:
+        if finding.outcome == "pass" or finding.waived or finding.check in BESIDE_CHECKS:
             continue
         if _visit_action_covers(finding, silent, cut_short):
             continue

@@ -14,6 +14,7 @@ from hwcheck.judge.records import Judgement
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.results.series import Observed
+from hwcheck.results.training import TrainingRecord
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class LastRuns:
 class Assessment:
     """What a run measured, how it was judged and what to do about it.
 
-    ``multi_host`` is what was run over several hosts, None where nothing was; ``series`` has what
+    ``multi_host`` is what was run over several hosts, and ``training`` a training
+    benchmark, None where there was none; ``series`` has what
     GPUs showed at work, of the hosts whose series are drawn; ``last_runs`` those of hosts that did
     not pass.
     """
@@ -42,6 +44,7 @@ class Assessment:
     judgement: Judgement
     advice: Advice
     multi_host: MultiHostRecord | None = None
+    training: TrainingRecord | None = None
     series: Mapping[str, Observed] = field(default_factory=dict)
     last_runs: Mapping[str, LastRuns] = field(default_factory=dict)
 
@@ -51,6 +54,7 @@ def assess(
     multi_host: MultiHostRecord | None = None,
     required_percent: float | None = None,
     past: Past = NO_PAST,
+    training: TrainingRecord | None = None,
 ) -> Assessment:
     """Judge a run and say what to do about it.
 
@@ -58,7 +62,8 @@ def assess(
     ``past`` is what former runs of these hosts measured. ``series`` are left out: they are large,
     and which are drawn depends on the judgement.
     """
-    judgement = judge(run, multi_host, past)
+    judgement = judge(run, multi_host, past, training)
     if required_percent is not None:
         judgement = require(judgement, required_percent)
-    return Assessment(run, judgement, advise(run, judgement, multi_host), multi_host)
+    advice = advise(run, judgement, multi_host, training)
+    return Assessment(run, judgement, advice, multi_host, training)

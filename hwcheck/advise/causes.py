@@ -15,7 +15,7 @@ from hwcheck.advise.rule import HostFindings, Rule, Sign
 from hwcheck.fold import fold, fold_subjects
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
-from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, Judgement, counted, worst
+from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement, counted, worst
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.text import line, quantity
@@ -100,7 +100,7 @@ def diagnose(run: Run, judgement: Judgement, rules: Rules | None = None) -> Caus
         findings = [
             finding
             for finding in judgement.by_host.get(plan.name, ())
-            if finding.outcome != "pass" and finding.check != MULTI_HOST  # no rule is about these
+            if finding.outcome != "pass" and finding.check not in BESIDE_CHECKS
         ]
         if not findings:
             continue

@@ -13,6 +13,7 @@ from hwcheck.node.limits import FromInventory
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
+from hwcheck.results.training import TrainingRecord
 from hwcheck.site_limits import ABSENT, SiteLimits, ignored
 
 
@@ -99,7 +100,8 @@ class HostCase:
     ``checks`` are those that the run asked for, by id and in its order; None for one that this
     version does not have. ``answers`` are the host's by check, as far as they are credible
     (``evidence.credible``). ``second_visit`` measured again what lay on a border, and
-    ``multi_host`` are the runs over several hosts: None where there were none with this host.
+    ``multi_host`` are the runs over several hosts, ``training`` a training benchmark: None where
+    there were none with this host.
     ``same_machine`` says why it may be the same machine as another host of the run, ``started``
     when the run began.
     """
@@ -111,6 +113,7 @@ class HostCase:
     answers: Mapping[str, CheckResult]
     second_visit: HostRecord | None = None
     multi_host: MultiHostRecord | None = None
+    training: TrainingRecord | None = None
     same_machine: str = ""
     started: str = ""
 
@@ -152,9 +155,10 @@ class HostCase:
         return f"{check}.{metric}" not in self.not_judged
 
     @property
-    def multi_host_only(self) -> bool:
-        """Whether the host was visited for runs over several hosts and asked for no check."""
-        return self.multi_host is not None and not self.checks and self.record.state == "reported"
+    def without_checks(self) -> bool:
+        """Whether the host was visited for runs over several hosts or training, and no check."""
+        others = self.multi_host is not None or self.training is not None
+        return others and not self.checks and self.record.state == "reported"
 
     def second_answer(self, check: str) -> CheckResult | None:
         """Return what the second visit answered to a check; None where it did not come to that."""

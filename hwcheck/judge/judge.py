@@ -29,7 +29,7 @@ from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.published import judge_published
 from hwcheck.judge.records import (
-    MULTI_HOST,
+    BESIDE_CHECKS,
     Finding,
     HostVerdict,
     Judgement,
@@ -40,12 +40,14 @@ from hwcheck.judge.second_opinion import judge_second_opinion
 from hwcheck.judge.second_visit import judge_second_visit
 from hwcheck.judge.software import judge_floors, judge_nccl_defects
 from hwcheck.judge.starts import judge_starts
+from hwcheck.judge.training import judge_training, was_trained
 from hwcheck.judge.visit import judge_visit
 from hwcheck.judge.waivers import waive
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
+from hwcheck.results.training import TrainingRecord
 
 Judge = Callable[[HostCase], Iterable[Finding]]
 """Yields what it finds of one host."""
@@ -54,11 +56,16 @@ REASONS = 3
 """So many of a host's reasons are named in its verdict."""
 
 
-def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_PAST) -> Judgement:
+def judge(
+    run: Run,
+    multi_host: MultiHostRecord | None = None,
+    past: Past = NO_PAST,
+    training: TrainingRecord | None = None,
+) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now.
 
     ``multi_host`` is what was run over several hosts, None where nothing was; ``past`` is what
-    former runs of these hosts measured.
+    former runs of these hosts measured, ``training`` a training benchmark.
     """
     registry = {name: _with_planned_legs(check, run) for name, check in checks.load().items()}
     facts = _shared(
@@ -66,7 +73,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
         for plan, record in zip(run.meta.hosts, run.records, strict=True)
     )
     fleet = fleet_of(run.records, facts, registry)
-    hosts = list(_host_cases(run, facts, registry, multi_host))
+    hosts = list(_host_cases(run, facts, registry, multi_host, training))
     judges: tuple[Judge, ...] = (
         judge_visit,
         Limits(fleet).judge,
@@ -82,6 +89,7 @@ def judge(run: Run, multi_host: MultiHostRecord | None = None, past: Past = NO_P
         judge_multi_host,
         judge_mnnvl,
         judge_published,
+        judge_training,
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
@@ -130,6 +138,7 @@ def _host_cases(
     facts: Sequence[NodeFacts],
     registry: Mapping[str, Check],
     multi_host: MultiHostRecord | None,
+    training: TrainingRecord | None,
 ) -> Iterator[HostCase]:
     machines = same_machine(run)
     planned = {name: registry.get(name) for name in run.meta.checks}
@@ -147,6 +156,7 @@ def _host_cases(
             answers=answers,
             second_visit=run.second_visits.get(plan.name),
             multi_host=multi_host if plan.name in in_multi_host else None,
+            training=training if training and plan.name in training.hosts else None,
             same_machine=machines.get(plan.name, ""),
             started=run.meta.started,
         )
@@ -167,9 +177,9 @@ def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:
 
 
 def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
-    """Return a host's worst outcome and what was covered; runs over hosts count as one check.
+    """Return a host's worst outcome and what was covered.
 
-    What is waived does not count.
+    Runs over hosts count as one check, and training does. What is waived does not count.
     """
     everything, waived = findings, set[tuple[str, str]]()
     if host.plan.waivers:
@@ -184,21 +194,22 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
         for name in states
         if states[name] != "done"
     )
-    of_checks = worst(finding.outcome for finding in findings if finding.check != MULTI_HOST)
+    of_checks = worst(finding.outcome for finding in findings if finding.check not in BESIDE_CHECKS)
     gap = ""
     if measured < len(apply) and of_checks in ("pass", "warn"):
         gap = f"{len(apply) - measured} checks gave no answer"
     elif host.not_judged and not everything:
         gap = "hwcheck_limits leaves nothing to judge"
     outcome = worst([*(finding.outcome for finding in findings), "inconclusive" if gap else "pass"])
-    multi_host = host.multi_host
+    beside = [was_trained(host.name, host.training)] if host.training else []
+    beside += [took_part(host.name, host.multi_host)] if host.multi_host else []
     return HostVerdict(
         host=host.name,
         outcome=outcome,
         state=host.record.state,
         reason=_reason(findings, outcome, gap if outcome == "inconclusive" else ""),
-        asked=len(apply) + (multi_host is not None),
-        measured=measured + (multi_host is not None and took_part(host.name, multi_host)),
+        asked=len(apply) + len(beside),
+        measured=measured + sum(beside),
         not_applicable=len(states) - len(apply),
         skipped=skipped,
         unmeasured=tuple(each for each in skipped if each[0] in apply),
@@ -210,17 +221,17 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
 def _reason(findings: Iterable[Finding], outcome: str, gap: str) -> str:
     """Say in one line why a host's outcome is no pass; ``gap`` is what was not measured."""
     of_checks = {gap: None} if gap else {}
-    of_multi_host: dict[str, None] = {}
+    of_others: dict[str, None] = {}
     for finding in findings if outcome != "pass" else ():
         if finding.outcome != outcome:
             continue
-        if finding.check == MULTI_HOST:
-            of_multi_host[f"{MULTI_HOST}: {finding.reason}"] = None
+        if finding.check in BESIDE_CHECKS:
+            of_others[f"{finding.check}: {finding.reason}"] = None
         else:
             about = f"{finding.check}: {finding.metric} of {finding.subject}"
             of_checks[finding.reason or about] = None
     shown = []
-    for reasons in (of_checks, of_multi_host):
+    for reasons in (of_checks, of_others):
         more = " ..." if len(reasons) > REASONS else ""
         shown += ["; ".join(list(reasons)[:REASONS]) + more] if reasons else []
     return "; ".join(shown)

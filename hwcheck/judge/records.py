@@ -18,6 +18,12 @@ OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 MULTI_HOST = "group"
 """What findings of the runs over several hosts are listed under; no check has this name."""
 
+TRAINING = "training"
+"""What findings of a training benchmark are listed under; no check has this name either."""
+
+BESIDE_CHECKS = (MULTI_HOST, TRAINING)
+"""Each counts as one check of a host that took part."""
+
 
 def worst(outcomes: Iterable[str]) -> str:
     """Return the worst of some outcomes; pass when there are none."""

@@ -12,10 +12,10 @@ from hwcheck.judge.records import Finding, unmeasured
 def judge_visit(host: HostCase) -> Iterator[Finding]:
     """Yield why a host's answers, or some of them, are missing or nobody can rely on them.
 
-    A host that was asked for no check, only to take part in runs over several hosts, is judged by
-    these.
+    A host that was asked for no check, only to take part in runs over several hosts or to train,
+    is judged by these.
     """
-    if host.multi_host_only:
+    if host.without_checks:
         return
     problems = list(_problems(host))
     yield from problems

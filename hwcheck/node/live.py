@@ -21,6 +21,7 @@ from hwcheck.node.wire import GpuFacts, Leg, Request
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: a node compiles what it imports
     from hwcheck.node.collective.launch import Collectives
+    from hwcheck.node.load.sampler import Sampler
     from hwcheck.node.load_watch import LoadWatch
 
 Recorded = Union[LoadRun, CollectiveRun]
@@ -129,6 +130,12 @@ class LiveNode:
                     self._collective_run = CollectiveRun(sampler.series(begin_s), took_s)
                     self._recorded(self._collective_run)
         return self._collectives
+
+    def sampler(self) -> Sampler:
+        """Return what samples the GPUs over time; it has not begun."""
+        from hwcheck.node.load.sampler import Sampler
+
+        return Sampler(self._nvml.sampled())
 
     def collective_run(self) -> Optional[CollectiveRun]:
         return self._collective_run

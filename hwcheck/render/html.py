@@ -17,6 +17,7 @@ from hwcheck.render.leg_plots import leg_plots
 from hwcheck.render.load_plots import load_plots
 from hwcheck.render.report import render
 from hwcheck.render.svg import Plot
+from hwcheck.render.training import step_plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
 from hwcheck.results.run_folder import Run
 from hwcheck.site_limits import in_force
@@ -81,11 +82,13 @@ def html(assessment: Assessment) -> str:
     shown = bad if brief else hosts
     rows = bad[:MOST_ROWS] if len(hosts) > MOST_ROWS else hosts
     in_table = {host.name for host in rows}
+    plot = step_plot(assessment.training) if assessment.training else None
     return render(
         "html",
         assessment,
         hosts,
         plots=[_figure(plot) for plot in leg_plots(run)],
+        step_plot=_figure(plot) if plot else None,
         loads=[_figure(plot) for plot in load_plots(assessment)],
         rows=rows,
         no_row=[host.name for host in hosts if host.name not in in_table],

@@ -23,6 +23,7 @@ from hwcheck.render import words
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_view
 from hwcheck.render.topology import topologies
+from hwcheck.render.training import training_view
 from hwcheck.render.view import QUIET, HostView, leg_figure
 from hwcheck.render.waivers import STATES as WAIVER_STATES
 from hwcheck.render.waivers import waiver_views
@@ -69,6 +70,7 @@ def render(
         gates=gate_views(run),
         topology=topologies(run),
         multi_host=multi_host_view(multi_host, judgement.findings) if multi_host else None,
+        training=training_view(assessment.training) if assessment.training else None,
         waivers=waiver_views(judgement),
         hosts=hosts,
         **layout,

@@ -7,11 +7,13 @@ from typing import Any
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis, NcclAdvice
+from hwcheck.advise.training_figures import figures_of, sentences
 from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES
 from hwcheck.render import words
 from hwcheck.render.gates import GateView, gate_views
 from hwcheck.results.multi_host import MultiHostRecord
+from hwcheck.results.training import TrainingRecord, TrainingRun
 
 FORMAT = 1
 
@@ -19,7 +21,8 @@ FORMAT = 1
 def summary(assessment: Assessment) -> dict[str, Any]:
     """Return the summary. Texts that came from a node are as they came: JSON needs no escaping.
 
-    ``group`` is there where something was run over several hosts.
+    ``group`` is there where something was run over several hosts, ``training`` where something was
+    trained.
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     multi_host = assessment.multi_host
@@ -86,6 +89,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "gates": [_gate(gate) for gate in gate_views(run)],
         "exercise": {"hosts": exercised, "meaning": words.EXERCISE if exercised else ""},
         **({"group": _multi_host(multi_host)} if multi_host else {}),
+        **({"training": _training(assessment.training)} if assessment.training else {}),
     }
 
 
@@ -127,4 +131,30 @@ def _multi_host(record: MultiHostRecord) -> dict[str, Any]:
         "leg": record.leg,
         "unresolved": list(record.unresolved),
         "runs": len(record.runs),
+    }
+
+
+def _training(record: TrainingRecord) -> dict[str, Any]:
+    return {
+        "model": asdict(record.model),
+        "dtype": record.dtype,
+        "finished": record.finished,
+        "absent": dict(record.absent),
+        "sentences": list(sentences(record)),
+        "runs": [_training_run(record, run) for run in record.runs],
+    }
+
+
+def _training_run(record: TrainingRecord, run: TrainingRun) -> dict[str, Any]:
+    figures = figures_of(record, run)
+    derived = {**asdict(figures), "exposed_s": figures.exposed_s} if figures else {}
+    return {
+        "hosts": list(run.hosts),
+        "strategy": run.strategy,
+        "leg": run.leg,
+        "ranks": run.ranks,
+        "degrees": asdict(run.degrees),
+        "state": run.state,
+        "reason": run.reason,
+        **derived,
     }

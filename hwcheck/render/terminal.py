@@ -16,6 +16,7 @@ from hwcheck.fold import fold
 from hwcheck.render import words
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
+from hwcheck.render.training import training_line, training_view
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.waivers import waiver_views
 from hwcheck.render.wrap import Wrapped
@@ -54,6 +55,9 @@ def terminal(assessment: Assessment) -> RenderableType:
         findings = assessment.judgement.findings
         text = multi_host_line(multi_host_view(assessment.multi_host, findings))
         parts += [Text(), Wrapped(("Between hosts: ", "bold"), text)]
+    if assessment.training is not None:
+        text = training_line(training_view(assessment.training))
+        parts += [Text(), Wrapped(("Training: ", "bold"), text)]
     gates = gate_views(run)
     if gates:
         parts += [Text(), Text("Proven gates", style="bold")]

@@ -19,15 +19,17 @@ _NAME = itemgetter("metric", "subject")
 
 ONE_HOST = ("run", "host", "report", "result", "series", "sweep", "acceptance")
 MULTI_HOST = ("group", "ready", "answer")
-"""What ``results.schema.json`` and ``group.schema.json`` define that is checked as a whole."""
+TRAINING = ("training", "trained")
+"""What ``results.schema.json``, ``group.schema.json`` and ``training.schema.json`` define that is
+checked as a whole."""
 
 
 def schema_problem(data: Any, schema: str) -> str:
-    """Return what breaks ``schema``, one of ONE_HOST or MULTI_HOST, in one line, or nothing.
+    """Return what breaks ``schema``, one of the above, in one line, or nothing.
 
     A thing that is there twice breaks it too: one would go unseen.
     """
-    schemas = ONE_HOST if schema in ONE_HOST else MULTI_HOST
+    schemas = next((each for each in (MULTI_HOST, TRAINING) if schema in each), ONE_HOST)
     lean = _lean(data, schema)
     try:
         _compiled(schemas)({schema: lean})
@@ -131,7 +133,7 @@ def _compiled(schemas: tuple[str, ...], *, detailed: bool = False) -> Callable[[
 
 @cache
 def _definitions(schemas: tuple[str, ...] = ONE_HOST) -> dict[str, Any]:
-    name = "group" if schemas == MULTI_HOST else "results"
+    name = {MULTI_HOST: "group", TRAINING: "training"}.get(schemas, "results")
     text = resources.files(__package__).joinpath(f"schema/{name}.schema.json").read_text("utf-8")
     definitions: dict[str, Any] = json.loads(text)["$defs"]
     return definitions

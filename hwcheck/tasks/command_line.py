@@ -28,7 +28,7 @@ from hwcheck.tasks.output import emit, say, unprinted
 
 COMMANDS = (
     *("validate", "report", "history", "compare", "trend", "query", "checks", "explain"),
-    *("state", "provision", "rollout", "sweep", "accept", "site"),
+    *("state", "provision", "rollout", "sweep", "accept", "train", "site"),
 )
 """Each is a task in a module of its name."""
 

@@ -102,6 +102,7 @@ def take_in(runs: Path) -> None:
     from hwcheck.advise.assessment import assess  # not above: what only lists judges nothing
     from hwcheck.results.multi_host import read_multi_host
     from hwcheck.results.run_folder import read_run
+    from hwcheck.results.training import read_training
     from hwcheck.tasks.site_option import refuse_without_site
 
     with History.open(runs) as past:
@@ -112,7 +113,7 @@ def take_in(runs: Path) -> None:
             if not run.meta.finished:
                 raise UsageError(f"under way, or cut short; `hwcheck report {path}` takes it in")
             refuse_without_site(path, run.meta)
-            dataset.write(path, assess(run, read_multi_host(path)))
+            dataset.write(path, assess(run, read_multi_host(path), training=read_training(path)))
         except UsageError as error:
             say(f"hwcheck: {line(path.name, 80)}: not taken in: {error}")
         else:

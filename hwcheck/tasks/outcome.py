@@ -28,6 +28,7 @@ from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import Run, read_run, read_series, write_rendered
+from hwcheck.results.training import read_training
 from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import refuse_without_site
 
@@ -99,7 +100,7 @@ def _assessed(
     refuse_without_site(path, run.meta)
     with _former_runs(path) as history:
         names, past = _past(history, run)
-        assessment = assess(run, read_multi_host(path), required_percent, past)
+        assessment = assess(run, read_multi_host(path), required_percent, past, read_training(path))
         last = last_runs(history, assessment.judgement, names, run.meta.started) if history else {}
     return assessment, last
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Tuple
 
+WORKS: Mapping[str, Tuple[str, str]] = {
+    "collectives": ("hwcheck.node.multi_host.launcher", "answer"),
+    "training": ("hwcheck.node.training.launcher", "trained"),
+}
+"""What a session is for: the launcher that serves it, and what its answers are called."""
+
 
 @dataclass(frozen=True)
 class Order:

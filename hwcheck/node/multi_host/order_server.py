@@ -15,9 +15,9 @@ from hwcheck.node.collective.log import Log
 from hwcheck.node.json_lines import Message
 from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
+from hwcheck.node.multi_host.order import WORKS
 from hwcheck.node.multi_host.place import description_of, local_address
 
-BOOT = torch_process.BOOT % "hwcheck.node.multi_host.launcher"
 STORE_LIMIT_S = 30.0
 MOST_LOG_BYTES = 4 * 1024 * 1024
 Send = Callable[..., None]
@@ -26,12 +26,13 @@ Send = Callable[..., None]
 class OrderServer:
     """Serves one session; ``session`` is what the request says of it.
 
-    ``interface`` may be empty; ``toward`` is another host's address.
+    ``interface`` may be empty; ``toward`` is another host's address, ``work`` one of ``WORKS``.
     """
 
     def __init__(self, session: Mapping[str, Any]) -> None:
         self._interface = str(session["interface"])
         self._toward = str(session["toward"])
+        self._launcher, self._answer = WORKS[str(session.get("work", "collectives"))]
         self._orders: queue.Queue[Message] = queue.Queue()
         self._decoder = json_lines.Decoder()
 
@@ -67,7 +68,7 @@ class OrderServer:
         python = node.request.torch_python or sys.executable
         passed_bytes = 0
         with Log() as log:
-            child = Launcher(python, payload, log)
+            child = Launcher(python, payload, log, self._launcher)
             try:
                 child.tell(setup)
                 ready = child.hear(torch_process.IMPORT_LIMIT_S + STORE_LIMIT_S)
@@ -78,16 +79,28 @@ class OrderServer:
                     order = self._orders.get()
                     if order.get("end"):
                         return
-                    child.tell(order)
-                    answer = child.hear(order["deadline_s"] + END_LIMIT_S)
+                    answer = self._ask(child, node, order, bool(gpus))
                     problem = driver_problem(answer, node.gpus() if gpus else ())
-                    send("answer", answer=answer)
+                    send(self._answer, **{self._answer: answer})
                     passed_bytes += _pass_on(log, passed_bytes)
                     if problem:  # what else is started here could not be killed either
                         raise CouldNotMeasure(problem)
             finally:
                 child.end()
                 _pass_on(log, passed_bytes)
+
+    def _ask(self, child: Launcher, node: LiveNode, order: Message, gpus: bool) -> Message:
+        """Hand an order on and return the answer; of training, with what the GPUs showed."""
+        limit_s = order["deadline_s"] + END_LIMIT_S
+        if self._answer != "trained":
+            child.tell(order)
+            return child.hear(limit_s)
+        from hwcheck.node.training.observed import observing  # here: most sessions train nothing
+
+        with observing(node.sampler() if gpus else None) as observed:
+            child.tell(order)
+            answer = child.hear(limit_s)
+            return dict(answer, gpus=observed(answer["repeats"]))
 
 
 def _pass_on(log: Log, passed_bytes: int) -> int:
@@ -115,9 +128,10 @@ def driver_problem(answer: Dict[str, Any], gpus: Sequence[Gpu]) -> str:
 class Launcher:
     """The launcher under the interpreter that has torch: JSON lines in, JSON lines out."""
 
-    def __init__(self, python: str, payload: str, log: Log) -> None:
+    def __init__(self, python: str, payload: str, log: Log, module: str) -> None:
         """Start it. Raises CouldNotMeasure when the interpreter cannot be started."""
-        self._process = torch_process.start(python, BOOT, payload, subprocess.PIPE, log.fd)
+        boot = torch_process.BOOT % module
+        self._process = torch_process.start(python, boot, payload, subprocess.PIPE, log.fd)
         self._python = python
         self._log = log
         assert self._process.stdout is not None

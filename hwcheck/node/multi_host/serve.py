@@ -6,7 +6,9 @@ import os
 import socket
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping
 
 from hwcheck.node.collective import nccl_info, proof, stacks
 from hwcheck.node.collective.choose_legs import LOGIN
@@ -28,8 +30,21 @@ def serve(
 
     ``close_fds`` are the launcher's own, which no rank may keep.
     """
+    with store_of(setup["address"], send, close_fds) as shut:
+        for order in orders if shut else ():
+            send(run_order(Order.from_dict(order), setup, shut))
+
+
+@contextmanager
+def store_of(
+    address: str, send: Send, close_fds: List[int], facts: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[List[int]]:
+    """Keep a store for the length of the block and send its port, with more facts.
+
+    Yields what no rank may keep; nothing where the store does not open, which is sent too.
+    """
     with RankGroup() as store_process, socket.socket() as listener, Log() as log:
-        listener.bind((setup["address"], 0))
+        listener.bind((address, 0))
         listener.listen(socket.SOMAXCONN)
         port = listener.getsockname()[1]
         store_process.fork(0, lambda say: store.keep(listener, say), os.environ, log.fd, close_fds)
@@ -37,11 +52,10 @@ def serve(
         messages = store_process.ranks[0].read()
         if not messages or messages[0]["kind"] != "open":
             send({"reason": "the store does not open: %s" % log.tail()[-300:]})
+            yield []
             return
-        send({"port": port})
-        close_fds = [*close_fds, store_process.ranks[0].pipe_fd]
-        for order in orders:
-            send(run_order(Order.from_dict(order), setup, close_fds))
+        send(dict(facts, port=port))
+        yield [*close_fds, store_process.ranks[0].pipe_fd]
 
 
 def run_order(order: Order, setup: Mapping[str, Any], close_fds: List[int]) -> Dict[str, Any]:

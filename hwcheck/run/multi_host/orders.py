@@ -94,6 +94,7 @@ class Ready:
     ``settings`` are the NCCL variables in force there: name, value, origin. ``interface_gbps`` is
     the rate of the interface, in Gb/s, None where the kernel does not know it. ``nvlink_domain`` is
     the fabric over several hosts that all of its GPUs are in, and the clique; empty without one.
+    ``torch`` is its version where the session trains.
     """
 
     address: str
@@ -106,6 +107,7 @@ class Ready:
     settings: tuple[tuple[str, str, str], ...] = ()
     interface_gbps: float | None = None
     nvlink_domain: str = ""
+    torch: str = ""
 
     @property
     def kind(self) -> str:

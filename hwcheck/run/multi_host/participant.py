@@ -18,6 +18,7 @@ from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
 from hwcheck.node.collective.launch import END_LIMIT_S
+from hwcheck.node.multi_host.order import WORKS
 from hwcheck.node.torch_process import IMPORT_LIMIT_S
 from hwcheck.node.wire import Request
 from hwcheck.results.phases import RUN
@@ -39,8 +40,8 @@ class Participant(Visit):
     """A session with one host, in a thread of its own.
 
     The host is held, and torch imported once, from ``ready`` to ``leave``. ``session`` has the
-    ``interface`` that leads to the other hosts, or an empty text, and ``toward``, the address of
-    one of them.
+    ``interface`` that leads to the other hosts, or an empty text, ``toward``, the address of one of
+    them, and the ``work`` that it is for.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Participant(Visit):
         self.answer: HostAnswer | None = None
         self.ready: Future[Ready] = Future()
         self._session = session
+        self._answer = WORKS[session["work"]][1]
         self._lock = threading.Lock()
         self._lost = ""
         self._orders: queue.SimpleQueue[tuple[Mapping[str, Any], Future[Any]] | None]
@@ -114,7 +116,7 @@ class Participant(Visit):
             order, future = task
             self._tell(talk, order)
             limit_s = order["deadline_s"] + END_LIMIT_S + GRACE_S
-            answer = self._hear(talk, "answer", limit_s)
+            answer = self._hear(talk, self._answer, limit_s)
             if answer["id"] != order["id"]:
                 raise VisitError(RUN, "an answer to another order", "invalid")
             future.set_result(answer)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
@@ -18,6 +20,7 @@ from hwcheck.run.multi_host.orders import Ready, Sizing
 from hwcheck.run.multi_host.participant import Participant, ParticipantLostError
 
 LEAVE_S = 30.0
+Futures = Mapping[str, Future[dict[str, Any]]]
 
 
 class RunStoppedError(Exception):
@@ -28,7 +31,8 @@ class Participants:
     """A context manager: the hosts are held from its beginning to its end.
 
     ``log`` gets what a host writes beside its answers. ``ready`` are the hosts that can take part;
-    ``absent`` the others, and those that were lost later, each with the reason.
+    ``absent`` the others, and those that were lost later, each with the reason. ``work`` is what
+    the sessions are for (``node.multi_host.order.WORKS``); with ``apart`` each host is by itself.
     """
 
     def __init__(
@@ -38,6 +42,9 @@ class Participants:
         payload: Payload,
         connector: Connector,
         log: Callable[[str, str], None],
+        work: str = "collectives",
+        *,
+        apart: bool = False,
     ) -> None:
         self.ready: dict[str, Ready] = {}
         self.absent: dict[str, str] = {}
@@ -48,8 +55,9 @@ class Participants:
                 host,
                 replace(requests[host.name], checks=()),
                 {
-                    "interface": host.settings.interface,
-                    "toward": next((other.address for other in hosts if other is not host), ""),
+                    "interface": "lo" if apart else host.settings.interface,
+                    "toward": _toward(host, () if apart else hosts),
+                    "work": work,
                 },
                 payload,
                 connector,
@@ -113,19 +121,39 @@ class Participants:
         for hosts in host_sets:
             self._number += 1
             order_by_host = orders.orders(self._number, hosts, self.ready, sizes, sizing, device)
-            futures = {
-                name: self._participants[name].ask(order) for name, order in order_by_host.items()
-            }
-            sent.append((order_by_host, futures))
+            sent.append((order_by_host, self._send(order_by_host)))
         runs = []
         for order_by_host, futures in sent:
-            answers, lost = {}, {}
-            for name, future in futures.items():
-                try:
-                    answers[name] = future.result()
-                except ParticipantLostError as error:
-                    lost[name] = self.absent[name] = str(error)
+            answers, lost = self._gather(futures)
             runs.append(orders.merged(why, round_, order_by_host, answers, lost))
         if self.stopped:
             raise RunStoppedError
         return runs
+
+    def ask(
+        self, order_by_host: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Return the answers to one set of orders by host, and why each other host gave none.
+
+        Raises RunStoppedError when the run is stopped meanwhile.
+        """
+        answers, lost = self._gather(self._send(order_by_host))
+        if self.stopped:
+            raise RunStoppedError
+        return answers, lost
+
+    def _send(self, order_by_host: Mapping[str, Mapping[str, Any]]) -> Futures:
+        return {name: self._participants[name].ask(order) for name, order in order_by_host.items()}
+
+    def _gather(self, futures: Futures) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        answers, lost = {}, {}
+        for name, future in futures.items():
+            try:
+                answers[name] = future.result()
+            except ParticipantLostError as error:
+                lost[name] = self.absent[name] = str(error)
+        return answers, lost
+
+
+def _toward(host: Host, hosts: Sequence[Host]) -> str:
+    return next((other.address for other in hosts if other is not host), "")

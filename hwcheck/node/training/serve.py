@@ -1,0 +1,228 @@
+"""Keep the ranks of a launch over its orders: fork them, watch them, say what became of each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from hwcheck.node import json_lines
+from hwcheck.node.collective import nccl_info, proof, stacks
+from hwcheck.node.collective.log import Log
+from hwcheck.node.collective.ranks import RankGroup, wait_until
+from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
+from hwcheck.node.collective.watch import LOOK_S, Watch
+from hwcheck.node.json_lines import Message, Send
+from hwcheck.node.training import rank as rank_body
+from hwcheck.node.training import strategies
+from hwcheck.node.training.order import TrainingOrder
+
+EXIT_S = 10.0
+
+
+def serve(
+    setup: Mapping[str, Any], orders: Iterable[Message], send: Send, close_fds: List[int]
+) -> None:
+    """Answer every order; ``close_fds`` are the launcher's own, which no rank may keep.
+
+    The ranks of one world stay while its legs take turns, so that a repetition costs no start.
+    """
+    launches: Dict[str, Launch] = {}
+    try:
+        for message in orders:
+            order = TrainingOrder.from_dict(message)
+            for name in [name for name, each in launches.items() if each.is_over(order)]:
+                launches.pop(name).end()
+            if order.launch not in launches:
+                launches[order.launch] = Launch(order, setup, close_fds)
+            answer = launches[order.launch].take(order)
+            if answer["state"] != "done":
+                del launches[order.launch]
+            send(answer)
+    finally:
+        for launch in launches.values():
+            launch.end()
+
+
+class Launch:
+    """The ranks of one launch on this host, from their fork to their end."""
+
+    def __init__(
+        self, order: TrainingOrder, setup: Mapping[str, Any], close_fds: List[int]
+    ) -> None:
+        here = order.devices
+        self._first = order
+        self._gpus = setup["gpus"]
+        spec = CollectiveSpec(
+            collectives=(),
+            ranks=len(here),
+            gpus=setup["gpus"],
+            budget_s=order.deadline_s,
+            memory_available_bytes=setup["memory_bytes"],
+            one_gpu=len(set(here)) < len(here) and bool(setup["gpus"]),
+        )
+        interface = setup["interface"]
+        env = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
+        self._leg = LegPlan(order.leg, dict(order.env))
+        plan = LegPlan(order.leg, {**env, **order.env})
+        with ExitStack() as stack:
+            self._log = stack.enter_context(Log())
+            self._group = stack.enter_context(RankGroup())
+            self._order_fds: List[int] = []
+            for index in range(len(here)):
+                rank = order.rank0 + index
+                reader, writer = os.pipe()
+                self._order_fds.append(writer)
+                stack.callback(os.close, writer)
+                body = _body(order, spec, index, reader)
+                environment = rank_environment(spec, plan, rank, os.environ)
+                self._group.fork(
+                    rank, body, environment, self._log.fd, [*close_fds, *self._order_fds]
+                )
+                os.close(reader)
+            self._open: Optional[ExitStack] = stack.pop_all()
+
+    def is_over(self, order: TrainingOrder) -> bool:
+        """Whether an order shows that this launch has no further one: its world is over."""
+        first = self._first
+        if order.world != first.world:
+            return 1 not in (order.world, first.world)  # one GPU by itself has its turns as well
+        return order.leg == first.leg and order.launch != first.launch
+
+    def take(self, order: TrainingOrder) -> Dict[str, Any]:
+        """Have the ranks carry out an order; return the answer. What does not end well is ended."""
+        start = time.monotonic()
+        watch = StepWatch(self._group)
+        self._tell(order.to_dict())
+        state, reason = watch.run(order)
+        at = "after %.0f s, " % (time.monotonic() - start) if state == "hang" else ""
+        text = self._log.whole()
+        tail, left_over = ("", []) if state == "done" else self.end(state)
+        transport, unproven = self._proven(order, text) if state == "done" else ({}, "")
+        return {
+            "id": order.id,
+            "state": "out_of_memory" if rank_body.NO_MEMORY in reason else state,
+            "reason": (at + reason)[:4000],
+            "unproven": unproven,
+            "library": watch.library,
+            "transport": transport,
+            "losses": watch.losses,
+            "repeats": watch.repeats(),
+            "peak_bytes": watch.peaks(),
+            "left_over": left_over,
+            "log_tail": tail,
+            "duration_s": time.monotonic() - start,
+        }
+
+    def _proven(self, order: TrainingOrder, text: str) -> Tuple[Dict[str, Any], str]:
+        """Hold what NCCL said of its way against the leg."""
+        if not self._gpus or order.world < 2 or strategies.load(order.strategy).beside_nccl:
+            return {}, ""
+        info = nccl_info.read(text)
+        one_gpu = len(set(order.devices)) < len(order.devices)
+        return proof.facts(info), proof.problem(self._leg, info, read_env=not one_gpu)
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        for rank, fd in enumerate(self._order_fds):
+            try:
+                json_lines.write(fd, message)
+            except BrokenPipeError:  # the watch sees it as well, and why
+                sys.stderr.write("rank %d is not there any more\n" % rank)
+
+    def end(self, state: str = "done") -> Tuple[str, List[str]]:
+        """End the ranks; return the tail of their log and a line for each thing that stays."""
+        if self._open is None:
+            return "", []
+        with self._open:
+            self._open = None
+            if state == "done":
+                self._tell({})
+                wait_until(lambda: not self._group.alive(), EXIT_S)
+            segments = stacks.shared_segments(self._group)
+            tail = ""
+            if state == "hang":
+                tail = stacks.tail_with_stacks(self._group, self._log, bool(self._gpus))
+            stuck = self._group.kill()
+            left_over = stacks.remove(segments)
+            left_over += ["rank %d (pid %d) does not die" % (each.rank, each.pid) for each in stuck]
+            if state == "failed":
+                tail = self._log.tail()
+            if state != "done":
+                name = (self._first.launch, self._log.read())
+                sys.stderr.write("-- log of launch %s\n%s" % name)
+                sys.stderr.flush()
+        return tail, left_over
+
+
+def _body(
+    order: TrainingOrder, spec: CollectiveSpec, index: int, orders_fd: int
+) -> Callable[[Send], None]:
+    return lambda send: rank_body.run_rank(order, spec, index, orders_fd, send)
+
+
+class StepWatch(Watch):
+    """Puts together what the ranks of one order send; silence is a hang."""
+
+    def __init__(self, group: RankGroup) -> None:
+        super().__init__(group, 1.0, lambda _: None, stays=True)
+
+    def run(self, order: TrainingOrder) -> Tuple[str, str]:
+        """Return the state (done, failed, hang) and the reason.
+
+        Until the first step of every rank ``start_s`` of silence are borne, then ``silence_s``.
+        """
+        end = time.monotonic() + order.deadline_s
+        while True:
+            settled = self._settle()
+            if settled is not None:
+                return self.until(settled)
+            if self._dead() is not None:
+                return self._verdict()
+            if time.monotonic() > end:
+                return "hang", "still training after %.0f s" % order.deadline_s
+            bound_s = order.silence_s if self._start_is_over() else order.start_s
+            if time.monotonic() - self._last_message > bound_s:
+                return "hang", self._where()
+            self._listen(LOOK_S)
+
+    def _where(self) -> str:
+        silent = [rank for rank in self._group.ranks if not rank.done]
+        names = ", ".join(str(rank.rank) for rank in silent[:8])
+        if not all(rank.joined for rank in silent):
+            return "rank %s: before all had met" % names
+        if not all(rank.started for rank in silent):
+            return "rank %s: in the first step" % names
+        return "rank %s: silent after the first step" % names
+
+    @property
+    def losses(self) -> List[Dict[str, Any]]:
+        """Rank and losses of each rank that saw any."""
+        parts = [each for each in self.others if each["kind"] == "parity" and each["losses"]]
+        return [{"rank": each["rank"], "losses": each["losses"]} for each in parts]
+
+    def repeats(self) -> List[Dict[str, Any]]:
+        """Return of each repetition the slowest rank's time of every step, and when it was."""
+        by_rank: Dict[int, List[Message]] = {}
+        for each in self.others:
+            if each["kind"] == "timed":
+                by_rank.setdefault(each["rank"], []).append(each)
+        if len(by_rank) < len(self._group.ranks):
+            return []
+        return [
+            {
+                "times_s": [max(step) for step in zip(*(part["times_s"] for part in parts))],
+                "begin_s": min(part["begin_s"] for part in parts),
+                "end_s": max(part["end_s"] for part in parts),
+            }
+            for parts in zip(*by_rank.values())
+        ]
+
+    def peaks(self) -> List[int]:
+        """Return the peak of memory of each rank of this host, in their order."""
+        peaks: Dict[int, int] = {}
+        for each in self.others:
+            if each["kind"] == "timed":
+                peaks[each["rank"]] = max(peaks.get(each["rank"], 0), each["peak_bytes"])
+        return [peaks[rank] for rank in sorted(peaks)]

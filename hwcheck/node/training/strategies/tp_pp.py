@@ -1,0 +1,26 @@
+"""TP x PP: stages, each split by layer width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwcheck.node.training.strategy import Degrees, Strategy
+
+
+def degrees(ranks: int, hosts: int) -> Degrees:
+    """A stage for each host, or two on one host, split over the ranks of it."""
+    pipeline = hosts if hosts > 1 else 2
+    return Degrees(pipeline=pipeline, tensor=ranks // pipeline)
+
+
+def wrap(job: Any) -> Any:
+    """Stages whose layers are split, under torch's Schedule1F1B."""
+    from torch.distributed.pipelining import Schedule1F1B
+
+    from hwcheck.node.training.steps import Pipeline
+    from hwcheck.node.training.tensor_parallel import split
+
+    return Pipeline(job, Schedule1F1B, lambda module: split(module, job.mesh()["tp"]))
+
+
+STRATEGY = Strategy("tp_pp", "TP x PP", degrees, wrap, since=(2, 6), since_gloo=(2, 8), least=4)

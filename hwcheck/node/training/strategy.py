@@ -1,0 +1,99 @@
+"""What every strategy is: a name, the groups of its ranks, and how it wraps the model.
+
+Standard library only: the controller reads the same files to refuse what cannot be split, and torch
+is imported by ``wrap``, on the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Tuple
+
+from hwcheck.node.training.shape import ModelShape
+
+Version = Tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """How many ways the work is split; their product is the number of ranks.
+
+    ``replicate`` and ``shard`` split the batch, ``shard`` also the model's state; ``tensor`` splits
+    every layer and ``pipeline`` the layers. Ranks count in this order, the last one fastest, so
+    that the ranks of one tensor group are neighbors.
+    """
+
+    pipeline: int = 1
+    replicate: int = 1
+    shard: int = 1
+    tensor: int = 1
+
+    @property
+    def data(self) -> int:
+        """Into how many shares the batch is split."""
+        return self.replicate * self.shard
+
+    @property
+    def ranks(self) -> int:
+        """The product."""
+        return self.pipeline * self.data * self.tensor
+
+    def __str__(self) -> str:
+        names = (("PP", self.pipeline), ("DP", self.replicate), ("FSDP", self.shard))
+        parts = ["%s %d" % pair for pair in (*names, ("TP", self.tensor)) if pair[1] > 1]
+        return " x ".join(parts) or "1"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to train over several ranks.
+
+    ``degrees(ranks, hosts)`` are its groups, ``wrap(job)`` returns what takes a step
+    (``steps.Replica`` or ``steps.Pipeline``). It runs from torch ``since`` on, over gloo from
+    ``since_gloo``; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
+    a rank of its pipeline has. ``beside_nccl``: its copies do not go through NCCL, so that legs
+    do not describe it. ``control``: it computes something else than the model, on purpose.
+    """
+
+    name: str
+    label: str
+    degrees: Callable[[int, int], Degrees]
+    wrap: Callable[[Any], Any]
+    since: Version = (2, 0)
+    since_gloo: Version = (2, 0)
+    least: int = 2
+    stages: int = 1
+    cuda_only: str = ""
+    one_host: str = ""
+    beside_nccl: bool = False
+    one_micro_batch: bool = False
+    control: bool = False
+
+    def refuses_torch(self, version: Version, *, cuda: bool) -> str:
+        """Return why this torch cannot, or an empty text."""
+        since = self.since if cuda else max(self.since, self.since_gloo)
+        if version >= since:
+            return ""
+        over = "" if cuda else " over gloo"
+        return "torch %d.%d: %s runs from %d.%d on%s" % (*version, self.label, *since, over)
+
+    def refuses(self, shape: ModelShape, ranks: int, hosts: int, *, cuda: bool) -> str:
+        """Return why so many ranks cannot train this model so, or an empty text."""
+        if ranks < self.least:
+            return "%s takes %d ranks or more" % (self.label, self.least)
+        if self.cuda_only and not cuda:
+            return self.cuda_only
+        if self.one_host and hosts > 1:
+            return self.one_host
+        degrees = self.degrees(ranks, hosts)
+        if degrees.ranks != ranks:
+            return "%d ranks cannot be split into %s" % (ranks, degrees)
+        for what, width in (("heads", shape.heads), ("hidden", shape.hidden)):
+            if width % degrees.tensor:
+                return "%d %s cannot be split by TP %d" % (width, what, degrees.tensor)
+        if shape.sequence % degrees.tensor:
+            return "a sequence of %d cannot be split by TP %d" % (shape.sequence, degrees.tensor)
+        parts = degrees.pipeline * self.stages
+        if degrees.pipeline > 1 and shape.layers % parts:
+            return "%d layers cannot be split into %d stages" % (shape.layers, parts)
+        return ""

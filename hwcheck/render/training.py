@@ -1,0 +1,240 @@
+"""A training benchmark, for every report: steps by strategy and leg beside the published table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hwcheck.advise.training_figures import (
+    PUBLISHED,
+    SINGLE,
+    StepFigures,
+    figures_of,
+    sentences,
+    staged,
+)
+from hwcheck.fold import fold
+from hwcheck.node.training.strategies import CONTROLS, label_of
+from hwcheck.render.svg import INK, Plot, drawing, inline_svg
+from hwcheck.render.words import EXERCISE
+from hwcheck.results.training import TrainingRecord, TrainingRun
+from hwcheck.text import count, line, number
+
+LEGS = {"default": "", "p2p_off": "P2P off", "net": "network only"}
+GUIDE_STEPS = 200
+MOST_BARS = 40
+COLUMNS = (
+    "strategy",
+    "ranks",
+    "groups",
+    "step",
+    "IQR",
+    "of one GPU",
+    "exposed",
+    "tokens/s",
+    "TFLOP/s per GPU (model, hardware)",
+    "MFU (HFU)",
+    "peak memory",
+    "J/token",
+)
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One run in words; ``cells`` are those of ``COLUMNS``, the figures empty where it has none."""
+
+    cells: tuple[str, ...]
+    state: str
+    bad: bool
+
+
+@dataclass(frozen=True)
+class GuideRow:
+    """A published row beside ours: seconds of 200 steps, and the ratio to one GPU."""
+
+    words: str
+    published: str
+    published_ratio: str
+    ours: str
+    our_ratio: str
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """The runs of one set of hosts."""
+
+    title: str
+    rows: tuple[StepRow, ...]
+    guide: tuple[GuideRow, ...]
+
+
+@dataclass(frozen=True)
+class TrainingView:
+    """What reports show of a training benchmark."""
+
+    asked: str
+    exercise: str
+    tables: tuple[TrainingTable, ...]
+    sentences: tuple[str, ...]
+    remarks: tuple[str, ...]
+    controls: tuple[str, ...]
+    columns: tuple[str, ...] = COLUMNS
+    source: str = PUBLISHED[-1].source
+
+
+def training_view(record: TrainingRecord) -> TrainingView:
+    """Return the view of a record; deterministic."""
+    shape = record.model
+    tf32 = f", TF32 {'on' if record.tf32 else 'off'}" if record.dtype == "fp32" else ""
+    return TrainingView(
+        asked=(
+            f"{line(shape.name, 80)}: {count(shape.layers, 'layer')}, hidden {shape.hidden}, "
+            f"{shape.heads} heads, vocabulary {shape.vocabulary}, sequence {shape.sequence}, "
+            f"{shape.parameters / 1e6:.4g} million parameters; {record.dtype}{tf32}, micro-batch "
+            f"{record.micro_batch}, {record.repeats} x {record.steps} steps after {record.warmup}; "
+            f"a loss may differ by {record.tolerance:g} of that of one process"
+        ),
+        exercise=EXERCISE if any(not each.gpus for each in record.sets) else "",
+        tables=tuple(_tables(record)),
+        sentences=tuple(sentences(record)),
+        remarks=tuple(_remarks(record)),
+        controls=tuple(_controls(record)),
+    )
+
+
+def training_line(view: TrainingView) -> str:
+    """Return the result in one line, for a terminal."""
+    rows = [row for table in view.tables for row in table.rows]
+    parts = [f"{row.cells[0]} on {row.cells[1]} {row.cells[3] or row.state}" for row in rows]
+    parts += view.controls
+    parts += [view.exercise] if view.exercise else []
+    return "; ".join([*parts, *view.sentences, *view.remarks])
+
+
+def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
+    for each in record.sets:
+        runs = [run for run in record.runs if run.hosts == each.hosts]
+        what = f"{each.gpus} x {line(each.gpu, 80)}" if each.gpus else "CPU"
+        yield TrainingTable(
+            f"{fold(each.hosts)}: {what}, torch {line(each.torch, 40)}",
+            tuple(_row(record, run) for run in runs if run.strategy not in CONTROLS),
+            tuple(_guide(record, runs)),
+        )
+
+
+def _row(record: TrainingRecord, run: TrainingRun) -> StepRow:
+    figures = figures_of(record, run)
+    name, groups = _name(run), str(run.degrees) if run.sequences else ""
+    if figures is None:
+        reason = f"{run.state.replace('_', ' ')}: {line(run.reason, 1000)}"
+        cells = (name, str(run.ranks), groups, *[""] * (len(COLUMNS) - 3))
+        bad = run.state in ("wrong_loss", "hang", "failed")
+        return StepRow(cells, reason, bad)
+    return StepRow((name, str(run.ranks), groups, *_cells(figures)), "", False)
+
+
+def _cells(figures: StepFigures) -> Iterator[str]:
+    yield _milliseconds(figures.step_s)
+    yield _milliseconds(figures.iqr_s)
+    yield f"{figures.ratio:.2f}" if figures.ratio is not None else ""
+    yield _milliseconds(figures.exposed_s) if figures.exposed_s is not None else ""
+    yield f"{figures.tokens_per_s:.4g}"
+    yield f"{figures.tflops:.3g}, {figures.hardware_tflops:.3g}"
+    has_peak = figures.mfu is not None and figures.hfu is not None
+    yield f"{figures.mfu:.1%} ({figures.hfu:.1%})" if has_peak else ""
+    yield f"{figures.peak_bytes / 2**30:.2f} GiB" if figures.peak_bytes else ""
+    joules = figures.joules_per_token
+    yield f"{joules:.3g}" if joules is not None else ""
+
+
+def _name(run: TrainingRun) -> str:
+    leg = LEGS.get(run.leg, run.leg)
+    if leg and staged(run):
+        leg += ", host-staged"
+    label = label_of(run.strategy)
+    return f"{label}, {leg}" if leg else label
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{number(float(f'{seconds * 1e3:.3g}'))} ms"
+
+
+def _guide(record: TrainingRecord, runs: list[TrainingRun]) -> Iterator[GuideRow]:
+    """Yield the published rows beside ours of the fewest ranks."""
+    alone = PUBLISHED[0].seconds
+    ranks = min((run.ranks for run in runs if run.ranks > 1), default=0)
+    for row in PUBLISHED:
+        many = 1 if row.strategy == SINGLE else ranks
+        ours = next(
+            (
+                figures
+                for run in runs
+                if (run.strategy, run.leg, run.ranks) == (row.strategy, row.leg, many)
+                and (figures := figures_of(record, run)) is not None
+            ),
+            None,
+        )
+        yield GuideRow(
+            row.words,
+            f"{row.seconds:.1f} s",
+            f"{row.seconds / alone:.2f}",
+            f"{ours.step_s * GUIDE_STEPS:.4g} s" if ours else "",
+            f"{ours.ratio:.2f}" if ours and ours.ratio is not None else "",
+        )
+
+
+def _controls(record: TrainingRecord) -> Iterator[str]:
+    """Yield whether each strategy that is wrong on purpose was noticed."""
+    for run in record.runs:
+        if run.strategy in CONTROLS:
+            noticed = run.state == "wrong_loss"
+            word = "noticed" if noticed else f"not noticed ({run.state.replace('_', ' ')})"
+            reason = f": {line(run.reason, 400)}" if run.reason else ""
+            yield f"{label_of(run.strategy)} on {run.ranks}, wrong on purpose: {word}{reason}"
+
+
+def _remarks(record: TrainingRecord) -> Iterator[str]:
+    if not record.finished:
+        yield "The training benchmark was cut short; what follows is what was measured."
+    for host, reason in record.absent.items():
+        yield f"{host} took no part: {line(reason)}"
+    yield from (line(text) for text in record.notes)
+    yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
+
+
+COMPUTE, EXPOSED, MEMORY = "#000021", "#000022", "#000023"
+
+
+def step_plot(record: TrainingRecord) -> Plot | None:
+    """Return bars of a step by strategy and leg, computing and exposed communication, and memory.
+
+    None where nothing was timed. Of many sets of hosts the first is drawn.
+    """
+    bars = [
+        (_name(run), run.ranks, figures)
+        for run in record.runs
+        if record.sets and run.hosts == record.sets[0].hosts and run.strategy not in CONTROLS
+        if (figures := figures_of(record, run)) is not None
+    ][:MOST_BARS]
+    if not bars:
+        return None
+    with drawing(7.6, 1.4 + 0.27 * len(bars)) as figure:
+        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
+        places = range(len(bars))
+        alone = [min(each.step_s, each.alone_s or each.step_s) * 1e3 for _, _, each in bars]
+        exposed = [each.step_s * 1e3 - own for (_, _, each), own in zip(bars, alone, strict=True)]
+        left.barh(places, alone, color=COMPUTE, label="one GPU's step")
+        left.barh(places, exposed, left=alone, color=EXPOSED, label="exposed communication")
+        left.set_yticks(places, [f"{name} on {ranks}" for name, ranks, _ in bars], fontsize=9)
+        left.invert_yaxis()
+        left.set_xlabel("ms a step")
+        left.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=9)
+        right.barh(places, [each.peak_bytes / 2**30 for _, _, each in bars], color=MEMORY)
+        right.set_xlabel("peak GiB")
+        for axes in (left, right):
+            axes.grid(visible=True, axis="x", color=INK, alpha=0.15, linewidth=0.8)
+        colors = {COMPUTE: "leg-default", EXPOSED: "leg-p2p-off", MEMORY: "leg-p2p-sys"}
+        svg = inline_svg(figure, colors)
+    mark = f". E{EXERCISE[1:]}" if not record.sets[0].gpus else ""
+    where = fold(record.sets[0].hosts)
+    return Plot(f"A step by strategy and leg, {where}; peak memory of a rank{mark}", svg)

@@ -1,0 +1,232 @@
+"""``fab train``: what a training step costs by strategy, and what a lost link costs it."""
+
+from __future__ import annotations
+
+import json as json_module
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from invoke import Context
+
+from hwcheck.connect import payload
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
+from hwcheck.errors import UsageError
+from hwcheck.node.training.shape import MODELS, ModelShape
+from hwcheck.node.training.strategies import NAMES
+from hwcheck.results.run_folder import RunFolder
+from hwcheck.run.multi_host.participants import Participants, RunStoppedError
+from hwcheck.run.plan import make_plan
+from hwcheck.run.training.bench import Bench, Recorder
+from hwcheck.run.training.options import LEGS, TrainingOptions
+from hwcheck.tasks.command import command, end
+from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, one_of, read_cluster, split, whole
+from hwcheck.tasks.interrupts import Interrupts
+from hwcheck.tasks.outcome import show
+from hwcheck.tasks.output import say
+
+ACTIONS = ("bench",)
+SCOPES = ("node", "all")
+DTYPES = ("bf16", "fp32")
+SWITCH = ("on", "off")
+P2P = {"both": ("default", "p2p_off"), "on": ("default",), "off": ("p2p_off",), "net": tuple(LEGS)}
+MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
+
+
+@command(
+    positional=["action"],
+    help={
+        "action": "bench: time training steps by strategy, with P2P and without",
+        "hosts": HELP["hosts"],
+        "limit": HELP["limit"],
+        "scope": "node (default): each node by itself; all: the hosts together",
+        "strategies": f"comma-separated {', '.join(NAMES)} (default: all)",
+        "model": "gpt2, mini, tiny, or a config.json (default: gpt2; tiny where no host has a GPU)",
+        "ranks": "comma-separated numbers of ranks (default: all GPUs; 2 where there is none)",
+        "steps": "timed steps of a repetition (default 40)",
+        "repeats": "repetitions, leg by leg in turns (default 5)",
+        "warmup": "steps before them (default 10)",
+        "dtype": "bf16 (default; fp32 on CPUs) or fp32",
+        "tf32": "on (default) or off, with --dtype fp32",
+        "p2p": "both (default): with P2P and without; on, off; net: the network alone as well",
+        "micro-batch": "sequences that a GPU goes through at once (default 4; 1 on CPUs)",
+        "global-batch": "sequences of a step over all ranks (default: a micro-batch for each)",
+        "prove": "also train wrong on purpose and see that it is noticed",
+        "out": HELP["out"],
+        "force": "load nodes that are at work",
+        "accept-new-host-keys": HELP["accept-new-host-keys"],
+        "json": "print a machine-readable summary on stdout",
+        "verbose": "say what every host is doing",
+    },
+)
+def train(
+    ctx: Context,  # noqa: ARG001 - invoke hands every task its context
+    action: str,
+    hosts: str = DEFAULT_INVENTORY,
+    limit: str | None = None,
+    scope: str = SCOPES[0],
+    strategies: str | None = None,
+    model: str = "",
+    ranks: str = "",
+    steps: str = "40",
+    repeats: str = "5",
+    warmup: str = "10",
+    dtype: str = "",
+    tf32: str = SWITCH[0],
+    p2p: str = "both",
+    micro_batch: str = "",
+    global_batch: str = "",
+    prove: bool = False,
+    out: str = "runs",
+    force: bool = False,
+    accept_new_host_keys: bool = False,
+    json: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Time training steps on every host of an inventory, by every strategy, and compare losses."""
+    one_of("train", action, ACTIONS)
+    if not out.strip():
+        raise UsageError("--out is empty; name a folder, or leave --out out for runs")
+    one_of("--scope", scope, SCOPES)
+    one_of("--p2p", p2p, P2P)
+    one_of("--tf32", tf32, SWITCH)
+    one_of("--dtype", dtype or DTYPES[0], DTYPES)
+    named = split("--strategies", strategies, NAMES, "strategy", "train by all")
+    options = TrainingOptions(
+        model=_shape(model),
+        strategies=tuple(named) or NAMES,
+        legs=P2P[p2p],
+        ranks=tuple(whole("--ranks", part.strip(), 1) for part in ranks.split(",") if ranks),
+        steps=_at_most("steps", steps, 1),
+        repeats=_at_most("repeats", repeats, 1),
+        warmup=_at_most("warmup", warmup, 0),
+        micro_batch=whole("--micro-batch", micro_batch or "4", 1),
+        global_batch=whole("--global-batch", global_batch, 1) if global_batch else 0,
+        dtype=dtype or DTYPES[0],
+        tf32=tf32 == "on",
+        prove=prove,
+    )
+    for number in options.ranks:
+        problem = options.batch_problem(number)
+        if problem:
+            raise UsageError(f"--global-batch {global_batch}: {problem}")
+    cluster, built = read_cluster(hosts, limit), payload.build()
+    plan = make_plan(
+        cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256
+    )
+    stop = threading.Event()
+    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
+    connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    connector.prepare(plan.hosts)
+    with Interrupts(stop) as interrupts:
+        folder = RunFolder.create(Path(out), plan.meta)
+        members = Participants(
+            plan.hosts,
+            plan.requests,
+            built,
+            connector.lasting(),
+            folder.append_log,
+            "training",
+            apart=scope == SCOPES[0] or len(plan.hosts) == 1,
+        )
+        with members:
+            _train(
+                members,
+                folder,
+                _for_cpus(options, members, model, dtype, micro_batch),
+                together=scope == "all",
+                verbose=verbose,
+            )
+        for answer in members.answers().values():
+            folder.write_host(answer)
+        interrupts.visits_over()
+        folder.finish(interrupted=stop.is_set())
+        exit_code = show(folder.path, as_json=json)
+    end(exit_code)
+
+
+def _train(
+    members: Participants,
+    folder: RunFolder,
+    options: TrainingOptions,
+    *,
+    together: bool,
+    verbose: bool,
+) -> None:
+    recorder = Recorder(folder.path, [*members.ready, *members.absent], options)
+    sets = [members.present] if together else [(host,) for host in members.present]
+
+    def tell(text: str) -> None:
+        if verbose:
+            say(text)
+
+    def bench(hosts: tuple[str, ...]) -> bool:
+        try:
+            Bench(members, hosts, options, recorder, tell).run()
+        except RunStoppedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(max(1, len(sets))) as pool:
+        whole_runs = all(list(pool.map(bench, filter(None, sets))))
+    recorder.finish(dict(members.absent), finished=whole_runs)
+
+
+def _for_cpus(
+    options: TrainingOptions, members: Participants, model: str, dtype: str, micro_batch: str
+) -> TrainingOptions:
+    """Return what was asked; where no host has a GPU, what was not named is small."""
+    if any(ready.gpus for ready in members.ready.values()):
+        return options
+    return replace(
+        options,
+        model=options.model if model else MODELS["tiny"],
+        dtype=dtype or "fp32",
+        tf32=False,
+        micro_batch=options.micro_batch if micro_batch else 1,
+        legs=options.legs[:1],
+    )
+
+
+def _at_most(name: str, text: str, least: int) -> int:
+    number = whole(f"--{name}", text, least)
+    if number > MOST[name]:
+        raise UsageError(f"--{name} {number}: at most {MOST[name]}")
+    return number
+
+
+KEYS = {
+    "layers": ("n_layer", "num_hidden_layers"),
+    "hidden": ("n_embd", "hidden_size"),
+    "heads": ("n_head", "num_attention_heads"),
+    "vocabulary": ("vocab_size",),
+    "sequence": ("n_positions", "max_position_embeddings"),
+}
+"""The sizes of a model, by their names in a config.json of Hugging Face."""
+MOST_SIZE = 10_000_000
+
+
+def _shape(name: str) -> ModelShape:
+    """Return the model of that name, or of a config.json. Raises UsageError."""
+    if not name or name in MODELS:
+        return MODELS[name or "gpt2"]
+    if not name.endswith(".json"):
+        one_of("--model", name, (*MODELS, "a config.json"))
+    try:
+        data = json_module.loads(Path(name).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or f"no JSON ({error})"
+        raise UsageError(f"--model {name}: {why}") from None
+    sizes = {}
+    for size, keys in KEYS.items():
+        value = next((data[key] for key in keys if isinstance(data, dict) and key in data), None)
+        if type(value) is not int or not 0 < value <= MOST_SIZE:
+            raise UsageError(f"--model {name}: it needs {' or '.join(keys)}, a whole number")
+        sizes[size] = value
+    if sizes["hidden"] % sizes["heads"]:
+        raise UsageError(
+            f"--model {name}: hidden {sizes['hidden']} is no multiple of {sizes['heads']} heads"
+        )
+    return ModelShape(Path(name).stem[:80], **sizes)

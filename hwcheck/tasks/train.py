@@ -95,7 +95,7 @@ def train(
     one_of("--dtype", dtype or DTYPES[0], DTYPES)
     named = split("--strategies", strategies, NAMES, "strategy", "train by all")
     options = TrainingOptions(
-        model=_shape(model),
+        model=shape_of(model),
         strategies=tuple(named) or NAMES,
         legs=P2P[p2p],
         ranks=tuple(whole("--ranks", part.strip(), 1) for part in ranks.split(",") if ranks),
@@ -208,7 +208,7 @@ KEYS = {
 MOST_SIZE = 10_000_000
 
 
-def _shape(name: str) -> ModelShape:
+def shape_of(name: str) -> ModelShape:
     """Return the model of that name, or of a config.json. Raises UsageError."""
     if not name or name in MODELS:
         return MODELS[name or "gpt2"]

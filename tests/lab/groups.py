@@ -29,7 +29,10 @@ def python_with_torch(hosts: Sequence[Host]) -> list[Host]:
 
 
 def opened(
-    hosts: Sequence[Host], folder: Path, torch_python: Mapping[str, str] | None = None
+    hosts: Sequence[Host],
+    folder: Path,
+    torch_python: Mapping[str, str] | None = None,
+    work: str = "collectives",
 ) -> Participants:
     """Return a group of these hosts, to be entered; their logs go to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +47,7 @@ def opened(
         with (folder / f"{name}.log").open("a") as stream:
             stream.write(text)
 
-    return Participants(hosts, requests, payload.build(), connector, log)
+    return Participants(hosts, requests, payload.build(), connector, log, work)
 
 
 def run_multi_host(

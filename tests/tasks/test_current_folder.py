@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "query": (["query", "SELECT 1"], 2),
     "sweep": (["sweep", "run", *NAMED, "--dry-run"], 0),
     "accept": (["accept", *NAMED, "--explain"], 0),
+    "train": (["train", "bench", *NAMED, "--ranks", "3", "--global-batch", "4"], 2),
     "site": (["site", "test", "--site", "site"], 2),
 }
 """A command line of each command, and its exit code."""

@@ -30,7 +30,7 @@ def main() -> None:
     if problem:
         send({"reason": problem})
         return
-    _import_slow()
+    import_slow()
     from hwcheck.node.multi_host import serve as stores
     from hwcheck.node.torch_runtime import version
     from hwcheck.node.training import serve
@@ -40,7 +40,8 @@ def main() -> None:
             serve.serve(setup, iter(payload.next, None), send, close_fds)
 
 
-def _import_slow() -> None:
+def import_slow() -> None:
+    """Import ``SLOW``, as far as this torch has it."""
     for name in SLOW:
         try:
             import_module(name)

@@ -59,7 +59,7 @@ class Participant(Visit):
         self.answer: HostAnswer | None = None
         self.ready: Future[Ready] = Future()
         self._session = session
-        self._answer = WORKS[session["work"]][1]
+        self._answer = WORKS[session.get("work", "collectives")][1]
         self._lock = threading.Lock()
         self._lost = ""
         self._orders: queue.SimpleQueue[tuple[Mapping[str, Any], Future[Any]] | None]

@@ -1,0 +1,89 @@
+"""What a training benchmark has against a host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.node.wire import Report
+from hwcheck.render.html import html
+from hwcheck.render.markdown import markdown
+from hwcheck.render.summary import summary
+from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
+from hwcheck.results.training import TrainingRecord
+from tests.advise.test_training_figures import a_run, the_guide
+
+
+def assessed(record: TrainingRecord) -> Assessment:
+    meta = RunMeta("r", "2026-01-31T12:00:00Z", (), (HostPlan("a", "a"),), finished="x")
+    host = HostRecord("a", "reported", report=Report({}, ()))
+    return assess(Run(Path("r"), meta, (host,)), training=record)
+
+
+def with_state(state: str, strategy: str = "ddp") -> TrainingRecord:
+    record = the_guide()
+    broken = replace(a_run(strategy, 1.0), state=state, reason="why not", times_s=())
+    return replace(record, runs=(record.runs[0], broken))
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "exit_code"),
+    [
+        ("done", "pass", 0),
+        ("wrong_loss", "fail", 1),
+        ("hang", "fail", 1),
+        ("failed", "fail", 1),
+        ("out_of_memory", "warn", 0),
+        ("unproven", "inconclusive", 3),
+        ("not_run", "inconclusive", 3),
+        ("not_applicable", "pass", 0),
+    ],
+)
+def test_outcomes(state: str, outcome: str, exit_code: int) -> None:
+    assessment = assessed(with_state(state))
+    verdict = assessment.judgement.hosts[0]
+    assert (verdict.outcome, assessment.judgement.exit_code) == (outcome, exit_code)
+    assert (verdict.measured, verdict.asked) == (1, 1)
+    titles = [action.title for action in assessment.advice.actions]
+    assert bool(titles) == (outcome != "pass")
+    assert all(title.startswith("training: ") for title in titles)
+
+
+def test_a_host_that_trained_nothing_is_not_passed() -> None:
+    record = replace(the_guide(), runs=with_state("not_applicable").runs[1:])
+    assert assessed(record).judgement.exit_code == 3
+
+
+def test_a_host_that_took_no_part_is_not_passed() -> None:
+    record = replace(the_guide(), absent={"a": "busy"})
+    assert assessed(record).judgement.exit_code == 3
+    assert assessed(replace(the_guide(), finished=False)).judgement.exit_code == 3
+
+
+@pytest.mark.parametrize(("state", "exit_code"), [("wrong_loss", 0), ("done", 3)])
+def test_the_control_has_to_be_noticed(state: str, exit_code: int) -> None:
+    assessment = assessed(with_state(state, "ddp_over_tp"))
+    assert assessment.judgement.exit_code == exit_code
+    word = "noticed" if state == "wrong_loss" else "not noticed"
+    assert f"wrong on purpose: {word}" in html(assessment)
+
+
+def test_reports_show_the_guide_beside_the_figures() -> None:
+    assessment = assessed(the_guide())
+    page, text, data = html(assessment), markdown(assessment), summary(assessment)
+    for words in ("DDP, P2P off, host-staged", "131.4 s", "P2P off costs DDP on 2 GPUs 29%"):
+        assert words in page
+    assert "<svg" in page
+    assert "host\\-staged" in text
+    assert [run["state"] for run in data["training"]["runs"]] == ["done"] * 3
+    assert data["training"]["runs"][2]["exposed_s"] == pytest.approx(0.1472)
+
+
+def test_a_hostile_reason_is_escaped() -> None:
+    record = with_state("failed")
+    runs = (record.runs[0], replace(record.runs[1], reason="<script>alert(1)</script>"))
+    page = html(assessed(replace(record, runs=runs)))
+    assert "<script>" not in page

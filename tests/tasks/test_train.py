@@ -1,0 +1,115 @@
+"""``hwcheck train``: what is refused before anything starts, and one run from end to end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hwcheck.results.training import read_training
+from hwcheck.tasks.program import main
+
+HWCHECK = Path(sys.executable).parent / "hwcheck"
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> str:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    file = tmp_path / "here.yml"
+    file.write_text(yaml.safe_dump({"all": {"hosts": {"here": here}}}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--strategies", "zero4"], "--strategies zero4: no such strategy; did you mean zero1?"),
+        (["--strategies", ""], "--strategies '' names no strategy"),
+        (["--model", "gpt3"], "--model gpt3: it is one of gpt2, mini, tiny, a config.json"),
+        (["--model", "no.json"], "--model no.json: No such file or directory"),
+        (["--ranks", "two"], "--ranks two: it takes a whole number from 1"),
+        (
+            ["--ranks", "2", "--micro-batch", "4", "--global-batch", "12"],
+            "--global-batch 12: a global batch of 12 is no multiple of 8",
+        ),
+        (["--p2p", "maybe"], "--p2p maybe: it is one of both, on, off, net"),
+        (["--dtype", "fp8"], "--dtype fp8: it is one of bf16, fp32"),
+        (["--scope", "rack"], "--scope rack: it is one of node, all"),
+        (["--steps", "0"], "--steps 0: it takes a whole number from 1"),
+        (["--repeats", "999"], "--repeats 999: at most 100"),
+        (["--out", ""], "--out is empty"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    inventory: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    line: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["hwcheck", "train", "bench", "--hosts", inventory, *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert line in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"n_layer": 2}, "it needs n_embd or hidden_size, a whole number"),
+        (
+            {"n_layer": 2, "n_embd": 65, "n_head": 4, "vocab_size": 9, "n_positions": 8},
+            "hidden 65 is no multiple of 4 heads",
+        ),
+        ([], "it needs n_layer or num_hidden_layers"),
+    ],
+)
+def test_a_model_that_is_none_is_refused(tmp_path: Path, config: object, words: str) -> None:
+    from hwcheck.errors import UsageError
+    from hwcheck.tasks.train import shape_of
+
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=words):
+        shape_of(str(file))
+
+
+def test_a_config_of_hugging_face_is_a_model(tmp_path: Path) -> None:
+    from hwcheck.tasks.train import shape_of
+
+    sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+    more = {"vocab_size": 100, "max_position_embeddings": 32, "model_type": "any"}
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps({**sizes, **more}))
+    shape = shape_of(str(file))
+    assert (shape.name, shape.layers, shape.sequence) == ("small", 2, 32)
+
+
+@pytest.mark.timeout(300)
+def test_from_an_inventory_to_a_report(inventory: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    command = [HWCHECK, "train", "bench", "--hosts", inventory, "--strategies", "single,ddp,hsdp"]
+    command += ["--steps", "2", "--repeats", "1", "--warmup", "0", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads(done.stdout)
+    run = tmp_path / summary["run"]
+    record = read_training(run)
+    assert record is not None
+    assert record.finished
+    states = {each.strategy: each.state for each in record.runs}
+    assert states == {"single": "done", "ddp": "done", "hsdp": "not_applicable"}
+    assert record.model.name == "tiny"
+    page = (run / "report.html").read_text("utf-8")
+    assert "exercise: gloo on the CPU" in page
+    assert "HSDP takes 4 ranks or more" in page

@@ -116,6 +116,7 @@ VOLATILE = frozenset(
     {
         *("disk_free_gib", "shm_free_mib", "memory_used_bytes", "process_memory_bytes"),
         *("memory_held_bytes", "largest_size_bytes", "cool_down_s", "longest_outage_s"),
+        *("swap_used_gib", "swap_used_percent", "sw_power_cap_percent", "link_downed"),
         *("pcie_link_width", "card_link_width", "uplink_width"),
         *("ecc_corrected_aggregate", "ecc_uncorrected_aggregate"),
         *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),

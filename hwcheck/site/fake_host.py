@@ -48,6 +48,7 @@ DEFAULTS: dict[str, Any] = {
     "pci_gpus": [],
     "nvswitches": [],
     "fabric_manager_runs": None,
+    "mps_runs": False,
     "imex": ABSENT,
     "driver_version": "",
     "driver_is_open": False,
@@ -129,6 +130,10 @@ class FakeHost:
 
     def fabric_manager_runs(self) -> bool | None:
         value = self._say("fabric_manager_runs")
+        return None if value is None else bool(value)
+
+    def mps_runs(self) -> bool | None:
+        value = self._say("mps_runs")
         return None if value is None else bool(value)
 
     def imex(self) -> Imex:

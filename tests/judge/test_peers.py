@@ -333,3 +333,42 @@ def test_a_host_whose_memory_is_held_unlike_others_warns(percent: float, hosts: 
 def test_a_check_that_broke_off_is_compared_as_far_as_it_came() -> None:
     (finding,) = warned(*OTHERS, holds("full", 60.0, "no answer"), check="host_memory")
     assert (finding.host, finding.metric) == ("full", "memory_held_percent")
+
+
+THROTTLED = ("hw_thermal_slowdown", "hw_power_brake", "hw_slowdown", "sw_thermal_slowdown")
+
+
+def answered(host: str, check: str, metric: str, value: float, unit: str) -> HostRecord:
+    """A host with one figure: of its first fan, of its GPU, or of the node."""
+    subject = {"fan_speed_percent": "gpu0 fan0", "swap_used_gib": "node"}.get(metric, "gpu0")
+    samples = [Sample(metric, value, unit, subject)]
+    if check == "throttle_under_load":
+        samples += [Sample(f"{name}_percent", 0.0, "%", subject) for name in THROTTLED]
+    answer = CheckResult(check, "done", samples=tuple(samples))
+    return record(host, [answer], gpus=gpu_facts(1, H200))
+
+
+@pytest.mark.parametrize(
+    ("check", "metric", "unit", "usual", "unlike"),
+    [
+        ("host_memory", "swap_used_gib", "GiB", 0.0, 1.5),
+        ("host_memory", "swap_used_gib", "GiB", 1.0, 0.0),
+        ("throttle_under_load", "sw_power_cap_percent", "%", 97.0, 30.0),
+        ("thermal_margin", "fan_speed_percent", "%", 0.0, 41.0),
+        ("thermal_margin", "fan_speed_percent", "%", 35.0, 0.0),
+    ],
+)
+def test_what_differs_between_healthy_hosts_raises_nothing(
+    check: str, metric: str, unit: str, usual: float, unlike: float
+) -> None:
+    """Pages of idle daemons, a chip that needs less power than others, fans that stand at idle."""
+    hosts = [answered(f"n{n}", check, metric, usual, unit) for n in range(7)]
+    other = answered("other", check, metric, unlike, unit)
+    assert [f for f in warned(*hosts, other, check=check) if f.metric == metric] == []
+
+
+def test_a_fan_at_full_speed_beside_hosts_whose_fans_hardly_turn_warns() -> None:
+    of_fan = ("thermal_margin", "fan_speed_percent")
+    hosts = [answered(f"n{n}", *of_fan, 30.0, "%") for n in range(5)]
+    found = warned(*hosts, answered("loud", *of_fan, 100.0, "%"), check="thermal_margin")
+    assert [(f.host, f.metric) for f in found] == [("loud", "fan_speed_percent")]

@@ -37,13 +37,14 @@ MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
         Metric(
             "takes_several_processes",
             "",
-            "whether several processes may; only where the inventory declares no mode",
+            "whether several processes may, by themselves or by way of the Multi-Process Service; "
+            "only where the inventory declares no mode",
             (
                 Equal(
                     True,
                     source=MODES + "EXCLUSIVE_PROCESS allows one context on the device. Some "
-                    "sites want that, and NVIDIA's Multi-Process Service does, so it is no fault "
-                    "by itself",
+                    "sites want that, so it is no fault by itself; NVIDIA's Multi-Process Service "
+                    "guide recommends it where that service runs",
                     confidence="derived",
                     otherwise="warn",
                 ),
@@ -65,14 +66,16 @@ def compute_mode(node: Node) -> Iterator[Sample]:
 
     On a GPU that prohibits compute every job ends at its first call, with an error that speaks of
     busy devices. One that is exclusive to a process refuses the second: a debugger, a monitor that
-    computes, or two ranks that share the GPU. The mode outlives the job that set it.
+    computes, or two ranks that share the GPU. The mode outlives the job that set it. Where the
+    Multi-Process Service runs it is the one process, and shares the GPU out.
     """
     declared = "compute_mode" in node.request.expect
+    shared_out = bool(node.host.mps_runs())
     missing = "no GPU of this node has a compute mode"
-    yield from where_supported(node, lambda gpu: _mode(gpu, declared), missing)
+    yield from where_supported(node, lambda gpu: _mode(gpu, declared, shared_out), missing)
 
 
-def _mode(gpu: Gpu, declared: bool) -> Iterator[Sample]:
+def _mode(gpu: Gpu, declared: bool, shared_out: bool) -> Iterator[Sample]:
     mode = gpu.compute_mode()
     if mode is None:
         return
@@ -80,4 +83,4 @@ def _mode(gpu: Gpu, declared: bool) -> Iterator[Sample]:
     yield Sample("takes_work", mode != "prohibited", "", gpu.subject)
     if not declared:
         exclusive = mode in ("exclusive_process", "exclusive_thread")
-        yield Sample("takes_several_processes", not exclusive, "", gpu.subject)
+        yield Sample("takes_several_processes", shared_out or not exclusive, "", gpu.subject)

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, Remedy, check
 from hwcheck.node.gpus import NO_VGPU, of_boards
-from hwcheck.node.limits import AtLeast, AtMost
+from hwcheck.node.limits import AbovePeers, AtLeast, AtMost
 from hwcheck.node.wire import Sample
 
 THRESHOLDS = "NVML API Reference Guide, nvmlTemperatureThresholds_t: "
@@ -62,7 +62,19 @@ WARM_WITHOUT_THRESHOLD_C = 80
         Metric("temperature_slowdown_c", "C", "temperature at which the board slows down"),
         Metric("temperature_shutdown_c", "C", "temperature at which the board switches off"),
         Metric("memory_temperature_c", "C", "memory temperature now"),
-        Metric("fan_speed_percent", "%", "speed that the board intends for this fan"),
+        Metric(
+            "fan_speed_percent",
+            "%",
+            "speed that the board intends for this fan",
+            (
+                AbovePeers(
+                    "derived: fans of an idle board stand, or turn at 30 to 40 % for a while after "
+                    "work; half of their speed more than on the other hosts was set, or is driven "
+                    "by heat",
+                    margin=50,
+                ),
+            ),
+        ),
         Metric(
             "fan_speed_when_hot_percent",
             "%",
@@ -96,9 +108,9 @@ def thermal_margin(node: Node) -> Iterator[Sample]:
     model and under any load, unlike a temperature. Where a board gives no threshold its
     temperature is held against fixed figures. Fan speeds are what the board intends, not what the
     fans do: a blocked fan does not show. Many boards stop them at idle, fans of one board may be
-    driven apart, and full speed harms nothing, so they are recorded; only a fan that is told to
-    stand while the GPU is about to slow down is judged. The temperature of memory without a
-    threshold is recorded too: no figure holds for all kinds of memory.
+    driven apart, and full speed harms nothing, so they are held against those of like hosts only,
+    with much room; a fan that is told to stand while the GPU is about to slow down fails. The
+    temperature of memory without a threshold is recorded: no figure holds for all kinds of memory.
     """
     yield from of_boards(node, _margins)
 

@@ -110,6 +110,9 @@ class NodeHost(Protocol):
     def fabric_manager_runs(self) -> Optional[bool]:
         """Whether the fabric manager runs; None where processes of others are hidden."""
 
+    def mps_runs(self) -> Optional[bool]:
+        """Whether the Multi-Process Service runs; None where processes of others are hidden."""
+
     def imex(self) -> Imex:
         """State of the service by which hosts of an NVLink domain map each other's memory."""
 

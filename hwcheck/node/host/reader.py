@@ -74,5 +74,11 @@ class HostReader(
         return ""
 
     def fabric_manager_runs(self) -> Optional[bool]:
+        return self._runs("nv-fabricmanage")
+
+    def mps_runs(self) -> Optional[bool]:
+        return self._runs("nvidia-cuda-mps")
+
+    def _runs(self, process: str) -> Optional[bool]:
         names = [name for _, name in self._processes()]
-        return "nv-fabricmanage" in names if self._shows_others() else None
+        return process in names if self._shows_others() else None

@@ -84,7 +84,11 @@ def rdma_link_unstable(host: HostFindings) -> Sign | None:
         for name in ("symbol_errors", "link_error_recovery", "link_downed", "port_rcv_errors")
         for metric in (f"{name}_per_hour", f"{name}_full")
     ]
-    counters += ["local_link_integrity_errors", "excessive_buffer_overrun_errors"]
+    counters += [
+        "link_downed_over_alike",
+        "local_link_integrity_errors",
+        "excessive_buffer_overrun_errors",
+    ]
     down = {finding.subject for finding in host.bad("infiniband_ports", "port_link")}
     outages = [f for f in host.bad("port_flaps", "longest_outage_s") if f.subject not in down]
     flaps = (*host.bad("port_flaps", "link_downs"), *outages)

@@ -16,7 +16,19 @@ and amd-pstate, active mode)."""
 @check(
     metrics=[
         Metric("cpu_governor", "CPUs", "CPUs with this driver and governor", required=True),
-        Metric("frequency_driver", "", "frequency driver of most CPUs", required=True),
+        Metric(
+            "frequency_driver",
+            "",
+            "frequency driver of most CPUs",
+            (
+                like_most(
+                    "Linux kernel documentation, CPU Performance Scaling: the driver goes by the "
+                    "processor, the firmware's settings and the kernel's options, and each has "
+                    "other governors and frequencies"
+                ),
+            ),
+            required=True,
+        ),
         Metric(
             "governor",
             "",

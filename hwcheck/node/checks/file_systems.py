@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Sequence, Set
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, Remedy, check
 from hwcheck.node.host.facts import Mount
-from hwcheck.node.limits import Equal
+from hwcheck.node.limits import Equal, like_most
 from hwcheck.node.wire import Sample
 
 WRITTEN = ("/", "/tmp", "/var")  # noqa: S108
@@ -39,6 +39,17 @@ XFS = re.compile(
             ),
             required=True,
         ),
+        Metric(
+            "mounted_read_only",
+            "",
+            "whether it is mounted read-only, for whatever reason",
+            (
+                like_most(
+                    "fstab(5) and Filesystem Hierarchy Standard: hosts of one kind have the same "
+                    "places to write to"
+                ),
+            ),
+        ),
         Metric("file_system", "", "kind of the file system, and where it is"),
     ],
     remedy=Remedy(
@@ -57,7 +68,7 @@ def file_systems(node: Node) -> Iterator[Sample]:
     on, and jobs end as they write. Mostly the disk is dying. XFS refuses all access instead and
     leaves the mount as it was: only the kernel log tells, where it may be read. An image that is
     read-only as it was made, a mount that only this place sees read-only, and what /etc/fstab wants
-    read-only are left alone.
+    read-only are held against those of like hosts only.
     """
     mounts = node.host.mounts()
     holding = [_holds(path, mounts) for path in (*WRITTEN, node.host.home())]
@@ -67,6 +78,8 @@ def file_systems(node: Node) -> Iterator[Sample]:
     for point, mount in by_point.items():
         by_error = _by_error(mount) or (mount.kind == "xfs" and mount.device in shut_down)
         yield Sample("read_only_by_error", by_error, "", point)
+        if not by_error:
+            yield Sample("mounted_read_only", "ro" in mount.options, "", point)
         yield Sample("file_system", "%s on %s" % (mount.kind, mount.source), "", point)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.gpus import AnswerOfKind, among_equals
+from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.ports import sites
@@ -236,6 +236,21 @@ rate since boot is never too high."""
             ),
         ),
         Metric(
+            "link_downed_over_alike",
+            "x",
+            "times that the link went down over the median of the other ports of this design and "
+            "kind of link here, which is taken for 1 at least; not sent where these are fewer than "
+            "two",
+            (
+                AtMost(
+                    "infiniband-diags, ibqueryerrors, error_thresholds: 10 of LinkDowned are "
+                    "reported; restarts of the host and of its switches all ports of a host count",
+                    warn=10,
+                    confidence="derived",
+                ),
+            ),
+        ),
+        Metric(
             "port_rcv_errors_per_hour",
             "errors/h",
             "damaged packets of an InfiniBand link over the time since boot, an hour at least",
@@ -332,8 +347,18 @@ def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
             yield Sample("port_rate_share", port.rate_gbps / others, "share", subject)
     if port.lanes is not None and port.link_layer == INFINIBAND:
         yield Sample("port_lanes", port.lanes, "lanes", subject)
+    yield from _downs(port, alike)
     for name, count in port.counters.items():
         yield Sample(name, count, COUNTED[name][0], subject)
+
+
+def _downs(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
+    """Yield how often a port's link went down beside the ports like it, unless it is full."""
+    counts = [other.counters.get("link_downed") for other in (port, *alike)]
+    own, *others = [count for count in counts if count is not None] or [0]
+    if counts[0] is not None and own != FULL["link_downed"][1] and len(others) >= 2:
+        share = own / max(1.0, middle(others))
+        yield Sample("link_downed_over_alike", round(share, 1), "x", "port " + port.name)
 
 
 def _need_rates(ports: List[RdmaPort]) -> None:

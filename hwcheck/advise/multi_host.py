@@ -195,6 +195,16 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
             tuple(record.absent),
             tuple(f"{host}: {line(reason)}" for host, reason in record.absent.items()),
         )
+    if record.not_compared:
+        yield _open(
+            "hosts that are slower than others and unlike them",
+            "another kind of host may rightly reach less, and there are too few of this kind to "
+            "tell",
+            "run the hosts of this kind by themselves (--limit), three and more, or hold them "
+            "against what they were bought for",
+            tuple(record.not_compared),
+            tuple(f"{host}: {line(reason)}" for host, reason in record.not_compared.items()),
+        )
     between = tuple(text for text in record.unresolved if FABRIC in text)
     others = tuple(text for text in record.unresolved if FABRIC not in text)
     if between:

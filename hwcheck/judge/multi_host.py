@@ -32,6 +32,8 @@ def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     elif not suspects:
         for reason in _open_ends(record):
             yield unmeasured(host, MULTI_HOST, reason)
+        if host in record.not_compared:
+            yield unmeasured(host, MULTI_HOST, record.not_compared[host])
 
 
 def took_part(host: str, record: MultiHostRecord) -> bool:

@@ -134,7 +134,7 @@ def _remarks(record: MultiHostRecord) -> Iterator[str]:
         yield "The runs over several hosts were cut short; what follows is what was measured."
     for host, reason in record.absent.items():
         yield f"{host} took no part: {line(reason)}"
-    for text, hosts in _by_text(record.warnings):
+    for text, hosts in (*_by_text(record.warnings), *_by_text(record.not_compared)):
         yield f"{fold(hosts)}: {line(text)}"
     yield from _settings_and_ways(record)
     yield from (line(text) for text in record.unresolved)

@@ -130,6 +130,7 @@ def _multi_host(record: MultiHostRecord) -> dict[str, Any]:
         "warnings": dict(record.warnings),
         "leg": record.leg,
         "unresolved": list(record.unresolved),
+        "not_compared": dict(record.not_compared),
         "runs": len(record.runs),
     }
 

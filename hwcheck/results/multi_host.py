@@ -153,8 +153,9 @@ class MultiHostRecord:
 
     ``absent`` are hosts that took no part, or not to the end, each with the reason;
     ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
-    must know, and ``warnings`` what is amiss with a host that took part. ``leg`` is the environment
-    of all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
+    must know, and ``warnings`` what is amiss with a host that took part. ``not_compared`` are hosts
+    that reach less than others and are unlike them, with the reason. ``leg`` is the environment of
+    all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
     ``interface_gbps`` is the rate (Gb/s) of the interface toward the others by host, where the
     kernel knows it. ``finished`` is false while it goes on, and where it was cut short.
     """
@@ -168,6 +169,7 @@ class MultiHostRecord:
     unresolved: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: Mapping[str, str] = field(default_factory=dict)
+    not_compared: Mapping[str, str] = field(default_factory=dict)
     leg: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     interface_gbps: Mapping[str, float] = field(default_factory=dict)

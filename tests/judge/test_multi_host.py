@@ -50,6 +50,15 @@ def test_healthy_runs_change_no_outcome() -> None:
     assert judged.findings == judge(run).findings
 
 
+def test_a_host_that_nothing_compares_with_leaves_the_others_proven() -> None:
+    record = replace(HEALTHY, not_compared={"b": "nothing to compare with"})
+    run = run_of("pass", "pass")
+    judged = judge(run, record)
+    assert outcomes(judged) == {"a": "pass", "b": "inconclusive"}
+    (action,) = assess(run, record).advice.actions
+    assert (action.hosts, action.evidence) == (("b",), ("b: nothing to compare with",))
+
+
 @pytest.mark.parametrize("suspects", [("b",), ("b", "a")])
 def test_a_suspect_fails_and_so_does_the_run(suspects: tuple[str, ...]) -> None:
     record = replace(HEALTHY, suspects=(Suspect(suspects, "slow", ("5 GB/s", "20 GB/s")),))

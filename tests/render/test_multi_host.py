@@ -95,6 +95,7 @@ def test_what_was_left_out_or_open_is_said() -> None:
     open_ended = replace(
         record(backend="gloo"),
         absent={"n04": "busy"},
+        not_compared={"n03": "alone"},
         unresolved=("u",),
         notes=("note",),
         finished=False,
@@ -104,6 +105,7 @@ def test_what_was_left_out_or_open_is_said() -> None:
     assert [text.split(";")[0] for text in view.remarks] == [
         "The runs over several hosts were cut short",
         "n04 took no part: busy",
+        "n03: alone",
         "u",
         "note",
     ]
@@ -149,6 +151,7 @@ def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
         absent={"n04": hostile},
         unresolved=(hostile,),
         warnings={"n03": hostile},
+        not_compared={"n02": hostile},
         leg="site",
         settings={"n03": hostile},
         runs=(

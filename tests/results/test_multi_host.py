@@ -39,6 +39,7 @@ RECORD = MultiHostRecord(
     unresolved=("u",),
     notes=("n",),
     warnings={"a": "w"},
+    not_compared={"b": "alone"},
     leg="site",
     settings={"a": "NCCL_IB_HCA=x (/etc/nccl.conf)"},
     interface_gbps={"a": 25.0},

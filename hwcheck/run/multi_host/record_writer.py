@@ -56,6 +56,10 @@ class RecordWriter:
         lines = dict.fromkeys((*self.record.unresolved, text))
         self.record = replace(self.record, unresolved=tuple(lines))
 
+    def not_compared(self, reasons: Mapping[str, str]) -> None:
+        """Say which hosts have nothing to be held against, and why."""
+        self.record = replace(self.record, not_compared={**self.record.not_compared, **reasons})
+
     def note(self, text: str) -> None:
         """Say what else a reader must know."""
         self.record = replace(self.record, notes=tuple(dict.fromkeys((*self.record.notes, text))))

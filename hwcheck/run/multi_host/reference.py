@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from hwcheck.fold import fold
 from hwcheck.results.multi_host import SLOW_SHARE, MultiHostOutcome
 
 Pairs = Mapping[tuple[str, str], MultiHostOutcome]
@@ -48,14 +47,15 @@ class Reference:
         """Return that as a share of the best."""
         return self.of(hosts) / self.best_gbps if self.best_gbps else 1.0
 
-    def not_compared(self) -> list[str]:
-        """Say which hosts are far below the others, with too few of their kind to compare with."""
-        lines = []
+    def not_compared(self) -> dict[str, str]:
+        """Return the hosts far below the others with too few of their kind to compare, and why."""
+        reasons = {}
         for kind, gbps in self._gbps.items():
             names = [name for name, each in self._kinds.items() if each == kind]
             if len(names) < ENOUGH and 0 < gbps < SLOW_SHARE * self.best_gbps:
-                lines.append(
-                    f"{fold(names)}: up to {gbps:.3g} GB/s where others reach "
-                    f"{self.best_gbps:.3g}, and unlike them ({kind}): nothing to compare with"
+                reason = (
+                    f"up to {gbps:.3g} GB/s where others reach {self.best_gbps:.3g}, and unlike "
+                    f"them ({kind}): nothing to compare with"
                 )
-        return lines
+                reasons.update(dict.fromkeys(names, reason))
+        return reasons

@@ -183,8 +183,7 @@ class ScopeRunner:
 
     def _learn(self, reference: Reference, good: Iterable[str]) -> None:
         self._reference, self._good = reference, tuple(good)
-        for text in reference.not_compared():
-            self._writer.unresolved(text)
+        self._writer.not_compared(reference.not_compared())
 
     def _trials(self) -> Trials:
         reference = self._reference

@@ -247,7 +247,8 @@ KINDS: Tuple[Kind, ...] = (
         ),
         _none(
             "Linux, admin-guide/tainted-kernels, D: the kernel died recently, OOPS or BUG; locks "
-            "that the thread held stay held until a restart"
+            "that the thread held stay held until a restart",
+            fails=True,
         ),
         lasts=True,
     ),

@@ -15,13 +15,14 @@ DTYPES = ("bf16", "fp16", "tf32", "fp32")
 OF_MODEL = (
     "hwcheck/judge/models, each with its source: what one healthy GPU of the model reached in a "
     "large product, as a rule alone and at its best shape. No steady figure of all GPUs of a node "
-    "at once is published, so a GPU below it warns, and only one below its neighbors fails"
+    "at once is published, so a GPU below it warns; below half of it, which no heat and no power "
+    "of a healthy node explain, it fails"
 )
 
 
 def _of_model(dtype: str) -> Metric:
     name = dtype + "_tflops"
-    limit = AtLeast(OF_MODEL, warn=0.9, of=FromModel(name), confidence="derived")
+    limit = AtLeast(OF_MODEL, warn=0.9, fail=0.5, of=FromModel(name), confidence="derived")
     return Metric(
         name, "TFLOP/s", "median over the load, products of %s matrices" % dtype, (limit,)
     )
@@ -57,9 +58,10 @@ def sustained_tflops(node: Node) -> Iterator[Sample]:
 
     A job that spreads over GPUs goes as fast as the slowest of them. All GPUs of the node are
     loaded at once, as a job does: alone, a GPU has the air and the power of all, and the models'
-    figures were taken so; a GPU below them is warned of, one below its neighbors fails. A GPU
-    whose power limit was lowered is held against its neighbors only: the model's figure is that of
-    the board's own limit, and the lowered limit has a check of its own.
+    figures were taken so; a GPU below them is warned of, and one at less than half of them, or
+    below its neighbors, fails. A GPU whose power limit was lowered is held against its neighbors
+    only: the model's figure is that of the board's own limit, and the lowered limit has a check of
+    its own.
     """
     yield from with_peers(node, _of_gpu, "tflops", percent("tflops_percent_of_peers"))
 

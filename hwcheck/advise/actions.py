@@ -42,6 +42,11 @@ UNMEASURED = (
         "out with --limit",
     ),
     ("in use", "the node is at work", "run again when it is idle"),
+    (
+        "is not idle",
+        "somebody computes on a GPU, of this host, a container or a guest",
+        "find out who, and run again when it is idle",
+    ),
     ("job is running", "the node is at work", "run again when it is idle"),
     (
         "torch",

@@ -71,6 +71,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "pci_gpus nvml_gpus seen_by_nvml container_gpus",
         "they were counted; the title leaves open why",
     ),
+    "gsp_failed": ("xid_119 xid_120", "the driver says it of its own firmware on the GPU"),
     "host_memory_errors_corrected": (
         "memory_corrected",
         "the memory controller counts what it corrects",
@@ -108,6 +109,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "dram_retirement_failure",
         "the flags and counts that NVIDIA's policy goes by",
     ),
+    "mig_differs": ("mig_enabled", "the modes were read"),
     "mig_change_pending": ("mig_change_pending", "both modes were read"),
     "mixed_models": ("gpu_model", "the names were read"),
     "more_gpus": ("pci_gpus nvml_gpus container_gpus", "they were counted"),
@@ -142,7 +144,10 @@ STATED: Mapping[str, tuple[str, str]] = {
     "power_delivery": ("xid_54", "the driver says that auxiliary power is not connected"),
     "power_limit_lowered": ("power_limit_percent power_limit_w", "both limits were read"),
     "roce_without_address": ("routable_gids", "the table of addresses was read"),
-    "scratch_read_only": ("tmp_read_only shm_read_only", "statvfs says how they are mounted"),
+    "scratch_read_only": (
+        "tmp_read_only shm_read_only mounted_read_only",
+        "statvfs and the table of mounts say how they are mounted",
+    ),
     "shm_too_small": ("shm_size_mib shm_free_mib", "the size of the file system was read"),
     "stale_nccl_settings": ("debugging_settings", "the settings in force were read"),
     "torch_differs": ("torch_version", "both versions were read"),

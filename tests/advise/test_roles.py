@@ -58,6 +58,7 @@ WITHOUT: Mapping[str, str] = {
             *("pcie_noisy", "power_budget_short", "power_delivery", "rdma_port_down"),
             *("thermal_contact", "p2p_collapses", "p2p_through_cpu", "disk_failing"),
             *("gpu_ends_processes", "gpu_not_started", "host_memory_missing", "power_wasted"),
+            *("board_power_differs", "gpu_error_reported", "gsp_failed", "slow_at_work"),
             "power_sensor_broken",
             *("nvme_drive_missing", "rdma_link_unstable"),
             *("cable_not_accepted", "card_firmware_halted", "card_too_warm", "drive_failing"),
@@ -77,8 +78,7 @@ WITHOUT: Mapping[str, str] = {
             *("nvml_unusable", "p2p_in_a_vm", "p2p_refused_over_nvlink", "p2p_refused_over_pcie"),
             *("roce_without_address", "shm_too_small", "unexpected_machine", "vm_without_fabric"),
             *("wrong_network_transport", "firmware_below_floor", "host_swaps"),
-            "host_memory_held",
-            "scratch_read_only",
+            *("host_memory_held", "mig_differs", "numa_layout_differs", "scratch_read_only"),
             *(
                 "memory_held",
                 "pcie_slots_limited",
@@ -97,7 +97,7 @@ WITHOUT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("nvls_unused", "numa_placement", "one_nic_used", "p2p_corrupts", "p2p_hangs"),
-            *("nccl_contradicts", "nccl_way_differs", "gpudirect_unused"),
+            *("nccl_contradicts", "nccl_way_differs", "gpudirect_unused", "cpu_scaling_differs"),
             *("stale_nccl_settings", "uvm_hmm", "lacks_what_others_have", "unlike_its_neighbors"),
         ),
         SEVERAL,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hwcheck.advise.rule import LOG_LOST, UNPRIVILEGED, HostFindings, Sign, rule, sign
+from hwcheck.advise.rule import LOG_LOST, PEERS, UNPRIVILEGED, HostFindings, Sign, rule, sign
+from hwcheck.judge.records import Finding
+from hwcheck.site_limits import ABSENT
 
 
 @rule(
@@ -33,7 +35,23 @@ def persistence_off(host: HostFindings) -> Sign | None:
 )
 def cpu_power_saving(host: HostFindings) -> Sign | None:
     """The governor is what the kernel says it is; that it costs is derived."""
-    return sign("likely", host.bad("cpu_governor"))
+    slow = host.bad("cpu_governor", "slow_cpus")
+    governor = (f for f in host.bad("cpu_governor", "governor") if f.value != "performance")
+    return sign("likely", (*slow, *governor))
+
+
+@rule(
+    title="The kernel chooses the frequency of the CPUs otherwise than on like hosts",
+    effect="kernel launches, data loading and shared-memory transport take another time here, and "
+    "a job waits for its slowest node",
+    fix="compare the firmware's power profile and the kernel's options (intel_pstate, amd_pstate) "
+    "with those of a like host, make them alike, and reboot",
+    confirm="cpupower frequency-info; cat /proc/cmdline (beside those of a like host)",
+    source="Linux kernel documentation, CPU Performance Scaling; the majority of like hosts",
+)
+def cpu_scaling_differs(host: HostFindings) -> Sign | None:
+    """A governor that saves power is told by its own cause."""
+    return sign("possible", host.bad("cpu_governor", "frequency_driver", "governor"))
 
 
 @rule(
@@ -87,6 +105,47 @@ def clock_unsynchronized(host: HostFindings) -> Sign | None:
 def mig_change_pending(host: HostFindings) -> Sign | None:
     """The reading says it itself."""
     return sign("certain", host.bad("mig", "mig_change_pending"))
+
+
+@rule(
+    title="GPUs are split by MIG, and others like them are whole",
+    effect="jobs see slices of these GPUs: they have no P2P and no NVLink, and a job over all GPUs "
+    "of the node does not start",
+    fix="end the processes on the GPU, then nvidia-smi -i N -mig 0, and reset it where the change "
+    "waits for that; where it is meant, split all alike or group the host with those like it",
+    confirm="nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv; "
+    "nvidia-smi mig -lgi",
+    source="NVIDIA Multi-Instance GPU User Guide, Enable MIG Mode and Application Considerations; "
+    "the majority of GPUs of the same model",
+)
+def mig_differs(host: HostFindings) -> Sign | None:
+    """The mode was read; what is kept back of a GPU that is split follows from it."""
+    split = host.bad("mig", "mig_enabled")
+    gpus = {finding.subject for finding in split}
+    follows = (f for f in host.findings if f.metric == ABSENT and f.subject in gpus)
+    return sign("certain", (*split, *follows) if split else ())
+
+
+@rule(
+    title="The memory of the host is divided into other NUMA nodes than on like hosts (NPS, SNC)",
+    effect="ranks and their memory are pinned otherwise here, and copies and collectives over host "
+    "memory take other ways than on the other hosts",
+    fix="set it in the firmware as on the others (NUMA nodes per socket, sub-NUMA clustering), and "
+    "reboot",
+    confirm="numactl --hardware; lscpu | grep NUMA (beside those of a like host)",
+    source="Linux kernel documentation, admin-guide/mm/numaperf; derived: hosts of one kind are "
+    "set up alike",
+)
+def numa_layout_differs(host: HostFindings) -> Sign | None:
+    """Nodes that are smaller, as there are more of them, lack nothing."""
+    number = host.bad("numa_balancing", "numa_nodes")
+    return sign("likely", (*number, *_sizes_of_numa(host)) if number else ())
+
+
+def _sizes_of_numa(host: HostFindings) -> tuple[Finding, ...]:
+    """Return what is bad of the size of NUMA nodes beside those of like hosts."""
+    sizes = host.bad("host_memory", "numa_memory_gib", "numa_memory_most_gib")
+    return tuple(finding for finding in sizes if PEERS in finding.limit)
 
 
 @rule(
@@ -177,16 +236,22 @@ def disk_failing(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="The folder for temporary files (/tmp) or shared memory (/dev/shm) is mounted read-only",
-    effect="jobs end as they make their first temporary file, socket or segment of shared memory",
+    title="A place that jobs write to (/tmp, /dev/shm, the home folder, the root) is mounted "
+    "read-only",
+    effect="jobs end as they write their first temporary file, socket or segment of shared memory",
     fix="look at /etc/fstab, at the options that the container was started with, and in the kernel "
     "log for an error; mount it read-write",
-    confirm="findmnt -T /tmp; findmnt -T /dev/shm; grep -E '/tmp|/dev/shm' /etc/fstab",
-    source="Filesystem Hierarchy Standard, /tmp; shm_overview(7)",
+    confirm="findmnt -O ro -o TARGET,SOURCE,FSTYPE,OPTIONS; findmnt -T /tmp; findmnt -T /dev/shm; "
+    "cat /etc/fstab",
+    source="Filesystem Hierarchy Standard, /tmp; shm_overview(7); the majority of like hosts",
 )
 def scratch_read_only(host: HostFindings) -> Sign | None:
     """The mount says it; an error of its disk is another cause, and named by its own."""
-    mounts = (*host.bad("disk_free", "tmp_read_only"), *host.bad("shm_size", "shm_read_only"))
+    mounts = (
+        *host.bad("disk_free", "tmp_read_only"),
+        *host.bad("shm_size", "shm_read_only"),
+        *host.bad("file_systems", "mounted_read_only"),
+    )
     return sign("certain", mounts)
 
 
@@ -201,9 +266,10 @@ def scratch_read_only(host: HostFindings) -> Sign | None:
     source="derived: processors of one host, and hosts of one kind, are populated alike",
 )
 def host_memory_missing(host: HostFindings) -> Sign | None:
-    """Modules may also have been put in so on purpose."""
-    sizes = ("memory_total_gib", "numa_memory_gib", "numa_memory_most_gib")
-    return sign("likely", host.bad("host_memory", *sizes))
+    """Modules may also have been put in so on purpose; other NUMA nodes have other sizes."""
+    sizes = host.bad("host_memory", "memory_total_gib", "numa_memory_gib", "numa_memory_most_gib")
+    other_nodes = _sizes_of_numa(host) if host.bad("numa_balancing", "numa_nodes") else ()
+    return sign("likely", (finding for finding in sizes if finding not in other_nodes))
 
 
 @rule(

@@ -41,6 +41,27 @@ def firmware_differs(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="Boards of one model are made, or set by their VBIOS, for different power",
+    effect="the one with less holds lower clocks, and the slowest GPU sets the pace of every "
+    "collective",
+    fix="compare part number and VBIOS with those of the others; bring the VBIOS to their version, "
+    "or have the board exchanged for one of their kind",
+    confirm="nvidia-smi --query-gpu=index,power.default_limit,vbios_version,serial --format=csv; "
+    "nvidia-smi -q | grep -i 'part number'",
+    source="NVML API Reference Guide, nvmlDeviceGetPowerManagementDefaultLimit; the figures of the "
+    "model (hwcheck/judge/models), and the majority",
+)
+def board_power_differs(host: HostFindings) -> Sign | None:
+    """The default is the board's own; of another model it is another."""
+    other_models = {finding.subject for finding in host.bad("gpu_model", "gpu_model")}
+    defaults = (
+        *host.bad("power_cap", "power_limit_default_w"),
+        *host.bad("power_idle", "power_limit_default_w"),
+    )
+    return sign("likely", (f for f in defaults if f.subject not in other_models))
+
+
+@rule(
     title="The infoROM of a GPU is corrupted",
     effect="the board's record of errors, limits and identity cannot be trusted",
     fix="update the infoROM with the vendor's tool, and have the board replaced when it comes back",

@@ -235,3 +235,38 @@ def nouveau_bound(host: HostFindings) -> Sign | None:
     bound = host.bad("driver", "kernel_driver")
     follows = (*host.bad("driver"), *host.bad("gpu_count"), *host.blinded())
     return sign("certain", (*bound, *follows) if bound else ())
+
+
+GSP = re.compile(r"xid (119|120)$")
+ASKS = ("restart_events", "reset_events", "old_reset_events")
+
+
+@rule(
+    title="The system processor of a GPU (GSP) does not answer, or has failed",
+    effect="calls into the driver wait for it: jobs on that GPU hang or end, and nvidia-smi may "
+    "hang with them",
+    fix="drain the node; reset the GPU, or reboot where it does not come back; keep driver and "
+    "firmware of one version, and take a newer one where it comes back on several nodes; on one "
+    "GPU only have the board examined",
+    confirm="sudo dmesg | grep -E 'Xid.*: (119|120)|GSP'; nvidia-smi -q | grep -i -E "
+    "'gsp|recovery'",
+    source="NVIDIA Xid catalog, Xid 119 and 120; NVIDIA/open-gpu-kernel-modules issues 942 and "
+    "1271",
+)
+def gsp_failed(host: HostFindings) -> Sign | None:
+    """The driver names its own firmware; what it is then not told of the GPU follows."""
+    logged = host.logged(GSP)
+    return sign("certain", (*logged, *host.unmeasured(NO_ANSWER)) if logged else ())
+
+
+@rule(
+    title="The driver reported an error of a GPU that only a reset, or a restart of the node, ends",
+    effect="the job that met it ended; until the reset the next one may meet it again",
+    fix="drain the node; reset the GPU or restart the node, as the evidence says; then test the "
+    "GPU alone (dcgmi diag -r 3 -i N), and have the board replaced where it comes back",
+    confirm="sudo dmesg --ctime | grep 'NVRM: Xid'",
+    source="NVIDIA Xid catalog, immediate actions RESET_GPU and RESTART_BM",
+)
+def gpu_error_reported(host: HostFindings) -> Sign | None:
+    """What the code is of, such as memory or NVLink, has causes of its own."""
+    return sign("possible", host.bad("xid", *ASKS))

@@ -48,12 +48,14 @@ def pcie_link_degraded(host: HostFindings) -> Sign | None:
 
 
 @rule(
-    title="PCIe slots offer another generation than on like hosts, or less than any slot for a GPU",
-    effect="each generation less halves what the link carries: copies to and from the host, every "
-    "ring over PCIe or over a card in that slot",
-    fix="set the slots' link speed in the firmware (PCIe link speed, maximum generation) to Auto, "
-    "as on the others, and reboot; after an exchange of the board or a reset of the firmware look "
-    "at the other settings too; where a GPU hangs on a chipset's slot, move it",
+    title="PCIe slots offer another generation or fewer lanes than on like hosts, or less than any "
+    "slot for a GPU",
+    effect="each generation less, or half of the lanes, halves what the link carries: copies to "
+    "and from the host, every ring over PCIe or over a card in that slot",
+    fix="set the slots' link speed in the firmware (PCIe link speed, maximum generation) to Auto "
+    "and their width (bifurcation) as on the others, and reboot; reseat board and riser; after an "
+    "exchange of the board or a reset of the firmware look at the other settings too; where a GPU "
+    "hangs on a chipset's slot, move it",
     confirm="sudo lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkCtl2:' (beside those of a like host)",
     source="PCI Express Base Specification, Link Capabilities and Link Control 2 (target link "
     "speed); the majority of like hosts",
@@ -62,7 +64,9 @@ def pcie_slots_limited(host: HostFindings) -> Sign | None:
     """What both ends could do was read; that a setting holds it is the likely reason."""
     slots = (
         *host.bad("pcie_link", "pcie_link_generation_max", "pcie_slot_generation"),
-        *host.bad("pcie_uplinks", "uplink_generation_max"),
+        *host.bad("pcie_link", "pcie_link_width_max"),
+        *host.bad("pcie_link_under_load", "pcie_width_max"),
+        *host.bad("pcie_uplinks", "uplink_generation_max", "uplink_width_max"),
         *host.bad("card_links", "card_link_generation_max"),
     )
     return sign("likely", slots)

@@ -49,7 +49,10 @@ def power_limit_lowered(host: HostFindings) -> Sign | None:
     "catalog, Xid 54",
 )
 def power_delivery(host: HostFindings) -> Sign | None:
-    """The brake is a wire that supply and management controller pull; Xid 54 names the cable."""
+    """The brake is a wire that supply and management controller pull; Xid 54 names the cable.
+
+    Hardware that slows a GPU down and names no heat does so for power, as far as the driver tells.
+    """
     unplugged = host.logged(UNPLUGGED)
     brakes = (
         *host.bad("throttle_reasons", "hw_power_brake"),
@@ -57,10 +60,27 @@ def power_delivery(host: HostFindings) -> Sign | None:
         *host.bad("power_under_load", "power_delivery_percent"),
         *unplugged,
     )
-    gpus = {host.gpu_of(finding.subject) for finding in brakes}
+    hot = {
+        finding.subject
+        for finding in (
+            *host.bad("throttle_reasons", *THROTTLED),
+            *host.bad("throttle_under_load", *(f"{name}_percent" for name in THROTTLED)),
+        )
+    }
+    slowed = (
+        finding
+        for finding in (
+            *host.bad("throttle_reasons", "hw_slowdown"),
+            *host.bad("throttle_under_load", "hw_slowdown_percent"),
+        )
+        if finding.subject not in hot
+    )
+    signs = (*brakes, *slowed)
+    gpus = {host.gpu_of(finding.subject) for finding in signs}
     throttled = host.bad_on(gpus, "throttle_reasons", "throttle_under_load", "power_under_load")
     slow = host.bad_on(gpus, "clocks_under_load", "sustained_tflops", "power_state")
-    return sign("certain" if unplugged else "likely", (*brakes, *throttled, *slow))
+    confidence = "certain" if unplugged else "likely" if brakes else "possible"
+    return sign(confidence, (*signs, *throttled, *slow))
 
 
 @rule(
@@ -183,3 +203,19 @@ def power_wasted(host: HostFindings) -> Sign | None:
     """Its heat follows from it."""
     power = host.bad("power_idle", "power_idle_w")
     return sign("likely", (*power, *host.bad_on({f.subject for f in power}, "temperature_idle")))
+
+
+@rule(
+    title="A GPU is slower at work than it should be, and nothing that was read says why",
+    effect="every collective goes at its pace",
+    fix="compare its clocks, power and temperature at work with those of a neighbor; reset its "
+    "clocks (nvidia-smi -rgc, -rmc) and measure again; then swap it with a neighbor: what moves "
+    "along is the board's, what stays is the slot's",
+    confirm="nvidia-smi dmon -s puct -c 30, under load, beside a GPU that is as it should be",
+    source="derived: GPUs of one model and one power limit compute alike; the models' figures are "
+    "in hwcheck/judge/models, each with its source",
+)
+def slow_at_work(host: HostFindings) -> Sign | None:
+    """Heat, power, clocks that were set and other causes that are seen explain it better."""
+    checks = ("clocks_under_load", "sustained_tflops", "power_under_load", "hbm_bandwidth")
+    return sign("possible", (finding for check in checks for finding in host.bad(check)))

@@ -218,8 +218,8 @@ def gpus_of(
         return {}
     rows = history.rows(
         "SELECT host, run, gpus FROM hosts "
-        "JOIN (SELECT unnest($1) AS host, unnest($2) AS run) USING (host, run) "
-        "WHERE list_contains($3, run)",  # of other runs only the names are read
+        "SEMI JOIN (SELECT unnest($1) AS host, unnest($2) AS run) USING (host, run) "
+        "WHERE list_contains($3, run)",  # files of other runs are not opened
         [*map(list, zip(*wanted, strict=True)), sorted({run for _, run in wanted})],
     )
     return {(host, run): gpus for host, run, gpus in rows}

@@ -91,9 +91,9 @@ def metric_named(history: History, name: str, subject: str = "", size: int | Non
 
     Raises UsageError, with the nearest name, for one that no run measured as a number.
     """
-    known = _measured(history, newest=True)
+    known = _measured(history, list(history.folders)[-1:])  # one file tells as a rule
     if not _those(known, name):
-        known = _measured(history, newest=False)
+        known = _measured(history, list(history.folders))
     those = _those(known, name)
     if not those:
         names = [full for each in known for full in (f"{each[0]}.{each[1]}", each[1])]
@@ -105,16 +105,14 @@ def metric_named(history: History, name: str, subject: str = "", size: int | Non
     return Asked(check, metric, unit, subject or (DEFAULT_LEG if of_legs else ""), size)
 
 
-def _measured(history: History, *, newest: bool) -> list[tuple[str, str, str, bool]]:
-    """Return of all numbers, or those of the newest run, their metric and whether legs have it."""
-    run = history.rows("SELECT arg_max(run, (started, run)) FROM hosts")[0][0]
-    where, parameters = ("run = ?", [run]) if newest else ("true", [])
+def _measured(history: History, runs: Sequence[str]) -> list[tuple[str, str, str, bool]]:
+    """Return of all numbers of these runs their metric, and whether legs have it."""
     return [
         (check, metric, unit, of_legs)
         for check, metric, unit, of_legs in history.rows(
             f"SELECT check_id, metric, unit, bool_or(subject = '{DEFAULT_LEG}') FROM samples "
-            f"WHERE {where} AND value IS NOT NULL GROUP BY ALL ORDER BY ALL",
-            parameters,
+            "WHERE list_contains($1, run) AND value IS NOT NULL GROUP BY ALL ORDER BY ALL",
+            [runs],
         )
     ]
 
@@ -163,22 +161,21 @@ def trend(
     of_it = ["list_contains(?, gpu)"] if gpus else []
     of_it += ["(host = ? AND started >= ? AND started < ?)"] * len(names)
     of_these = [list(gpus)] * bool(gpus) + [each for name in names for each in name[1:]]
-    bands = history.rows(
-        "SELECT started, quantile_cont(value, [0.1, 0.5, 0.9]) FROM samples "
+    rows = history.rows(  # one after the other would read the same values twice
+        "SELECT started, quantile_cont(value, [0.1, 0.5, 0.9]), "
+        "list((run, host, subject, value)) FILTER "
+        f"({' OR '.join(of_it) or 'false'}) FROM samples "
         f"WHERE {where} GROUP BY started ORDER BY started",
-        parameters,
+        [*of_these, *parameters],
     )
-    if not bands:
+    if not rows:
         of = f" of {asked.subject}" if asked.subject else ""
         raise UsageError(f"no run has a number of {asked.name}{of}")
-    points = [
+    points = sorted(
         Point(started, run, host or of_host, subject, value)
-        for started, run, of_host, subject, value in history.rows(
-            "SELECT started, run, host, subject, value FROM samples "
-            f"WHERE {where} AND ({' OR '.join(of_it) or 'false'}) ORDER BY started, host, subject",
-            [*parameters, *of_these],
-        )
-    ]
+        for started, _, of_these_hosts in rows
+        for run, of_host, subject, value in of_these_hosts or ()
+    )
     if host and not points:
         known_hosts(history, [host])
     if (host or gpus) and not points:
@@ -189,7 +186,7 @@ def trend(
         asked,
         about,
         tuple(points),
-        tuple(Band(started, *quantiles) for started, quantiles in bands),
+        tuple(Band(started, *quantiles) for started, quantiles, _ in rows),
         tuple(_marks(history, names, points, since)),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import methodcaller
@@ -41,10 +42,10 @@ REBUILD = "`hwcheck history --rebuild` takes it in"
 MOST_BYTES = 512 * 2**20
 """A file of a run is no larger: 1,000 hosts with 8 GPUs take 1.3 MB."""
 MOST_ROWS = 100_000_000
-KEYS = ("run", "started", "host")
-"""Columns that a file of any format has."""
-WHOLE = " AND ".join(f"{key} IS NOT NULL" for key in KEYS)
-"""Of rows that say less nothing can be told."""
+OF_RUN = ("run", "started")
+"""Columns that are the same in all rows of a file, which says them of itself as well."""
+KEYS = (*OF_RUN, "host")
+"""Columns that a file of any format has; of a row without a host nothing can be told."""
 OF_THE_QUERY = (
     *("BinderException", "CatalogException", "ConversionException", "NotImplementedException"),
     *("OutOfRangeException", "ParserException", "PermissionException"),
@@ -93,16 +94,21 @@ class LeftOut:
 class Form:
     """What a file says of itself: its format, columns with their types, rows, and its run.
 
-    ``run`` is empty where it says none, or not when it began.
+    ``run`` is empty where it says none, or not when it began (``started``); ``damage`` is not where
+    it cannot be read.
     """
 
-    format: int
-    columns: Mapping[str, str]
-    rows: int
-    run: str
+    format: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rows: int = 0
+    run: str = ""
+    started: str = ""
+    damage: str = ""
 
     def problem(self, kind: str) -> str:
         """Return why it is no file of this kind, or an empty text."""
+        if self.damage:
+            return self.damage
         if not self.format:
             return "not written by hwcheck"
         if self.format > FORMAT:
@@ -251,76 +257,73 @@ class History:
         self.db.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
         self.db.execute("SET enable_external_access = false")
         self.db.execute("SET lock_configuration = true")
-        good = list(folders)
-        for kind in self.kinds:
-            good = self._right(kind, good)
-        self._name_runs(good)
+        with ThreadPoolExecutor() as threads:  # DuckDB opens one file after the other
+            cursors = [self.db.cursor() for _ in self.kinds]
+            forms = list(threads.map(_forms, cursors, self.kinds, [folders] * len(self.kinds)))
+        for folder in folders:
+            of_folder = {kind: of[folder] for kind, of in zip(self.kinds, forms, strict=True)}
+            reason = self._refusal(of_folder)
+            if reason:
+                self._leave_out(folder, reason)
+            else:
+                self._of |= {(kind, folder): form for kind, form in of_folder.items()}
+                self.folders[of_folder[self.kinds[0]].run] = folder
         self._make_views()
 
-    def _right(self, kind: str, folders: list[Path]) -> list[Path]:
-        """Return the folders whose file of this kind has the form that it should have."""
-        import duckdb
-
-        if not folders:
-            return []
-        try:
-            forms = _forms(self.db, kind, folders)
-        except duckdb.Error as error:
-            if len(folders) > 1:  # all at once is quick; where one is broken, halves find it
-                half = len(folders) // 2
-                return self._right(kind, folders[:half]) + self._right(kind, folders[half:])
-            self._leave_out(folders[0], f"{kind}.parquet: {one_line(error)}")
-            return []
-        for folder in folders:
-            problem = forms[folder].problem(kind)
+    def _refusal(self, forms: Mapping[str, Form]) -> str:
+        """Return why a folder with such files is left out, or an empty text."""
+        for kind, form in forms.items():
+            problem = form.problem(kind)
             if problem:
-                self._leave_out(folder, f"{kind}.parquet: {problem}")
-            else:
-                self._of[kind, folder] = forms[folder]
-        return [folder for folder in folders if (kind, folder) in self._of]
-
-    def _name_runs(self, folders: Sequence[Path]) -> None:
-        """Note the run of each folder; of a run that is there twice the second is left out."""
-        for folder in folders:
-            runs = {self._of[kind, folder].run for kind in self.kinds}
-            if len(runs) != 1:
-                self._leave_out(folder, f"{len(runs)} runs are named in one folder")
-                continue
-            (run,) = runs
-            if run in self.folders:
-                self._leave_out(folder, f"it is a copy of {self.folders[run].name}")
-            else:
-                self.folders[run] = folder
+                return f"{kind}.parquet: {problem}"
+        runs = {form.run for form in forms.values()}
+        if len(runs) != 1:
+            return f"{len(runs)} runs are named in one folder"
+        (run,) = runs
+        return f"it is a copy of {self.folders[run].name}" if run in self.folders else ""
 
     def _make_views(self) -> None:
         """Make the views of all folders that are left: null where a file lacks a column.
 
-        Files of one form, which as a rule are all, are read at once.
+        Files of one form, which as a rule are all, are read at once. Of which run a row is, is
+        taken from what its file says of itself: so a query of some runs opens no other's file.
         """
         for kind in self.kinds:
             columns = COLUMNS[kind]
+            of_runs = [(run, folder, self._of[kind, folder]) for run, folder in self.folders.items()]
+            self.db.execute(
+                f"CREATE OR REPLACE TABLE {kind}_files AS SELECT unnest($1) AS filename, "
+                "unnest($2) AS run, try_cast(unnest($3) AS TIMESTAMP) AS started",
+                [
+                    [str(file_of(folder, kind)) for _, folder, _ in of_runs],
+                    [run for run, _, _ in of_runs],
+                    [form.started for _, _, form in of_runs],
+                ],
+            )
+            forms: dict[frozenset[str], list[Path]] = {}
+            for _, folder, form in of_runs:
+                forms.setdefault(frozenset(form.columns), []).append(file_of(folder, kind))
             nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
             parts = [f"SELECT {nothing} WHERE false"]
-            for there, files in self._by_form(kind).items():
+            for there, files in forms.items():
                 chosen = ", ".join(
-                    name if name in there else f"NULL::{type_} AS {name}"
+                    f"of_run.{name}"
+                    if name in OF_RUN
+                    else f"row.{name}"
+                    if name in there
+                    else f"NULL::{type_} AS {name}"
                     for name, type_ in columns.items()
                 )
-                listed = ", ".join(quoted(file) for file in files)
-                parts.append(f"SELECT {chosen} FROM read_parquet([{listed}]) WHERE {WHOLE}")
+                listed = ", ".join(map(quoted, files))
+                parts.append(
+                    f"SELECT {chosen} FROM read_parquet([{listed}], filename = true) AS row "
+                    f"JOIN {kind}_files AS of_run USING (filename) "
+                    "WHERE host IS NOT NULL AND of_run.started IS NOT NULL"
+                )
             query = " UNION ALL ".join(parts[1:] or parts)
             self.db.execute(f"CREATE OR REPLACE VIEW {kind} AS {query}")
         for name, query in VIEWS.items():
             self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
-
-    def _by_form(self, kind: str) -> dict[frozenset[str], list[Path]]:
-        """Return the files of a kind by the columns that they have."""
-        forms: dict[frozenset[str], list[Path]] = {}
-        for folder in self.folders.values():
-            forms.setdefault(frozenset(self._of[kind, folder].columns), []).append(
-                file_of(folder, kind)
-            )
-        return forms
 
     def _leave_out(self, folder: Path, reason: str) -> None:
         again = any(f"{kind}.parquet" in reason for kind in KINDS)
@@ -353,6 +356,21 @@ def _why_not(folder: Path) -> str | None:
 
 
 def _forms(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[Path, Form]:
+    """Return what the files of a kind say of themselves, and of which nothing can be understood."""
+    import duckdb
+
+    if not folders:
+        return {}
+    try:
+        return _forms_of_whole(db, kind, folders)
+    except duckdb.Error as error:
+        if len(folders) == 1:
+            return {folders[0]: Form(damage=one_line(error))}
+        half = len(folders) // 2  # all at once is quick; where one is broken, halves find it
+        return _forms(db, kind, folders[:half]) | _forms(db, kind, folders[half:])
+
+
+def _forms_of_whole(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[Path, Form]:
     """Return what the files of a kind say of themselves, in a few queries over all of them.
 
     Raises duckdb.Error where one says nothing that can be understood.
@@ -385,6 +403,7 @@ def _forms(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[P
             columns[file],
             rows[file],
             words.get((file, RUN_KEY), "") if _is_time(words.get((file, STARTED_KEY), "")) else "",
+            words.get((file, STARTED_KEY), ""),
         )
         for file, folder in by_file.items()
     }

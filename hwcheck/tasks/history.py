@@ -74,7 +74,8 @@ def history(
     only_hosts = (names or per_host) and not (metric or delete)
     kinds = ("findings", "hosts") if only_hosts else KINDS
     with history_of(runs, kinds=kinds) as past:
-        known_hosts(past, names)
+        if names:
+            known_hosts(past, names)
         if delete:
             text = retained(past, before, most, sure=yes)
         elif names or per_host or metric:

@@ -65,21 +65,19 @@ def trend(
 
 def with_limit(history: History, shown: Trend) -> Trend:
     """Add the limit in force: what the last of its runs is judged by today, on one host."""
-    last = max(shown.points, default=None)
-    if last is None:
-        rows = history.rows(
-            "SELECT run, host FROM samples WHERE check_id = $1 AND metric = $2 "
-            "ORDER BY started DESC LIMIT 1",
-            [shown.asked.check, shown.asked.metric],
-        )
-        run, host = rows[0]
+    if shown.points:
+        last = max(shown.points)
+        of_one = [(last.run, last.host)]
     else:
-        run, host = last.run, last.host
-    folder = history.folders.get(run)
-    if folder is None:
-        return shown
+        newest = shown.bands[-1].started
+        of_one = history.rows(
+            "SELECT run, host FROM samples WHERE started = $1 AND check_id = $2 AND metric = $3 "
+            "LIMIT 1",
+            [newest, shown.asked.check, shown.asked.metric],
+        )
+    ((run, host),) = of_one
     try:
-        judgement = judge(read_run(folder, only={host}))
+        judgement = judge(read_run(history.folders[run], only={host}))
     except UsageError:  # the files that it was made of are gone or damaged: there is no limit
         return shown
     for finding in judgement.findings:

@@ -70,7 +70,7 @@ def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, 
     subjects = [each.subject for each in distinct]
     gpu, gpus = _gpu_codes(run, subjects, host, sample)
 
-    order = np.lexsort((host, name[sample], check))
+    order = np.argsort((check * len(names) + name[sample]) * len(run.records) + host)
     codes = {"host": host, "check": check, "sample": sample, "gpu": gpu}
     return {column: of_rows[order].astype(np.int32) for column, of_rows in codes.items()}, {
         "host": _coded(name=_texts(record.host for record in run.records)),
@@ -159,9 +159,11 @@ def finding_table(assessment: Assessment) -> Table:
         (each for each in assessment.judgement.findings if each.outcome != "pass"),
         key=lambda each: (each.check, each.metric, each.subject, each.host),
     )
+    hosts = {each.host for each in found}
     ids = {
         (record.host, f"gpu{gpu.index}"): gpu_id(gpu)
         for record in assessment.run.records
+        if record.host in hosts
         for gpu in _gpus(record)
     }
     return {
@@ -251,18 +253,15 @@ def _gpu_codes(
 ) -> tuple[Codes, list[str]]:
     """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
     slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
-    gpus = list(
-        dict.fromkeys(gpu_id(gpu) for record in run.records for gpu in _gpus(record) if gpu_id(gpu))
-    )
-    codes = {gpu: code for code, gpu in enumerate(gpus)}
+    codes: dict[str, int] = {}
     by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
     for place, record in enumerate(run.records):
         for gpu in _gpus(record):
-            slot = slots.get(f"gpu{gpu.index}")
-            if slot is not None:
-                by_slot[place, slot] = codes.get(gpu_id(gpu), -1)
+            slot, known_by = slots.get(f"gpu{gpu.index}"), gpu_id(gpu)
+            if slot is not None and known_by:
+                by_slot[place, slot] = codes.setdefault(known_by, len(codes))
     slot_of = np.array([slots[subject] for subject in subjects], np.int64)
-    return by_slot[host, slot_of[sample]], gpus
+    return by_slot[host, slot_of[sample]], list(codes)
 
 
 def _gpus(record: HostRecord) -> Sequence[GpuFacts]:

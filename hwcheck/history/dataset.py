@@ -119,9 +119,9 @@ WORDS = {
     "unit": (("of_sample", "unit"), ("of_timings", "unit")),
     "library": (("of_timings", "library"),),
 }
-"""Columns of samples that have few words, and where these are. As enumerations DuckDB writes them in
-a quarter of the time, and in the file they are texts. ``check_id`` is none: of each group of rows
-the least and the greatest, by which readers skip those of other checks, would not be right."""
+"""Columns of samples that have few words, and where these are. As enumerations DuckDB writes them
+in a quarter of the time, and in the file they are texts. ``check_id`` is none: of each group of
+rows the least and the greatest, by which readers skip other checks, would not be right."""
 
 CODE_TYPES = {"code": "INTEGER", "name": "VARCHAR"}
 
@@ -173,13 +173,13 @@ def write(path: Path, assessment: Assessment) -> None:
             _take(db, f"of_{name}", table, {**COLUMNS["samples"], **CODE_TYPES})
         _take(db, "of_timings", rows.timing_table(assessment), COLUMNS["samples"])
         for column, places in WORDS.items():
-            words = " ".join(f"UNION SELECT {of} FROM {table}" for table, of in places)
+            words = " ".join(f"UNION SELECT {of} FROM {place}" for place, of in places)
             db.execute(  # one word at least: there is no enumeration of none
                 f"CREATE TYPE words_of_{column} AS ENUM (SELECT word FROM (SELECT '' {words}) "
                 "AS of_all(word) WHERE word IS NOT NULL ORDER BY word)"
             )
-            for table, of in places:
-                db.execute(f"ALTER TABLE {table} ALTER {of} TYPE words_of_{column}")
+            for place, of in places:
+                db.execute(f"ALTER TABLE {place} ALTER {of} TYPE words_of_{column}")
         _take(db, "of_findings", rows.finding_table(assessment), COLUMNS["findings"])
         _take(db, "of_hosts", rows.host_table(assessment), COLUMNS["hosts"])
         queries = {

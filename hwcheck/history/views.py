@@ -290,22 +290,14 @@ class History:
         """
         for kind in self.kinds:
             columns = COLUMNS[kind]
-            of_runs = [(run, folder, self._of[kind, folder]) for run, folder in self.folders.items()]
-            self.db.execute(
-                f"CREATE OR REPLACE TABLE {kind}_files AS SELECT unnest($1) AS filename, "
-                "unnest($2) AS run, try_cast(unnest($3) AS TIMESTAMP) AS started",
-                [
-                    [str(file_of(folder, kind)) for _, folder, _ in of_runs],
-                    [run for run, _, _ in of_runs],
-                    [form.started for _, _, form in of_runs],
-                ],
-            )
-            forms: dict[frozenset[str], list[Path]] = {}
-            for _, folder, form in of_runs:
-                forms.setdefault(frozenset(form.columns), []).append(file_of(folder, kind))
+            forms: dict[frozenset[str], dict[Path, Form]] = {}
+            for folder in self.folders.values():
+                form = self._of[kind, folder]
+                of_form = forms.setdefault(frozenset(form.columns), {})
+                of_form[file_of(folder, kind)] = form
             nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
             parts = [f"SELECT {nothing} WHERE false"]
-            for there, files in forms.items():
+            for there, of_form in forms.items():
                 chosen = ", ".join(
                     f"of_run.{name}"
                     if name in OF_RUN
@@ -314,11 +306,19 @@ class History:
                     else f"NULL::{type_} AS {name}"
                     for name, type_ in columns.items()
                 )
-                listed = ", ".join(map(quoted, files))
+                files, runs, starts = (
+                    ", ".join(map(quoted, words))
+                    for words in (
+                        of_form,
+                        (form.run for form in of_form.values()),
+                        (form.started for form in of_form.values()),
+                    )
+                )
                 parts.append(
-                    f"SELECT {chosen} FROM read_parquet([{listed}], filename = true) AS row "
-                    f"JOIN {kind}_files AS of_run USING (filename) "
-                    "WHERE host IS NOT NULL AND of_run.started IS NOT NULL"
+                    f"SELECT {chosen} FROM read_parquet([{files}], filename = true) AS row "
+                    f"JOIN (SELECT unnest([{files}]) AS filename, unnest([{runs}]) AS run, "
+                    f"try_cast(unnest([{starts}]) AS TIMESTAMP) AS started) AS of_run "
+                    "USING (filename) WHERE host IS NOT NULL AND of_run.started IS NOT NULL"
                 )
             query = " UNION ALL ".join(parts[1:] or parts)
             self.db.execute(f"CREATE OR REPLACE VIEW {kind} AS {query}")

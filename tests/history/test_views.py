@@ -130,6 +130,14 @@ def test_rows_that_do_not_say_of_what_they_are_are_no_rows(runs: Path, key: str)
         assert history.rows(f"SELECT count(*) FROM samples WHERE {key} IS NULL") == [(0,)]
 
 
+def test_a_row_is_of_the_run_that_its_file_says(runs: Path) -> None:
+    """So a query of one run opens one file; what a row claims beside counts for nothing."""
+    rewrite(runs / BAD, "samples", "SELECT * REPLACE ('another' AS run) FROM t")
+    with History.open(runs) as history:
+        assert history.rows("SELECT count(*) FROM samples WHERE run = 'another'") == [(0,)]
+        assert history.rows("SELECT count(DISTINCT run) FROM samples") == [(NIGHTS,)]
+
+
 def test_a_folder_that_is_a_link_or_no_run_is_named(runs: Path) -> None:
     (runs / "link").symlink_to(runs / BAD)
     (runs / "pictures").mkdir()

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-wide test-fleets test-older-ansible test-interruptions demo lint hashed clean
+.PHONY: validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -44,6 +44,22 @@ test-older-ansible: .venv/installed
 	echo "import site; site.addsitedir('$$(site .venv)')" >"$$(site $(OLDER))/beside.pth"
 	HWCHECK_TEST_ANSIBLE=$(CURDIR)/$(OLDER)/bin/python $(BIN)/python -m pytest tests/roles \
 	  tests/test_roles.py
+
+# All strategies of training under older versions of torch: those that docs/training.md says run there.
+# TORCH_INDEX is pip's option for an index with CPU builds, of a few hundred MB each; PyPI's are for
+# CUDA and take gigabytes.
+OLDER_TORCH ?= 2.4.1 2.6.0 2.8.0
+TORCH_INDEX ?=
+test-older-torch: .venv/installed
+	site() { $$1/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+	for version in $(OLDER_TORCH); do \
+	  older=.venv/torch-$$version; \
+	  $(BIN)/python -m venv $$older && \
+	  $$older/bin/python -m pip install --quiet --disable-pip-version-check \
+	    $(TORCH_INDEX) "torch==$$version" numpy && \
+	  echo "import site; site.addsitedir('$$(site .venv)')" >"$$(site $$older)/beside.pth" && \
+	  $$older/bin/python -m pytest tests/node/training -m 'wide or not wide' || exit 1; \
+	done
 
 # Every role, broken off after each task that changes something and run again; takes long.
 test-interruptions: .venv/installed

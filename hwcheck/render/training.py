@@ -14,6 +14,7 @@ from hwcheck.advise.training_figures import (
     staged,
 )
 from hwcheck.fold import fold
+from hwcheck.node.load import records
 from hwcheck.node.training.strategies import CONTROLS, label_of
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.render.words import EXERCISE
@@ -79,7 +80,7 @@ class TrainingView:
     remarks: tuple[str, ...]
     controls: tuple[str, ...]
     columns: tuple[str, ...] = COLUMNS
-    source: str = PUBLISHED[-1].source
+    source: str = f"{PUBLISHED[-1].source}; the row of one GPU by {PUBLISHED[0].source}"
 
 
 def training_view(record: TrainingRecord) -> TrainingView:
@@ -198,8 +199,31 @@ def _remarks(record: TrainingRecord) -> Iterator[str]:
         yield "The training benchmark was cut short; what follows is what was measured."
     for host, reason in record.absent.items():
         yield f"{host} took no part: {line(reason)}"
+    yield from _held_down(record)
     yield from (line(text) for text in record.notes)
     yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)
+
+
+HELD_DOWN = {
+    records.SW_POWER_CAP: "the power cap",
+    records.HW_SLOWDOWN: "a hardware slowdown",
+    records.SW_THERMAL: "heat",
+    records.HW_THERMAL: "heat (hardware)",
+    records.HW_POWER_BRAKE: "the power brake",
+}
+
+
+def _held_down(record: TrainingRecord) -> Iterator[str]:
+    """Yield what held the clocks of GPUs down while steps were timed, and of which."""
+    runs: dict[str, dict[str, None]] = {}
+    for run in record.runs:
+        for gpu in run.gpus:
+            for bit, words in HELD_DOWN.items():
+                if (gpu.clock_events or 0) & bit:
+                    runs.setdefault(words, {})[f"{gpu.host} {gpu.subject}"] = None
+    for words, gpus in runs.items():
+        shown = ", ".join(list(gpus)[:8]) + (" ..." if len(gpus) > 8 else "")
+        yield f"Clocks were held down by {words} in timed steps: {line(shown)}"
 
 
 COMPUTE, EXPOSED, MEMORY = "#000021", "#000022", "#000023"

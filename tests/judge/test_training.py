@@ -82,6 +82,16 @@ def test_reports_show_the_guide_beside_the_figures() -> None:
     assert data["training"]["runs"][2]["exposed_s"] == pytest.approx(0.1472)
 
 
+def test_clocks_that_were_held_down_are_said() -> None:
+    record = the_guide()
+    hot = replace(record.runs[1].gpus[0], clock_events=0x24)
+    runs = (record.runs[0], replace(record.runs[1], gpus=(hot,)))
+    page = html(assessed(replace(record, runs=runs)))
+    assert "held down by the power cap in timed steps: a gpu0" in page
+    assert "held down by heat in timed steps: a gpu0" in page
+    assert "held down" not in html(assessed(record))
+
+
 def test_a_hostile_reason_is_escaped() -> None:
     record = with_state("failed")
     runs = (record.runs[0], replace(record.runs[1], reason="<script>alert(1)</script>"))

@@ -16,9 +16,10 @@ from tests.lab.lab import Lab, wait_until
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(400), pytest.mark.wide]
 
-RATE, SLOW = "400mbit", "5mbit"
-SLOW_BYTES_PER_S = 5e6 / 8
-GRADIENT_BYTES = MODELS["tiny"].parameters * 4
+RATE, SLOW = "400mbit", "2mbit"
+SLOW_BYTES_PER_S = 2e6 / 8
+WIRE_S = MODELS["tiny"].parameters * 4 / SLOW_BYTES_PER_S
+"""What the gradients take on the slow link: of two ranks each sends them once."""
 OPTIONS = TrainingOptions(
     MODELS["tiny"],
     strategies=("ddp", "pp_gpipe"),
@@ -36,7 +37,7 @@ OPTIONS = TrainingOptions(
 def test_a_slow_link_is_exposed_communication(tmp_path: Path) -> None:
     """All gradients go over the link for DDP; a pipeline sends a few activations."""
     pytest.importorskip("torch")
-    exposed: dict[tuple[str, str], float] = {}
+    fastest: dict[tuple[str, str], float] = {}
     with Lab(["n1", "n2"], rates={"n1": RATE, "n2": RATE}) as lab:
         hosts = [replace(host) for host in python_with_torch(lab.hosts())]
         with opened(hosts, tmp_path, work="training") as members:
@@ -52,10 +53,12 @@ def test_a_slow_link_is_exposed_communication(tmp_path: Path) -> None:
                     figures = figures_of(record, run)
                     assert figures is not None, (run.state, run.reason, run.logs)
                     assert figures.exposed_s is not None
-                    exposed[rate, run.strategy] = figures.exposed_s
+                    fastest[rate, run.strategy] = min(map(min, run.times_s))
+                    if (rate, run.strategy) == (SLOW, "ddp"):
+                        assert figures.exposed_s > 0.5 * WIRE_S, figures
         nodes = list(lab.nodes.values())
         wait_until(lambda: not any(node.visitors() for node in nodes), 10)
-    print(exposed)
-    wire_s = GRADIENT_BYTES / SLOW_BYTES_PER_S
-    assert exposed[SLOW, "ddp"] - exposed[RATE, "ddp"] > 0.5 * wire_s, exposed
-    assert exposed[SLOW, "pp_gpipe"] < 0.5 * exposed[SLOW, "ddp"], exposed
+    # The fastest step of each: a busy machine makes some slow, and none faster than the link.
+    assert fastest[SLOW, "ddp"] > 0.8 * WIRE_S > fastest[RATE, "ddp"], fastest
+    added = {name: fastest[SLOW, name] - fastest[RATE, name] for name in ("ddp", "pp_gpipe")}
+    assert added["pp_gpipe"] < 0.5 * added["ddp"], fastest

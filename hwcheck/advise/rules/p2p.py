@@ -9,6 +9,11 @@ from hwcheck.judge.records import Finding
 
 STATES = ("leg_state", "p2p_state")
 """Metrics that say how a leg, or the copies of a pair, ended."""
+IN_TRAINING = (
+    "; two GPUs took 29 % longer for a step of DDP without P2P (Hugging Face, perf_train_gpu_many "
+    "at 032b32abfb): `hwcheck train bench` says what it costs here"
+)
+"""What a lost P2P costs whoever trains."""
 LOOKS_AT_IOMMU = (13, 5)
 """The CUDA from which on the driver looks at IOMMU and ACS before it grants PCIe P2P."""
 WRONG = ("wrong_elements", "p2p_wrong_elements")
@@ -122,7 +127,7 @@ def uvm_hmm(host: HostFindings) -> Sign | None:
 @rule(
     title="The driver refuses PCIe P2P to GPUs that should have it (CNS, GNS, NS)",
     effect="between these GPUs data goes through host memory, so every ring through them is as "
-    "slow as that",
+    "slow as that" + IN_TRAINING,
     fix="make slots, firmware settings (Resizable BAR, Above 4G Decoding), boards and driver "
     "settings of these GPUs like those of the others; where all are refused, look for "
     "RMDisableP2P and take a driver that knows the chipset (CNS); GeForce boards refuse it by "
@@ -149,7 +154,7 @@ def p2p_refused_over_pcie(host: HostFindings) -> Sign | None:
 @rule(
     title="CUDA refuses PCIe P2P that NVML grants: from 13.5 on it looks at IOMMU and ACS first",
     effect="data between these GPUs goes through host memory; with an older CUDA the same path "
-    "would hang, damage data or be slow",
+    "would hang, damage data or be slow" + IN_TRAINING,
     fix="boot with iommu=pt and clear ACS redirection on the bridges above the GPUs, then measure "
     "again; set CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 only where gpu_pairs and every "
     "collective are clean with it",

@@ -81,12 +81,17 @@ class Job:
             groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
         return [{"params": group} for group in groups.values()]
 
-    def batch(self, sequences: int) -> Tuple[Any, Any]:
-        """Return this rank's share of the tokens of a global batch, and what follows each."""
+    def batch(self, sequences: int, *, whole: bool = False) -> Tuple[Any, Any]:
+        """Return this rank's share of the tokens of a global batch, and what follows each.
+
+        ``whole``: all of it, where one process has the GPUs of all ranks.
+        """
         shape = self.order.model
         random = torch.Generator(self.device.name).manual_seed(SEED)
         size = (sequences, shape.sequence + 1)
         tokens = torch.randint(shape.vocabulary, size, generator=random, device=self.device.name)
+        if whole:
+            return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
         share = sequences // self.degrees.data
         mine = tokens[self.data_rank * share : (self.data_rank + 1) * share]
         return mine[:, :-1].contiguous(), mine[:, 1:].contiguous()

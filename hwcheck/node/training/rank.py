@@ -92,9 +92,10 @@ class Turn:
         if device.cuda:
             torch.set_float32_matmul_precision("high" if order.tf32 else "highest")
         trainer = self._strategy.wrap(self._job)
-        losses = self._losses(trainer, self._job.batch(order.parity_sequences))
+        whole = self._strategy.one_process
+        losses = self._losses(trainer, self._job.batch(order.parity_sequences, whole=whole))
         self._send({"kind": "parity", "rank": self._rank, "losses": losses})
-        batch = self._job.batch(order.sequences)
+        batch = self._job.batch(order.sequences, whole=whole)
         last: List[Optional[Any]] = [None]
 
         def step() -> None:

@@ -20,6 +20,7 @@ from hwcheck.node.training import strategies
 from hwcheck.node.training.order import TrainingOrder
 
 EXIT_S = 10.0
+NVLS = "NCCL_NVLS_ENABLE"
 
 
 def serve(
@@ -65,7 +66,9 @@ class Launch:
         )
         interface = setup["interface"]
         env = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": "=" + interface}
-        self._leg = LegPlan(order.leg, dict(order.env))
+        # That NVLS is off shows in what NCCL took; before 2.17 it knows nothing of it.
+        asked = {name: value for name, value in order.env.items() if name != NVLS}
+        self._leg = LegPlan(order.leg, asked)
         plan = LegPlan(order.leg, {**env, **order.env})
         with ExitStack() as stack:
             self._log = stack.enter_context(Log())
@@ -118,7 +121,7 @@ class Launch:
 
     def _proven(self, order: TrainingOrder, text: str) -> Tuple[Dict[str, Any], str]:
         """Hold what NCCL said of its way against the leg."""
-        if not self._gpus or order.world < 2 or strategies.load(order.strategy).beside_nccl:
+        if not self._gpus or order.world < 2 or strategies.load(order.strategy).one_process:
             return {}, ""
         info = nccl_info.read(text)
         one_gpu = len(set(order.devices)) < len(order.devices)

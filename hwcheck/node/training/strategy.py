@@ -51,8 +51,9 @@ class Strategy:
     ``degrees(ranks, hosts)`` are its groups, ``wrap(job)`` returns what takes a step
     (``steps.Replica`` or ``steps.Pipeline``). It runs from torch ``since`` on, over gloo from
     ``since_gloo``; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
-    a rank of its pipeline has. ``beside_nccl``: its copies do not go through NCCL, so that legs
-    do not describe it. ``control``: it computes something else than the model, on purpose.
+    a rank of its pipeline has. ``one_process``: the first rank has the GPUs of all, on one host,
+    and its copies do not go through NCCL, so that legs do not describe it. ``control``: it
+    computes something else than the model, on purpose.
     """
 
     name: str
@@ -64,9 +65,7 @@ class Strategy:
     least: int = 2
     stages: int = 1
     cuda_only: str = ""
-    one_host: str = ""
-    beside_nccl: bool = False
-    one_micro_batch: bool = False
+    one_process: bool = False
     control: bool = False
 
     def refuses_torch(self, version: Version, *, cuda: bool) -> str:
@@ -83,8 +82,8 @@ class Strategy:
             return "%s takes %d ranks or more" % (self.label, self.least)
         if self.cuda_only and not cuda:
             return self.cuda_only
-        if self.one_host and hosts > 1:
-            return self.one_host
+        if self.one_process and hosts > 1:
+            return "%s is one process, of one host" % self.label
         degrees = self.degrees(ranks, hosts)
         if degrees.ranks != ranks:
             return "%d ranks cannot be split into %s" % (ranks, degrees)

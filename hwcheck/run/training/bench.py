@@ -138,7 +138,7 @@ class Bench:
 
     def _legs(self, name: str) -> tuple[str, ...]:
         """Return the legs that can differ: without NCCL, or beside it, there is one."""
-        if not self._gpus or load(name).beside_nccl or load(name).control:
+        if not self._gpus or load(name).one_process or load(name).control:
             return self._options.legs[:1]
         return self._options.legs
 

@@ -11,6 +11,9 @@ import pytest
 from hwcheck.node.training.order import TrainingOrder
 from hwcheck.node.training.shape import MODELS
 
+GONE_S = 10.0
+"""A process that was killed has ended after this."""
+
 SETUP: Mapping[str, Any] = {
     "gpus": 0,
     "interface": "lo",

@@ -32,6 +32,5 @@ STRATEGY = Strategy(
     degrees,
     wrap,
     cuda_only="nn.DataParallel does nothing without CUDA devices",
-    one_host="nn.DataParallel is one process, of one host",
-    beside_nccl=True,
+    one_process=True,
 )

@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
+from hwcheck.results.files import read_json
 
 ACCEPTANCE = "acceptance.json"
 """A run folder with this file, or of an acceptance that has it, is kept whatever its age."""
@@ -47,14 +48,26 @@ def plan(history: History, before: datetime | None, most: int | None) -> Retenti
         folder = history.folders.get(run)
         if folder is None:  # a file names a run that is not its folder's
             continue
-        # A run of an acceptance is two folders below the file.
-        if any(os.path.lexists(each / ACCEPTANCE) for each in (folder, folder.parent.parent)):
-            kept.append((folder, "it is an acceptance"))
+        reason = _must_stay(folder)
+        if reason:
+            kept.append((folder, reason))
         elif run in last_green:
             kept.append((folder, f"the last green run of {last_green[run]} hosts"))
         else:
             going.append(folder)
     return Retention(tuple(going), tuple(kept))
+
+
+def _must_stay(folder: Path) -> str:
+    """Return why a run is kept whatever its age, or an empty text."""
+    # A run of an acceptance is two folders below the file, and says so wherever it was copied to.
+    if any(os.path.lexists(each / ACCEPTANCE) for each in (folder, folder.parent.parent)):
+        return "it is an acceptance"
+    try:
+        about = read_json(folder, PurePath("run.json"), "run")
+    except UsageError:
+        return "its run.json cannot be read, so that it may be of an acceptance"
+    return "it is of an acceptance" if about and about.get("acceptance") else ""
 
 
 def delete(runs: Path, folders: Sequence[Path]) -> None:

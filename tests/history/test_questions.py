@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -291,6 +292,22 @@ def test_the_last_green_run_of_a_host_and_an_acceptance_stay(planted: Path, tmp_
         retention.delete(runs, planned.going)
     left = {path.name for path in runs.iterdir()}
     assert left == {run_id(0), run_id(NIGHTS - 1), run_id(NIGHTS), "under-way"}
+
+
+def test_a_run_of_an_acceptance_stays_wherever_it_was_copied_to(
+    planted: Path, tmp_path: Path
+) -> None:
+    runs = Path(shutil.copytree(planted, tmp_path / "runs"))
+    about = runs / run_id(0) / "run.json"
+    of = {"id": "20260101T000000Z-aaaaaa", "stage": "idle"}
+    about.write_text(json.dumps({**json.loads(about.read_text()), "acceptance": of}))
+    (runs / run_id(1) / "run.json").write_text("{")
+    with History.open(runs) as history:
+        planned = retention.plan(history, None, 1)
+    kept = {folder.name: why for folder, why in planned.kept}
+    assert kept[run_id(0)] == "it is of an acceptance"
+    assert "run.json cannot be read" in kept[run_id(1)]
+    assert run_id(2) in {folder.name for folder in planned.going}
 
 
 RENAMED_IN = 4

@@ -11,14 +11,13 @@ from datetime import date
 from functools import cache
 from importlib import resources
 
-import yaml
-
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.mnnvl import WAY
 from hwcheck.judge.models import model_of, models
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRun
+from hwcheck.shipped import parse_yaml
 from hwcheck.text import number
 
 METRIC = "published_busbw_gbps"
@@ -47,7 +46,7 @@ class Published:
 def published() -> tuple[date, tuple[Published, ...]]:
     """Return the day of the file, and its rows."""
     text = resources.files("hwcheck.judge").joinpath("published.yml").read_text("utf-8")
-    data = yaml.safe_load(text)
+    data = parse_yaml(text)
     return data["as_of"], tuple(Published(**row) for row in data["rows"])
 
 

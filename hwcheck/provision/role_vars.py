@@ -285,7 +285,7 @@ def _read(name: str) -> Mapping[str, Any]:
     if path is None:
         raise UsageError(f"no role {name.split('/')[1]}: {name} is missing")
     try:
-        content = yaml.safe_load(Path(path).read_text("utf-8"))
+        content = shipped.parse_yaml(Path(path).read_text("utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{path}: {' '.join(str(error).split())}") from None
     return content if isinstance(content, Mapping) else {}

@@ -6,6 +6,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,7 @@ from hwcheck.node.load.launch import Burn
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, Target
 
-torch = pytest.importorskip("torch")
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU that torch can use"),
-]
+pytestmark = pytest.mark.gpu
 
 ROOT = str(Path(launch.__file__).parents[3])
 SECONDS = 10.0
@@ -29,6 +25,8 @@ H200_COPY_GBPS = 4300.0
 
 
 def burn(seconds: float = SECONDS, dtype: str = "auto") -> GpuWork:
+    import torch
+
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     spec = BurnSpec((Target("gpu0", uuid),), seconds, dtype, 64 << 30)
     with Burn(spec, sys.executable, ROOT) as running:
@@ -44,8 +42,10 @@ def burn(seconds: float = SECONDS, dtype: str = "auto") -> GpuWork:
     return work
 
 
-def plain_tflops(size: int, dtype: torch.dtype, seconds: float = SECONDS) -> float:
+def plain_tflops(size: int, dtype: Any, seconds: float = SECONDS) -> float:
     """Return the median over batches of ten products, from when the chip is warm."""
+    import torch
+
     left, right = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     speeds: list[float] = []
     end = time.monotonic() + seconds
@@ -61,6 +61,8 @@ def plain_tflops(size: int, dtype: torch.dtype, seconds: float = SECONDS) -> flo
 
 
 def test_the_products_are_as_fast_as_plain_ones() -> None:
+    import torch
+
     work = burn()
     assert work.tflops is not None
     assert work.wrong_products == 0

@@ -39,6 +39,7 @@ import yaml
 
 from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge.records import OUTCOMES
+from hwcheck.shipped import parse_yaml
 from tests.lab import kernel_answers, nvml
 from tests.lab.host_tree import write_host
 from tests.lab.places import with_places
@@ -186,7 +187,7 @@ def overlay(base: Any, over: Any) -> Any:
 @cache
 def _read(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        return parse_yaml(path.read_text("utf-8"))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}; known: {', '.join(names())}") from None
     except yaml.YAMLError as error:

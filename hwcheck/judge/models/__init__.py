@@ -13,9 +13,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from hwcheck.judge.models.records import Board, Busbw, Figure, Joined, Model
+from hwcheck.shipped import parse_yaml
 
 __all__ = ["UNITS", "Board", "Busbw", "Figure", "Joined", "Model", "model_of", "models", "parse"]
 
@@ -38,8 +37,6 @@ SUBSYSTEM_ID = re.compile(r"0x([0-9A-Fa-f]{8})\Z")
 PART_OF_A_GPU = re.compile(r"\bMIG\b|\bGRID\b|-\d+[ABCQ]\d?\Z")
 """Names of MIG instances and vGPUs (NVIDIA Virtual GPU Software User Guide, Virtual GPU Types):
 they have the device id of the whole board and not its figures."""
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +85,7 @@ def shipped() -> tuple[Model, ...]:
 
 def read(model_id: str, text: str) -> Model:
     """Return the model that a file describes. Raises yaml.YAMLError, TypeError or KeyError."""
-    return parse(model_id, yaml.load(text, LOADER))  # noqa: S506 (a safe loader, in C where it is there)
+    return parse(model_id, parse_yaml(text))
 
 
 def parse(model_id: str, data: Mapping[str, Any]) -> Model:

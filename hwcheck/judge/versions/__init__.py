@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
+from hwcheck.shipped import parse_yaml
 
 NUMBERS = re.compile(r"\d{1,5}")
 OLD_DAYS = 183
@@ -116,4 +116,4 @@ def floors() -> Floors:
 
 
 def _file(name: str) -> Any:
-    return yaml.safe_load(resources.files(__name__).joinpath(name).read_text("utf-8"))
+    return parse_yaml(resources.files(__name__).joinpath(name).read_text("utf-8"))

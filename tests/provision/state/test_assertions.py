@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.role_vars import RoleVars, defaults
 from hwcheck.provision.state.asserts import Asserts, NotMeasuredError
 from hwcheck.provision.state.cases import Cases, roles_with_assertions
+from hwcheck.shipped import parse_yaml
 from tests.provision.state.fake_host import FakeHost
 
 CASES = Path(__file__).parent / "cases"
@@ -25,7 +25,7 @@ OF_NO_STATE = {"node_hardware", "node_reboot", "node_service", "refusals"}
 
 def cases() -> Iterator[Any]:
     for file in sorted(CASES.glob("*.yml")):
-        for number, case in enumerate(yaml.safe_load(file.read_text())):
+        for number, case in enumerate(parse_yaml(file.read_text())):
             yield pytest.param(file.stem, case, id=f"{file.stem}-{number}-{case['outcome']}")
 
 
@@ -88,6 +88,6 @@ def test_every_role_has_assertions() -> None:
 
 
 def _listed(role: str) -> list[dict[str, Any]]:
-    found = yaml.safe_load((CASES / f"{role}.yml").read_text())
+    found = parse_yaml((CASES / f"{role}.yml").read_text())
     assert isinstance(found, list)
     return found

@@ -237,6 +237,7 @@ def test_a_clock_that_ptp_sets_is_left_to_it(machine: Machine, first: Played) ->
     assert "phc2sys@eth0.service runs beside chronyd" in found.text
 
 
+@pytest.mark.wide
 def test_servers_that_do_not_answer_are_told(machine: Machine, first: Played) -> None:
     silent = {**WANTED, "time_sync_ntp_servers": [{"hostname": "silent.example.com"}]}
     refused = machine.play(["time_sync"], **silent)
@@ -245,6 +246,7 @@ def test_servers_that_do_not_answer_are_told(machine: Machine, first: Played) ->
     assert machine.play(["time_sync"], **WANTED).code == 0
 
 
+@pytest.mark.wide
 def test_another_version_of_gdrcopy_waits_for_a_reboot(machine: Machine, first: Played) -> None:
     newer = {**WANTED, "gdrcopy_version": "2.6.0"}
     raised = machine.play(["gdrcopy"], **newer)
@@ -257,6 +259,7 @@ def test_another_version_of_gdrcopy_waits_for_a_reboot(machine: Machine, first: 
     assert machine.ask("ls /run/hwcheck/reboot") == ""
 
 
+@pytest.mark.wide
 def test_openibd_is_restarted_on_a_drained_node_alone(machine: Machine, first: Played) -> None:
     role = ["doca_ofed"]
     machine.ask("echo INBOX >/sys/module/mlx5_core/srcversion")

@@ -86,6 +86,7 @@ def test_drift_is_found_and_mended(machine: Machine, first: Played) -> None:
     assert mended.changed == list(DRIFT)
 
 
+@pytest.mark.wide
 def test_a_runtime_that_was_told_and_not_started_again_is(machine: Machine, first: Played) -> None:
     """As after a run that broke off in between."""
     machine.ask("echo '{\"runtimes\": {}}' >/run/docker.json; touch /etc/containerd/config.toml")
@@ -95,6 +96,7 @@ def test_a_runtime_that_was_told_and_not_started_again_is(machine: Machine, firs
     assert machine.play(ROLE, **WANTED).changes == 0
 
 
+@pytest.mark.wide
 def test_it_becomes_the_default_where_that_is_wanted(machine: Machine, first: Played) -> None:
     wanted = {**WANTED, "container_toolkit_default_runtime": True}
     assert state(machine, ROLE, **wanted).variables("fail") == {"container_toolkit_default_runtime"}

@@ -275,6 +275,7 @@ def test_a_rollout_reboots_a_drained_node_then_asserts_and_validates_it(
     assert machine.ask("ls /run/hwcheck/reboot 2>/dev/null || true") == ""
 
 
+@pytest.mark.wide
 def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None:
     changed = machine.play(["nvidia_driver"], **wanted("590"))
     assert changed.code == 0, changed.text
@@ -286,6 +287,7 @@ def test_another_branch_and_back_again(machine: Machine, raised: Played) -> None
     assert {there[f"nvidia-{name}"] for name in names} == {f"{OLD}-1"}, there
 
 
+@pytest.mark.wide
 def test_a_branch_is_held_at_the_version_that_came(machine: Machine, raised: Played) -> None:
     back = machine.play(["nvidia_driver"], **wanted(OLD))
     held = machine.play(["nvidia_driver"], **wanted("580"))
@@ -336,6 +338,7 @@ def test_a_repository_with_another_signature_is_refused(
     machine.ask("apt-get -q update -o APT::Update::Error-Mode=any")
 
 
+@pytest.mark.wide
 def test_a_driver_without_a_module_for_this_kernel_is_refused(
     machine: Machine, raised: Played, key: SigningKey
 ) -> None:

@@ -138,6 +138,7 @@ def test_drift_is_found_refused_on_a_node_at_work_and_mended_on_another(
     assert asked(machine) == SET
 
 
+@pytest.mark.wide
 def test_what_only_the_next_boot_would_show_is_found(machine: Machine, booted: Played) -> None:
     machine.ask("systemctl -q disable hwcheck-gpu-power")
     found = state(machine, ROLE, **WANTED)
@@ -166,6 +167,7 @@ def test_a_gpu_that_is_not_there_is_named(machine: Machine, booted: Played) -> N
     assert refused.changed == []
 
 
+@pytest.mark.wide
 def test_profiles_that_do_not_fit_are_told_in_the_words_of_nvidia_smi(
     machine: Machine, booted: Played
 ) -> None:
@@ -176,6 +178,7 @@ def test_profiles_that_do_not_fit_are_told_in_the_words_of_nvidia_smi(
     assert asked(machine) == SET
 
 
+@pytest.mark.wide
 def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
     machine: Machine, booted: Played
 ) -> None:
@@ -197,6 +200,7 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
     assert holds.code == 0, holds.text
 
 
+@pytest.mark.wide
 def test_what_a_gpu_does_not_have_is_refused_by_name(machine: Machine, booted: Played) -> None:
     machine.ask(f"touch /var/lib/hwlab/geforce; rm {GPUS}")
     for wanted, says in {
@@ -214,6 +218,7 @@ def test_what_a_gpu_does_not_have_is_refused_by_name(machine: Machine, booted: P
     assert without.code == 0, without.text
 
 
+@pytest.mark.wide
 def test_check_mode_goes_on_where_the_driver_is_not_installed_yet(machine: Machine) -> None:
     machine.ask("mv /usr/bin/nvidia-smi /usr/bin/later")
     predicted = machine.play(ROLE, "--check", gpu_power_limit_w=500)

@@ -41,8 +41,8 @@ FORGETFUL = {
         }
     ],
 }
-WIDE = ("nvidia_fabricmanager", "nvidia_imex", "dcgm_exporter", "rdma", "nccl")
-"""Those that take longest, most of it to prepare what they stand on: ``make test-wide``."""
+QUICK = ("time_sync", "pcie_p2p")
+"""Need nothing prepared that they stand on; ``make test-wide`` takes the others."""
 KILLED_ONCE = "[ -e /etc/once ] || { touch /etc/once; kill -9 $PPID; }\n"
 SITE = "/opt/hwcheck/venv/lib/python3*/site-packages"
 pytestmark = pytest.mark.timeout(900)
@@ -66,7 +66,7 @@ def variables(bare: tuple[Machine, dict[str, object]]) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "role",
-    [pytest.param(role, marks=pytest.mark.wide if role in WIDE else ()) for role in BROKEN_OFF],
+    [pytest.param(role, marks=() if role in QUICK else pytest.mark.wide) for role in BROKEN_OFF],
 )
 def test_the_next_run_completes_it(
     machine: Machine, variables: dict[str, object], role: str
@@ -103,6 +103,7 @@ def test_what_dpkg_was_killed_at_is_finished(
     assert machine.play(["rdma"], **variables).changes == 0
 
 
+@pytest.mark.wide
 def test_what_pip_was_killed_at_is_installed(
     machine: Machine, variables: dict[str, object]
 ) -> None:

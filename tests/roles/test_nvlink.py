@@ -136,6 +136,7 @@ def test_drift_is_found_and_mended_but_imex_is_not_restarted_under_jobs(
     assert state(machine, ROLES, **WANTED).code == 0
 
 
+@pytest.mark.wide
 def test_where_jobs_start_imex_the_service_is_left_alone(machine: Machine, second: Played) -> None:
     machine.ask(f"systemctl -q disable --now nvidia-imex; echo 10.9.9.9 >{NODES}")
     per_job = {"nvidia_imex_service_enabled": False, "nvidia_imex_channel0": False}

@@ -197,6 +197,7 @@ def test_a_node_at_work_keeps_its_driver_its_locks_and_its_stream(
     assert (same.code, same.changes) == (0, 0), same.text
 
 
+@pytest.mark.wide
 def test_an_ordinary_upgrade_leaves_it_alone_and_the_role_does_not(
     machine: Machine, second: Played
 ) -> None:
@@ -216,6 +217,7 @@ def test_an_ordinary_upgrade_leaves_it_alone_and_the_role_does_not(
     assert machine.ask("ls /run/hwcheck/reboot") == "pcie_p2p"  # that of the driver is withdrawn
 
 
+@pytest.mark.wide
 def test_what_no_version_is_asked_for_is_held_at_the_one_that_came(
     machine: Machine, second: Played
 ) -> None:
@@ -245,6 +247,7 @@ def test_another_branch_is_another_stream_and_leads_back_again(
     assert versions(machine)["nvidia-driver-cuda"] == f"{OLD}-1"
 
 
+@pytest.mark.wide
 def test_kernel_parameters_are_withdrawn_but_for_those_of_others(
     machine: Machine, second: Played
 ) -> None:
@@ -265,6 +268,7 @@ def test_kernel_parameters_are_withdrawn_but_for_those_of_others(
     assert machine.play(role, **none).changes == 0
 
 
+@pytest.mark.wide
 def test_what_is_beside_the_driver_is_called_otherwise(machine: Machine, second: Played) -> None:
     roles = ["gdrcopy", "time_sync"]
     first = machine.play(roles, **wanted(OLD))

@@ -57,6 +57,7 @@ def test_a_driver_that_it_would_refuse_is_not_built(machine: Machine) -> None:
     assert machine.ask("ls /etc/modprobe.d/hwcheck-* 2>/dev/null || true") == ""
 
 
+@pytest.mark.wide
 def test_nor_is_gdrcopy(machine: Machine) -> None:
     secure_boot(machine, on=True)
     refused = machine.play(["gdrcopy"], **WANTED, gdrcopy_enabled=True)
@@ -75,6 +76,7 @@ def test_without_it_or_with_the_key_enrolled_nothing_is_refused(machine: Machine
     machine.ask("rm /var/lib/hwlab/enrolled")
 
 
+@pytest.mark.wide
 def test_signed_modules_need_neither_a_key_nor_headers(machine: Machine) -> None:
     secure_boot(machine, on=True)
     wanted = {**WANTED, "nvidia_driver_precompiled": "true"}

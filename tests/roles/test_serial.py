@@ -54,10 +54,12 @@ def test_a_batch_with_too_many_failures_ends_it(tmp_path: Path) -> None:
     assert play(tmp_path, ["node2"], site_serial=[1, 2]) == ["node1", "node2", "node3"]
 
 
+@pytest.mark.wide
 def test_more_may_fail_where_that_is_said(tmp_path: Path) -> None:
     more = {"site_serial": [1, 2], "site_max_fail_percentage": 50}
     assert play(tmp_path, ["node2"], **more) == HOSTS
 
 
+@pytest.mark.wide
 def test_without_a_failure_every_host_is_reached(tmp_path: Path) -> None:
     assert play(tmp_path, [], site_serial=[1, 100]) == HOSTS

@@ -306,6 +306,7 @@ def test_drift_is_found_and_mended_and_nothing_else_is_touched(
     assert values(machine) == TUNED
 
 
+@pytest.mark.wide
 def test_what_only_the_next_boot_would_show_is_found_and_mended(
     machine: Machine, second: Played, variables: dict[str, object]
 ) -> None:
@@ -323,6 +324,7 @@ def test_what_only_the_next_boot_would_show_is_found_and_mended(
     assert "becomes 1 at the next boot (/etc/sysctl.d/99-site.conf), not 0" in overridden.text
 
 
+@pytest.mark.wide
 def test_the_other_choices_are_applied_and_hold(
     machine: Machine, second: Played, variables: dict[str, object]
 ) -> None:
@@ -378,6 +380,7 @@ def test_a_power_limit_that_a_gpu_does_not_take_is_told(machine: Machine, second
     assert "not a valid power limit" in refused.text
 
 
+@pytest.mark.wide
 def test_a_dollar_reaches_the_kernel_as_it_is(
     machine: Machine, second: Played, variables: dict[str, object]
 ) -> None:
@@ -387,6 +390,7 @@ def test_a_dollar_reaches_the_kernel_as_it_is(
     assert machine.play(["pcie_p2p"], **variables).code == 0
 
 
+@pytest.mark.wide
 def test_a_name_of_an_interface_with_a_dot_is_set(machine: Machine, second: Played) -> None:
     machine.ask("mkdir -p /proc/sys/net/core/eth0.100; echo 0 >/proc/sys/net/core/eth0.100/x")
     for name in ("net/core/eth0.100/x", "net.core.eth0/100.x"):
@@ -396,6 +400,7 @@ def test_a_name_of_an_interface_with_a_dot_is_set(machine: Machine, second: Play
         assert machine.ask("cat /proc/sys/net/core/eth0.100/x") == "1"
 
 
+@pytest.mark.wide
 def test_a_virtual_machine_is_refused(machine: Machine, second: Played) -> None:
     cpuinfo = machine.folder / "tree/proc/cpuinfo"
     real = cpuinfo.read_text()

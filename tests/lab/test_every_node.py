@@ -1,7 +1,8 @@
 """Every node of the lab, by what it answers: each fault is found by its check, with its cause.
 
-A healthy node raises nothing and has no cause. Idle nodes answer through the payload; what they do
-at work is simulated (``at_work.yml``) and goes through the real checks, the judge and the rules.
+A healthy node raises nothing and has no cause. Idle nodes answer through the payload, or what it
+does in forks (``every_node``); what they do at work is simulated (``at_work.yml``) and goes through
+the real checks, the judge and the rules.
 """
 
 from __future__ import annotations

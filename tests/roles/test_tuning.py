@@ -234,6 +234,16 @@ def second(machine: Machine, first: Played, variables: dict[str, object]) -> Pla
     return machine.play([], tags, playbook=REPOSITORY / "playbooks/site.yml", **variables)
 
 
+@pytest.fixture(scope="module")
+def booted(machine: Machine, second: Played) -> None:
+    booted = machine.play(["node_reboot"], node_reboot_allowed=True)
+    assert booted.code == 0, booted.text
+    # systemd-tmpfiles-setup would also clear what is not this machine's own. What it writes takes
+    # no file's old text away and ends no line, which a kernel's file does by itself.
+    tmpfiles = "systemd-tmpfiles --create /etc/tmpfiles.d/hwcheck.conf"
+    machine.ask(f": >{HUGE}; {tmpfiles}; sed -i '$a\\' {GOVERNORS} {HUGE}")
+
+
 def values(machine: Machine) -> dict[str, str]:
     """Return what the machine's kernel, files and GPUs say."""
     script = "\n".join(f"echo '{name}:' $({command})" for name, command in ASKED.items())
@@ -281,14 +291,8 @@ def test_the_state_fails_before_and_holds_after_but_for_what_waits_for_a_boot(
 
 
 def test_a_boot_applies_what_was_set(
-    machine: Machine, second: Played, variables: dict[str, object]
+    machine: Machine, booted: None, variables: dict[str, object]
 ) -> None:
-    booted = machine.play(["node_reboot"], node_reboot_allowed=True)
-    assert booted.code == 0, booted.text
-    # systemd-tmpfiles-setup would also clear what is not this machine's own. What it writes takes
-    # no file's old text away and ends no line, which a kernel's file does by itself.
-    tmpfiles = "systemd-tmpfiles --create /etc/tmpfiles.d/hwcheck.conf"
-    machine.ask(f": >{HUGE}; {tmpfiles}; sed -i '$a\\' {GOVERNORS} {HUGE}")
     assert values(machine) == TUNED
     holds = state(machine, ROLES, **variables)
     assert holds.code == 0, holds.text
@@ -308,7 +312,7 @@ def test_drift_is_found_and_mended_and_nothing_else_is_touched(
 
 @pytest.mark.wide
 def test_what_only_the_next_boot_would_show_is_found_and_mended(
-    machine: Machine, second: Played, variables: dict[str, object]
+    machine: Machine, booted: None, variables: dict[str, object]
 ) -> None:
     machine.ask("; ".join(NEXT_BOOT))
     found = state(machine, ROLES, **variables)
@@ -326,7 +330,7 @@ def test_what_only_the_next_boot_would_show_is_found_and_mended(
 
 @pytest.mark.wide
 def test_the_other_choices_are_applied_and_hold(
-    machine: Machine, second: Played, variables: dict[str, object]
+    machine: Machine, booted: None, variables: dict[str, object]
 ) -> None:
     wanted = variables | {
         "rdma_stack": "ofed",

@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import traceback
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +14,7 @@ from hwcheck.node import torch_process
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.spec import MIB, CollectiveSpec, LegPlan
 from hwcheck.node.wire import Leg
+from tests.node import forked_torch
 from tests.node.collective import faulty
 
 PAYLOAD = str(Path(hwcheck.__file__).parent.parent)
@@ -83,51 +81,15 @@ def small() -> Callable[..., CollectiveSpec]:
     return make
 
 
-class InAFork(subprocess.Popen[bytes]):
-    """A launcher in a fork of this process, which has torch: 2 s less than a new interpreter."""
-
-    def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
-        """Take the place of what the standard library starts a program with."""
-        env: Mapping[str, str] | None = rest[5]
-        from_here, _, _, to_here, _, errors = rest[9:15]  # the ends of its three streams
-        self._child_created = True
-        self.pid = os.fork()
-        if self.pid:
-            for fd in (from_here, to_here):
-                os.close(fd)
-            return
-        try:
-            for number, fd in enumerate((from_here, to_here, errors)):
-                os.dup2(fd, number)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            if env is not None:
-                os.environ.clear()
-                os.environ.update(env)
-            _, _, boot, payload = args
-            sys.argv = ["-c", payload]
-            exec(boot, {})
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc(file=open(2, "w"))  # noqa: SIM115
-            os._exit(1)
-
-
 @pytest.fixture(scope="session")
 def run_faulty() -> Callable[[CollectiveSpec], list[Leg]]:
     """Run orders with the launcher whose collective misbehaves where FAULT says so."""
-    # Threads of it would not be there in a fork.
-    pytest.importorskip("torch").set_num_threads(1)
-
-    def start(python: str, boot: str, payload: str, stdin: int, log_fd: int) -> InAFork:
-        streams = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": log_fd}
-        return InAFork([python, "-c", boot, payload], **streams)
+    forked_torch.prepare()
 
     def run(spec: CollectiveSpec) -> list[Leg]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(launch, "BOOT", faulty.boot())
-            patch.setattr(torch_process, "start", start)
+            patch.setattr(torch_process, "start", forked_torch.start)
             return list(launch.drive(spec, sys.executable, PAYLOAD, lambda text: None))
 
     return run

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
@@ -21,6 +22,7 @@ from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, L
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
+from tests.node import forked_torch
 from tests.node.collective import faulty
 
 pytest.importorskip("torch")
@@ -33,6 +35,14 @@ def drive(
     spec: CollectiveSpec, payload: str, python: str = sys.executable, **limits: float
 ) -> list[Leg]:
     return list(launch.drive(spec, python, payload, lambda text: None, **limits))
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the launcher with faults, in a fork."""
+    forked_torch.prepare()
+    monkeypatch.setattr(launch, "BOOT", faulty.boot())
+    monkeypatch.setattr(torch_process, "start", forked_torch.start)
 
 
 def gone(marked: Marked, patience_s: float = 10.0) -> bool:
@@ -88,10 +98,9 @@ def test_the_launcher_runs_from_the_zip(tmp_path: Path, payload: str, small: Sma
 
 
 def test_what_was_set_outside_does_not_reach_the_legs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, payload: str, small: Small
+    monkeypatch: pytest.MonkeyPatch, forked: None, tmp_path: Path, payload: str, small: Small
 ) -> None:
     names = ["NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_ALGO", "NCCL_DEBUG", "PATH"]
-    monkeypatch.setattr(launch, "BOOT", faulty.boot())
     monkeypatch.setenv("NCCL_P2P_DISABLE", "outside")
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     spying = {"FAULT": "spy", "SPY_NAMES": json.dumps(names)}
@@ -136,13 +145,12 @@ def test_nothing_is_left_of_a_payload_that_was_killed(
     ],
 )
 def test_after_a_hang_the_payload_says_whether_the_driver_answers(
-    monkeypatch: pytest.MonkeyPatch,
+    forked: None,
     payload: str,
     small: Small,
     problem: str,
     states: dict[str, list[str]],
 ) -> None:
-    monkeypatch.setattr(launch, "BOOT", faulty.boot())
     asked: list[str] = []
 
     def driver() -> str:
@@ -320,6 +328,8 @@ def test_an_import_that_hangs_is_given_up(
     assert gone(marked)
 
 
-def test_more_ranks_than_data_can_be_verified_for_are_not_run(payload: str, small: Small) -> None:
+def test_more_ranks_than_data_can_be_verified_for_are_not_run(
+    forked: None, payload: str, small: Small
+) -> None:
     (leg,) = drive(small(EVERY_NODE_LEGS[0], ranks=64), payload)
     assert (leg.state, leg.reason) == ("not_run", "all_reduce verifies up to 63 ranks, not 64")

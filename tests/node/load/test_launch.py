@@ -16,12 +16,14 @@ import pytest
 pytest.importorskip("torch")
 
 import hwcheck
+from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.load import launch
 from hwcheck.node.load.launch import Burn
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, Target
 from hwcheck.node.torch_runtime import torch
+from tests.node import forked_torch
 from tests.node.load import faulty_burn
 from tests.node.processes import alive, gone
 
@@ -34,6 +36,8 @@ Make = Callable[..., Burn]
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Burns on the CPU, one worker for each fault; ended after the test."""
+    forked_torch.prepare()
+    monkeypatch.setattr(torch_process, "start", forked_torch.start)
     monkeypatch.setattr(launch, "BOOT", faulty_burn.boot())
     made: list[Burn] = []
 

@@ -27,7 +27,7 @@ def inventory(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--strategies", "zero4"], "--strategies zero4: no such strategy; did you mean zero1?"),
+        (["--strategies", "zero4"], "--strategies zero4: no such strategy; did you mean zero3?"),
         (["--strategies", ""], "--strategies '' names no strategy"),
         (["--model", "gpt3"], "--model gpt3: it is one of gpt2, mini, tiny, a config.json"),
         (["--model", "no.json"], "--model no.json: No such file or directory"),

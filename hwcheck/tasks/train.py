@@ -19,7 +19,7 @@ from hwcheck.node.training.strategies import NAMES
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from hwcheck.run.plan import make_plan
-from hwcheck.run.training.bench import Bench, Recorder
+from hwcheck.run.training.bench import Bench, Recorder, fit_together
 from hwcheck.run.training.options import LEGS, TrainingOptions
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, one_of, read_cluster, split, whole
@@ -156,7 +156,7 @@ def _train(
     verbose: bool,
 ) -> None:
     recorder = Recorder(folder.path, [*members.ready, *members.absent], options)
-    sets = [members.present] if together else [(host,) for host in members.present]
+    sets = [fit_together(members)] if together else [(host,) for host in members.present]
 
     def tell(text: str) -> None:
         if verbose:

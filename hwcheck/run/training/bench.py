@@ -17,6 +17,7 @@ from hwcheck.results.training import (
     write_training,
 )
 from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.multi_host.scope_runner import LOOPBACK
 from hwcheck.run.training.options import CPU_RANKS, SINGLE, TrainingOptions
 from hwcheck.run.training.orders import (
     Unit,
@@ -196,6 +197,18 @@ class Bench:
         words = (fold(hosts), load(unit.strategy).label, unit.leg, unit.ranks, run.state)
         self._say("{}: {} {} on {}: {}".format(*words))
         return replace(run, hosts=self._hosts)
+
+
+def fit_together(participants: Participants) -> tuple[str, ...]:
+    """Return the hosts that can train together; the others are absent, with the reason."""
+    ready, present = participants.ready, participants.present
+    gpus = any(ready[name].gpus for name in present)
+    for name in present:
+        if gpus and not ready[name].gpus:
+            participants.absent[name] = "it has no GPU, and others have"
+        elif ready[name].address.startswith("127.") and len(present) > 1:
+            participants.absent[name] = LOOPBACK
+    return participants.present
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pytest
 from hwcheck.node.training.shape import MODELS
 from hwcheck.results.training import TrainingRecord, read_training
 from hwcheck.run.multi_host.orders import Ready
-from hwcheck.run.training.bench import Bench, Recorder
+from hwcheck.run.training.bench import Bench, Recorder, fit_together
 from hwcheck.run.training.options import TrainingOptions
 from tests.run.training.test_orders import answer
 
@@ -23,9 +23,13 @@ class Scripted:
 
     def __init__(self, script: Script, gpus: int = 2, torch: str = "2.13.0") -> None:
         self.ready = {"a": Ready("127.0.0.1", 4000, "lo", gpus, "NVIDIA TITAN RTX", torch=torch)}
-        self.present = ("a",)
+        self.absent: dict[str, str] = {}
         self.asked: list[Mapping[str, Any]] = []
         self._script = script
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        return tuple(name for name in self.ready if name not in self.absent)
 
     def ask(self, order_by_host: Mapping[str, Mapping[str, Any]]) -> tuple[Any, Any]:
         order = order_by_host["a"]
@@ -137,6 +141,18 @@ def test_without_gpus_there_is_one_leg(tmp_path: Path) -> None:
         ("ddp", "default", 4),
     ]
     assert [order["repeats"] for order in members.asked] == [2] * 4
+
+
+def test_what_cannot_train_with_the_others_is_left_out() -> None:
+    members = Scripted(well)
+    members.ready = {
+        "a": Ready("10.0.0.1", 4000, "eth0", 2),
+        "b": Ready("10.0.0.2", 4000, "eth0", 0),
+        "c": Ready("127.0.0.1", 4000, "lo", 2),
+    }
+    assert fit_together(members) == ("a",)  # type: ignore[arg-type]
+    assert members.absent["b"] == "it has no GPU, and others have"
+    assert "loopback" in members.absent["c"]
 
 
 def test_the_control_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:

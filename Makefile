@@ -23,8 +23,9 @@ test test-wide test-fleets: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/installed
 	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
 
-# More of what `make test` shows with less: a run that is killed at every step of its end, more roles
-# that are broken off, the booleans of all roles, another branch of the driver on the RHEL family.
+# More of what `make test` shows with less, and special cases: a run that is killed at every step of
+# its end, more roles that are broken off, the booleans of all roles, what a role does beside its
+# usual way, each fault of a load by itself.
 test-wide: .venv/installed
 	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 

@@ -100,9 +100,20 @@ def unanswered(
 
 OF_GPUS = [name for name in IDLE if REGISTRY[name].gpu]
 WITH_GPUS = [each for each in map(load, names()) if architecture(each)]
+SOME = (
+    *("v100x8", "titan_rtx_x2", "a100x8", "rtx4090x4", "h100x8", "gb200"),
+    *("a100_mig", "vgpu_guest"),
+)
+"""One of each architecture, and parts of a board; ``make test-wide`` takes the others."""
 
 
-@pytest.mark.parametrize("scenario", WITH_GPUS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(each, id=each.name, marks=() if each.name in SOME else pytest.mark.wide)
+        for each in WITH_GPUS
+    ],
+)
 def test_no_driver_generation_leaves_a_question_without_an_answer(
     scenario: Scenario, tmp_path: Path
 ) -> None:
@@ -111,6 +122,10 @@ def test_no_driver_generation_leaves_a_question_without_an_answer(
     why = unanswered(scenario, tmp_path, answers)
     assert why.keys() == answers.keys()
     assert {tuple(each) for each in why.values()} == {scenario.unanswered}, why
+
+
+def test_some_are_of_each_architecture() -> None:
+    assert {architecture(load(name)) for name in SOME} == set(FIRST_DRIVER)
 
 
 def test_a_function_that_no_generation_may_lack(tmp_path: Path) -> None:

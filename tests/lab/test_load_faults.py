@@ -67,7 +67,9 @@ Rows = Mapping[str, tuple[LoadedNode, Loaded]]
     scope="module",
     params=[
         pytest.param(FEW, id="few"),
-        pytest.param([*HEALTHY, *FAULTY, HOT], id="all", marks=pytest.mark.wide),
+        pytest.param(
+            [*HEALTHY, *FAULTY, HOT], id="all", marks=[pytest.mark.wide, pytest.mark.alone]
+        ),
     ],
 )
 def rows(request: pytest.FixtureRequest) -> Rows:

@@ -68,6 +68,7 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
     assert (run / "report.html").read_bytes() == report
 
 
+@pytest.mark.wide
 def test_a_host_that_damages_data_is_named(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with Lab(NAMES, rates=EVEN) as lab:
@@ -95,6 +96,7 @@ def freeze_next_rank(node: Node) -> None:
     threading.Thread(target=strike, daemon=True).start()
 
 
+@pytest.mark.wide
 def test_a_frozen_rank_is_a_hang_that_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with Lab(NAMES, rates=EVEN) as lab:

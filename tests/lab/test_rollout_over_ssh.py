@@ -68,8 +68,15 @@ SLOW = """\
 AT_WORK = "pgrep -xf 'sleep 4711' || true"
 
 
-@pytest.mark.parametrize("command", ["provision", "rollout"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("provision", signal.SIGKILL),
+        ("rollout", signal.SIGINT),
+        pytest.param("provision", signal.SIGINT, marks=pytest.mark.wide),
+        pytest.param("rollout", signal.SIGKILL, marks=pytest.mark.wide),
+    ],
+)
 def test_a_command_that_is_ended_leaves_no_task_on_the_node_and_no_ansible_here(
     site: Site, real_ansible: None, how: signal.Signals, command: str
 ) -> None:

@@ -70,6 +70,7 @@ def test_what_does_not_start_is_seen_beside_what_does(tmp_path: Path) -> None:
     assert came.outcomes("network_transport") == {"leg net": "warn"}
 
 
+@pytest.mark.wide
 def test_where_nothing_starts_nothing_is_known(tmp_path: Path) -> None:
     stops = {"kind": "stop at start", "rank": 0}
     came = faulty(tmp_path, 0.05, ("default", "p2p_off"), default=stops, p2p_off=stops)
@@ -82,6 +83,7 @@ def test_where_nothing_starts_nothing_is_known(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.wide
 def test_what_breaks_later_has_its_own_state(tmp_path: Path) -> None:
     came = faulty(
         tmp_path,

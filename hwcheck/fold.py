@@ -50,3 +50,21 @@ def _survives(name: str) -> bool:
         return list(_node_set([name])) == [name]
     except NodeSetException:
         return False
+
+
+MOST_HOSTS = 65_536
+"""A range of more is a slip of the hand."""
+
+
+def unfold(text: str) -> list[str]:
+    """Return the names that a text stands for: ``node[01-03],login``; also ``node[01:03]``.
+
+    Raises ValueError, one line, where it is no such text.
+    """
+    try:
+        nodes = _node_set([text.replace(":", "-")])
+    except NodeSetException as error:
+        raise ValueError(" ".join(str(error).split())) from None
+    if len(nodes) > MOST_HOSTS:
+        raise ValueError(f"{len(nodes)} hosts; at most {MOST_HOSTS}")
+    return list(nodes)

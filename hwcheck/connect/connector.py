@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+import pwd
 import threading
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hwcheck.complaints import Complaints, HostError
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.duplicates import DuplicateHosts
 from hwcheck.connect.endpoint import Endpoint, Resolver
@@ -17,7 +20,6 @@ from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.phases import BECOME, CONNECT, PYTHON
 
@@ -66,15 +68,17 @@ class Connector:
         Raises UsageError that names the host.
         """
         hosts = list(hosts)
+        complaints = Complaints()
         for host in hosts:
-            interpreter(host)
-            if host.connection not in ("ssh", "local"):
-                raise UsageError(
-                    f"{host.name}: ansible_connection: {host.connection} is not supported; "
-                    "use ssh or local"
-                )
+            with complaints.noting():
+                interpreter(host)
+                if host.connection not in ("ssh", "local"):
+                    problem = f"ansible_connection: {host.connection} is not supported"
+                    raise HostError("", host.name, f"{problem}; use ssh or local")
         over_ssh = [host for host in hosts if host.connection == "ssh"]
-        self._endpoints.update(self._resolver.hosts(over_ssh))
+        with complaints.noting():
+            self._endpoints.update(self._resolver.hosts(over_ssh))
+        complaints.refuse()
         duplicates = DuplicateHosts()
         for host in hosts:
             if host.connection == "local":
@@ -86,6 +90,17 @@ class Connector:
     def has_gateway(self) -> bool:
         """Whether a host that ``prepare`` has seen is behind a jump host."""
         return bool(self._gateways)
+
+    def as_reached(self, host: Host) -> Host:
+        """Return a host that ``prepare`` has seen; who is that user already becomes nobody.
+
+        As with Ansible, the same user needs no sudo.
+        """
+        if not host.become:
+            return host
+        local = host.connection == "local"
+        user = _current_user() if local else self._endpoints[host.name].settings.user
+        return replace(host, become=False) if user == host.become_user else host
 
     def start(self, host: Host, arguments: list[str], deadlines: Deadlines | None = None) -> Link:
         """Run the Python of a host that ``prepare`` has seen. Raises VisitError.
@@ -141,3 +156,10 @@ class Connector:
                     gateway.error = VisitError(CONNECT, reason)
                     raise gateway.error from None
             return gateway.session
+
+
+def _current_user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # an account that this machine has no name for
+        return str(os.getuid())

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from hwcheck.complaints import Complaints, HostError
 from hwcheck.connect.host_keys import KnownHosts
 from hwcheck.connect.login import Login, LoginKeys
 from hwcheck.connect.ssh_arguments import SshArguments, ssh_arguments
@@ -47,15 +48,21 @@ class Resolver:
 
         Raises UsageError that names the host.
         """
-        arguments = [(host, ssh_arguments(host)) for host in hosts]
+        complaints = Complaints()
+        arguments = []
+        for host in hosts:
+            with complaints.noting():
+                arguments.append((host, ssh_arguments(host)))
         pool = ThreadPoolExecutor(QUESTIONS_AT_ONCE)
         endpoints = {}
         try:
-            answers = pool.map(self._settings, arguments)
-            for (host, words), settings in zip(arguments, answers, strict=True):
-                endpoints[host.name] = self._of_host(host, words, settings)
+            answers = [pool.submit(self._settings, host, words) for host, words in arguments]
+            for (host, words), answer in zip(arguments, answers, strict=True):
+                with complaints.noting():
+                    endpoints[host.name] = self._of_host(host, words, answer.result())
         finally:
             pool.shutdown(cancel_futures=True)
+        complaints.refuse()
         return endpoints
 
     def hop(self, jump: Jump) -> Endpoint:
@@ -71,12 +78,11 @@ class Resolver:
                 raise UsageError(f"jump host {jump.host}: {error}") from None
         return self._hops[jump]
 
-    def _settings(self, question: tuple[Host, SshArguments]) -> SshSettings:
-        host, arguments = question
+    def _settings(self, host: Host, arguments: SshArguments) -> SshSettings:
         try:
             return self._config.settings(host.address, arguments.words)
         except UsageError as error:
-            raise UsageError(f"{host.name}: {error}") from None
+            raise HostError("", host.name, str(error)) from None
 
     def _of_host(self, host: Host, arguments: SshArguments, settings: SshSettings) -> Endpoint:
         try:
@@ -84,7 +90,7 @@ class Resolver:
             endpoint = self._endpoint(settings, keys, host.password)
             return replace(endpoint, jumps=self._way(settings.jumps))
         except (UsageError, ValueError) as error:
-            raise UsageError(f"{host.name}: {error}") from None
+            raise HostError("", host.name, str(error)) from None
 
     def _way(self, jumps: tuple[Jump, ...]) -> tuple[Jump, ...]:
         """Return the hops and those before them: the first may itself be behind a jump host.

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from hwcheck.errors import UsageError
+from hwcheck.complaints import HostError
 from hwcheck.inventory.inventory import Host
 
 PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")
@@ -23,8 +23,8 @@ def interpreter(host: Host) -> list[str]:
     """
     python = _command(host.python)
     if not python:
-        raise UsageError(
-            f"{host.name}: ansible_python_interpreter: {host.python!r} is not a path or a command"
+        raise HostError(
+            "", host.name, f"ansible_python_interpreter: {host.python!r} is not a path or a command"
         )
     return [*_sudo(host), *python] if host.become else python
 
@@ -44,16 +44,16 @@ def _split(text: str) -> list[str]:
 
 def _sudo(host: Host) -> list[str]:
     if host.become_method not in ("sudo", "ansible.builtin.sudo"):
-        raise UsageError(
-            f"{host.name}: ansible_become_method: {host.become_method} is not supported; use sudo"
+        raise HostError(
+            "", host.name, f"ansible_become_method: {host.become_method} is not supported; use sudo"
         )
     if not USER_NAME.match(host.become_user):
-        raise UsageError(f"{host.name}: ansible_become_user: {host.become_user!r} is not a user")
+        raise HostError("", host.name, f"ansible_become_user: {host.become_user!r} is not a user")
     sudo = _command(host.become_exe)
     if not sudo:
-        raise UsageError(f"{host.name}: ansible_become_exe: {host.become_exe!r} is not a command")
+        raise HostError("", host.name, f"ansible_become_exe: {host.become_exe!r} is not a command")
     if re.search(r"[\r\n]", (host.become_password or "").rstrip("\r\n")):
-        raise UsageError(f"{host.name}: ansible_become_password: it holds more than one line")
+        raise HostError("", host.name, "ansible_become_password: it holds more than one line")
     # With a password sudo reads one line of stdin (-S) and asks nothing (-p); without, it must
     # not wait for one (-n).
     asking = ["-n"] if host.become_password is None else ["-S", "-p", ""]
@@ -67,8 +67,8 @@ def _environment(host: Host) -> list[str]:
         if flag == "--preserve-env" or re.match(r"-[HSnE]*E[HSnE]*\Z", flag):
             keep = ["-E"]
         elif flag not in ALWAYS_SET and not re.match(r"-[HSn]+\Z", flag):
-            raise UsageError(
-                f"{host.name}: ansible_become_flags: {flag} is not supported; use -H, -S, -n, -E"
+            raise HostError(
+                "", host.name, f"ansible_become_flags: {flag} is not supported; use -H, -S, -n, -E"
             )
     return keep
 

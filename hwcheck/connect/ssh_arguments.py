@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hwcheck.errors import UsageError
+from hwcheck.complaints import HostError
 from hwcheck.inventory.inventory import Host
 
 HANDED_ON = {
@@ -74,7 +74,7 @@ def ssh_arguments(host: Host) -> SshArguments:
     if host.user:
         problem = _problem("user", host.user)
         if problem:
-            raise UsageError(f"{host.name}: ansible_user: {host.user!r}: {problem}")
+            raise HostError("", host.name, f"ansible_user: {host.user!r}: {problem}")
         words.append(f"-l{host.user}")
     files = [host.private_key_file] if host.private_key_file else []
     for word, name, value in _options(host):
@@ -86,7 +86,7 @@ def ssh_arguments(host: Host) -> SshArguments:
         elif name.lower() in HANDED_ON:
             words.append(word)
     if any(map(CONTROL_CHARACTER.search, (*words, *files))):
-        raise UsageError(f"{host.name}: a control character in ansible_ssh_*args")
+        raise HostError("", host.name, "a control character in ansible_ssh_*args")
     return SshArguments(tuple(words), tuple(dict.fromkeys(files)))
 
 
@@ -133,9 +133,9 @@ def _problem(name: str, value: str) -> str:
     return "" if name in HANDED_ON | WITHOUT_EFFECT | {"identityfile"} else "not supported"
 
 
-def _refused(host: Host, option: str, why: str) -> UsageError:
+def _refused(host: Host, option: str, why: str) -> HostError:
     option = CONTROL_CHARACTER.sub("?", option)
-    return UsageError(f"{host.name}: ssh option {option}: {why}; change its ansible_ssh_*args")
+    return HostError("", host.name, f"ssh option {option}: {why}; change its ansible_ssh_*args")
 
 
 # What means something to a shell; between double quotes, of that, what still does.

@@ -67,7 +67,7 @@ class Visit:
         connector: Connector,
         listener: Listener,
     ) -> None:
-        self._host = host
+        self._host = connector.as_reached(host)
         self._request = replace(request, token=secrets.token_hex(8))
         self._payload = payload
         self._connector = connector

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwcheck.complaints import Complaints
 from hwcheck.inventory.limits import LIMITS
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import WAIVERS
@@ -262,12 +263,14 @@ VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS, SWEEP)
 
 
 def refuse_unknown(variables: Variables) -> None:
-    """Refuse a ``hwcheck_`` variable that is in no table; the UsageError names the nearest."""
+    """Refuse ``hwcheck_`` variables that are in no table; the UsageError names the nearest."""
+    complaints = Complaints()
     for key in variables.raw:
         if key.startswith("hwcheck_") and key not in VARIABLES:
             near = difflib.get_close_matches(key, VARIABLES, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(VARIABLES)
-            raise variables.error(key, f"unknown variable; {hint}")
+            complaints.errors.append(variables.error(key, f"unknown variable; {hint}"))
+    complaints.refuse()
 
 
 def settings(variables: Variables) -> HostSettings:
@@ -292,8 +295,14 @@ def expectations(variables: Variables) -> dict[str, Any]:
 
 def _values(variables: Variables, table: Mapping[str, Variable]) -> dict[str, Any]:
     """Return the values of one table's variables by name; one that is null is not declared."""
-    keys = [key for key in table if variables.raw.get(key) is not None]
-    return {_name(key): _value(variables, key, table[key]) for key in keys}
+    values = {}
+    complaints = Complaints()
+    for key, variable in table.items():
+        if variables.raw.get(key) is not None:
+            with complaints.noting():
+                values[_name(key)] = _value(variables, key, variable)
+    complaints.refuse()
+    return values
 
 
 def _value(variables: Variables, key: str, variable: Variable) -> Any:

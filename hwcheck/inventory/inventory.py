@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from hwcheck.complaints import Complaints, HostError
 from hwcheck.errors import UsageError
+from hwcheck.fold import fold
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags, read_defaults
 from hwcheck.inventory.expectations import HostSettings, expectations, refuse_unknown, settings
 from hwcheck.inventory.limits import limits
-from hwcheck.inventory.listing import list_hosts
+from hwcheck.inventory.listing import list_hosts, unfolded_limit
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import waivers
@@ -84,83 +88,164 @@ class Host:
 class Cluster:
     """The hosts of a run, in inventory order, and what Ansible warned about.
 
-    ``source`` and ``extra_vars`` are what Ansible takes as ``-i`` and ``-e``.
+    ``source``, ``limit`` and ``extra_vars`` are what Ansible takes as ``-i``, ``-l`` and ``-e``,
+    ``flags`` what it takes as ``-u``, ``-k``, ``-b`` and ``-K``.
     """
 
     hosts: tuple[Host, ...]
     source: str
+    limit: str | None = None
     warnings: tuple[str, ...] = ()
     extra_vars: tuple[str, ...] = field(default=(), repr=False)
+    flags: ConnectionFlags = NO_FLAGS
 
 
-def read(text: str, limit: str | None = None, extra_vars: Sequence[str] = ()) -> Cluster:
-    """Read an inventory file, folder, script or comma-separated list of hosts.
+def read(
+    text: str | None,
+    limit: str | None = None,
+    extra_vars: Sequence[str] = (),
+    flags: ConnectionFlags = NO_FLAGS,
+    *,
+    otherwise: str | None = None,
+) -> Cluster:
+    """Read an inventory file, folder, script, or hosts as ``node1,node[02-04]``.
 
-    ``limit`` is an Ansible pattern (``h100:!node03``), ``extra_vars`` are variables that come
-    before the inventory's, as Ansible's ``-e`` takes them. Raises UsageError, one line, when the
-    inventory is missing or malformed, no host matches, a variable is unknown or of the wrong kind,
-    or two hosts are this machine (``Connector.prepare`` finds two names for another one).
+    None is the inventory that ``ansible.cfg`` names, ``otherwise`` where it names none.
+    ``limit`` is an Ansible pattern (``h100:!node03``) or hosts as hwcheck prints them,
+    ``extra_vars`` are variables that come before the inventory's, as Ansible's ``-e`` takes them,
+    ``flags`` is what the command line says of the connection.
+
+    Raises UsageError, a line for each mistake, when the inventory is missing or malformed, no host
+    matches, a variable is unknown or of the wrong kind, or two hosts are this machine
+    (``Connector.prepare`` finds two names for another one).
     """
-    source = locate(text)
-    listing = list_hosts(source, limit, extra_vars)
-    variables = (Variables(name, raw, source.title) for name, raw in listing.hosts.items())
-    hosts = tuple(_host(each) for each in variables)
+    pattern = unfolded_limit(limit)
+    # Ansible takes half a second to start: both questions are asked together.
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(read_defaults, flags)
+        if text is not None:
+            source = locate(text)
+            listing = list_hosts(source, pattern, extra_vars)
+            defaults = asked.result()
+        else:
+            defaults = asked.result()
+            named = defaults.inventory or otherwise
+            if named is None:
+                raise UsageError(
+                    "no host is named: say --hosts cluster.yml, or --hosts node1,node2"
+                )
+            source = locate(named)
+            listing = list_hosts(source, pattern, extra_vars)
+    complaints = Complaints()
+    hosts = tuple(
+        host
+        for name, raw in listing.hosts.items()
+        if (host := _host(Variables(name, raw, source.title, defaults), complaints)) is not None
+    )
+    _refuse(complaints)
     local = [host.name for host in hosts if host.connection == "local"]
     if len(local) > 1:
         raise UsageError(
             f"{source.title}: {local[0]} and {local[1]} are two names for this machine; "
             "remove one or change its ansible_connection"
         )
-    return Cluster(hosts, source.text, listing.warnings, tuple(extra_vars))
+    warnings = [*defaults.warnings, *listing.warnings]
+    if text is None and defaults.inventory:
+        warnings.insert(0, f"the inventory is {source.title}, which ansible.cfg names")
+    return Cluster(hosts, source.text, pattern, tuple(warnings), tuple(extra_vars), flags)
 
 
-def _host(variables: Variables) -> Host:
+class _ConnectionError(HostError):
+    """A host that is reached in a way that hwcheck has not."""
+
+
+def _refuse(complaints: Complaints) -> None:
+    """Raise what was collected, with the pattern that leaves out hosts that cannot be visited."""
+    others = [error.host for error in complaints.errors if isinstance(error, _ConnectionError)]
+    complaints.refuse(f"to leave them out: --limit 'all:!{fold(others)}'" if others else "")
+
+
+def _host(variables: Variables, complaints: Complaints) -> Host | None:
+    """Return one host; None where something about it is wrong, which is noted."""
+    before = len(complaints.errors)
+    with complaints.noting():
+        refuse_unknown(variables)
+    values: dict[str, Any] = {}
+    for name, field_of in FIELDS.items():
+        with complaints.noting():
+            values[name] = field_of(variables)
+    if values.get("connection") == "ssh":
+        with complaints.noting():
+            _refuse_unsupported(variables)
+    if len(complaints.errors) > before:
+        return None
+    return Host(**values, variables=variables.written)
+
+
+def _name(variables: Variables) -> str:
     name = variables.host
     if not HOST_NAME.match(name):
         hint = "; name the host, and the address as ansible_host" if ":" in name else ""
-        raise UsageError(f"{variables.source_title}: {name[:80]!r}: not a host name{hint}")
+        raise HostError(variables.source_title, repr(name[:80]), f"not a host name{hint}")
     if len(name) > NAME_CHARACTERS:
         problem = f"a host name of {len(name)} characters; {NAME_CHARACTERS} fit into a file name"
-        raise UsageError(f"{variables.source_title}: {name[:40]}...: {problem}")
-    refuse_unknown(variables)
-    address = variables.text("ansible_host", "ansible_ssh_host") or name
+        raise HostError(variables.source_title, f"{name[:40]}...", problem)
+    return name
+
+
+def _address(variables: Variables) -> str:
+    address = variables.text("ansible_host", "ansible_ssh_host") or variables.host
     if len(address) > ADDRESS_CHARACTERS:
         problem = f"an address of {len(address)} characters; at most {ADDRESS_CHARACTERS}"
         raise variables.error("ansible_host", problem)
+    return address
+
+
+def _connection(variables: Variables) -> str:
     connection = variables.text("ansible_connection") or "ssh"
     if connection not in CONNECTIONS:
-        raise variables.error("ansible_connection", f"{connection!r} is not ssh or local")
+        error = variables.error("ansible_connection", f"{connection!r} is not ssh or local")
+        raise _ConnectionError(error.where, error.host, error.problem)
+    return CONNECTIONS[connection]
+
+
+def _ssh_args(variables: Variables) -> tuple[str, ...]:
+    # As Ansible orders them for ssh, which takes the first value of an option.
+    names = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+    return tuple(word for name in names for word in variables.words(name))
+
+
+def _python(variables: Variables) -> str:
     python = variables.text("ansible_python_interpreter") or "auto"
-    if CONNECTIONS[connection] == "ssh":
-        _refuse_unsupported(variables)
-    return Host(
-        name=name,
-        address=address,
-        port=variables.port("ansible_port", "ansible_ssh_port"),
-        user=variables.text("ansible_user", "ansible_ssh_user"),
-        connection=CONNECTIONS[connection],
-        private_key_file=variables.text("ansible_ssh_private_key_file", "ansible_private_key_file"),
-        # As Ansible orders them for ssh, which takes the first value of an option.
-        ssh_args=variables.words("ansible_ssh_args")
-        + variables.words("ansible_ssh_common_args")
-        + variables.words("ansible_ssh_extra_args"),
-        python="python3" if python.startswith("auto") else python,
-        become=variables.flag("ansible_become"),
-        become_user=variables.text("ansible_become_user", "ansible_sudo_user") or "root",
-        become_method=variables.text("ansible_become_method") or "sudo",
-        become_exe=variables.text("ansible_become_exe", "ansible_sudo_exe") or "sudo",
-        become_flags=variables.words("ansible_become_flags")
-        or variables.words("ansible_sudo_flags"),
-        become_password=variables.text(
-            "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"
-        ),
-        password=variables.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
-        settings=settings(variables),
-        expect=expectations(variables),
-        limits=limits(variables),
-        waivers=waivers(variables),
-        variables=variables.raw,
-    )
+    return "python3" if python.startswith("auto") else python
+
+
+FIELDS: Mapping[str, Callable[[Variables], Any]] = {
+    "name": _name,
+    "address": _address,
+    "port": lambda of: of.port("ansible_port", "ansible_ssh_port"),
+    "user": lambda of: of.text("ansible_user", "ansible_ssh_user"),
+    "connection": _connection,
+    "private_key_file": lambda of: of.text(
+        "ansible_ssh_private_key_file", "ansible_private_key_file"
+    ),
+    "ssh_args": _ssh_args,
+    "python": _python,
+    "become": lambda of: of.flag("ansible_become"),
+    "become_user": lambda of: of.text("ansible_become_user", "ansible_sudo_user") or "root",
+    "become_method": lambda of: of.text("ansible_become_method") or "sudo",
+    "become_exe": lambda of: of.text("ansible_become_exe", "ansible_sudo_exe") or "sudo",
+    "become_flags": lambda of: of.words("ansible_become_flags") or of.words("ansible_sudo_flags"),
+    "become_password": lambda of: of.text(
+        "ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"
+    ),
+    "password": lambda of: of.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
+    "settings": settings,
+    "expect": expectations,
+    "limits": limits,
+    "waivers": waivers,
+}
+"""How each field of a Host is read from its variables; each raises HostError."""
 
 
 def _refuse_unsupported(variables: Variables) -> None:

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hwcheck.errors import UsageError
+from hwcheck.fold import unfold
 from hwcheck.inventory import ansible
 from hwcheck.inventory.source import YAML_SUFFIXES, Source
 
 BRACKETS = re.compile(r"\[[^\]]*\]")
+FOLDED = re.compile(r"\[[0-9]+[-,][0-9,-]*\]")
+"""A range as ClusterShell writes it; Ansible's have a colon."""
 WARNING = re.compile(r"^\[WARNING\]: (.*)", re.MULTILINE)
 PLUGIN_FAILED = (
     r"^Failed to parse inventory with '(\w+)' plugin\.\s+<<< caused by >>>\s+(.*?)\s*^Origin:"
@@ -53,6 +56,31 @@ def list_hosts(source: Source, limit: str | None = None, extra_vars: Sequence[st
     variables = groups["_meta"]["hostvars"]
     hosts = {name: variables.get(name, {}) for name in names}
     return Listing(hosts, tuple(WARNING.findall(done.stderr)))
+
+
+def unfolded_limit(limit: str | None) -> str | None:
+    """Return a pattern with hosts as hwcheck prints them (``node[02-03,07]``) by name.
+
+    Ansible's own ranges have a colon (``webservers[0:2]``) and are left to it. Raises UsageError.
+    """
+    if limit is None or "~" in limit or not FOLDED.search(limit):  # ~ begins a regular expression
+        return limit
+    comma = "," if "," in BRACKETS.sub("", limit) else ":"
+    parts = re.split(r"[,:\s](?![^\[]*\])", limit)
+    try:
+        return comma.join(comma.join(_unfolded_part(part)) for part in parts if part)
+    except ValueError as error:
+        raise UsageError(f"--limit {limit[:80]}: {error}") from None
+
+
+def _unfolded_part(part: str) -> list[str]:
+    if not FOLDED.search(part):
+        return [part]
+    names = part.lstrip("!&")
+    mark = part[: len(part) - len(names)]
+    if mark == "&":  # each of them would be intersected with the one before
+        raise ValueError(f"{part}: name a group behind &, or hosts without it")
+    return [f"{mark}{name}" for name in unfold(names)]
 
 
 def refuse_empty_pattern(limit: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,15 @@ import yaml
 
 from hwcheck import shipped
 from hwcheck.errors import UsageError
+from hwcheck.fold import unfold
 
 YAML_SUFFIXES = (".yml", ".yaml")
 VARIABLE_SUFFIXES = ("", *YAML_SUFFIXES, ".json")
 VAULT = b"$ANSIBLE_VAULT"
+FILE_NAME = re.compile(r"[/\s]|\.(?:ya?ml|ini|json|cfg|toml|txt|csv|py|sh|inv|hosts?)\Z")
+"""What no host is called, and many an inventory."""
+NAME_BYTES = 255
+"""Of the longest name of a host, and of a file (RFC 1035, section 2.3.4; limits.h, NAME_MAX)."""
 TITLE_CHARACTERS = 300
 
 NULL = "tag:yaml.org,2002:null"
@@ -67,22 +73,37 @@ def locate(text: str) -> Source:
     Raises UsageError where there is none and where a YAML file is broken.
     """
     if not text.strip():
-        raise UsageError("--hosts is empty; name an Ansible inventory file, or hosts as `node1,`")
-    if "," in text:
-        return Source(text)
+        raise UsageError(
+            "--hosts is empty; name an Ansible inventory file, or hosts as node1,node2"
+        )
     try:
-        path = shipped.find(text)
+        path = None if "," in text else shipped.find(text)
     except OSError:  # a name that no file system takes
         path = None
     if path is None:
-        raise UsageError(
-            f"no such inventory: {_shortened(text)}; "
-            "name an Ansible inventory file, or hosts as `node1,`"
-        )
+        return Source(_host_list(text))
     source = Source(str(path), path)
     if source.is_yaml:
         _refuse_broken_yaml(path, text)
     return source
+
+
+def _host_list(text: str) -> str:
+    """Return hosts as Ansible takes them, ``node1,node2,``, for a text that is no file.
+
+    Raises UsageError for what looks like the name of a file.
+    """
+    if "," not in text and (FILE_NAME.search(text) or len(text) > NAME_BYTES):
+        raise UsageError(
+            f"no such inventory: {_shortened(text)}; "
+            "name an Ansible inventory file, or hosts as node1,node[02-04]"
+        )
+    if "[" not in text:
+        return text if "," in text else f"{text},"
+    try:
+        return ",".join(unfold(text)) + ","
+    except ValueError as error:
+        raise UsageError(f"--hosts {_shortened(text)}: {error}") from None
 
 
 def _shortened(text: str) -> str:

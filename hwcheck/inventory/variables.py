@@ -16,8 +16,10 @@ from typing import Any
 import jinja2
 import jinja2.sandbox
 
+from hwcheck.complaints import HostError
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
+from hwcheck.inventory.defaults import Defaults
 
 TRUE = {"true", "yes", "on", "1", "y", "t"}
 FALSE = {"false", "no", "off", "0", "n", "f", ""}
@@ -53,25 +55,35 @@ _JINJA, _JINJA_OF_WORDS = _jinja(), _jinja(finalize=_only_words)
 
 
 class Variables:
-    """The variables of one host: ``raw`` as they were written, by method as they are meant.
+    """The variables of one host: as the inventory has them in ``written``, by method as meant.
 
-    ``source_title`` names the inventory in messages. Every method returns None where none of its
-    names is set, unless it says otherwise.
+    ``raw`` has the defaults as well that count for the host. ``source_title`` names the inventory
+    in messages. Every method returns None where none of its names is set, unless it says otherwise.
     """
 
-    def __init__(self, host: str, raw: Mapping[str, Any], source_title: str) -> None:
+    def __init__(
+        self,
+        host: str,
+        written: Mapping[str, Any],
+        source_title: str,
+        defaults: Defaults | None = None,
+    ) -> None:
         self.host = host
         self.source_title = source_title
-        self.raw = raw
-        self.context = {key: _wrap(value) for key, value in raw.items()} | {
+        self.written = written
+        of_defaults = defaults.under(written) if defaults else {}
+        self._origins = {name: defaults.origins[name] for name in of_defaults} if defaults else {}
+        self.raw = {**of_defaults, **written}
+        self.context = {key: _wrap(value) for key, value in self.raw.items()} | {
             "inventory_hostname": host,
             "inventory_hostname_short": host.partition(".")[0],
             "ansible_playbook_python": sys.executable,
         }
 
-    def error(self, key: str, problem: str) -> UsageError:
-        """Return the error that names this host and variable."""
-        return UsageError(f"{self.source_title}: {self.host}: {key}: {problem}")
+    def error(self, key: str, problem: str) -> HostError:
+        """Return the error that names this host and variable, and where it comes from."""
+        where = self._origins.get(key, self.source_title)
+        return HostError(where, self.host, f"{key}: {problem}")
 
     def text(self, *names: str) -> str | None:
         """Return the first of these variables that is set, as text."""

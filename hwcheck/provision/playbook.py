@@ -38,7 +38,8 @@ from hwcheck.text import line
 
 STOP_CHECK_S = 0.5
 """How often ansible-runner looks whether to stop, in seconds."""
-PROMPT = r"BECOME password[^\n]*:\s*$"
+SSH_PROMPT = r"SSH password:\s*$"
+BECOME_PROMPT = r"BECOME password[^\n]*:\s*$"
 CLOSE_S = 10.0
 
 FORMAT = 1
@@ -95,7 +96,7 @@ def provision(
     record = ProvisionRecord(
         playbook=str(request.playbook),
         inventory=request.cluster.source,
-        limit=",".join(request.only) or request.limit or "",
+        limit=",".join(request.only) or request.cluster.limit or "",
         tags=request.tags or "",
         check=request.check,
         started=started,
@@ -164,7 +165,8 @@ class _Play:
         (private / "env").mkdir(mode=0o700)
         settings = {"pexpect_timeout": STOP_CHECK_S, "suppress_output_file": True}
         (private / "env" / "settings").write_text(json.dumps(settings))
-        password = self._request.become.password
+        connection = self._request.cluster.flags
+        typed = {SSH_PROMPT: connection.password, BECOME_PROMPT: connection.become_password}
         config = RunnerConfig(
             private_data_dir=str(private),
             project_dir=str(Path.cwd()),  # its ansible.cfg counts, as by hand
@@ -173,7 +175,7 @@ class _Play:
             cmdline=shlex.join(self._request.arguments()),
             envvars=_environment(sockets),
             # Typed at Ansible's prompt: it is in no file, no argument and no variable.
-            passwords={PROMPT: password} if password is not None else None,
+            passwords={prompt: each for prompt, each in typed.items() if each is not None} or None,
             quiet=True,
         )
         config.prepare()

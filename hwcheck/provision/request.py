@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hwcheck import shipped
@@ -18,31 +18,19 @@ ACCEPT_NEW_HOST_KEYS = "-o StrictHostKeyChecking=accept-new"
 
 
 @dataclass(frozen=True)
-class Become:
-    """How Ansible becomes another user where the inventory and the plays do not say it."""
-
-    wanted: bool = False
-    user: str = ""
-    password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
 class PlaybookRequest:
     """A playbook and the hosts it is for; the flags are those of ``ansible-playbook``.
 
-    ``only`` names hosts out of the cluster, all without it; ``cluster`` has been read with the
-    same ``limit``.
+    ``only`` names hosts out of the cluster, all without it.
     """
 
     playbook: Path
     cluster: Cluster
-    limit: str | None = None
     only: tuple[str, ...] = ()
     tags: str | None = None
     check: bool = False
     diff: bool = False
     forks: int = 32
-    become: Become = Become()
     accept_new_host_keys: bool = False
 
     @property
@@ -56,14 +44,21 @@ class PlaybookRequest:
 
         No secret is among it: every user of this machine can read a command line.
         """
-        pattern = ",".join(self.only) if self.only else self.limit
-        flags = {"--check": self.check, "--diff": self.diff, "--become": self.become.wanted}
-        flags["--ask-become-pass"] = self.become.password is not None
+        pattern = ",".join(self.only) if self.only else self.cluster.limit
+        connection = self.cluster.flags
+        flags = {
+            "--check": self.check,
+            "--diff": self.diff,
+            "--become": connection.become,
+            "--ask-pass": connection.password is not None,
+            "--ask-become-pass": connection.become_password is not None,
+        }
         values = {
             "--limit": pattern,
             "--tags": self.tags,
             "--forks": str(self.forks),
-            "--become-user": self.become.user or None,
+            "--user": connection.user or None,
+            "--become-user": connection.become_user or None,
             "--ssh-extra-args": ACCEPT_NEW_HOST_KEYS if self.accept_new_host_keys else None,
         }
         # In one word each: a pattern may begin with a dash.
@@ -78,7 +73,7 @@ class PlaybookRequest:
         return text
 
     def _secrets(self) -> Iterator[str]:
-        passwords = [self.become.password]
+        passwords = [self.cluster.flags.password, self.cluster.flags.become_password]
         for host in self.cluster.hosts:
             passwords += [host.become_password, host.password]
         yield from sorted({each for each in passwords if each}, key=len, reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 
@@ -19,6 +19,7 @@ from hwcheck.accept.record import check_record, read_member, write_record
 from hwcheck.accept.signature import sign, verify
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
@@ -26,7 +27,7 @@ from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.run_folder import utc_now
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.accept_run import Acceptance, exit_code, run, saved_results
-from hwcheck.tasks.command import command, end
+from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, read_cluster, whole
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
@@ -56,21 +57,19 @@ class About:
     format: int = FORMAT
 
 
-@command(
+@reaching_command(
     positional=["action"],
     help={
         "action": "run (also where no action is named): take each host through the stages that it "
         "has left; status: how far each is; record: write the archive; rma: write what "
         "the vendor asks for of each host that failed; sign, verify: an archive",
         "file": "the archive that sign and verify are about",
-        "hosts": HELP["hosts"],
         "criteria": "YAML file of requirements (default: those that hwcheck brings)",
         "explain": "say what would be done, how long it takes and what it needs; change nothing",
         "key": "with sign: the private key, or its public half where an ssh-agent has it",
         "signers": "with verify: file of allowed signers, as ssh-keygen(1) has it",
         "out": f"folder of the acceptance (default: {OUT})",
         "forks": HELP["forks"],
-        "accept-new-host-keys": HELP["accept-new-host-keys"],
         **SITE_HELP,
         "verbose": "say what every host is doing",
     },
@@ -79,7 +78,7 @@ class About:
 def accept(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     action: str,
-    hosts: str = "",
+    hosts: str | None = None,
     criteria: str = "",
     explain: bool = False,
     file: str = "",
@@ -90,6 +89,8 @@ def accept(
     accept_new_host_keys: bool = False,
     site: str | None = None,  # noqa: ARG001 - with_site takes it
     verbose: bool = False,
+    extra_vars: Sequence[str] | None = None,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Accept a cluster: stages host by host, requirement by requirement, and a signed record."""
     one_of("accept", action, ACTIONS)
@@ -116,7 +117,9 @@ def accept(
     if action != "run" and about is None:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
     chosen = _criteria(folder, about, criteria)
-    cluster = read_cluster(hosts or (about.inventory if about else ""), None)
+    cluster = read_cluster(
+        hosts or (about.inventory if about else None), None, extra_vars or (), connection
+    )
     refuse_unknown_names(cluster)
     known = about or _new(cluster.source, chosen)
     acceptance = Acceptance(

@@ -7,7 +7,7 @@ from invoke import Context
 from hwcheck.node import checks as registry
 from hwcheck.render.catalogue import catalogue
 from hwcheck.tasks.command import command
-from hwcheck.tasks.flags import HELP, read_cluster
+from hwcheck.tasks.flags import REACHING_HELP, read_cluster
 from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.site_option import (
     SITE_HELP,
@@ -20,7 +20,7 @@ from hwcheck.tasks.site_option import (
 @command(
     help={
         "hosts": "Ansible inventory whose hwcheck_limits are shown, and the site beside it",
-        "limit": HELP["limit"],
+        "limit": REACHING_HELP["limit"],
         **SITE_HELP,
     }
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import fabric
@@ -13,7 +15,8 @@ from invoke import Argument, Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS, USAGE
-from hwcheck.tasks.output import refuse_closed_stdout, say
+from hwcheck.tasks.flags import REACHING_HELP, read_connection
+from hwcheck.tasks.output import complain, refuse_closed_stdout, say
 
 SHORT_FLAGS = {
     "hosts": "i",
@@ -21,15 +24,16 @@ SHORT_FLAGS = {
     "forks": "f",
     "verbose": "v",
     "extra_vars": "e",
-    "minbytes": "b",
-    "maxbytes": "e",
-    "stepfactor": "f",
+    "user": "u",
+    "ask_pass": "k",
+    "become": "b",
+    "ask_become_pass": "K",
     "iters": "n",
     "warmup_iters": "w",
     "datatype": "d",
     "output": "o",
 }
-"""As Ansible and nccl-tests spell them. Both have -f: nccl-tests' where there is a stepfactor.
+"""As Ansible spells them, and nccl-tests where Ansible has not the same letter for something else.
 
 Invoke would give every flag a letter, ``-h`` for ``--hosts`` first.
 """
@@ -57,10 +61,7 @@ class Command(fabric.Task):  # type: ignore[misc]
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """Give only the flags of ``SHORT_FLAGS`` a letter."""
         options: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        short = SHORT_FLAGS.get(name, "")
-        if name == "forks" and "stepfactor" in self.argspec(self.body).parameters:
-            short = ""
-        options["names"] = (*options["names"][:1], *short)
+        options["names"] = (*options["names"][:1], *SHORT_FLAGS.get(name, ""))
         return options
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
@@ -95,7 +96,7 @@ class Command(fabric.Task):  # type: ignore[misc]
             refuse_closed_stdout()
             return super().__call__(*args, **kwargs)
         except UsageError as error:
-            say(f"hwcheck: {error}")
+            complain(error)
             raise Exit(code=USAGE) from None
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # from here on one more is no traceback
@@ -123,6 +124,57 @@ def command(
     """Make a function a task of ours; ``options`` are Fabric's."""
     decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=klass, **options)
     return decorate
+
+
+def reaching_command(
+    help: Mapping[str, str],  # noqa: A002 - Fabric's name
+    iterable: Sequence[str] = (),
+    **options: Any,
+) -> Callable[[Callable[..., None]], Command]:
+    """Make a function a command that reaches hosts: it gets Ansible's flags of the connection.
+
+    The function takes ``extra_vars`` and, as ``connection``, what the other flags say.
+    """
+
+    def decorate(body: Callable[..., None]) -> Command:
+        wrapped = _with_connection(body)
+        flags = inspect.signature(wrapped).parameters
+        of_flags = {
+            name: text for name, text in REACHING_HELP.items() if name.replace("-", "_") in flags
+        }
+        make = command(help={**of_flags, **help}, iterable=["extra_vars", *iterable], **options)
+        return make(wrapped)
+
+    return decorate
+
+
+CONNECTION: Mapping[str, Any] = {
+    "user": "",
+    "ask_pass": False,
+    "become": False,
+    "become_user": "",
+    "ask_become_pass": False,
+}
+"""Flags that become one argument, each with its default."""
+
+
+def _with_connection(body: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(body)
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        for name, default in CONNECTION.items()
+    ]
+    of_body = [each for name, each in signature.parameters.items() if name != "connection"]
+
+    @functools.wraps(body)
+    def with_connection(*args: Any, **kwargs: Any) -> None:
+        given = {name: kwargs.pop(name, default) for name, default in CONNECTION.items()}
+        if "connection" not in kwargs:  # another command has it already
+            kwargs["connection"] = read_connection(**given)
+        body(*args, **kwargs)
+
+    with_connection.__signature__ = signature.replace(parameters=[*of_body, *flags])  # type: ignore[attr-defined]
+    return with_connection
 
 
 def end(exit_code: int) -> None:

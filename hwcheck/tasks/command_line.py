@@ -23,8 +23,8 @@ from invoke.parser import ParserContext
 from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import USAGE
-from hwcheck.tasks.flags import one_of
-from hwcheck.tasks.output import emit, say, unprinted
+from hwcheck.tasks.flags import SIZE, one_of
+from hwcheck.tasks.output import complain, emit, say, unprinted
 
 COMMANDS = (
     *("validate", "report", "history", "compare", "trend", "query", "checks", "explain"),
@@ -236,6 +236,9 @@ def _naming_nearest() -> Iterator[None]:
         if unknown is None:
             raise
         word, context = unknown[1].partition("=")[0], error.context
+        if SIZE.fullmatch(word):
+            near_size = "-b is --become, as in Ansible; the smallest size is --minbytes"
+            raise UsageError(f"{word}: {near_size} {word}") from None
         if not word.startswith("-"):
             problem, words = f"{word}: no such command", list(COMMANDS)
         elif context is None or context.name is None:
@@ -264,7 +267,7 @@ def _refusing() -> Iterator[None]:
         with _printing():
             yield
     except (ParseError, UsageError) as error:
-        say(f"hwcheck: {error}")
+        complain(UsageError(str(error)))
     except ValueError as error:  # -t soon
         say(f"hwcheck: a core flag wants a number: {error}")
     else:

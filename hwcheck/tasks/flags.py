@@ -13,32 +13,39 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
 from hwcheck.tasks.output import say
 from hwcheck.text import binary_size
 
 if TYPE_CHECKING:
     from hwcheck.inventory.inventory import Cluster
-    from hwcheck.provision.request import Become
 
 DEFAULT_INVENTORY = "inventory/local.yml"
 HELP = {
-    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2",
-    "limit": "Ansible pattern of hosts (h100:!node03)",
     "playbook": "a playbook file, or one that hwcheck brings (default: site.yml)",
     "tags": "comma-separated tags; every role has its own name as one",
-    "extra-vars": "variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
     "check": "change nothing, say what would change",
     "diff": "show the differences in files",
     "forks": "hosts at once (default 32)",
-    "become": "become another user where the inventory does not say so",
-    "become-user": "that user (default: root)",
-    "ask-become-pass": "ask for sudo's password; without a terminal it is read from stdin",
     "out": "folder in which the run folder is made (default: runs)",
-    "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
     "verbose": "also say what did not change",
 }
 """The flags of state, provision and rollout."""
+REACHING_HELP = {
+    "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node[02-04] (default: "
+    "the inventory that ansible.cfg names)",
+    "limit": "Ansible pattern of hosts (h100:!node03), hosts as hwcheck prints them (node[02-03]), "
+    "or @FILE with a host a line",
+    "extra-vars": "variables that come before the inventory's: key=value, YAML or JSON, or @FILE",
+    "user": "log in as this user where the inventory does not say so",
+    "ask-pass": "ask for the password of the login; without a terminal it is read from stdin",
+    "become": "become another user where the inventory does not say so",
+    "become-user": "that user (default: root)",
+    "ask-become-pass": "ask for sudo's password; without a terminal it is read from stdin",
+    "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
+}
+"""The flags of each command that reaches hosts, as Ansible has them."""
 COVERAGE_HELP = {
     "require-coverage": "percent of the applicable checks that each host must have measured "
     "(without a value 100); with less the exit code is 3, or 1 where something failed",
@@ -62,7 +69,8 @@ LEAST_BYTES, MOST_BYTES = 8, 64 << 30
 MOST_REPETITIONS = 100_000
 MOST_FACTOR = 1024
 
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
+SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
+"""A size as nccl-tests takes it."""
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -184,7 +192,7 @@ def size(flag: str, text: str) -> int:
 
     Suffixes are binary. Raises UsageError.
     """
-    match = _SIZE.fullmatch(text)
+    match = SIZE.fullmatch(text)
     count = int(float(match.group(1)) * _SCALE[match.group(2).lower()]) if match else 0
     if not LEAST_BYTES <= count <= MOST_BYTES:
         limits = f"{binary_size(LEAST_BYTES)} to {binary_size(MOST_BYTES)}"
@@ -219,26 +227,48 @@ def percent(text: str | bool | None) -> float | None:
     return value
 
 
-def read_cluster(hosts: str, limit: str | None, extra_vars: Sequence[str] = ()) -> Cluster:
-    """Read the inventory and pass its warnings on. Raises UsageError, and where none is named."""
-    if not hosts:
-        raise UsageError("no host is named: say --hosts cluster.yml, or --hosts node1,node2")
+def read_cluster(
+    hosts: str | None,
+    limit: str | None,
+    extra_vars: Sequence[str] = (),
+    connection: ConnectionFlags = NO_FLAGS,
+    *,
+    otherwise: str | None = None,
+) -> Cluster:
+    """Read the inventory and pass its warnings on. Raises UsageError, and where none is named.
+
+    ``otherwise`` is the inventory where neither ``--hosts`` nor ansible.cfg names one.
+    """
     from hwcheck.inventory import inventory  # not above: most commands read none
 
-    cluster = inventory.read(hosts, limit, extra_vars)
+    for each in extra_vars:
+        if SIZE.fullmatch(each):
+            raise UsageError(
+                f"-e {each}: it takes key=value, YAML or @FILE, as in Ansible; the largest size is "
+                f"--maxbytes {each}"
+            )
+    cluster = inventory.read(hosts, limit, extra_vars, connection, otherwise=otherwise)
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     return cluster
 
 
-def read_become(wanted: bool, user: str, ask: bool) -> Become:
-    """Return how Ansible becomes another user; ``ask`` reads the password, by terminal or stdin."""
-    from hwcheck.provision.request import Become  # not above, as the inventory
+def read_connection(
+    *, user: str, ask_pass: bool, become: bool, become_user: str, ask_become_pass: bool
+) -> ConnectionFlags:
+    """Return what the flags say of every host; passwords are asked for, or read from stdin."""
+    password = _ask("SSH password: ") if ask_pass else None
+    hint = "[defaults to SSH password]" if password else ""
+    become_password = _ask(f"BECOME password{hint}: ") if ask_become_pass else None
+    return ConnectionFlags(
+        user=user,
+        password=password,
+        become=become or ask_become_pass,
+        become_user=become_user,
+        become_password=become_password or password if ask_become_pass else None,
+    )
 
-    password = None
-    if ask:
-        tty = sys.stdin is not None and sys.stdin.isatty()
-        password = (
-            getpass.getpass("BECOME password: ") if tty else sys.stdin.readline().rstrip("\n")
-        )
-    return Become(wanted or ask, user, password)
+
+def _ask(prompt: str) -> str:
+    tty = sys.stdin is not None and sys.stdin.isatty()
+    return getpass.getpass(prompt) if tty else sys.stdin.readline().rstrip("\n")

@@ -17,7 +17,7 @@ from hwcheck.history.views import History
 from hwcheck.render.history import hosts_table, left_out_lines, runs_table
 from hwcheck.tasks.command import command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, SINCE_HELP, history_of, since_time
-from hwcheck.tasks.flags import HELP, read_cluster, whole
+from hwcheck.tasks.flags import REACHING_HELP, read_cluster, whole
 from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.text import line
 
@@ -26,8 +26,8 @@ SHOWN = 30
 
 @command(
     help={
-        "hosts": "a line for each of these hosts: " + HELP["hosts"],
-        "limit": HELP["limit"],
+        "hosts": "a line for each of these hosts: " + REACHING_HELP["hosts"],
+        "limit": REACHING_HELP["limit"],
         "per-host": "a line for each host of the history",
         "metric": "also the last value, and those before it, of this metric on each host",
         "rebuild": "write the Parquet files of runs that have none, or damaged ones, and list",

@@ -51,6 +51,12 @@ def say(text: str) -> None:
         mute(sys.stderr)
 
 
+def complain(error: UsageError) -> None:
+    """Write what is wrong to stderr, each of its lines as one of ours."""
+    for text in str(error).splitlines():
+        say(f"hwcheck: {text}")
+
+
 def rendered(what: RenderableType) -> str:
     """Return what Rich would print on stdout: as wide as the terminal, in color where it has any.
 

@@ -8,19 +8,20 @@ from pathlib import Path
 from invoke import Context
 
 from hwcheck.exit_codes import combine
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
-from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
+from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.output import say
 from hwcheck.tasks.stages import apply, assert_after
 
 
-@command(help=HELP, iterable=["extra_vars"])
+@reaching_command(help=HELP)
 def provision(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = "",
+    hosts: str | None = None,
     limit: str | None = None,
     playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,
@@ -28,20 +29,16 @@ def provision(
     check: bool = False,
     diff: bool = False,
     forks: str = "32",
-    become: bool = False,
-    become_user: str = "",
-    ask_become_pass: bool = False,
     out: str = "runs",
     accept_new_host_keys: bool = False,
     verbose: bool = False,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Apply roles to every host of an inventory with Ansible, then assert what they promise."""
     request = PlaybookRequest(
         forks=whole("--forks", forks, 1),
         playbook=find_playbook(playbook),
-        become=read_become(become, become_user, ask_become_pass),
-        cluster=read_cluster(hosts, limit, extra_vars or ()),
-        limit=limit,
+        cluster=read_cluster(hosts, limit, extra_vars or (), connection),
         tags=tags,
         check=check,
         diff=diff,
@@ -53,6 +50,6 @@ def provision(
     record = apply(request, folder, verbose=verbose)
     codes = [record.exit_code]
     if not check:  # nothing was applied that could be asserted
-        codes.append(assert_after(request, record, folder, hosts))
+        codes.append(assert_after(request, record, folder, hosts or request.cluster.source))
     say(f"the results are in {folder}")
     end(combine(codes))

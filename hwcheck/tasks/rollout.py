@@ -11,11 +11,12 @@ from invoke import Context, Exit
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
-from hwcheck.tasks.command import command, end
+from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.draining import (
     DRAIN_HELP,
     MAX_DRAINED,
@@ -23,7 +24,7 @@ from hwcheck.tasks.draining import (
     Draining,
     read_draining,
 )
-from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
+from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.tasks.stages import apply, assert_after
@@ -37,7 +38,7 @@ DEFAULT_BATCH = "8"
 FORMAT = 1
 
 
-@command(
+@reaching_command(
     help={
         **{flag: text for flag, text in HELP.items() if flag not in OTHER_FLAGS},
         "batch": f"hosts that follow the first one together, and so on (default: {DEFAULT_BATCH})",
@@ -48,12 +49,11 @@ FORMAT = 1
         **SITE_HELP,
     },
     optional=["drain"],
-    iterable=["extra_vars"],
 )
 @with_site
 def rollout(
     ctx: Context,
-    hosts: str = "",
+    hosts: str | None = None,
     limit: str | None = None,
     playbook: str = DEFAULT_PLAYBOOK,
     tags: str | None = None,
@@ -66,21 +66,18 @@ def rollout(
     max_drained: str = MAX_DRAINED,
     drain_timeout: str = TIMEOUT,
     forks: str = "32",
-    become: bool = False,
-    become_user: str = "",
-    ask_become_pass: bool = False,
     out: str = "runs",
     accept_new_host_keys: bool = False,
     site: str | None = None,
     verbose: bool = False,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
     size = whole("--batch", batch, 1)
     request = PlaybookRequest(
         forks=whole("--forks", forks, 1),
         playbook=find_playbook(playbook),
-        become=read_become(become, become_user, ask_become_pass),
-        cluster=read_cluster(hosts, limit, extra_vars or ()),
+        cluster=read_cluster(hosts, limit, extra_vars or (), connection),
         tags=tags,
         accept_new_host_keys=accept_new_host_keys,
     )
@@ -98,12 +95,14 @@ def rollout(
     options = {
         "only": only,
         "skip": skip,
+        "extra_vars": cluster.extra_vars,
+        "connection": cluster.flags,
         "forks": forks,
         "accept_new_host_keys": accept_new_host_keys,
         "site": site,
         "verbose": verbose,
     }
-    stages = _Stages(ctx, request, hosts, folder, options)
+    stages = _Stages(ctx, request, hosts or cluster.source, folder, options)
     outcomes = _run(plan, stages, folder, draining)
     emit("".join(_line(each) for each in outcomes), f"; the results are in {folder}")
     say(f"the results are in {folder}")

@@ -6,46 +6,38 @@ from collections.abc import Sequence
 
 from invoke import Context
 
-from hwcheck.provision.state.request import as_the_inventory_says, choose_roles, with_become
-from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import HELP, read_become, read_cluster, whole
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
+from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.stages import run_assertions
 
-FLAGS = (
-    *("hosts", "limit", "extra-vars", "forks"),
-    *("become", "become-user", "ask-become-pass", "out", "accept-new-host-keys"),
-)
 
-
-@command(
+@reaching_command(
     help={
-        **{flag: HELP[flag] for flag in FLAGS},
+        **{flag: HELP[flag] for flag in ("forks", "out")},
         "roles": "comma-separated roles to assert (default: all that have assertions)",
     },
-    iterable=["extra_vars"],
 )
 def state(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = "",
+    hosts: str | None = None,
     limit: str | None = None,
     roles: str | None = None,
     extra_vars: Sequence[str] | None = None,
     forks: str = "32",
-    become: bool = False,
-    become_user: str = "",
-    ask_become_pass: bool = False,
     out: str = "runs",
     accept_new_host_keys: bool = False,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
     hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
-    how_to_become = read_become(become, become_user, ask_become_pass)
-    cluster = read_cluster(hosts, limit, extra_vars or ())
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection)
     request = as_the_inventory_says(
-        with_become(cluster, how_to_become),
+        cluster,
         chosen_roles,
         hosts_at_once,
-        hosts,
+        hosts or cluster.source,
         accept_new_host_keys=accept_new_host_keys,
     )
     end(run_assertions(request, out=out))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,13 +10,14 @@ from typing import TypeVar
 from invoke import Context
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.levels import LEVELS, chosen_levels, length_s, read_levels
 from hwcheck.sweep.schedule import time_of_day
-from hwcheck.tasks.command import command, end
+from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
-from hwcheck.tasks.flags import HELP, one_of, read_cluster
+from hwcheck.tasks.flags import one_of, read_cluster
 from hwcheck.tasks.output import emit
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.tasks.sweep_draining import read_drain_failed, refuse, release
@@ -28,14 +29,12 @@ ACTIONS = ("run", "release", "status", "install", "remove")
 V = TypeVar("V")
 
 
-@command(
+@reaching_command(
     positional=["action"],
     help={
         "action": "run: measure the hosts that are due; release: give back what sweeps drained and "
         "what measured well since; install: have it run every night; status: "
         "how old the last sweeps are (exit code 1 where one is missing); remove: undo install",
-        "hosts": HELP["hosts"],
-        "limit": HELP["limit"],
         "level": f"{', '.join(LEVELS)} (default: what is due of all but the first)",
         "budget": "time that the sweep may take (2h; default: as the levels say)",
         "max-unavailable": "hosts that are measured at once, a count or a share (10%)",
@@ -48,9 +47,8 @@ V = TypeVar("V")
         "notify": "file that says who is told what changed (docs/telling-people.md)",
         "at": "with install: when it begins (default 02:30)",
         "randomize": "with install: so much later at most, each night anew (default 30m)",
-        "user": "with install, as root: the user that it runs as",
+        "run-as": "with install, as root: the user of this machine that it runs as",
         "out": "folder of the run folders (default: runs)",
-        "accept-new-host-keys": HELP["accept-new-host-keys"],
         **SITE_HELP,
         "verbose": "say what every host is doing",
     },
@@ -60,7 +58,7 @@ V = TypeVar("V")
 def sweep(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     action: str,
-    hosts: str = "",
+    hosts: str | None = None,
     limit: str | None = None,
     level: str = "",
     budget: str = "",
@@ -72,11 +70,13 @@ def sweep(
     notify: str = "",
     at: str = "",
     randomize: str = "",
-    user: str = "",
+    run_as: str = "",
     out: str = RUNS,
     accept_new_host_keys: bool = False,
     site: str | None = None,
     verbose: bool = False,
+    extra_vars: Sequence[str] | None = None,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Measure the hosts that are due, within a time, few at once; what a timer runs every night."""
     one_of("sweep", action, ACTIONS)
@@ -87,7 +87,7 @@ def sweep(
     notify = str(Path(notify).resolve()) if notify else ""
     of_run |= {"notify": notify, "drained": drained, "accept-new-host-keys": accept_new_host_keys}
     of_run |= {"drain-failed": drain_failed, "max-drained": max_drained}
-    of_install = {"at": at, "randomize": randomize, "user": user}
+    of_install = {"at": at, "randomize": randomize, "run-as": run_as}
     _refuse(action, of_run, ("run", "install"))
     _refuse(action, {"limit": limit}, ("run", "install", "release"))
     _refuse(action, {"verbose": verbose}, ("run",))
@@ -97,7 +97,7 @@ def sweep(
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
-    cluster = read_cluster(hosts, limit)
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection)
     refuse_unknown_names(cluster)
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
@@ -130,11 +130,29 @@ def sweep(
         begin = _parsed("--at", time_of_day, at) or ""
         random_s = _parsed("--randomize", length_s, randomize)
         flags = {"limit": limit, **of_run, "level": level, "site": site}
-        emit(install(asked, flags, at=begin, randomize_s=random_s, user=user))
+        flags |= _kept(connection, extra_vars or ())
+        emit(install(asked, flags, at=begin, randomize_s=random_s, user=run_as))
     elif dry_run:
         emit(preview(asked))
     else:
         end(run(asked))
+
+
+def _kept(connection: ConnectionFlags, extra_vars: Sequence[str]) -> dict[str, object]:
+    """Return the flags of the connection for every night. Raises UsageError for a password."""
+    if connection.password is not None or connection.become_password is not None:
+        raise UsageError(
+            "sweep install: nobody is there at night to type a password; vault ansible_password "
+            "and ansible_become_password in the inventory"
+        )
+    return {
+        "user": connection.user,
+        "become": connection.become,
+        "become-user": connection.become_user,
+        "extra-vars": [
+            f"@{Path(each[1:]).resolve()}" if each.startswith("@") else each for each in extra_vars
+        ],
+    }
 
 
 def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) -> None:

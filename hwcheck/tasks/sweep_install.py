@@ -56,6 +56,8 @@ def install(
     for name, value in flags.items():
         if value is True:
             words.append(f"--{name}")
+        elif isinstance(value, list):
+            words += [word for each in value for word in (f"--{name}", str(each))]
         elif value:
             shown = Path(str(value)).resolve() if name == "site" else value
             words += [f"--{name}", str(shown)]
@@ -130,11 +132,11 @@ def _program() -> Path:
 
 def _refuse_user(user: str) -> None:
     if os.geteuid() != 0:
-        raise UsageError("--user: only root can have a sweep run as another user")
+        raise UsageError("--run-as: only root can have a sweep run as another user")
     try:
         pwd.getpwnam(user)
     except KeyError:
-        raise UsageError(f"--user {line(user, 40)}: there is no such user here") from None
+        raise UsageError(f"--run-as {line(user, 40)}: there is no such user here") from None
 
 
 def _make(path: Path, user: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +13,18 @@ from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import ENGINES, PROFILES, make_plan
-from hwcheck.tasks.command import command, end
+from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
     DEFAULT_INVENTORY,
     PROOF,
+    REACHING_HELP,
     USUAL,
     one_of,
     percent,
@@ -46,12 +49,10 @@ from hwcheck.tasks.site_option import (
 )
 
 
-@command(
+@reaching_command(
     optional=["require_coverage"],
     help={
-        "hosts": "Ansible inventory (file, folder or script), or hosts as node1,node2 "
-        f"(default: {DEFAULT_INVENTORY}, this machine)",
-        "limit": "Ansible pattern of hosts to visit (h100:!node03)",
+        "hosts": f"{REACHING_HELP['hosts']}, or else {DEFAULT_INVENTORY}, this machine",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
         "collectives": "comma-separated all_reduce, alltoall, all_gather, reduce_scatter, "
@@ -62,12 +63,12 @@ from hwcheck.tasks.site_option import (
         "site where a host has NCCL settings)",
         "engine": "what times the collectives: torch (default), or nccl-tests, whose programs are "
         "in hwcheck_nccl_tests_dir",
-        "minbytes": "smallest size of a collective, as nccl-tests -b (default 1M)",
-        "maxbytes": "largest size, as nccl-tests -e, as far as time and memory allow (default 1G)",
-        "stepfactor": "from one size to the next, as nccl-tests -f (default 2)",
-        "iters": "timed iterations of each size, as nccl-tests -n (default 20)",
-        "warmup-iters": "iterations before them, as nccl-tests -w (default 5)",
-        "datatype": "float or bfloat16, as nccl-tests -d (default float)",
+        "minbytes": "smallest size of a collective, as in nccl-tests (default 1M)",
+        "maxbytes": "largest size, as in nccl-tests, as far as time and memory allow (default 1G)",
+        "stepfactor": "from one size to the next, as in nccl-tests (default 2)",
+        "iters": "timed iterations of each size, as in nccl-tests (default 20)",
+        "warmup-iters": "iterations before them, as in nccl-tests (default 5)",
+        "datatype": "float or bfloat16, as in nccl-tests (default float)",
         "scope": "comma-separated node (default), pairs (every two hosts), all (the whole set), "
         "rails (the same GPU of every host)",
         "profile": "quick (default; about a minute of load per node), standard or burn_in",
@@ -79,7 +80,6 @@ from hwcheck.tasks.site_option import (
         "out": "folder in which the run folder is made (default: runs)",
         "force": "load nodes that are at work",
         "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
-        "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
         **COVERAGE_HELP,
         **SITE_HELP,
         "json": "print a machine-readable summary on stdout",
@@ -89,8 +89,9 @@ from hwcheck.tasks.site_option import (
 @with_site
 def validate(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
-    hosts: str = DEFAULT_INVENTORY,
+    hosts: str | None = None,
     limit: str | None = None,
+    extra_vars: Sequence[str] | None = None,
     only: str | None = None,
     skip: str | None = None,
     collectives: str | None = None,
@@ -116,6 +117,7 @@ def validate(
     site: str | None = None,  # noqa: ARG001 - with_site takes it
     json: bool = False,
     verbose: bool = False,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
     if not out.strip():
@@ -141,7 +143,8 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
-    cluster, built = read_cluster(hosts, limit), payload.build(payload_files())
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=DEFAULT_INVENTORY)
+    built = payload.build(payload_files())
     refuse_unknown_names(cluster)
     plan = make_plan(
         cluster,

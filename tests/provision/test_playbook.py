@@ -15,9 +15,10 @@ import yaml
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.events import PlayEvent
 from hwcheck.provision.playbook import ProvisionRecord, provision
-from hwcheck.provision.request import Become, PlaybookRequest
+from hwcheck.provision.request import PlaybookRequest
 
 TYPED, DECLARED, HIDDEN = "typed-7hf2", "declared-9kd1", "hidden-3xq8"
 # Stands for sudo: asks as told, looks whether anybody could see the password, then runs the rest.
@@ -59,12 +60,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(folder: Path, play: str, become: Become = Become(), **host: object) -> PlaybookRequest:  # noqa: B008
+def asked(
+    folder: Path, play: str, flags: ConnectionFlags = NO_FLAGS, **host: object
+) -> PlaybookRequest:
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     cluster = folder / "cluster.yml"
     cluster.write_text(yaml.safe_dump({"all": {"hosts": {"here": {**local, **host}}}}))
     (folder / "play.yml").write_text(play)
-    return PlaybookRequest(folder / "play.yml", inventory.read(str(cluster)), become=become)
+    return PlaybookRequest(folder / "play.yml", inventory.read(str(cluster), flags=flags))
 
 
 def run(request: PlaybookRequest, folder: Path) -> tuple[ProvisionRecord, list[PlayEvent]]:
@@ -74,12 +77,12 @@ def run(request: PlaybookRequest, folder: Path) -> tuple[ProvisionRecord, list[P
 
 
 def test_secrets_reach_neither_the_run_folder_nor_a_command_line(folder: Path) -> None:
-    become = Become(wanted=True, password=TYPED)
+    flags = ConnectionFlags(become=True, become_password=TYPED)
     exe = str(folder / "sudo")
     request = asked(
         folder,
         PLAY.replace("HIDDEN", HIDDEN),
-        become,
+        flags,
         ansible_become_exe=exe,
         ansible_password=DECLARED,
         declared=DECLARED,
@@ -96,8 +99,8 @@ def test_secrets_reach_neither_the_run_folder_nor_a_command_line(folder: Path) -
 
 
 def test_the_look_for_a_password_in_command_lines_finds_one(folder: Path) -> None:
-    become = Become(wanted=True, password=TYPED)
-    request = asked(folder, PLAY, become, ansible_become_exe=str(folder / "sudo"), declared="")
+    flags = ConnectionFlags(become=True, become_password=TYPED)
+    request = asked(folder, PLAY, flags, ansible_become_exe=str(folder / "sudo"), declared="")
     with subprocess.Popen(["sh", "-c", "read line", TYPED], stdin=subprocess.PIPE) as careless:
         run(request, folder)
         assert f"/proc/{careless.pid}/cmdline" in (folder / "seen").read_text()
@@ -106,8 +109,8 @@ def test_the_look_for_a_password_in_command_lines_finds_one(folder: Path) -> Non
 
 def test_a_wrong_password_is_the_hosts_failure(folder: Path) -> None:
     exe = str(folder / "sudo")
-    become = Become(wanted=True, password="wrong")
-    record, _ = run(asked(folder, PLAY, become, ansible_become_exe=exe), folder)
+    flags = ConnectionFlags(become=True, become_password="wrong")
+    record, _ = run(asked(folder, PLAY, flags, ansible_become_exe=exe), folder)
     assert record.exit_code in (1, 3), record
     assert record.hosts[0].outcome in ("failed", "unreachable")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.provision.request import Become, PlaybookRequest, find_playbook, roles_path
+from hwcheck.provision.request import PlaybookRequest, find_playbook, roles_path
 
 CLUSTER = Cluster(
     (Host("n1", "n1", become_password="of-n1"), Host("n2", "n2", password="of-n2")), "cluster.yml"
@@ -19,8 +20,7 @@ CLUSTER = Cluster(
 def test_flags_are_ansibles_own() -> None:
     request = PlaybookRequest(
         Path("site.yml"),
-        replace(CLUSTER, extra_vars=("-a=1", "@more.yml")),
-        limit="-n3",
+        replace(CLUSTER, extra_vars=("-a=1", "@more.yml"), limit="-n3"),
         tags="nccl",
         check=True,
         diff=True,
@@ -39,16 +39,17 @@ def test_flags_are_ansibles_own() -> None:
 
 
 def test_a_part_of_the_hosts() -> None:
-    request = PlaybookRequest(Path("site.yml"), CLUSTER, limit="all", only=("n2",))
+    request = PlaybookRequest(Path("site.yml"), replace(CLUSTER, limit="all"), only=("n2",))
     assert "--limit=n2" in request.arguments()
     assert request.hosts == ("n2",)
 
 
 def test_no_password_stands_on_the_command_line_or_in_what_is_kept() -> None:
-    become = Become(wanted=True, user="admin", password="typed")
-    request = PlaybookRequest(Path("site.yml"), CLUSTER, become=become)
-    assert {"--become", "--ask-become-pass", "--become-user=admin"} <= set(request.arguments())
-    for secret in ("typed", "of-n1", "of-n2"):
+    flags = ConnectionFlags("ops", "of-login", True, "admin", "typed")
+    request = PlaybookRequest(Path("site.yml"), replace(CLUSTER, flags=flags))
+    become = {"--become", "--ask-become-pass", "--become-user=admin"}
+    assert {*become, "--user=ops", "--ask-pass"} <= set(request.arguments())
+    for secret in ("typed", "of-login", "of-n1", "of-n2"):
         assert secret not in " ".join(request.arguments())
         assert secret not in repr(request)
         assert request.hide(f"it was {secret}!") == "it was ********!"

@@ -96,8 +96,22 @@ def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
             "--legs p2poff: no such leg; did you mean p2p",
         ),
         (["--hosts", "good.yml", "--collectives", "x"], "--collectives x: no such collective; "),
-        (["--hosts", "good.yml", "-b", "4"], "--minbytes 4: it takes bytes, or 64K, 8M, 0.5G, fro"),
-        (["--hosts", "good.yml", "-b", "8M", "-e", "4M"], "--minbytes 8M: it is more than --max"),
+        (
+            ["--hosts", "good.yml", "--minbytes", "4"],
+            "--minbytes 4: it takes bytes, or 64K, 8M",
+        ),
+        (
+            ["--hosts", "good.yml", "--minbytes", "8M", "--maxbytes", "4M"],
+            "--minbytes 8M: it is more than --max",
+        ),
+        (
+            ["--hosts", "good.yml", "-b", "8M", "-e", "4M"],
+            "8M: -b is --become, as in Ansible; the smallest size is --minbytes 8M",
+        ),
+        (
+            ["--hosts", "good.yml", "-e", "4M"],
+            "-e 4M: it takes key=value, YAML or @FILE, as in Ansible; the largest size is --maxby",
+        ),
         (["--hosts", "good.yml", "-n", "0"], "--iters 0: it takes a whole number from 1"),
         (["--hosts", "good.yml", "-w", "-1"], "--warmup-iters -1: it takes a whole number from 0"),
         (["--hosts", "good.yml", "-d", "half"], "--datatype half: it is one of float, bfloat16"),

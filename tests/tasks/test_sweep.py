@@ -177,7 +177,10 @@ REFUSED = [
     (["install", "--hosts", "cluster.yml", "--at", "25:00"], "--at '25:00' is no time of day"),
     (["install", "--hosts", "cluster.yml", "--randomize", "30"], "--randomize '30' is no time"),
     (["install", "--hosts", "cluster.yml", "--randomize", "13h"], "--randomize: at most 12h"),
-    (["install", "--hosts", "cluster.yml", "--user", "nobody-here"], "there is no such user here"),
+    (
+        ["install", "--hosts", "cluster.yml", "--run-as", "nobody-here"],
+        "there is no such user here",
+    ),
     (
         ["install", "--hosts", "cluster.yml", "--level", "minutes", "--at", "02:30"],
         "--at: minutes is swept every 15m",

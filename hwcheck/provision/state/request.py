@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
-from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.inventory.defaults import ConnectionFlags
+from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.names import nearest, refuse_misspelt_variables
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, Become, PlaybookRequest, find_playbook
+from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
 from hwcheck.provision.role_vars import (
     RoleVars,
     read_role_vars,
@@ -48,11 +49,12 @@ def from_options(config: pytest.Config) -> StateRequest:
     source, forks = option("hwcheck_hosts"), option("hwcheck_forks")
     if forks < 1:
         raise UsageError(f"--hwcheck-forks {forks}: it takes a whole number from 1")
-    cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"))
-    if option("hwcheck_become"):
-        descriptor = option("hwcheck_become_password_fd")
-        password = None if descriptor is None else _password(descriptor)
-        cluster = with_become(cluster, Become(wanted=True, password=password))
+    descriptor = option("hwcheck_become_password_fd") if option("hwcheck_become") else None
+    flags = ConnectionFlags(
+        become=option("hwcheck_become"),
+        become_password=None if descriptor is None else _password(descriptor),
+    )
+    cluster = inventory.read(source, option("hwcheck_limit"), option("hwcheck_extra_vars"), flags)
     record = option("hwcheck_record")
     return as_the_inventory_says(
         cluster,
@@ -108,7 +110,7 @@ def after_playbook(
     # Variables of a command line may be secrets, and the command is shown and written.
     is_default = playbook.playbook == find_playbook(DEFAULT_PLAYBOOK) and not cluster.extra_vars
     return StateRequest(
-        with_become(cluster, playbook.become),
+        cluster,
         asserted,
         {name: each.under(role_vars.get(name, {})) for name, each in wanted.items()},
         playbook.forks,
@@ -133,28 +135,6 @@ def choose_roles(text: str | None) -> tuple[str, ...]:
     for name in sorted(names - set(roles)):
         raise UsageError(f"{name}: no role with assertions; {nearest(name, roles)}")
     return tuple(role for role in roles if role in names)
-
-
-def with_become(cluster: Cluster, become: Become) -> Cluster:
-    """Return the cluster with hosts that become root, or another user, where that is wanted.
-
-    As with Ansible, the inventory's variables of a host come before this.
-    """
-    if not become.wanted:
-        return cluster
-    return replace(cluster, hosts=tuple(_with_become(cluster.hosts, become)))
-
-
-def _with_become(hosts: Sequence[Host], become: Become) -> Iterator[Host]:
-    for host in hosts:
-        has_user = "ansible_become_user" in host.variables
-        has_password = host.become_password is not None
-        yield replace(
-            host,
-            become=True,
-            become_user=host.become_user if has_user else become.user or host.become_user,
-            become_password=host.become_password if has_password else become.password,
-        )
 
 
 def _password(descriptor: int) -> str:

@@ -44,6 +44,7 @@ class AssertSession:
 
     def __init__(self, host: Host, connector: Connector) -> None:
         """Connect; ``connector`` has been prepared with the host."""
+        host = connector.as_reached(host)
         self._host = host
         self._token = secrets.token_hex(8)
         self._error: VisitError | None = None

@@ -8,11 +8,10 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster, Host
-from hwcheck.provision.request import Become
 from hwcheck.provision.role_vars import RoleVars, defaults
 from hwcheck.provision.state import test_nccl, test_system_tuning
 from hwcheck.provision.state.cases import Cases
-from hwcheck.provision.state.request import choose_roles, with_become
+from hwcheck.provision.state.request import choose_roles
 
 
 def cases(*roles: str, problem: str = "", **variables: Any) -> Cases:
@@ -64,14 +63,3 @@ def test_roles_are_chosen_by_name() -> None:
     for text in ("nosuch", "", ","):
         with pytest.raises(UsageError, match="no role with assertions"):
             choose_roles(text)
-
-
-def test_become_variables_of_the_inventory_come_first() -> None:
-    declared = Host("n1", "n1", become_password="n1's", variables={"ansible_become_user": "root"})
-    cluster = Cluster((declared, Host("n2", "n2")), "")
-    hosts = with_become(cluster, Become(wanted=True, user="admin", password="typed")).hosts
-    assert [(host.become, host.become_user, host.become_password) for host in hosts] == [
-        (True, "root", "n1's"),
-        (True, "admin", "typed"),
-    ]
-    assert with_become(cluster, Become()) is cluster

@@ -90,6 +90,15 @@ def duration(microseconds: float) -> str:
     return f"{microseconds:.3g} us"
 
 
+def length(seconds: float) -> str:
+    """Return a time as people say it: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 def count(amount: int, noun: str) -> str:
     """Return ``1 host``, ``2 hosts``."""
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"

@@ -29,6 +29,7 @@ from hwcheck.history.dataset import (
     file_of,
     quoted,
 )
+from hwcheck.results.folders import LATEST
 from hwcheck.text import line
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class History:
             folder = self.runs / name
             if newest and len(found) == newest:
                 break
-            if name.startswith(".") or not folder.is_dir():
+            if name.startswith(".") or name == LATEST or not folder.is_dir():
                 continue
             reason = _why_not(folder)
             if reason is None:

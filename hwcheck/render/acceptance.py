@@ -28,7 +28,7 @@ from hwcheck.fold import fold
 from hwcheck.render.history import table
 from hwcheck.render.report import environment
 from hwcheck.render.wrap import Wrapped
-from hwcheck.text import count, line
+from hwcheck.text import count, length, line
 
 STYLES = {
     NOT_MET: "bold red",
@@ -63,15 +63,6 @@ class Row:
     state: str
     hosts: Mapping[str, str]
     shown: Sequence[tuple[str, str, str]]
-
-
-def length(seconds: float) -> str:
-    """Return a time as people say it: ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def verdict(hosts: Mapping[str, HostProgress], criteria: Criteria) -> str:

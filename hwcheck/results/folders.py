@@ -1,13 +1,32 @@
-"""A new folder under ``runs/`` for a command that is no validation."""
+"""Folders under ``runs/``: new ones for commands that are no validation, and the latest run's."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.node.wire import to_json
 from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.run_folder import folder_name, utc_now
+
+LATEST = "latest"
+"""The link to the run that ended last, beside the run folders."""
+
+
+def link_latest(run: Path) -> None:
+    """Have ``latest`` beside a run folder lead to it, at once. Raises OSError."""
+    link = run.parent / f"{LATEST}.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(run.name)
+    os.replace(link, run.parent / LATEST)
+
+
+def named_folder(text: str) -> Path:
+    """Return the run folder that is named, by its own name where it is ``runs/latest``."""
+    path = Path(text)
+    is_link = path.name == LATEST and path.is_symlink()
+    return path.parent / os.readlink(path) if is_link else path
 
 
 def new_folder(out: Path) -> Path:

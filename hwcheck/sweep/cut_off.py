@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import read_json, writing_to
+from hwcheck.results.folders import LATEST
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import RunFolder, read_run
 
@@ -33,7 +34,9 @@ def runs_of_sweep(runs: Path, sweep: str, began: str) -> Iterator[Path]:
 
 def _folders(runs: Path) -> Iterator[Path]:
     for path in sorted(runs.iterdir()) if runs.is_dir() else ():
-        if not path.name.startswith(".") and (path / "run.json").is_file():
+        if path.name.startswith(".") or path.name == LATEST:
+            continue
+        if (path / "run.json").is_file():
             yield path
 
 

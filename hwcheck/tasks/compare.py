@@ -13,6 +13,7 @@ from hwcheck.history.compare import compare_last_green
 from hwcheck.history.names import one_known
 from hwcheck.history.views import History
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
+from hwcheck.results.folders import named_folder
 from hwcheck.tasks.command import Command, Once, command
 from hwcheck.tasks.dataset import RUNS, RUNS_HELP, history_of, write_picture
 from hwcheck.tasks.flags import one_of
@@ -103,7 +104,7 @@ def compare(
 
 def run_named(history: History, name: str) -> str:
     """Return the run of this name, or whose folder this is. Raises UsageError with the nearest."""
-    last = Path(name).name
+    last = named_folder(name).name
     for run, folder in history.folders.items():
         if folder.name == last:
             return run

@@ -24,6 +24,7 @@ from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
 from hwcheck.render.markdown import markdown
+from hwcheck.render.retry import retry
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_multi_host
@@ -71,6 +72,7 @@ def show(
             "report.html": html(assessment),
             "report.md": markdown(assessment),
             "junit.xml": junit(assessment),
+            "retry": retry(assessment),
             **nccl_files(assessment.advice),
         },
         anew=FOLDER,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from invoke import Context
 
+from hwcheck.results.folders import named_folder
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import COVERAGE_HELP, percent
 from hwcheck.tasks.outcome import show
@@ -16,7 +15,7 @@ from hwcheck.tasks.site_option import with_site
     positional=["run"],
     optional=["require_coverage"],
     help={
-        "run": "the run folder",
+        "run": "the run folder (runs/latest: the one that ended last)",
         "json": "print a machine-readable summary on stdout",
         **COVERAGE_HELP,
         "site": "folder of a site's checks, models, rules and templates, whose code is run",
@@ -32,4 +31,4 @@ def report(
 ) -> None:
     """Judge and render a saved run again, with no host."""
     required = percent(require_coverage)
-    end(show(Path(run), as_json=json, required_percent=required))
+    end(show(named_folder(run), as_json=json, required_percent=required))

@@ -16,9 +16,11 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES, LOAD_DTYPES
+from hwcheck.results.folders import LATEST, link_latest
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.plan import ENGINES, PROFILES, make_plan
+from hwcheck.run.preview import preview
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
@@ -36,6 +38,7 @@ from hwcheck.tasks.flags import (
 )
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
+from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import NODE, multi_host_options, run_multi_host, scopes
 from hwcheck.tasks.second_visit import make_second_visits
@@ -78,6 +81,8 @@ from hwcheck.tasks.site_option import (
         "forks": "hosts visited at once (default 32)",
         "timeout": "seconds that one host's visit may take (default: as the profile says)",
         "out": "folder in which the run folder is made (default: runs)",
+        "list-hosts": "print the names of the hosts that would be measured, and do nothing else",
+        "dry-run": "say what would run where, what it needs and how long it takes; reach no host",
         "force": "load nodes that are at work",
         "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
         **COVERAGE_HELP,
@@ -110,6 +115,8 @@ def validate(
     forks: str = "32",
     timeout: str = "0",
     out: str = "runs",
+    list_hosts: bool = False,
+    dry_run: bool = False,
     force: bool = False,
     prove: bool = False,
     accept_new_host_keys: bool = False,
@@ -160,10 +167,18 @@ def validate(
         payload_sha256=built.sha256,
         site=site_hashes(),
     )
+    if list_hosts:
+        emit("".join(f"{host.name}\n" for host in plan.hosts))
+        return
     stop = threading.Event()
     deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
     connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
     connector.prepare(plan.hosts)
+    if dry_run:
+        scopes_over_hosts = [scope for scope in chosen if scope != NODE]
+        lines = preview(plan, registry.load(), scopes_over_hosts, at_once)
+        emit("".join(f"{text}\n" for text in lines))
+        return
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(Path(out), plan.meta)
         save_site(folder.path)
@@ -178,4 +193,8 @@ def validate(
         interrupts.visits_over()
         folder.finish(interrupted=stop.is_set())
         exit_code = show(folder.path, as_json=json, required_percent=required)
+        try:
+            link_latest(folder.path)
+        except OSError as error:  # a file system without links, a folder of that name
+            say(f"hwcheck: {folder.path.parent / LATEST}: {error.strerror}")
     end(exit_code)

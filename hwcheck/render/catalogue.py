@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Group
 from rich.padding import Padding
@@ -12,6 +14,51 @@ from hwcheck.fold import fold
 from hwcheck.node.check import Check, Metric
 from hwcheck.site_limits import SiteLimits, in_force
 from hwcheck.text import line
+
+
+def overview(checks: Sequence[Check], of_site: Collection[str] = ()) -> str:
+    """Return one line for each check: its name, when it runs, and what it is about."""
+    rows = [(check.id, _kind(check, of_site), _title(check)) for check in checks]
+    wide = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return "".join(f"{name:{wide[0]}}  {kind:{wide[1]}}  {title}\n" for name, kind, title in rows)
+
+
+def catalogue_json(
+    checks: Iterable[Check],
+    hosts: Sequence[tuple[str, SiteLimits]] = (),
+    of_site: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Return every check as records of JSON; ``hosts`` and ``of_site`` are as in ``catalogue``."""
+    return [
+        {
+            "check": check.id,
+            "doc": " ".join(check.doc.split("\n\n")[0].split()),
+            "kind": _kind(check, of_site),
+            "metrics": [
+                {
+                    "metric": metric.name,
+                    "unit": metric.unit,
+                    "meaning": metric.meaning,
+                    "limits": [
+                        {
+                            "text": limit.text(),
+                            "source": limit.source,
+                            "confidence": limit.confidence,
+                        }
+                        for limit in metric.limits
+                    ],
+                    "site_limits": [
+                        {"text": text, "source": source, "hosts": list(names)}
+                        for name, text, source, names in in_force(hosts, check)
+                        if name == metric.name
+                    ],
+                }
+                for metric in check.metrics
+            ],
+            "remedy": asdict(check.remedy),
+        }
+        for check in checks
+    ]
 
 
 def catalogue(
@@ -29,10 +76,8 @@ def catalogue(
 def _check(
     check: Check, hosts: Sequence[tuple[str, SiteLimits]], of_site: Collection[str]
 ) -> Iterator[Text | Padding]:
-    kind = "loads the node" if check.load else "after the load" if check.after_load else "idle"
-    whose = ", of this site" if check.id in of_site else ""
-    yield Text.assemble((check.id, "bold"), f"  ({kind}{', GPU' if check.gpu else ''}{whose})")
-    yield Padding(check.doc.partition("\n\n")[0].replace("\n", " "), (0, 0, 0, 2))
+    yield Text.assemble((check.id, "bold"), f"  ({_kind(check, of_site)})")
+    yield Padding(_title(check), (0, 0, 0, 2))
     site_limits = list(in_force(hosts, check))
     for metric in check.metrics:
         yield from _metric(metric)
@@ -41,6 +86,16 @@ def _check(
                 text = f"on {fold(names)}: {text}; source: {line(source, 500)} (inventory)"
                 yield Padding(Text(text, style="bold"), (0, 0, 0, 6))
     yield Text()
+
+
+def _kind(check: Check, of_site: Collection[str]) -> str:
+    kind = "loads the node" if check.load else "after the load" if check.after_load else "idle"
+    whose = ", of this site" if check.id in of_site else ""
+    return f"{kind}{', GPU' if check.gpu else ''}{whose}"
+
+
+def _title(check: Check) -> str:
+    return check.doc.partition("\n\n")[0].replace("\n", " ")
 
 
 def _metric(metric: Metric) -> Iterator[Padding]:

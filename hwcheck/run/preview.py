@@ -12,7 +12,7 @@ from hwcheck.run.plan import Plan
 from hwcheck.text import count, length
 
 VISIT_S = 12.0
-"""Connecting, the payload and every check without load: 3 to 12 s on nodes with 8 GPUs in the lab."""
+"""Connecting, the payload, the checks without load: 3 to 12 s on nodes with 8 GPUs in the lab."""
 START_S = 45.0
 """Two imports of torch and the start of the legs."""
 ROUND_S = 20.0

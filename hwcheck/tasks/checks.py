@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from json import dumps as to_text
+
 from invoke import Context
 
 from hwcheck.node import checks as registry
-from hwcheck.render.catalogue import catalogue
+from hwcheck.render.catalogue import catalogue, catalogue_json, overview
 from hwcheck.tasks.command import command
-from hwcheck.tasks.flags import REACHING_HELP, read_cluster
+from hwcheck.tasks.flags import ALL, REACHING_HELP, read_cluster, split
 from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.site_option import (
     SITE_HELP,
@@ -19,6 +21,9 @@ from hwcheck.tasks.site_option import (
 
 @command(
     help={
+        "names": "comma-separated checks to show whole, with limits and sources; also as "
+        "`hwcheck checks pcie_link power_cap`; all shows every one (default: a line for each)",
+        "json": "print them as JSON",
         "hosts": "Ansible inventory whose hwcheck_limits are shown, and the site beside it",
         "limit": REACHING_HELP["limit"],
         **SITE_HELP,
@@ -27,11 +32,13 @@ from hwcheck.tasks.site_option import (
 @with_site
 def checks(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
+    names: str | None = None,
+    json: bool = False,
     hosts: str = "",
     limit: str | None = None,
     site: str | None = None,  # noqa: ARG001 - with_site takes it
 ) -> None:
-    """List every check with its metrics, limits and their sources."""
+    """List the checks; those that are named with metrics, limits and their sources."""
     limits = []
     if hosts:
         cluster = read_cluster(hosts, limit)
@@ -39,4 +46,14 @@ def checks(
         limits = [(host.name, host.limits) for host in cluster.hosts if host.limits]
     additions = additions_in_use()
     of_site = additions.checks if additions else ()
-    emit(rendered(catalogue(registry.load().values(), limits, of_site)))
+    every = registry.load()
+    chosen = list(every)
+    if names != ALL:
+        chosen = split("--names", names, chosen, "check", "list all") or chosen
+    shown = [every[name] for name in chosen]
+    if json:
+        emit(to_text(catalogue_json(shown, limits, of_site), indent=1) + "\n")
+    elif names is None and not limits:
+        emit(overview(shown, of_site))
+    else:
+        emit(rendered(catalogue(shown, limits, of_site)))

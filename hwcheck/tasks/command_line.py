@@ -59,14 +59,23 @@ ACCEPT_ACTIONS = {
 
 
 def completed(words: Sequence[str]) -> list[str]:
-    """Return a command line with what may be left out of ``accept``: ``run``, and ``--file``.
+    """Return a command line with what may be left out: of ``checks`` and ``accept``.
 
     Invoke has no word that may be missing, and takes ``--help`` for a word that a command wants.
     """
     made = list(words)
+    if "--complete" in made:
+        return made
     named = next((name for name in made[1:] if not name.startswith("-")), "")
     if named in COMMANDS and {"--help", "-h"} & set(made[made.index(named) :]):
         return [made[0], "--help", named]
+    if "checks" in made:
+        at = made.index("checks") + 1
+        end = next(
+            (n for n in range(at, len(made)) if made[n][:1] == "-" or made[n] in COMMANDS),
+            len(made),
+        )
+        made[at:end] = ["--names", ",".join(made[at:end])] if made[at:end] else []
     at = made.index("accept") + 1 if "accept" in made else len(made)
     if at <= len(made) and made[at - 1 : at] == ["accept"]:
         if made[at : at + 1] and made[at] in ACCEPT_ACTIONS:
@@ -222,6 +231,12 @@ class Program(Fab):  # type: ignore[misc]
         """Do what ends the program early, such as ``--help TASK``."""
         with _refusing():
             one_of("-F", self.args["list-format"].value, LIST_FORMATS)
+            if self.args.complete.value:
+                from hwcheck.tasks.completion import candidates  # not above: what it lists is much
+
+                words = candidates(self.core.remainder, self.namespace)
+                emit("".join(f"{word}\n" for word in words))
+                raise Exit
             with _naming_nearest():
                 super().parse_cleanup()
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.node.limits import AtMost
-from hwcheck.render.catalogue import catalogue
+from hwcheck.render.catalogue import catalogue, catalogue_json, overview
 
 
 def shown(*listed: Check) -> str:
@@ -56,3 +56,20 @@ def test_every_check_and_every_source_is_listed() -> None:
         for metric in check.metrics:
             for limit in metric.limits:
                 assert " ".join(limit.source.split()) in text
+
+
+def test_by_default_each_check_is_one_line() -> None:
+    registry = checks.load()
+    lines = overview(list(registry.values()), ["xid"]).splitlines()
+    assert [line.split()[0] for line in lines] == list(registry)
+    assert [line.split()[0] for line in lines if "of this site" in line] == ["xid"]
+
+
+def test_as_json_with_limits_sources_and_what_the_site_sets() -> None:
+    limits = {"power_cap.power_limit_percent": {"warn": 90, "source": "OPS-112"}}
+    (record,) = catalogue_json([checks.load()["power_cap"]], [("n1", limits)])
+    of_metric = {metric["metric"]: metric for metric in record["metrics"]}
+    assert of_metric["power_limit_percent"]["limits"][0]["source"]
+    (of_site,) = of_metric["power_limit_percent"]["site_limits"]
+    assert (of_site["source"], of_site["hosts"]) == ("OPS-112", ["n1"])
+    assert record["remedy"]["fix"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -54,6 +56,8 @@ def _survives(name: str) -> bool:
 
 MOST_HOSTS = 65_536
 """A range of more is a slip of the hand."""
+_BRACKET = re.compile(r"\[([^\]]*)\]")
+_RANGE = re.compile(r"([0-9]{1,18})[-:]([0-9]{1,18})")
 
 
 def unfold(text: str) -> list[str]:
@@ -61,10 +65,15 @@ def unfold(text: str) -> list[str]:
 
     Raises ValueError, one line, where it is no such text.
     """
+    # ClusterShell would make all numbers of a range before it says how many there are.
+    amount = math.prod(
+        sum(int(last) - int(first) + 1 for first, last in _RANGE.findall(bracket))
+        for bracket in _BRACKET.findall(text)
+        if _RANGE.search(bracket)
+    )
+    if amount > MOST_HOSTS:
+        raise ValueError(f"a range of {amount} hosts; at most {MOST_HOSTS}")
     try:
-        nodes = _node_set([text.replace(":", "-")])
+        return list(_node_set([text.replace(":", "-")]))
     except NodeSetException as error:
         raise ValueError(" ".join(str(error).split())) from None
-    if len(nodes) > MOST_HOSTS:
-        raise ValueError(f"{len(nodes)} hosts; at most {MOST_HOSTS}")
-    return list(nodes)

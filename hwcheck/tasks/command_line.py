@@ -71,10 +71,8 @@ def completed(words: Sequence[str]) -> list[str]:
         return [made[0], "--help", named]
     if "checks" in made:
         at = made.index("checks") + 1
-        end = next(
-            (n for n in range(at, len(made)) if made[n][:1] == "-" or made[n] in COMMANDS),
-            len(made),
-        )
+        others = (n for n in range(at, len(made)) if made[n][:1] == "-" or made[n] in COMMANDS)
+        end = next(others, len(made))
         made[at:end] = ["--names", ",".join(made[at:end])] if made[at:end] else []
     at = made.index("accept") + 1 if "accept" in made else len(made)
     if at <= len(made) and made[at - 1 : at] == ["accept"]:

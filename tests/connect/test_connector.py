@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -75,3 +76,25 @@ def test_a_lasting_one_knows_the_hosts_and_has_no_end(connector: Connector) -> N
     lasting = connector.lasting()
     assert (lasting.deadlines.visit_s, connector.deadlines.visit_s) == (math.inf, 5.0)
     assert lasting.supervisor is connector.supervisor, "one stop ends both"
+
+
+def test_who_logs_in_as_the_user_that_is_wanted_needs_no_sudo(connector: Connector) -> None:
+    hosts = [
+        Host("same", "192.0.2.1", user="root", become=True),
+        Host("other", "192.0.2.2", user="ann", become=True),
+        Host("both", "192.0.2.3", user="ann", become=True, become_user="ann"),
+        Host("here", "here", connection="local", become=True),
+    ]
+    connector.prepare(hosts)
+    become = {host.name: connector.as_reached(host).become for host in hosts}
+    assert become == {"same": False, "other": True, "both": False, "here": os.getuid() != 0}
+
+
+def test_all_mistakes_are_told_at_once(connector: Connector) -> None:
+    hosts = [Host(f"n{n}", f"192.0.2.{n}", ssh_args=("-F", "x")) for n in (1, 2, 3)]
+    hosts.append(Host("n4", "192.0.2.4", private_key_file="/no/such/key"))
+    with pytest.raises(UsageError) as caught:
+        connector.prepare(hosts)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("n[1-3]: ssh option -F: not supported")
+    assert second.startswith("n4: cannot read private key /no/such/key")

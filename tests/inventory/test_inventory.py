@@ -303,3 +303,47 @@ def test_a_path_that_no_file_system_takes() -> None:
 @pytest.mark.parametrize("limit", ["", "[", "!"])
 def test_a_limit_that_names_no_host_is_refused(cluster: Path, limit: str) -> None:
     assert refusal(cluster, limit).startswith("--limit ")
+
+
+MESSY = """
+all:
+  children:
+    gpu:
+      hosts:
+        node[01:04]:
+          hwcheck_gpu: 8
+          hwcheck_power_limit_w: much
+        node05: {ansible_port: zero}
+    others:
+      hosts:
+        web[1:2]: {ansible_connection: community.docker.docker}
+        win: {ansible_connection: winrm}
+        switch: {ansible_connection: ansible.netcommon.network_cli}
+"""
+
+
+def test_all_mistakes_are_told_at_once_and_equal_ones_once(tmp_path: Path) -> None:
+    file = tmp_path / "messy.yml"
+    file.write_text(MESSY)
+    with pytest.raises(UsageError) as caught:
+        inventory.read(str(file))
+    lines = str(caught.value).replace(f"{file}: ", "").splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        *("node[01-04]", "node[01-04]", "node05", "web[1-2]", "win", "switch", "to leave them out")
+    ]
+    assert lines[0] == "node[01-04]: hwcheck_gpu: unknown variable; did you mean hwcheck_gpus?"
+    assert lines[1].startswith("node[01-04]: hwcheck_power_limit_w: 'much' is not")
+    hint = "to leave them out: --limit 'all:!"
+    assert lines[-1].startswith(hint)
+    file.write_text(
+        MESSY.replace("hwcheck_gpu: 8", "").replace("much", "700").replace("zero", "22")
+    )
+    limit = lines[-1].removeprefix("to leave them out: --limit ").strip("'")
+    names = [host.name for host in inventory.read(str(file), limit).hosts]
+    assert names == ["node01", "node02", "node03", "node04", "node05"]
+
+
+def test_one_host_that_is_not_reached_by_ssh_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.ini"
+    file.write_text("n1\nwin ansible_connection=winrm\n")
+    assert refusal(file).endswith("; to leave them out: --limit 'all:!win'")

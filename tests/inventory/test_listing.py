@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.listing import refuse_empty_pattern
+from hwcheck.inventory.listing import refuse_empty_pattern, unfolded_limit
 
 UNCLOSED = "a bracket has no other"
 
@@ -52,3 +52,27 @@ def test_a_file_of_patterns(tmp_path: Path, content: str, empty: bool) -> None:
         return
     with pytest.raises(UsageError, match="names no host; leave --limit out"):
         refuse_empty_pattern(f"@{file}")
+
+
+@pytest.mark.parametrize(
+    ("limit", "pattern"),
+    [
+        ("node[02-03]", "node02:node03"),
+        ("node[02-03,07],login", "node02,node03,node07,login"),
+        ("h100:!node[02-03]", "h100:!node02:!node03"),
+        ("h100,!node[1-2]", "h100,!node1,!node2"),
+        ("webservers[0:2]", "webservers[0:2]"),
+        ("node[0]", "node[0]"),
+        ("~node[0-9]+", "~node[0-9]+"),
+        ("@runs/latest/retry", "@runs/latest/retry"),
+        (None, None),
+    ],
+)
+def test_hosts_as_hwcheck_prints_them_are_a_pattern(limit: str | None, pattern: str | None) -> None:
+    assert unfolded_limit(limit) == pattern
+
+
+@pytest.mark.parametrize("limit", ["node[3-1]", "h100:&node[1-2]", "node[1-99999999]"])
+def test_a_range_in_a_limit_that_is_none_is_refused(limit: str) -> None:
+    with pytest.raises(UsageError, match=r"^--limit "):
+        unfolded_limit(limit)

@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
-from hwcheck.inventory.source import shape_fault
+from hwcheck.inventory.source import locate, shape_fault
 
 BROKEN = {
     "a list": ("- a\n- b\n", "1: the inventory: groups by name are wanted, not a list"),
@@ -86,3 +86,32 @@ def test_aliases_of_aliases_are_walked_once(tmp_path: Path) -> None:
     for n in range(1, 40):
         levels.append(f"a{n}: &a{n} {{children: {{x: *a{n - 1}, y: *a{n - 1}}}}}")
     assert shape_fault(written(tmp_path, "\n".join(levels))) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("node01", "node01,"),
+        ("node[01-03]", "node01,node02,node03,"),
+        ("node[01:02],login", "login,node01,node02,"),
+        ("node1,node2", "node1,node2"),
+        ("gpu-7.example.org", "gpu-7.example.org,"),
+    ],
+)
+def test_hosts_are_named_without_a_file(
+    text: str, hosts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert locate(text).text == hosts
+
+
+@pytest.mark.parametrize("text", ["cluster.yml", "hosts.ini", "inv/prod", "a b", "x" * 300])
+def test_what_looks_like_a_file_is_no_host(text: str) -> None:
+    with pytest.raises(UsageError, match="no such inventory: "):
+        locate(text)
+
+
+@pytest.mark.parametrize("text", ["node[1-", "node[3-1]", "node[1-99999999]"])
+def test_a_range_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--hosts node"):
+        locate(text)

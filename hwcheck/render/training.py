@@ -24,6 +24,7 @@ from hwcheck.text import count, line, number
 LEGS = {"default": "", "p2p_off": "P2P off", "net": "network only"}
 GUIDE_STEPS = 200
 MOST_BARS = 40
+NOT_APPLICABLE = "not applicable"
 COLUMNS = (
     "strategy",
     "ranks",
@@ -105,8 +106,10 @@ def training_view(record: TrainingRecord) -> TrainingView:
 
 def training_line(view: TrainingView) -> str:
     """Return the result in one line, for a terminal."""
-    rows = [row for table in view.tables for row in table.rows]
+    every = [row for table in view.tables for row in table.rows]
+    rows = [row for row in every if not row.state.startswith(NOT_APPLICABLE)]
     parts = [f"{row.cells[0]} on {row.cells[1]} {row.cells[3] or row.state}" for row in rows]
+    parts += [f"{len(every) - len(rows)} do not apply"] if len(rows) < len(every) else []
     parts += view.controls
     parts += [view.exercise] if view.exercise else []
     return "; ".join([*parts, *view.sentences, *view.remarks])

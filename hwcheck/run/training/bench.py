@@ -40,7 +40,7 @@ class Recorder:
         kind = "tf32" if options.dtype == "fp32" and options.tf32 else options.dtype
         self._folder = folder
         self._lock = threading.Lock()
-        self._runs: dict[tuple[tuple[str, ...], str, str, int, int], TrainingRun] = {}
+        self._runs: dict[tuple[tuple[str, ...], str, str, int, int, int], TrainingRun] = {}
         self.record = TrainingRecord(
             model=options.model,
             dtype=options.dtype,
@@ -62,7 +62,8 @@ class Recorder:
     def put(self, run: TrainingRun) -> None:
         """Add a run, or replace it by what it has come to."""
         with self._lock:
-            key = (run.hosts, run.strategy, run.leg, run.ranks, run.sequences)
+            sizes = (run.ranks, run.sequences, run.parity_sequences)
+            key = (run.hosts, run.strategy, run.leg, *sizes)
             self._runs[key] = run
             self.record = replace(self.record, runs=tuple(self._runs.values()))
             write_training(self._folder, self.record)
@@ -179,6 +180,8 @@ class Bench:
                     tolerance = self._recorder.record.tolerance
                     runs[unit] = compared(run, expected or run.losses, tolerance)
                 self._recorder.put(runs[unit])
+                label, state = load(unit.strategy).label, runs[unit].state.replace("_", " ")
+                self._say(f"{fold(self._hosts)}: {label} {unit.leg} on {unit.ranks}: {state}")
         return list(runs.values())
 
     def _taken(self, unit: Unit, repeats: int, parity_steps: int) -> TrainingRun:
@@ -194,8 +197,6 @@ class Bench:
             self._generation += (
                 1  # where others ended well, their ranks wait for those that are gone
             )
-        words = (fold(hosts), load(unit.strategy).label, unit.leg, unit.ranks, run.state)
-        self._say("{}: {} {} on {}: {}".format(*words))
         return replace(run, hosts=self._hosts)
 
 

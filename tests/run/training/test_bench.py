@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_not_started(
 
 
 def test_without_gpus_there_is_one_leg(tmp_path: Path) -> None:
-    _, turns, members = run(tmp_path, gpus=0, ranks=(2, 4), strategies=("ddp",))
+    record, turns, members = run(tmp_path, gpus=0, ranks=(2, 4), strategies=("ddp",))
     assert turns == [
         ("single", "default", 1),
         ("ddp", "default", 2),
@@ -141,6 +141,8 @@ def test_without_gpus_there_is_one_leg(tmp_path: Path) -> None:
         ("ddp", "default", 4),
     ]
     assert [order["repeats"] for order in members.asked] == [2] * 4
+    alone = [(each.ranks, each.parity_sequences) for each in record.runs if each.strategy != "ddp"]
+    assert alone == [(1, 8), (1, 16)]
 
 
 def test_what_cannot_train_with_the_others_is_left_out() -> None:

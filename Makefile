@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo lint hashed clean
+.PHONY: validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -69,6 +69,13 @@ test-interruptions: .venv/installed
 # Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
 demo: .venv/installed
 	$(BIN)/python -m tests.lab.demo
+
+# The site of docs/ into site/, each link in it looked up; a page for each check is made from the code.
+DOCS := .venv/docs
+docs: .venv/installed
+	test -x $(DOCS)/bin/mkdocs || { $(PYTHON) -m venv $(DOCS) && \
+	  $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material==9.*'; }
+	HWCHECK=$(CURDIR)/$(BIN)/hwcheck NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
+from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.training.shape import MODELS, ModelShape
 from hwcheck.node.training.strategies import NAMES
 from hwcheck.results.run_folder import RunFolder
@@ -21,8 +23,16 @@ from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from hwcheck.run.plan import make_plan
 from hwcheck.run.training.bench import Bench, Recorder, fit_together
 from hwcheck.run.training.options import LEGS, TrainingOptions
-from hwcheck.tasks.command import command, end
-from hwcheck.tasks.flags import DEFAULT_INVENTORY, HELP, one_of, read_cluster, split, whole
+from hwcheck.tasks.command import end, reaching_command
+from hwcheck.tasks.flags import (
+    DEFAULT_INVENTORY,
+    HELP,
+    REACHING_HELP,
+    one_of,
+    read_cluster,
+    split,
+    whole,
+)
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import say
@@ -35,12 +45,11 @@ P2P = {"both": ("default", "p2p_off"), "on": ("default",), "off": ("p2p_off",), 
 MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
 
 
-@command(
+@reaching_command(
     positional=["action"],
     help={
         "action": "bench: time training steps by strategy, with P2P and without",
-        "hosts": HELP["hosts"],
-        "limit": HELP["limit"],
+        "hosts": f"{REACHING_HELP['hosts']}, or else {DEFAULT_INVENTORY}, this machine",
         "scope": "node (default): each node by itself; all: the hosts together",
         "strategies": f"comma-separated {', '.join(NAMES)} (default: all)",
         "model": "gpt2, mini, tiny, or a config.json (default: gpt2; tiny where no host has a GPU)",
@@ -56,7 +65,6 @@ MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
         "prove": "also train wrong on purpose and see that it is noticed",
         "out": HELP["out"],
         "force": "load nodes that are at work",
-        "accept-new-host-keys": HELP["accept-new-host-keys"],
         "json": "print a machine-readable summary on stdout",
         "verbose": "say what every host is doing",
     },
@@ -64,8 +72,9 @@ MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
 def train(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     action: str,
-    hosts: str = DEFAULT_INVENTORY,
+    hosts: str | None = None,
     limit: str | None = None,
+    extra_vars: Sequence[str] | None = None,
     scope: str = SCOPES[0],
     strategies: str | None = None,
     model: str = "",
@@ -84,6 +93,7 @@ def train(
     accept_new_host_keys: bool = False,
     json: bool = False,
     verbose: bool = False,
+    connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Time training steps on every host of an inventory, by every strategy, and compare losses."""
     one_of("train", action, ACTIONS)
@@ -112,7 +122,8 @@ def train(
         problem = options.batch_problem(number)
         if problem:
             raise UsageError(f"--global-batch {global_batch}: {problem}")
-    cluster, built = read_cluster(hosts, limit), payload.build()
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=DEFAULT_INVENTORY)
+    built = payload.build()
     plan = make_plan(
         cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256
     )

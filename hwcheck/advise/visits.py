@@ -35,6 +35,17 @@ def _no_way(cause: str, fix: str) -> Hint:
 
 
 BY_PHASE: Mapping[str, Hint] = {
+    phases.NAME_LOOKUP: Hint(
+        "the name has no address here: it is mistyped, or not in DNS or /etc/hosts; of the host "
+        "itself nothing is known",
+        "correct the name or set ansible_host; where it should be in DNS, look at the resolver of "
+        "this machine",
+        local="getent hosts {host}",
+    ),
+    phases.JUMP_HOST: _no_way(
+        "the jump host on the way cannot be used; of the hosts behind it nothing is known",
+        "get the jump host to answer, or correct ProxyJump; then run again",
+    ),
     phases.CONNECT: _no_way(
         "the host is down, its sshd is stopped, or the address, port or proxy is wrong",
         "power the host on, start sshd, or correct ansible_host and ansible_port",

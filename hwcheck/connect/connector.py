@@ -21,7 +21,7 @@ from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.inventory.inventory import Host
-from hwcheck.results.phases import BECOME, CONNECT, PYTHON
+from hwcheck.results.phases import BECOME, JUMP_HOST, PYTHON
 
 
 @dataclass
@@ -153,7 +153,7 @@ class Connector:
                     )
                 except VisitError as error:
                     reason = f"jump host {hops[-1].host}: {error}"
-                    gateway.error = VisitError(CONNECT, reason)
+                    gateway.error = VisitError(JUMP_HOST, reason)
                     raise gateway.error from None
             return gateway.session
 

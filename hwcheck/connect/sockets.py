@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hwcheck.connect.deadlines import VisitError
-from hwcheck.results.phases import CONNECT
+from hwcheck.results.phases import CONNECT, NAME_LOOKUP
 
 POLL_S = 0.2
 AHEAD_BYTES = 16384
@@ -79,7 +79,7 @@ def _look_up(address: str, port: int, seconds: float, check: Callable[[str], Non
             answers.put(socket.getaddrinfo(address, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as error:
             text = getattr(error, "strerror", None) or str(error)
-            answers.put(VisitError(CONNECT, f"cannot resolve {address}: {text}"))
+            answers.put(VisitError(NAME_LOOKUP, f"cannot resolve {address}: {text}"))
 
     threading.Thread(target=ask, daemon=True).start()
     end = time.monotonic() + seconds
@@ -88,10 +88,10 @@ def _look_up(address: str, port: int, seconds: float, check: Callable[[str], Non
         try:
             answer = answers.get(timeout=max(0.0, min(left, POLL_S)))
         except queue.Empty:
-            check(CONNECT)
+            check(NAME_LOOKUP)
             if left <= 0:
                 late = f"cannot resolve {address}: no answer within {seconds:.3g} s"
-                raise VisitError(CONNECT, late) from None
+                raise VisitError(NAME_LOOKUP, late) from None
             continue
         if isinstance(answer, VisitError):
             raise answer

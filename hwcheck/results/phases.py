@@ -1,5 +1,7 @@
 """The phases of a visit, as the record of a host names the one in which it ended."""
 
+NAME_LOOKUP = "name lookup"
+JUMP_HOST = "jump host"
 CONNECT = "connect"
 BANNER = "banner"
 KEY_EXCHANGE = "key exchange"
@@ -11,5 +13,8 @@ PYTHON = "python"
 PUSH = "push"
 RUN = "run"
 
-NO_VISIT = (CONNECT, BANNER, KEY_EXCHANGE, HOST_KEY, AUTHENTICATION, SESSION)
+NO_VISIT = (
+    *(NAME_LOOKUP, JUMP_HOST, CONNECT),
+    *(BANNER, KEY_EXCHANGE, HOST_KEY, AUTHENTICATION, SESSION),
+)
 """A host that fails in one of these was not reached: its state is ``unreachable``."""

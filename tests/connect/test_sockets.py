@@ -71,7 +71,7 @@ def test_stop_ends_the_wait(full: int) -> None:
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    with pytest.raises(VisitError, match=r"connect: cannot resolve no-such-host\.invalid: "):
+    with pytest.raises(VisitError, match=r"name lookup: cannot resolve no-such-host\.invalid: "):
         tcp("no-such-host.invalid", 22, 5, no_stop)
     with pytest.raises(VisitError, match="cannot resolve"):
         tcp("a" * 300, 22, 5, no_stop)

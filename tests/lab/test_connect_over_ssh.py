@@ -105,7 +105,7 @@ def test_a_gateways_host_key_is_verified_too(
     path.write_text(f"Host *\n IdentityFile {lab.key}\n UserKnownHostsFile {tmp_path}/none\n")
     host = replace(hosts["n1"], ssh_args=(*hosts["n1"].ssh_args, "-J", f"root@{gate}"))
     record = visit(host, tmp_path / "runs", ssh_config=path)
-    assert record.phase == "connect"
+    assert (record.phase, record.state) == ("jump host", "unreachable")
     assert record.reason.startswith(f"jump host {gate}: host key: unknown")
 
 
@@ -167,6 +167,7 @@ def test_include_and_match_of_the_ssh_configuration(lab: Lab, tmp_path: Path) ->
     assert visit(Host("n2", "alias"), tmp_path / "runs", ssh_config=path).state == "reported"
     path.write_text(f'Match originalhost alias exec "test %n = other"\n Include {more}\n')
     record = visit(Host("n2", "alias"), tmp_path / "runs", ssh_config=path)
+    assert record.phase == "name lookup"
     assert record.reason.startswith("cannot resolve alias: "), "the control"
 
 

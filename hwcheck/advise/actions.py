@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
@@ -14,19 +14,24 @@ from hwcheck.advise.multi_host import (
     slow_fabric_actions,
 )
 from hwcheck.advise.nccl_settings import advise_nccl
+from hwcheck.advise.places import places
 from hwcheck.advise.records import Action, Advice
 from hwcheck.advise.training import training_actions
 from hwcheck.advise.visits import alike, visit_actions
 from hwcheck.fold import fold, fold_subjects
+from hwcheck.judge.figures import measured
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
+from hwcheck.node.wire import GpuFacts
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.results.training import TrainingRecord
-from hwcheck.text import line, number, quantity
+from hwcheck.text import line, number
 
 EVIDENCE_LINES = 12
+MOST_PLACES = 8
+TITLE_CHECKS = 3
 EXACT_LINES = 4
 """With more different values than this, one metric's evidence becomes its range."""
 
@@ -34,30 +39,45 @@ NO_CHECK, NOTHING_APPLIES = "no check applies", "nothing applies"
 WHOLE_HOST = "the host as a whole"
 """What actions are about that are about no check, on hosts that gave a whole answer."""
 
-UNMEASURED = (
-    (
-        NO_CHECK,
+
+@dataclass(frozen=True)
+class Remedy:
+    """What a reason points at, and how to make the check measurable."""
+
+    cause: str
+    fix: str
+    command: str = ""
+    role: str = ""
+
+
+AT_WORK = Remedy("the node is at work", "run again when it is idle", "nvidia-smi; ps aux")
+UNMEASURED = {
+    NO_CHECK: Remedy(
         "nothing that was asked for applies: the host has no such hardware, and none is declared",
         "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
         "out with --limit",
     ),
-    ("in use", "the node is at work", "run again when it is idle"),
-    (
-        "is not idle",
+    "in use": AT_WORK,
+    "is not idle": Remedy(
         "somebody computes on a GPU, of this host, a container or a guest",
         "find out who, and run again when it is idle",
+        "nvidia-smi; ps aux",
     ),
-    ("job is running", "the node is at work", "run again when it is idle"),
-    (
-        "torch",
+    "job is running": AT_WORK,
+    "torch": Remedy(
         "torch is missing or does not run",
-        "set hwcheck_torch_python to a Python with torch",
+        "set hwcheck_torch_python to a Python with torch; the role brings one",
+        "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
+        "validation_env",
     ),
-    ("crashed", "a defect of hwcheck or an unforeseen node", "report it with the host's log"),
-    ("not a metric", "the node runs another version of hwcheck", "run again with this version"),
-    ("budget", "the time budget ended first", "run again with --profile standard"),
-)
-"""Words of a reason, what they point at, and how to make the check measurable."""
+    "crashed": Remedy("a defect of hwcheck or an unforeseen node", "report it with the host's log"),
+    "not a metric": Remedy(
+        "the node runs another version of hwcheck", "run again with this version"
+    ),
+    "budget": Remedy("the time budget ended first", "run again with --profile standard"),
+}
+"""Words of a reason and what it asks for."""
+BY_EVIDENCE = Remedy("it could not be measured", "mend what the evidence names and run again")
 
 
 def advise(
@@ -89,8 +109,8 @@ def actions(
 ) -> tuple[Action, ...]:
     """Return what to do, worst first, then by the number of hosts.
 
-    Failed and warned samples of one check are one action. Checks that could not be measured are
-    one action for each reason, because the reason says what to do. ``explained`` are the findings
+    Failed and warned samples of one check are one action. Checks that could not be measured for
+    one reason are one action, because the reason says what to do. ``explained`` are the findings
     that a diagnosis accounts for, with its title. Findings of the runs over several hosts and of
     training have actions of their own (``multi_host.multi_host_actions``, ``training_actions``).
     """
@@ -99,16 +119,16 @@ def actions(
     made = visit_actions(run, outcomes)
     silent = {record.host for record in run.records if record.report is None}
     cut_short = {record.host for record in run.records if record.state != "reported"}
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    gpus = {record.host: record.report.gpus for record in run.records if record.report}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding in judgement.findings:
         if finding.outcome == "pass" or finding.waived or finding.check in BESIDE_CHECKS:
             continue
         if _visit_action_covers(finding, silent, cut_short):
             continue
-        reason = alike(finding.reason, [finding.host]) if finding.outcome == "inconclusive" else ""
-        groups.setdefault((finding.check, finding.outcome, reason), []).append(finding)
-    for (name, outcome, _), findings in groups.items():
-        action = _action(registry.get(name), outcome, findings)
+        groups.setdefault(_concern(finding), []).append(finding)
+    for findings in groups.values():
+        action = _action(registry, findings, _places(gpus, findings))
         if all(finding in explained for finding in findings):
             titles = dict.fromkeys(explained[finding] for finding in findings)
             action = replace(action, explained_by=tuple(titles))
@@ -132,36 +152,67 @@ def _visit_action_covers(finding: Finding, silent: set[str], cut_short: set[str]
     return finding.host in cut_short and finding.reason.startswith("not reached")
 
 
-def _action(check: Check | None, outcome: str, findings: Sequence[Finding]) -> Action:
-    hosts = tuple(dict.fromkeys(finding.host for finding in findings))
+def _concern(finding: Finding) -> tuple[str, ...]:
+    """Return what findings have in common that are one action."""
+    if finding.outcome != "inconclusive":
+        return finding.outcome, finding.check
+    remedy = _remedy_of(finding.reason)
+    same = alike(finding.reason, [finding.host]) if remedy is BY_EVIDENCE else remedy.cause
+    return finding.outcome, same, "" if finding.check else WHOLE_HOST
+
+
+def _places(gpus: Mapping[str, Sequence[GpuFacts]], findings: Iterable[Finding]) -> list[str]:
+    """Return where the GPUs are that findings name, as far as a list can be read."""
+    named: dict[str, set[str]] = {}
+    for finding in findings:
+        named.setdefault(finding.host, set()).add(finding.subject)
+    lines = [
+        f"{host}: {text}"
+        for host, subjects in named.items()
+        for text in places(gpus.get(host, ()), subjects)
+    ]
+    more = len(lines) - MOST_PLACES
+    return [*lines[:MOST_PLACES], *([f"and {more} more GPUs, see the hosts"] if more > 0 else [])]
+
+
+def _action(
+    registry: Mapping[str, Check], findings: Sequence[Finding], where: Sequence[str]
+) -> Action:
+    outcome, names = findings[0].outcome, tuple(dict.fromkeys(f.check for f in findings))
+    check = registry.get(names[0]) if len(names) == 1 else None
     cause, fix, command, role = "", "", "", ""
     if outcome == "inconclusive":
-        cause, fix = _how_to_measure(findings[0].reason)
-    if check is not None:
+        remedy = _remedy_of(findings[0].reason)
+        cause, fix, command, role = remedy.cause, remedy.fix, remedy.command, remedy.role
+        if check is not None and remedy is BY_EVIDENCE:
+            command = check.remedy.command
+    elif check is not None:
+        cause, fix = check.remedy.cause, check.remedy.fix
         command, role = check.remedy.command, check.remedy.role
-        cause, fix = cause or check.remedy.cause, fix or check.remedy.fix
     return Action(
-        check=findings[0].check,
+        check=names[0] if len(names) == 1 else "",
         outcome=outcome,
         cause=cause or "not known: this version of hwcheck has no such check",
         fix=fix or "look at the evidence",
         command=command,
         role=role,
-        hosts=hosts,
-        evidence=_evidence(findings),
-        title=findings[0].check or _about(findings[0].reason),
+        hosts=tuple(dict.fromkeys(finding.host for finding in findings)),
+        evidence=(*_evidence(findings), *where),
+        title=_title(names, findings[0].reason),
+        checks=names,
     )
 
 
-def _about(reason: str) -> str:
-    return NOTHING_APPLIES if NO_CHECK in reason else WHOLE_HOST
+def _title(checks: Sequence[str], reason: str) -> str:
+    if len(checks) > 1:
+        more = f" and {len(checks) - TITLE_CHECKS} more" if len(checks) > TITLE_CHECKS else ""
+        named = ", ".join(checks[:TITLE_CHECKS])
+        return f"{len(checks)} checks could not be measured: {named}{more}"
+    return checks[0] or (NOTHING_APPLIES if NO_CHECK in reason else WHOLE_HOST)
 
 
-def _how_to_measure(reason: str) -> tuple[str, str]:
-    for words, cause, fix in UNMEASURED:
-        if words in reason:
-            return cause, fix
-    return "it could not be measured", "mend what the evidence names and run again"
+def _remedy_of(reason: str) -> Remedy:
+    return next((remedy for words, remedy in UNMEASURED.items() if words in reason), BY_EVIDENCE)
 
 
 def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -199,7 +250,7 @@ def _metric_lines(findings: Sequence[Finding]) -> Iterator[str]:
 def _statement(finding: Finding) -> str:
     parts = []
     if finding.metric:
-        parts.append(f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}")
+        parts.append(f"{line(finding.metric, 80)} {measured(finding)}")
     if finding.reason:
         parts.append(line(finding.reason))
     if finding.limit:

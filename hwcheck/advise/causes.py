@@ -10,15 +10,17 @@ from functools import cache
 from types import ModuleType
 
 from hwcheck.advise import rules
+from hwcheck.advise.places import places
 from hwcheck.advise.records import CONFIDENCES, Causes, Diagnosis
 from hwcheck.advise.rule import HostFindings, Rule, Sign
 from hwcheck.fold import fold, fold_subjects
+from hwcheck.judge.figures import measured
 from hwcheck.judge.host_case import node_facts
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement, counted, worst
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
-from hwcheck.text import line, quantity
+from hwcheck.text import line
 
 Rules = Mapping[str, Rule]
 """Rules by their cause."""
@@ -158,16 +160,9 @@ def _place_in_line(cause: HostCause, causes: Iterable[HostCause]) -> tuple[Rank,
 
 
 def _places(host: HostFindings, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield where the GPUs are that findings name, for hands that look for the board.
-
-    Nothing where all GPUs of a host are named: then it is about the host.
-    """
+    """Yield where the GPUs are that findings name."""
     gpus = host.record.report.gpus if host.record.report else ()
-    named = {host.gpu_of(finding.subject) for finding in findings}
-    some = [gpu for gpu in gpus if f"gpu{gpu.index}" in named and gpu.pci_address]
-    for gpu in some if len(some) < len(gpus) else ():
-        serial = f", serial {line(gpu.serial, 40)}" if gpu.serial else ""
-        yield f"gpu{gpu.index} is at {line(gpu.pci_address, 40)}{serial}"
+    return places(gpus, {host.gpu_of(finding.subject) for finding in findings})
 
 
 def _rank(cause: HostCause) -> Rank:
@@ -243,15 +238,16 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
     refuse is told once, with what one of them says that it should be.
     """
     findings = list(findings)
-    wanted: dict[tuple[str, str, str], str] = {}
+    figures: dict[tuple[str, str, str], str] = {}
     for finding in findings:
         key = (finding.check, finding.metric, finding.subject)
-        wanted[key] = wanted.get(key) or _wanted(finding)
+        if key not in figures or finding.figures or finding.wanted is not None:
+            figures[key] = measured(finding)
     subjects: dict[tuple[str, str, str], list[str]] = {}
     unmeasured: dict[str, list[str]] = {}
     for finding in findings:
-        value = f"{line(finding.metric, 80)} {quantity(finding.value, finding.unit)}"
-        value += wanted[finding.check, finding.metric, finding.subject]
+        value = f"{line(finding.metric, 80)} "
+        value += figures[finding.check, finding.metric, finding.subject]
         value += ", waived" if finding.waived else ""
         parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
         text = ": ".join(part for part in parts if part)
@@ -266,10 +262,6 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
         named = [check for check in dict.fromkeys(blind) if check]
         more = f" and {len(named) - MOST_CHECKS} more" if len(named) > MOST_CHECKS else ""
         yield f"{', '.join(named[:MOST_CHECKS])}{more}: {text}" if named else text
-
-
-def _wanted(finding: Finding) -> str:
-    return "" if finding.wanted is None else f", wanted {line(quantity(finding.wanted), 80)}"
 
 
 def _subjects(names: list[str]) -> str:

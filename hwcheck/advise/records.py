@@ -196,7 +196,8 @@ class GroupAdvice:
 class Action:
     """What to do about findings of one kind.
 
-    ``check`` is empty where it is about a host as a whole; ``title`` names it in every case.
+    ``check`` is empty where it is about a host as a whole, or about several ``checks`` that could
+    not be measured for one reason; ``title`` names it in every case.
     ``hosts`` are all hosts it concerns; ``evidence`` are short lines, equal ones merged
     (``gpu3 on node[01-02]: power_limit_w 500 W; limit: ...``). ``explained_by`` are the titles of
     the diagnoses that account for every finding behind it; empty where one is left.
@@ -212,6 +213,7 @@ class Action:
     evidence: tuple[str, ...]
     title: str = "no whole answer"
     explained_by: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

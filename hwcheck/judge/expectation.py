@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from hwcheck.judge.figures import of_wanted
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
@@ -131,6 +132,7 @@ def _finding(
     size = _size(leg)
     outcome, limit, reason = "inconclusive", "", ""
     fail_at = warn_at = None
+    figures = ""
     if isinstance(expected, str):
         reason = f"nothing to hold busbw against: {expected}"
     elif size.size_bytes < LEAST_BYTES:
@@ -146,6 +148,8 @@ def _finding(
             size, outcome, reason = _second_look(size, expected, second_leg)
         else:
             outcome = _outcomes(size, expected)[0]
+        if outcome in ("warn", "fail"):
+            figures = of_wanted(size.busbw_gbps, gbps, "GB/s")
         if not reason and outcome != "pass":
             reason = f"{_share(size, expected)} from {expected.way}"
     return Finding(
@@ -162,6 +166,7 @@ def _finding(
         reason=reason,
         fail_at=fail_at,
         warn_at=warn_at,
+        figures=figures,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from hwcheck.judge.evidence import omissions
+from hwcheck.judge.figures import of_wanted
 from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
@@ -16,6 +17,7 @@ from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
     AbovePeers,
+    AtMost,
     Equal,
     FromFleet,
     FromInventory,
@@ -87,7 +89,9 @@ def judge_answer(
     for metric, sample in readings.held:
         for limit, reference in references(readings, metric, sample, facts, fleet):
             finding = hold(host, check.id, metric, sample, limit, reference)
-            findings.append(_explained(finding, readings))
+            if finding.outcome in ("warn", "fail"):
+                finding = _explained(finding, metric, limit, reference, readings)
+            findings.append(finding)
     if answer.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
     if answer.state != "done":
@@ -111,12 +115,35 @@ def _must_judge(check: Check) -> bool:
     )
 
 
-def _explained(finding: Finding, readings: Readings) -> Finding:
-    """Give a failure the node's own words for it, where the check sends them as ``meaning``."""
-    if finding.outcome == "pass" or finding.reason:
-        return finding
-    meanings = readings.by_subject(MEANING)
-    return finding._replace(reason=str(meanings.get(finding.subject, "")))
+def _explained(
+    finding: Finding, metric: Metric, limit: Limit, reference: Value | None, readings: Readings
+) -> Finding:
+    """Give a failure the figures that show it, and the node's own words where it sends them.
+
+    Those are the samples of ``meaning``.
+    """
+    figures = _ratio(finding, metric, readings) or _of_reference(limit, finding, reference)
+    meaning = readings.by_subject(MEANING).get(finding.subject, "")
+    return finding._replace(reason=str(meaning), figures=figures)
+
+
+def _of_reference(limit: Limit, finding: Finding, reference: Value | None) -> str:
+    """Return how much there is of the value that a limit has its share of."""
+    if isinstance(limit, AtMost) or finding.value is None:
+        return ""
+    return of_wanted(finding.value, reference, finding.unit)
+
+
+def _ratio(finding: Finding, metric: Metric, readings: Readings) -> str:
+    """Return the two figures that a percentage was made of; empty where they make another one."""
+    parts = [readings.by_subject(name).get(finding.subject) for name in metric.ratio]
+    units = [own.unit for name in metric.ratio if (own := readings.check.metric(name))]
+    if len(parts) != 2 or len(units) != 2 or parts[0] is None:
+        return ""
+    text = of_wanted(parts[0], parts[1], units[0])
+    share = float(parts[0]) / float(parts[1] or 1) if text else 0.0
+    same = isinstance(finding.value, int | float) and abs(100 * share - finding.value) <= 0.1
+    return text if same else ""
 
 
 def references(

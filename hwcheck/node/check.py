@@ -32,7 +32,8 @@ class Metric:
     """One quantity of a check: its unit, what it means and what it is held against.
 
     A metric with no limit is recorded, and may serve others as their reference. An answer that
-    claims to be done has a ``required`` one, for every GPU where the check is ``per_gpu``.
+    claims to be done has a ``required`` one, for every GPU where the check is ``per_gpu``. A
+    percentage may name the two metrics of the check that it is the ``ratio`` of, which say more.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Metric:
     meaning: str
     limits: Tuple[Union[Limit, AbovePeers], ...] = ()
     required: bool = False
+    ratio: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

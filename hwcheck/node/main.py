@@ -6,12 +6,13 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, List, Mapping
 
 from hwcheck.node import checks, descendants, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode, Recorded
-from hwcheck.node.wire import CheckResult, Leg, Report, Request, Sample, frame, to_dict
+from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
     from hwcheck.node.multi_host.order_server import OrderServer
@@ -134,5 +135,9 @@ def _facts(node: LiveNode) -> Mapping[str, Any]:
         "python": sys.version.split()[0],
         "uid": os.getuid(),
         "cpu_vendor": node.host.cpu_vendor(),
-        "gpus": [gpu.to_dict() for gpu in node.gpu_facts()],
+        "gpus": [_with_slot(gpu, node).to_dict() for gpu in node.gpu_facts()],
     }
+
+
+def _with_slot(gpu: GpuFacts, node: LiveNode) -> GpuFacts:
+    return replace(gpu, slot=node.host.pci_slot(gpu.pci_address)) if gpu.pci_address else gpu

@@ -240,6 +240,7 @@ _GPU_FACT_TYPES: Mapping[str, Tuple[type, ...]] = {
     "pci_device_id": _TEXT,
     "pci_subsystem_id": _TEXT,
     "serial": _TEXT,
+    "slot": _TEXT,
     "vbios": _TEXT,
     "memory_total_bytes": _NUMBER,
     "power_limit_default_w": _NUMBER,
@@ -254,8 +255,9 @@ class GpuFacts:
     """What identifies one GPU of a node; None or an empty text stands for what it does not say.
 
     ``index`` is NVML's, ``pci_device_id`` and ``pci_subsystem_id`` are such as ``0x233010DE``,
-    ``nvlink_links`` counts the active NVLinks. With ``mig`` the GPU is split into instances.
-    ``error`` is NVML's reason where it cannot be opened; it has nothing else then but its index.
+    ``slot`` is the name of the PCIe slot where the firmware tells one, ``nvlink_links`` counts the
+    active NVLinks. With ``mig`` the GPU is split into instances. ``error`` is NVML's reason where
+    it cannot be opened; it has nothing else then but its index.
     """
 
     index: Optional[int] = None
@@ -265,6 +267,7 @@ class GpuFacts:
     pci_device_id: str = ""
     pci_subsystem_id: str = ""
     serial: str = ""
+    slot: str = ""
     vbios: str = ""
     memory_total_bytes: Optional[float] = None
     power_limit_default_w: Optional[float] = None

@@ -77,9 +77,10 @@ def observe(assessment: Assessment) -> Observed:
     judgement, advice = assessment.judgement, assessment.advice
     fixes = {cause.title: cause.fix for cause in advice.causes.diagnoses}
     remedies = {
-        (host, action.check, action.outcome): action.fix
+        (host, check, action.outcome): action.fix
         for action in advice.actions
         for host in action.hosts
+        for check in action.checks or (action.check,)
     }
     problems: list[Problem] = []
     well: dict[str, frozenset[str]] = {}

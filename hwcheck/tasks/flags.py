@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.node.checks import ON_DEMAND
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
 from hwcheck.tasks.output import say
 from hwcheck.text import binary_size
@@ -61,8 +62,6 @@ USUAL = COLLECTIVES[:2]
 ALL = "all"
 PROOF = ("gate_proof",)
 """Checks about hwcheck and not about the node; ``--prove`` asks for them."""
-ON_DEMAND = (*PROOF, "dcgm_diag")
-"""Checks that run only where a flag names them: those, and what takes hours."""
 
 LEAST_BYTES, MOST_BYTES = 8, 64 << 30
 """nccl-tests' own examples begin at 8 bytes (README.md)."""

@@ -46,7 +46,9 @@ def test_equal_failures_are_one_action_with_the_checks_remedy() -> None:
     assert (action.cause, action.fix, action.command) == (remedy.cause, remedy.fix, remedy.command)
     assert action.hosts == ("node01", "node02", "node03")
     (evidence,) = action.evidence
-    assert evidence.startswith("gpu3 on node[01-03]: power_limit_percent 57.1 %; limit: fail")
+    assert evidence.startswith(
+        "gpu3 on node[01-03]: power_limit_percent 400 of 700 W, 57 %; limit: fail"
+    )
     assert "source: " in evidence
 
 
@@ -157,3 +159,33 @@ def test_advise_joins_actions_and_nccl() -> None:
     advice = advise(a_run, judge(a_run))
     assert [action.check for action in advice.actions] == ["all_reduce"]
     assert [setting.name for setting in advice.nccl.settings] == ["NCCL_P2P_DISABLE"]
+
+
+def test_one_cause_that_blinds_many_checks_is_one_action_without_their_commands() -> None:
+    reasons = {
+        "all_reduce": "no torch under /usr/bin/python3",
+        "temperature_idle": "torch cannot be imported (libcudart.so.12)",
+        "power_cap": "no torch under /usr/bin/python3",
+    }
+    blind = [
+        CheckResult(a.check, "could_not_measure", reasons[a.check]) if a.check in reasons else a
+        for a in results([leg()])
+    ]
+    (action,) = _actions(run(record("a", blind, gpus=gpu_facts())))
+    assert set(action.checks) == set(reasons)
+    assert action.title.startswith("3 checks could not be measured: ")
+    assert "import torch" in action.command
+    remedies = [checks.load()[name].remedy for name in reasons]
+    assert action.command not in [remedy.command for remedy in remedies]
+    assert action.role == "validation_env"
+
+
+def test_other_reasons_stay_other_actions() -> None:
+    answers = [
+        CheckResult(a.check, "could_not_measure", f"{a.check} is not told here")
+        if a.check in ("power_cap", "pcie_link")
+        else a
+        for a in results([leg(), leg("p2p_off", 40.0), leg("net", 9.0)])
+    ]
+    found = _actions(run(record("a", answers, gpus=gpu_facts())))
+    assert {action.check for action in found} == {"power_cap", "pcie_link"}

@@ -31,7 +31,7 @@ def test_hosts_with_one_cause_are_folded() -> None:
     (cause,) = diagnosed(*hosts, ("n4", {"samples": {}})).diagnoses
     assert cause.hosts == ("n1", "n2", "n3")
     assert cause.observed == (
-        "n[1-3]: power_cap: power_limit_percent 71.4 % (gpu1)",
+        "n[1-3]: power_cap: power_limit_percent 71.4 %, at least 99 % wanted (gpu1)",
         "n1: gpu1 is at 0000:20:00.0",
         "n2: gpu1 is at 0000:20:00.0",
         "n3: gpu1 is at 0000:20:00.0",

@@ -20,7 +20,6 @@ from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import unpack
-from hwcheck.tasks.flags import ON_DEMAND
 from tests.lab.answers import answers
 from tests.lab.loads import LoadedNode
 
@@ -28,7 +27,7 @@ CHECKS = tuple(
     sorted(
         name
         for name, check in checks.load().items()
-        if check.load and check.per_gpu and name not in ON_DEMAND
+        if check.load and check.per_gpu and name not in checks.ON_DEMAND
     )
 )
 LOAD_S = 14.0

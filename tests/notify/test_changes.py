@@ -79,7 +79,7 @@ def test_a_fault_is_told_once_with_its_cause_and_cleared_once() -> None:
     assert first is not None
     assert first.id == "sweep-1"
     assert first.title == "hwcheck nightly: hosts: 2 new"
-    assert first.groups[0].evidence == ("n[1-2]: pcie_link: pcie_link_width 8 lanes (gpu3)",)
+    assert first.groups[0].evidence == ("n[1-2]: pcie_link: pcie_link_width 8 of 16 lanes (gpu3)",)
     assert first.groups[0].fix.startswith("power off")
     assert first.groups[0].is_cause
     assert (first.open_problems, first.open_hosts) == (2, 2)

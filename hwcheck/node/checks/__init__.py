@@ -7,6 +7,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from hwcheck.node.check import Check
 
+ON_DEMAND = ("dcgm_diag", "gate_proof")
+"""Checks that run only where a flag names them: one takes hours, the other is about hwcheck."""
+
 SITE: Dict[str, Check] = {}
 """The checks of the site in use, by id (``hwcheck.site``); on a node they lie among ours."""
 

@@ -59,6 +59,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 ),
             ),
             required=True,
+            ratio=("power_limit_w", "power_limit_default_w"),
         ),
     ],
     remedy=Remedy(

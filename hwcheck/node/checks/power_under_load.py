@@ -48,6 +48,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
                     confidence="derived",
                 ),
             ),
+            ratio=("power_w", "power_limit_w"),
         ),
         peers_metric(
             "power_percent_of_peers",

@@ -12,6 +12,7 @@ from hwcheck.node.host.facts import NvmeDrive
 from hwcheck.node.host.tree import Tree, contents
 
 DEVICES = "sys/bus/pci/devices/"
+SLOTS = "sys/bus/pci/slots/"
 RDMA = "sys/class/infiniband/"
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")
@@ -166,6 +167,20 @@ class PciReader(Tree):
             bridges.append(os.path.basename(folder))
             folder = os.path.dirname(folder)
         return bridges
+
+    def pci_slot(self, pci_address: str) -> str:
+        """Return the name of the slot of a device or of the next bridge above it; empty: none.
+
+        Linux has the slots that the firmware or a hot-plug port names, each with the address of
+        what is in it, without its function (Documentation/ABI/testing/sysfs-bus-pci).
+        """
+        slots = {
+            self._read("%s%s/address" % (SLOTS, name)).strip(): name for name in self._list(SLOTS)
+        }
+        for address in (pci_address, *self.bridges_above(pci_address)):
+            if address.rpartition(".")[0] in slots:
+                return slots[address.rpartition(".")[0]]
+        return ""
 
     def numa_node(self, pci_address: str) -> Optional[int]:
         text = self._read("%s%s/numa_node" % (DEVICES, pci_address)).strip()

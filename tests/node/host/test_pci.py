@@ -321,3 +321,11 @@ def test_nvme_drives_with_and_without_a_driver(root: Root) -> None:
         (addresses[1], "nvme0", "dead"),
         (addresses[2], "", ""),
     ]
+
+
+def test_the_slot_is_that_of_the_device_or_of_a_bridge_above_it(root: Root) -> None:
+    root.device(GPU)
+    assert root.host.pci_slot(GPU) == "", "nobody names one"
+    root.write("sys/bus/pci/slots/7/address", "0000:2a:00\n")
+    root.write("sys/bus/pci/slots/3-1/address", GPU[:-2] + "\n")
+    assert root.host.pci_slot(GPU) == "3-1"

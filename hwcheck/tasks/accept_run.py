@@ -166,7 +166,7 @@ def _measured(
             verbose=acceptance.verbose,
         )
     else:
-        with Progress(len(hosts), verbose=acceptance.verbose) as shown:
+        with Progress(len(hosts), forks=acceptance.forks, verbose=acceptance.verbose) as shown:
             where = (plan.hosts, plan.requests, built, folder, connector)
             fan_out(*where, forks=acceptance.forks, progress=shown)
         make_second_visits(

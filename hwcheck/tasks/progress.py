@@ -7,6 +7,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,7 +25,10 @@ from hwcheck.text import line
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-RUNNING_SHOWN = 3
+RUNNING_SHOWN = 8
+"""Hosts under way that have a line of their own on a terminal: those that run longest."""
+QUIET_S = 30.0
+"""Elsewhere a host under way that works on something else has a line, but no more often than so."""
 QUIET = {"ok", "skipped"}
 NO_HOST = {"play", "task"}
 
@@ -39,7 +45,7 @@ class _Stderr(Console):
 
 
 class LiveLine(ABC):
-    """A line on stderr that is drawn anew while the block runs; on no terminal there is none.
+    """Lines on stderr that are drawn anew while the block runs; without a terminal there are none.
 
     A stderr that nobody reads any more costs the display and nothing else.
     """
@@ -49,7 +55,7 @@ class LiveLine(ABC):
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(
                 console=self._console,
                 get_renderable=self._line,
@@ -83,47 +89,100 @@ class LiveLine(ABC):
         """Return the line as it is now."""
 
 
+@dataclass
+class _Visit:
+    """A visit under way: when it began and had its last line, and what the host works on."""
+
+    began: float
+    said: float
+    works_on: str = ""
+
+
 class Progress(LiveLine):
-    """Shows the events of a fan-out; use it as a context manager and call it with each event."""
+    """Shows the events of a fan-out; use it as a context manager and call it with each event.
+
+    On a terminal: how many hosts are done, how long the rest may take, and those that run longest.
+    Elsewhere: a line for each host that is done, and now and then for one under way.
+    """
 
     def __init__(
-        self, hosts: int, *, verbose: bool = False, console: Console | None = None
+        self,
+        hosts: int,
+        *,
+        forks: int = 1,
+        verbose: bool = False,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(console)
         self._hosts = hosts
+        self._forks = forks
         self._verbose = verbose
+        self._clock = clock
         self._lock = threading.Lock()
-        self._running: dict[str, tuple[float, str]] = {}
+        self._running: dict[str, _Visit] = {}
+        self._took: list[float] = []
         self._done = 0
         self._failing = 0
 
     def __call__(self, event: VisitEvent) -> None:
         """Take one event, from any thread."""
+        now = self._clock()
         with self._lock:
-            started, _ = self._running.get(event.host, (time.monotonic(), ""))
+            visit = self._running.setdefault(event.host, _Visit(now, now))
+            took = now - visit.began
             if event.kind == "finished":
-                self._running.pop(event.host, None)
+                del self._running[event.host]
                 self._done += 1
                 self._failing += event.state != "reported"
+                self._took.append(took)
+                text = f"[{self._done}/{self._hosts}] {event.host}: {_ended(event, took)}"
             else:
-                self._running[event.host] = (started, event.text)
-        if event.kind == "finished" or self._verbose:
-            took = time.monotonic() - started
-            self._print(f"{event.host}: {line(_event_text(event, took))}")
+                changed = event.text != visit.works_on
+                visit.works_on = event.text
+                late = self._live is None and changed and now - visit.said >= QUIET_S
+                if not (self._verbose or late):
+                    return
+                visit.said = now
+                text = f"{event.host}: {event.text or event.kind}"
+                text += f" ({_minutes(took)})" if late else ""
+        self._print(line(text))
 
     def _line(self) -> Text:
+        now = self._clock()
         with self._lock:
-            slowest = sorted(self._running.items(), key=lambda item: item[1][0])[:RUNNING_SHOWN]
-            text = f"{self._done} of {self._hosts} hosts done"
-            text += f", {self._failing} without a full answer"
-        now = time.monotonic()
-        shown = [f"{host} {now - started:.0f} s {line(what)}" for host, (started, what) in slowest]
-        return Text("; ".join([text, *shown]), overflow="ellipsis", no_wrap=True)
+            slowest = sorted(self._running.items(), key=lambda item: item[1].began)
+            text = f"{self._done} of {self._hosts} hosts done, {len(self._running)} under way"
+            text += f", {self._failing} without a full answer" if self._failing else ""
+            left_s = self._left_s(now)
+        text += f", about {_minutes(left_s)} left" if left_s is not None else ""
+        rows = [
+            f"  {host}  {_minutes(now - visit.began)}  {line(visit.works_on)}"
+            for host, visit in slowest[:RUNNING_SHOWN]
+        ]
+        more = len(slowest) - RUNNING_SHOWN
+        rows += [f"  and {more} more"] if more > 0 else []
+        return Text("\n".join([text, *rows]), overflow="ellipsis", no_wrap=True)
+
+    def _left_s(self, now: float) -> float | None:
+        """Return how long the rest may take if it is like what is done; None before any is."""
+        if not self._took or self._done >= self._hosts:
+            return None
+        usual = median(self._took)
+        waiting = self._hosts - self._done - len(self._running)
+        under_way = [max(0.0, usual - (now - visit.began)) for visit in self._running.values()]
+        return max(under_way, default=0.0) + usual * -(-waiting // self._forks)
 
 
-def _event_text(event: VisitEvent, took_s: float) -> str:
-    if event.kind != "finished":
-        return event.text or event.kind
+def _minutes(seconds: float) -> str:
+    """Return ``45 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _ended(event: VisitEvent, took_s: float) -> str:
     return f"{event.state} after {took_s:.1f} s" + (f": {event.text}" if event.text else "")
 
 

@@ -39,7 +39,7 @@ def make_second_visits(
     hosts = tuple(host for host in plan.hosts if host.name in legs)
     requests = {host.name: of_legs(plan.requests[host.name], legs[host.name]) for host in hosts}
     answers = folder.second_visits()
-    with Progress(len(hosts), verbose=verbose) as progress:
+    with Progress(len(hosts), forks=forks, verbose=verbose) as progress:
         fan_out(
             *(hosts, requests, payload, answers, connector),
             forks=forks,

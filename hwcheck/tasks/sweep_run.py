@@ -428,7 +428,8 @@ class _Night:
         plan = self._plan(level, [each.host for each in due], checks_of(level))
         connector = self._connector(plan, self.measuring.stop)
         queue = Queue(due, level, len(asked.names), asked.places, drained=asked.drained)
-        with Progress(len(due), verbose=asked.verbose) as progress:
+        forks = level.at_once(len(asked.names))
+        with Progress(len(due), forks=forks, verbose=asked.verbose) as progress:
             folder = self.measuring.batches(
                 *(queue, plan, lambda: self._folder(level, plan), connector, until, progress),
                 load=level.load,

@@ -183,7 +183,7 @@ def validate(
         folder = RunFolder.create(Path(out), plan.meta)
         save_site(folder.path)
         if NODE in chosen:
-            with Progress(len(plan.hosts), verbose=verbose) as progress:
+            with Progress(len(plan.hosts), forks=at_once, verbose=verbose) as progress:
                 where = (plan.hosts, plan.requests, built, folder, connector)
                 fan_out(*where, forks=at_once, progress=progress)
             make_second_visits(plan, built, folder, connector, forks=at_once, verbose=verbose)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs lint hashed clean
+.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -65,6 +65,12 @@ test-older-torch: .venv/installed
 # Every role, broken off after each task that changes something and run again; takes long.
 test-interruptions: .venv/installed
 	$(BIN)/python -m tests.roles.interruptions
+
+# The report as axe-core sees it, in headless Chromium (which has to be there, and npm).
+AXE := .venv/axe
+axe: .venv/installed
+	npm install --prefix $(AXE) --no-audit --no-fund --no-save axe-core@4.14.1
+	$(BIN)/python -m pytest -m wide -n 0 -rs tests/render/test_axe.py
 
 # Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
 demo: .venv/installed

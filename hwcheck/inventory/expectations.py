@@ -200,7 +200,9 @@ SETTINGS: Mapping[str, Variable] = {
         "the node's name in the scheduler; unless set, host name, short name or address",
         _node_name,
     ),
-    "hwcheck_rack": Variable("rack that the host stands in; a sweep loads hosts of several", _word),
+    "hwcheck_rack": Variable(
+        "rack that the host stands in: the report's map; a sweep loads hosts of several", _word
+    ),
     "hwcheck_power_feed": Variable(
         "power feed of the host (A3); a sweep loads hosts on several", _word
     ),

@@ -1,29 +1,41 @@
-"""``report.html``: one self-contained page. No script, nothing is loaded from anywhere."""
+"""``report.html``: one self-contained page; nothing is loaded from anywhere.
+
+Its one script only sorts, filters and copies; the page says everything without it, and its policy
+lets no other script run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import base64
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from hwcheck.advise.assessment import Assessment, LastRuns
+from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.places import place
 from hwcheck.fold import fold
 from hwcheck.judge.legs import is_clean, largest
 from hwcheck.node import checks
 from hwcheck.node.wire import Leg, SizeTiming
+from hwcheck.render.heat_map import heat_map
+from hwcheck.render.histograms import Histogram, histograms
 from hwcheck.render.last_runs import LastRunsView, last_runs_view
 from hwcheck.render.leg_plots import leg_plots
 from hwcheck.render.load_plots import load_plots
-from hwcheck.render.report import render
+from hwcheck.render.pair_matrix import PairMatrix, gpu_pair_matrix
+from hwcheck.render.report import environment, render
 from hwcheck.render.svg import Plot
+from hwcheck.render.timeline import timeline
+from hwcheck.render.topology import drawn_host
 from hwcheck.render.training import step_plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
-from hwcheck.results.run_folder import Run
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.site_limits import in_force
 from hwcheck.text import block, line
 
-DETAILED_HOSTS = 64
+DETAILED_HOSTS = 16
 """In a larger run, hosts that passed get one line, and a leg shows its largest size only."""
 
 MOST_SECTIONS = 100
@@ -32,6 +44,8 @@ MOST_ROWS = 2000
 """In a run of more hosts, the table has no line for those that passed, and so many at most."""
 
 OPEN_HOSTS = 6
+DRAWN_HOSTS = 12
+"""Hosts that are not well are drawn, so many at most."""
 LOGS = 20
 LOG_CHARACTERS = 4000
 
@@ -62,7 +76,10 @@ class LegView:
 
 @dataclass(frozen=True)
 class HostDetails:
-    """One host's section."""
+    """One host's section.
+
+    ``gpus`` are those with a complaint and where they are; ``causes`` its causes with their titles.
+    """
 
     view: HostView
     bad: tuple[CheckView, ...]
@@ -71,6 +88,10 @@ class HostDetails:
     not_applicable: tuple[tuple[str, str], ...]
     opened: bool
     last_runs: LastRunsView | None
+    gpus: tuple[tuple[str, str], ...]
+    causes: tuple[tuple[str, str], ...]
+    drawn: tuple[str, Markup] | None
+    pairs: PairMatrix | None
 
 
 def html(assessment: Assessment) -> str:
@@ -83,25 +104,45 @@ def html(assessment: Assessment) -> str:
     rows = bad[:MOST_ROWS] if len(hosts) > MOST_ROWS else hosts
     in_table = {host.name for host in rows}
     plot = step_plot(assessment.training) if assessment.training else None
+    racks = {host.name: host.rack for host in run.meta.hosts}
+    visits = timeline(run, assessment.judgement)
+    script = environment("html").get_template("report.js.j2").render()
     return render(
         "html",
         assessment,
         hosts,
-        plots=[_figure(plot) for plot in leg_plots(run)],
+        plots=[_figure(plot) for plot in leg_plots(assessment)],
         step_plot=_figure(plot) if plot else None,
         loads=[_figure(plot) for plot in load_plots(assessment)],
         rows=rows,
         no_row=[host.name for host in hosts if host.name not in in_table],
-        details=_details(shown[:MOST_SECTIONS], assessment.last_runs, brief=brief),
+        details=list(_details(shown[:MOST_SECTIONS], assessment, brief=brief)),
+        sections={host.name for host in shown[:MOST_SECTIONS]},
+        map=heat_map(hosts, racks, [host.name for host in run.meta.hosts]),
+        racks=racks if any(racks.values()) else {},
+        histograms=[_marked(each) for each in histograms(run, assessment.judgement)],
+        timeline=visits,
+        timeline_svg=Markup(visits.svg) if visits else "",  # noqa: S704 (its texts are escaped)
+        script=Markup(script),  # noqa: S704 (our own file)
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         no_section=[host.name for host in shown[MOST_SECTIONS:]],
         limits=list(_limits(run)),
+        has_busbw=any(host.busbw for host in rows),
         brief=brief,
         limit=DETAILED_HOSTS,
     )
 
 
 def _figure(plot: Plot) -> tuple[str, Markup]:
-    return plot.caption, Markup(plot.svg)  # noqa: S704 (an SVG holds no text from a node)
+    """Return a picture and what it shows, which those who hear the page are told too."""
+    svg = plot.svg
+    if "aria-label" not in svg:
+        svg = svg.replace('role="img"', f'role="img" aria-label="{escape(plot.caption)}"', 1)
+    return plot.caption, Markup(svg)  # noqa: S704 (what is in it from a node is escaped)
+
+
+def _marked(histogram: Histogram) -> tuple[Histogram, Markup]:
+    return histogram, Markup(histogram.svg)  # noqa: S704 (its texts are escaped)
 
 
 def _limits(run: Run) -> Iterator[LimitView]:
@@ -119,9 +160,11 @@ def _limits(run: Run) -> Iterator[LimitView]:
 
 
 def _details(
-    views: Iterable[HostView], last_runs: Mapping[str, LastRuns], *, brief: bool
+    views: Iterable[HostView], assessment: Assessment, *, brief: bool
 ) -> Iterator[HostDetails]:
-    logs_left = LOGS
+    logs_left, drawn_left = LOGS, DRAWN_HOSTS
+    titles = {cause.cause: cause.title for cause in assessment.advice.causes.diagnoses}
+    causes_of = assessment.advice.causes.by_host
     for index, view in enumerate(views):
         legs = []
         for leg in (leg for check in view.checks for leg in check.legs):
@@ -129,15 +172,42 @@ def _details(
             logs_left -= bool(item.log)
             legs.append(item)
         apply = [check for check in view.checks if check.outcome != "not applicable"]
+        bad = {finding.subject for finding in view.findings if finding.outcome in ("warn", "fail")}
+        unwell = view.verdict.outcome != "pass"
+        drawn = drawn_host(view.record, bad) if unwell and drawn_left > 0 else None
+        drawn_left -= drawn is not None
+        last = last_runs_view(
+            assessment.last_runs.get(view.name), view.verdict.outcome, view.findings
+        )
         yield HostDetails(
             view,
             bad=tuple(check for check in apply if check.outcome not in QUIET),
             good=tuple(check for check in apply if check.outcome in QUIET),
             legs=tuple(legs),
             not_applicable=_not_applicable(view),
-            opened=index < OPEN_HOSTS and view.verdict.outcome != "pass",
-            last_runs=last_runs_view(last_runs.get(view.name), view.verdict.outcome, view.findings),
+            opened=index < OPEN_HOSTS and unwell,
+            last_runs=last,
+            gpus=_gpus(view.record, bad),
+            causes=tuple((name, titles[name]) for name in causes_of.get(view.name, ())),
+            drawn=_figure(drawn) if drawn else None,
+            pairs=gpu_pair_matrix(view.record) if unwell or not brief else None,
         )
+
+
+def _gpus(record: HostRecord, bad: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Return where the GPUs are that something is the matter with."""
+    gpus = record.report.gpus if record.report else ()
+    about = {subject.lower() for subject in bad}
+    return tuple(
+        (f"gpu{gpu.index}", text)
+        for gpu in gpus
+        if (text := place(gpu))
+        and (f"gpu{gpu.index}" in about or _is_named(gpu.pci_address.lower(), about))
+    )
+
+
+def _is_named(address: str, about: Collection[str]) -> bool:
+    return bool(address) and any(f"{address} " in f"{subject} " for subject in about)
 
 
 def _leg_view(leg: Leg, *, brief: bool, log: bool) -> LegView:

@@ -1,19 +1,27 @@
-"""busbw over message size for each leg, as SVG to put into the page."""
+"""busbw over message size for each leg, as SVG to put into the page.
+
+One axis from zero, with what the links should carry, the band of the hosts that are alike and those
+that fall out of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold
+from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import PLAUSIBLE_BUSBW_GBPS, legs_of
+from hwcheck.judge.prediction import COLLECTIVES, predict
+from hwcheck.judge.records import Judgement
 from hwcheck.node.wire import Leg
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.render.view import collective_order
 from hwcheck.render.words import EXERCISE, gpu_names
-from hwcheck.results.run_folder import HostRecord, Run
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line
 
 if TYPE_CHECKING:
@@ -30,10 +38,19 @@ LEG_LOOKS = {
 """Color, marker and name of each known leg. The colors are stand-ins for the page's own."""
 
 MOST_PLOTS = 4
+BANDWIDTHS = ("busbw_gbps", "algbw_gbps")
 LARGEST_SIZE = 2**50
 
-Curve = dict[int, list[float]]
-"""busbw figures (1e9 bytes/s) of all hosts by message size in bytes."""
+MOST_OUTLIERS = 4
+BAND_FROM = 10
+"""From so many hosts on the band is the middle eight tenths: one alone does not widen it."""
+EXPECTED = "expected of the links"
+OUT = "#000017"
+
+Points = list[tuple[int, float]]
+"""Message sizes in bytes with their busbw, in 1e9 bytes/s."""
+Curves = dict[str, Points]
+"""By host."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +62,15 @@ class _Key:
     gpu: str
 
 
-def leg_plots(run: Run) -> tuple[Plot, ...]:
+def leg_plots(assessment: Assessment) -> tuple[Plot, ...]:
     """Return a plot for each kind of host that measured: same collective, ranks and GPU.
 
     At most four, those with the most hosts. Legs without a plausible figure are left out.
     """
-    hosts: dict[_Key, list[str]] = {}
+    records = {record.host: record for record in assessment.run.records}
     missing: dict[_Key, dict[str, list[str]]] = {}
-    curves: dict[_Key, dict[str, Curve]] = {}
-    for record in run.records:
+    curves: dict[_Key, dict[str, Curves]] = {}
+    for record in records.values():
         for leg in legs_of(record):
             points = _points(leg)
             key = _key(record, leg)
@@ -62,26 +79,72 @@ def leg_plots(run: Run) -> tuple[Plot, ...]:
             if not points:
                 missing.setdefault(key, {}).setdefault(leg.leg, []).append(record.host)
                 continue
-            hosts.setdefault(key, []).append(record.host)
-            curve = curves.setdefault(key, {}).setdefault(leg.leg, {})
-            for size, figure in points:
-                curve.setdefault(size, []).append(figure)
+            curves.setdefault(key, {}).setdefault(leg.leg, {})[record.host] = points
     order = sorted(
         curves,
         key=lambda key: (
             key.exercise,
-            -len(set(hosts[key])),
+            -len(_hosts(curves[key])),
             collective_order(key.collective),
             str(key),
         ),
     )
     return tuple(
-        Plot(_caption(key, dict.fromkeys(hosts[key]), missing.get(key, {})), _svg(curves[key]))
+        _plot(key, curves[key], missing.get(key, {}), records, assessment.judgement)
         for key in order[:MOST_PLOTS]
     )
 
 
-def _points(leg: Leg) -> list[tuple[int, float]]:
+def _plot(
+    key: _Key,
+    curves: Mapping[str, Curves],
+    missing: Mapping[str, Sequence[str]],
+    records: Mapping[str, HostRecord],
+    judgement: Judgement,
+) -> Plot:
+    out = _outliers(key, curves, judgement)
+    hosts = _hosts(curves)
+    expected = [] if key.exercise else _expected(key, curves, (records[host] for host in hosts))
+    return Plot(_caption(key, hosts, missing, out), _svg(curves, out, expected))
+
+
+def _hosts(curves: Mapping[str, Curves]) -> list[str]:
+    return list(dict.fromkeys(host for of_leg in curves.values() for host in of_leg))
+
+
+def _outliers(
+    key: _Key, curves: Mapping[str, Curves], judgement: Judgement
+) -> list[tuple[str, str]]:
+    """Return the legs whose busbw is complained of, with their hosts: the slowest first."""
+    if len(_hosts(curves)) < 2:
+        return []
+    bad = {
+        (finding.subject.removeprefix("leg "), finding.host)
+        for finding in judgement.findings
+        if finding.check == key.collective
+        and finding.outcome in ("warn", "fail")
+        and finding.metric in BANDWIDTHS
+        and not finding.waived
+    }
+    drawn = [each for each in bad if each[1] in curves.get(each[0], {})]
+    return sorted(drawn, key=lambda each: (curves[each[0]][each[1]][-1][1], each))[:MOST_OUTLIERS]
+
+
+def _expected(key: _Key, curves: Mapping[str, Curves], records: Iterable[HostRecord]) -> Points:
+    """Return what the links of the first host that knows them should carry, at each size."""
+    sizes = sorted({size for points in curves.get("default", {}).values() for size, _ in points})
+    for record in records if sizes else ():
+        links = links_of(record)
+        if links is None or links.gpus != key.ranks or key.collective not in COLLECTIVES:
+            continue
+        leg = next((leg for leg in legs_of(record) if leg.collective == key.collective), None)
+        expected = predict(links, key.collective, leg.library if leg else "")
+        if not isinstance(expected, str):
+            return [(size, expected.at(size)) for size in sizes]
+    return []
+
+
+def _points(leg: Leg) -> Points:
     low, high = PLAUSIBLE_BUSBW_GBPS
     return [
         (size.size_bytes, float(size.busbw_gbps))
@@ -96,37 +159,58 @@ def _key(record: HostRecord, leg: Leg) -> _Key:
     return _Key(line(leg.collective, 60), leg.backend, leg.exercise, leg.ranks, gpu)
 
 
-def _caption(key: _Key, names: Iterable[str], missing: Mapping[str, Iterable[str]]) -> str:
-    listed = list(names)
+def _caption(
+    key: _Key,
+    hosts: Sequence[str],
+    missing: Mapping[str, Iterable[str]],
+    out: Sequence[tuple[str, str]],
+) -> str:
     what = f"{key.collective}, {count(key.ranks, 'rank')} per node"
     gpu = f", {key.gpu}" if key.gpu else ""
-    where = fold(listed)
-    over = "" if len(listed) == 1 else f": median of {len(listed)} hosts, the band is their range"
+    band = "the middle eight tenths of them" if len(hosts) >= BAND_FROM else "their range"
+    over = "" if len(hosts) == 1 else f": median of {len(hosts)} hosts, the band is {band}"
     mark = f". E{EXERCISE[1:]}." if key.exercise else ""
     holes = [f"{LEG_LOOKS[leg][2]} on {fold(where)}" for leg, where in missing.items()]
     lost = f". No figure: {', '.join(holes)}" if holes else ""
-    return f"{what}{gpu}, {where}{over}{lost}{mark}"
+    slow = ", ".join(f"{host} ({LEG_LOOKS[leg][2]})" for leg, host in out)
+    below = f". Dotted, with crosses, those that are complained of: {slow}" if out else ""
+    return f"{what}{gpu}, {fold(hosts)}{over}{below}{lost}{mark}"
 
 
-def _svg(curves: Mapping[str, Curve]) -> str:
+def _svg(curves: Mapping[str, Curves], out: Sequence[tuple[str, str]], expected: Points) -> str:
     with drawing(7.6, 3.8) as figure:
         axes = figure.add_subplot()
+        if expected:
+            axes.plot(*zip(*expected, strict=True), color=INK, linestyle="--", label=EXPECTED)
         for name in LEG_LOOKS:
             if name in curves:
                 _draw(axes, name, curves[name])
-        _label(axes, {size for curve in curves.values() for size in curve})
+        for leg, host in out:
+            axes.plot(*zip(*curves[leg][host], strict=True), color=OUT, linestyle=":", marker="x")
+        sizes = (size for of_leg in curves.values() for host in of_leg for size, _ in of_leg[host])
+        _label(axes, set(sizes))
         colors = {c: f"leg-{name.replace('_', '-')}" for name, (c, _, _) in LEG_LOOKS.items()}
-        return inline_svg(figure, colors)
+        return inline_svg(figure, {**colors, OUT: "fail"})
 
 
-def _draw(axes: Axes, name: str, curve: Curve) -> None:
+def _draw(axes: Axes, name: str, curves: Curves) -> None:
     color, marker, label = LEG_LOOKS[name]
-    sizes = sorted(curve)
-    middle = [median(curve[size]) for size in sizes]
+    figures: dict[int, list[float]] = {}
+    for points in curves.values():
+        for size, busbw in points:
+            figures.setdefault(size, []).append(busbw)
+    sizes = sorted(figures)
+    middle = [median(figures[size]) for size in sizes]
     axes.plot(sizes, middle, color=color, marker=marker, markersize=5, label=label)
-    if any(len(curve[size]) > 1 for size in sizes):
-        low, high = ([pick(curve[size]) for size in sizes] for pick in (min, max))
+    if len(curves) > 1:
+        low, high = zip(*(_band(figures[size]) for size in sizes), strict=True)
         axes.fill_between(sizes, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _band(figures: Iterable[float]) -> tuple[float, float]:
+    ordered = sorted(figures)
+    left_out = len(ordered) // 10 if len(ordered) >= BAND_FROM else 0
+    return ordered[left_out], ordered[-1 - left_out]
 
 
 def _label(axes: Axes, sizes: Iterable[int]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hwcheck.fold import fold
 from hwcheck.judge.published import METRIC as PUBLISHED
 from hwcheck.judge.records import Finding
+from hwcheck.render.pair_matrix import PairMatrix, pair_matrix
 from hwcheck.render.topology import aligned
 from hwcheck.render.words import EXERCISE
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun, Suspect
@@ -34,7 +35,7 @@ class RunView:
 class MultiHostView:
     """What reports show of runs over several hosts.
 
-    ``matrix`` is empty where no pairs were run, or too many.
+    ``matrix`` (text) and ``matrices`` (cells) are empty where no pairs were run, or too many.
     """
 
     scopes: str
@@ -42,6 +43,7 @@ class MultiHostView:
     exercise: str
     runs: tuple[RunView, ...]
     matrix: str
+    matrices: tuple[PairMatrix, ...]
     matrix_note: str
     suspects: tuple[tuple[str, str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
@@ -71,6 +73,7 @@ def multi_host_view(record: MultiHostRecord, findings: Iterable[Finding] = ()) -
         exercise=EXERCISE if record.backend == "gloo" else "",
         runs=tuple(_run_view(run) for run in larger),
         matrix="\n\n".join(_matrices(names, timed)) if shown else "",
+        matrices=tuple(_pair_matrices(names, timed)) if shown else (),
         matrix_note=note,
         suspects=tuple(_suspect(suspect) for suspect in record.suspects),
         remarks=(*_remarks(record), *_published(findings)),
@@ -102,6 +105,16 @@ def _matrices(names: list[str], timed: dict[str, list[MultiHostRun]]) -> Iterato
     for collective, pairs in timed.items():
         title = [f"{collective}:"] if len(timed) > 1 else []
         yield "\n".join([*title, *aligned(_matrix(names, pairs))])
+
+
+def _pair_matrices(names: list[str], timed: dict[str, list[MultiHostRun]]) -> Iterator[PairMatrix]:
+    for collective, pairs in timed.items():
+        figures: dict[tuple[str, str], float | str] = {}
+        for run in pairs:
+            outcome, (one, other) = run.outcome, run.hosts[:2]
+            figure = float(outcome.busbw_gbps) if outcome.kind == "ok" else outcome.kind
+            figures[one, other] = figures[other, one] = figure
+        yield pair_matrix(collective, names, figures)
 
 
 def _matrix(names: list[str], pairs: list[MultiHostRun]) -> list[list[str]]:

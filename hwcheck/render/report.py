@@ -19,7 +19,8 @@ from hwcheck.fold import fold
 from hwcheck.judge.coverage import gaps
 from hwcheck.judge.legs import wrong_elements
 from hwcheck.judge.records import Finding
-from hwcheck.render import words
+from hwcheck.render import pair_matrix, words
+from hwcheck.render.decision import decide, decision
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_view
 from hwcheck.render.topology import topologies
@@ -41,7 +42,17 @@ CLASSES = {
 }
 SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!", "pass": "\u2713"}
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:@^=])")
+_SPECIAL = re.compile(
+    r"([\\`*|~$@#&<>])"  # means something wherever it stands
+    r"|((?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))"  # within a word it is no emphasis
+    r"|(?<=\])([(\[])|(?<=\[)\^"  # a link, its definition, a footnote
+    r"|:(?=//)|(?<=www)\."  # what becomes a link by itself
+    r"|(?<![A-Za-z0-9]):(?=[\w+-]+:)"
+    r"|^([-+](?=[-\s]|$)|[=\[:])|(?<=^\d)[.)](?=\s|$)",
+    re.IGNORECASE,
+)
+"""What means something to GitHub's Markdown, where it does: the rest is left as it reads."""
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def render(
@@ -55,17 +66,18 @@ def render(
     ``layout`` is what only this kind of report is given: what there is room for.
     """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
-    multi_host = assessment.multi_host
+    multi_host, groups = assessment.multi_host, decide(run, judgement)
     template = environment(kind).get_template(f"report.{kind}.j2")
     return template.render(
         run=run,
         judgement=judgement,
         advice=advice,
         verdict=words.verdict(judgement),
+        decision=decision(groups),
+        groups=groups,
         coverage=words.coverage(judgement),
         gaps=gaps(judgement),
         notes=words.notes(run),
-        outcomes=words.outcome_groups(judgement),
         explained=words.explained_actions(advice),
         gates=gate_views(run),
         topology=topologies(run),
@@ -128,6 +140,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
         "confidence_words": words.CONFIDENCE_WORDS,
         "exercise": words.EXERCISE,
         "nccl_groups": words.NCCL_GROUPS,
+        "pair_legend": pair_matrix.LEGEND,
         "outcome_words": words.OUTCOME_WORDS,
         "quiet": QUIET,
         "signs": SIGNS,
@@ -160,8 +173,7 @@ def _markdown_text(value: object) -> str:
     if isinstance(value, _Markdown):
         return value
     plain = value if isinstance(value, _Line) else line(str(value))
-    plain = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _SPECIAL.sub(r"\\\1", plain)
+    return _SPECIAL.sub(lambda found: ENTITIES.get(found.group(), f"\\{found.group()}"), plain)
 
 
 def _code(text: str, limit: int = 4000) -> str:

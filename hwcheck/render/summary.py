@@ -11,6 +11,7 @@ from hwcheck.advise.training_figures import figures_of, sentences
 from hwcheck.judge.coverage import gaps, percent_of
 from hwcheck.judge.records import OUTCOMES
 from hwcheck.render import words
+from hwcheck.render.decision import decide, decision
 from hwcheck.render.gates import GateView, gate_views
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.training import TrainingRecord, TrainingRun
@@ -27,6 +28,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     multi_host = assessment.multi_host
     exercised = [record.host for record in run.records if words.has_exercise(record)]
+    groups = decide(run, judgement)
     by_outcome = {
         name: [host.host for host in judgement.hosts if host.outcome == name] for name in OUTCOMES
     }
@@ -40,6 +42,10 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "outcome": judgement.outcome,
         "exit_code": judgement.exit_code,
         "verdict": words.verdict(judgement),
+        "decision": {
+            "line": decision(groups),
+            **{group.kind: list(group.hosts) for group in groups},
+        },
         "notes": list(words.notes(run)),
         "coverage": {
             "measured": judgement.measured,

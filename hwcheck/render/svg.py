@@ -8,6 +8,7 @@ paper.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import io
 import os
 import re
@@ -93,8 +94,19 @@ def inline_svg(figure: Figure, colors: Mapping[str, str]) -> str:
     for color, name in colors.items():
         svg = svg.replace(color, f"var(--{name})")
     svg = svg.replace(INK, "currentColor")
+    svg = _own_ids(svg)
     svg = re.sub(r' height="[^"]*pt"| width="[^"]*pt"', "", svg, count=2)
     return svg.replace("<svg ", '<svg role="img" ', 1).strip()
+
+
+def _own_ids(svg: str) -> str:
+    """Leave out the ids that nothing refers to, and make the others those of this drawing alone."""
+    wanted = set(re.findall(r"#([A-Za-z][\w.-]*)", svg))
+    prefix = hashlib.sha256(svg.encode()).hexdigest()[:8]
+    svg = re.sub(
+        r' id="([^"]*)"', lambda m: f' id="s{prefix}{m[1]}"' if m[1] in wanted else "", svg
+    )
+    return re.sub(r"(?<=[(\"])#([A-Za-z][\w.-]*)", rf"#s{prefix}\1", svg)
 
 
 @cache

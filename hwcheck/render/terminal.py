@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -14,6 +15,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Action, Advice
 from hwcheck.fold import fold
 from hwcheck.render import words
+from hwcheck.render.decision import decide, decision
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
 from hwcheck.render.training import training_line, training_view
@@ -28,11 +30,16 @@ TABLE_COLUMNS = 85
 """So wide must a terminal be, besides the names of the hosts, for a table that can be read."""
 
 
-def terminal(assessment: Assessment) -> RenderableType:
-    """Return what Rich prints. All text is ``Text``, so markup from a node stays text."""
+def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableType:
+    """Return what Rich prints; the reports are in ``folder``, or else in the run folder.
+
+    All text is ``Text``, so markup from a node stays text.
+    """
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
+    groups = decide(run, judgement)
     parts: list[RenderableType] = [
-        Wrapped((words.verdict(judgement), words.STYLES[judgement.outcome])),
+        Wrapped((decision(groups), words.STYLES[judgement.outcome])),
+        Wrapped(words.verdict(judgement)),
         Wrapped(f"Coverage: {words.coverage(judgement)}."),
         *(Wrapped((f"Note: {note}", "yellow")) for note in words.notes(run)),
         Text(),
@@ -66,7 +73,7 @@ def terminal(assessment: Assessment) -> RenderableType:
         Text(),
         Wrapped(("NCCL: ", "bold"), line(advice.nccl.summary, 1000)),
         *_nccl_groups(advice),
-        Wrapped(f"Report: {run.path / 'report.html'}"),
+        Wrapped(f"Report: {(folder or run.path) / 'report.html'}"),
     ]
     return Group(*parts)
 

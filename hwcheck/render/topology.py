@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from hwcheck.fold import fold
 from hwcheck.judge.topology import legend_lines, matrix_rows, nic_lines, topology_of
 from hwcheck.node.wire import Sample
+from hwcheck.render.svg import Plot
+from hwcheck.render.topology_drawing import draw, in_words
 from hwcheck.results.run_folder import HostRecord, Run
 
 CHECK = "topology"
@@ -17,10 +21,12 @@ MOST_GROUPS = 16
 
 @dataclass(frozen=True)
 class Matrix:
-    """One matrix in columns of equal width, and the hosts that have it, folded."""
+    """A matrix in columns of equal width, the hosts that have it, folded, and a drawing of one."""
 
     hosts: str
     text: str
+    drawn: Markup
+    in_words: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Topologies:
 def topologies(run: Run) -> Topologies:
     """Return the matrices of the hosts that measured one."""
     hosts: dict[str, list[str]] = {}
+    samples_of: dict[str, Sequence[Sample]] = {}
     texts: dict[tuple[int, ...], str] = {}
     for record in run.records:
         samples = _samples(record)
@@ -46,10 +53,24 @@ def topologies(run: Run) -> Topologies:
             texts[same] = _matrix(samples)
         if texts[same]:
             hosts.setdefault(texts[same], []).append(record.host)
+            samples_of.setdefault(texts[same], samples)
     groups = sorted(hosts.items(), key=lambda group: -len(group[1]))
-    shown = tuple(Matrix(fold(names), text) for text, names in groups[:MOST_GROUPS])
+    shown = tuple(_shown(names, text, samples_of[text]) for text, names in groups[:MOST_GROUPS])
     rest = [name for _, names in groups[MOST_GROUPS:] for name in names]
     return Topologies(shown, fold(rest), "\n".join(legend_lines()))
+
+
+def _shown(names: Iterable[str], text: str, samples: Iterable[Sample]) -> Matrix:
+    topology = topology_of(samples)
+    assert topology is not None
+    drawn = Markup(draw(topology))  # noqa: S704 (its texts are escaped)
+    return Matrix(fold(names), text, drawn, in_words(topology))
+
+
+def drawn_host(record: HostRecord, bad: Collection[str]) -> Plot | None:
+    """Return one host drawn with what is ``bad`` there; None where its topology is not known."""
+    topology = topology_of(_samples(record))
+    return None if topology is None else Plot(in_words(topology, bad), draw(topology, bad))
 
 
 def _samples(record: HostRecord) -> Sequence[Sample]:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold_subjects
+from hwcheck.judge.figures import measured
 from hwcheck.judge.legs import is_clean, largest, legs_of, wrong_elements
 from hwcheck.judge.records import OUTCOMES, Finding, HostVerdict, counted, worst
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Leg, Sample, SizeTiming
@@ -178,6 +179,8 @@ def gpus(record: HostRecord) -> str:
     if record.report is None:
         return ""
     names = Counter(line(name, 80) for name in gpu_names(record))
+    if not names and record.state != "reported":
+        return ""  # facts come at the end of a visit: this one was cut short
     return ", ".join(f"{amount} x {name}" for name, amount in names.items()) or "none seen"
 
 
@@ -290,7 +293,8 @@ def _merge(
     """Yield (value, folded subjects); what is not a pass keeps every value."""
     by_value: dict[str, list[str]] = {}
     for member in members:
-        by_value.setdefault(quantity(member.value, unit), []).append(line(member.subject, 80))
+        shown = measured(member) if isinstance(member, Finding) else quantity(member.value, unit)
+        by_value.setdefault(shown, []).append(line(member.subject, 80))
     values = [m.value for m in members if type(m.value) in (int, float)]
     if ranges and len(by_value) >= MERGE_FROM and len(values) == len(members):
         numbers = [value for value in values if isinstance(value, int | float)]

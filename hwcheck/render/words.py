@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hwcheck.advise.records import Advice, Diagnosis
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
@@ -44,28 +42,19 @@ NCCL_GROUPS = (
 )
 
 
-@dataclass(frozen=True)
-class OutcomeGroup:
-    """The hosts with one outcome, folded."""
-
-    outcome: str
-    word: str
-    amount: int
-    hosts: str
-
-
 def verdict(judgement: Judgement) -> str:
     """Say in one sentence what came out."""
     total = len(judgement.hosts)
     amounts = {name: sum(h.outcome == name for h in judgement.hosts) for name in OUTCOMES}
     of_hosts = f"of {count(total, 'host')}"
-    unproven = ""
-    if amounts["inconclusive"]:
-        unproven = f"; {amounts['inconclusive']} could not be judged in full"
+    unproven = _unproven(judgement)
     if judgement.outcome == "fail":
-        return f"{amounts['fail']} {of_hosts} failed{unproven}{_waived(judgement)}."
+        failed = f"{amounts['fail']} {of_hosts} failed"
+        return f"{'; '.join((failed, *unproven))}{_waived(judgement)}."
     if judgement.outcome == "inconclusive":
-        what = f"{amounts['inconclusive']} {of_hosts} could not be judged in full"
+        what = (
+            f"{of_hosts} {', '.join(unproven)}" if unproven else "less was measured than required"
+        )
         return f"Neither passed nor failed: nothing failed, but {what}{_waived(judgement)}."
     if judgement.outcome == "warn":
         return f"No check failed; {amounts['warn']} {of_hosts} gave warnings{_waived(judgement)}."
@@ -77,6 +66,17 @@ def verdict(judgement: Judgement) -> str:
     else:
         text = f"Every check that applies passed {where}"
     return f"{text}{_waived(judgement)}."
+
+
+def _unproven(judgement: Judgement) -> list[str]:
+    """Say of how many hosts nothing, or not all, is known."""
+    unproven = [host.state for host in judgement.hosts if host.outcome == "inconclusive"]
+    away = unproven.count("unreachable")
+    amounts = (
+        (away, "could not be reached"),
+        (len(unproven) - away, "could not be judged in full"),
+    )
+    return [f"{amount} {words}" for amount, words in amounts if amount]
 
 
 def _waived(judgement: Judgement) -> str:
@@ -114,14 +114,20 @@ def why_not(gap: Gap) -> str:
 def notes(run: Run) -> tuple[str, ...]:
     """Return what a reader must know before trusting the verdict."""
     texts = []
+    whole = [record for record in run.records if record.state == "reported"]
+    known = (
+        f"{len(whole)} of {count(len(run.records), 'host')} had given a whole answer"
+        + (f", {amount} a part of one" if (amount := _in_part(run)) else "")
+        + "; what follows is that, and of the others nothing is known"
+    )
     if not run.meta.finished:
         texts.append(
             "The run has no end: it was killed, its machine went down, or it still goes on. "
-            "What follows is what it left."
+            f"{known[:1].upper()}{known[1:]}."
         )
     elif run.meta.interrupted:
-        texts.append("The run was stopped before its end; what follows is not the whole picture.")
-    if not any(gpu_names(record) for record in run.records):
+        texts.append(f"The run was stopped before its end: {known}.")
+    if whole and not any(gpu_names(record) for record in run.records):
         texts.append("No GPU was measured in this run.")
     exercised = [record.host for record in run.records if has_exercise(record)]
     if exercised:
@@ -129,14 +135,8 @@ def notes(run: Run) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def outcome_groups(judgement: Judgement) -> tuple[OutcomeGroup, ...]:
-    """Return the hosts folded by outcome, worst first; outcomes without hosts are left out."""
-    groups = []
-    for name in OUTCOMES:
-        hosts = [host.host for host in judgement.hosts if host.outcome == name]
-        if hosts:
-            groups.append(OutcomeGroup(name, OUTCOME_WORDS[name], len(hosts), fold(hosts)))
-    return tuple(groups)
+def _in_part(run: Run) -> int:
+    return sum(record.state == "partial" and record.report is not None for record in run.records)
 
 
 def has_exercise(record: HostRecord) -> bool:

@@ -57,7 +57,7 @@ class HostPlan:
     """One host of the plan: its name, the address it is reached at, and what is expected of it.
 
     ``limits`` are those that the site set for it (``hwcheck.site_limits``), ``waivers`` what it
-    knows of and bears for a time (``hwcheck.waivers``).
+    knows of and bears for a time (``hwcheck.waivers``), ``rack`` is where it stands.
     """
 
     name: str
@@ -65,6 +65,7 @@ class HostPlan:
     expect: Mapping[str, Any] = field(default_factory=dict)
     limits: SiteLimits = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
+    rack: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> HostPlan:

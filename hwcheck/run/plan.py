@@ -92,7 +92,9 @@ def make_plan(
         )
     timing = timing or Timing()
     hosts = tuple(
-        HostPlan(host.name, host.address, host.expect, host.limits, host.waivers)
+        HostPlan(
+            host.name, host.address, host.expect, host.limits, host.waivers, host.settings.rack
+        )
         for host in cluster.hosts
     )
     meta = RunMeta(

@@ -25,6 +25,7 @@ from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
 from hwcheck.render.markdown import markdown
 from hwcheck.render.retry import retry
+from hwcheck.render.samples_csv import samples_csv
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.multi_host import read_multi_host
@@ -54,30 +55,33 @@ def show(
     required_percent: float | None = None,
     assessed: Callable[[Assessment], object] | None = None,
     silent: bool = False,
+    out: Path | None = None,
 ) -> int:
     """Judge and render a run folder anew, print what it says, and return the exit code.
 
     With ``required_percent`` a run of which less was measured, on any host, does not pass.
     ``assessed`` is handed the judged run, where more is wanted than the exit code; ``silent``: only
-    the reports are written. Raises
-    UsageError when the folder is damaged or cannot be written to, or stdout cannot.
+    the reports are written. With ``out`` they are written there, and nothing into the run folder.
+    Raises UsageError when the folder is damaged or cannot be written to, or stdout cannot.
     """
     assessment, last = _assessed(path, required_percent)
     hosts = drawn_hosts(assessment.run, assessment.judgement)
     series = {host: observed for host in hosts if (observed := read_series(path, host))}
     assessment = replace(assessment, series=series, last_runs=last)
     write_rendered(
-        path,
+        out or path,
         {
             "report.html": html(assessment),
             "report.md": markdown(assessment),
             "junit.xml": junit(assessment),
             "retry": retry(assessment),
+            "samples.csv": samples_csv(assessment),
             **nccl_files(assessment.advice),
         },
-        anew=FOLDER,
+        anew="" if out else FOLDER,  # what else lies in a folder that is named is not ours
     )
-    _into_history(path, assessment)
+    if out is None:
+        _into_history(path, assessment)
     if assessed is not None:
         assessed(assessment)
     if silent:
@@ -85,8 +89,8 @@ def show(
     if as_json:
         text = json.dumps(summary(assessment), indent=1, allow_nan=False) + "\n"
     else:
-        text = rendered(terminal(assessment))
-    emit(text, f"; the reports are in {path}")
+        text = rendered(terminal(assessment, out))
+    emit(text, f"; the reports are in {out or path}")
     return assessment.judgement.exit_code
 
 

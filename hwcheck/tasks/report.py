@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from invoke import Context
 
+from hwcheck.errors import UsageError
 from hwcheck.results.folders import named_folder
 from hwcheck.tasks.command import command, end
 from hwcheck.tasks.flags import COVERAGE_HELP, percent
@@ -13,9 +16,10 @@ from hwcheck.tasks.site_option import with_site
 
 @command(
     positional=["run"],
-    optional=["require_coverage"],
+    optional=["require_coverage", "out"],
     help={
         "run": "the run folder (runs/latest: the one that ended last)",
+        "out": "folder for the reports; nothing is written into the run folder then",
         "json": "print a machine-readable summary on stdout",
         **COVERAGE_HELP,
         "site": "folder of a site's checks, models, rules and templates, whose code is run",
@@ -25,10 +29,14 @@ from hwcheck.tasks.site_option import with_site
 def report(
     ctx: Context,  # noqa: ARG001
     run: str,
+    out: str | None = None,
     json: bool = False,
     require_coverage: str | None = None,
     site: str | None = None,  # noqa: ARG001 - with_site takes it
 ) -> None:
     """Judge and render a saved run again, with no host."""
     required = percent(require_coverage)
-    end(show(named_folder(run), as_json=json, required_percent=required))
+    if out is not None and not out.strip():
+        raise UsageError("--out is empty; name a folder, or leave it out for the run folder")
+    folder = Path(out) if out else None
+    end(show(named_folder(run), as_json=json, required_percent=required, out=folder))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,12 +30,10 @@ from tests.lab.scenario import Scenario, load, overlay
 FILE = Path(__file__).with_name("faulty_fleet.yml")
 HEALTHY = "h100x8"
 WHEN, UNTIL = "2026-01-31T12:00:00Z", "2026-01-31T12:06:40Z"
-KEPT = ("## Causes", "## What to do", "## NCCL settings")
 INTRODUCTION = """# Example: a fleet with several faults on one host
 
-`report.md` of a run over five hosts of the lab (8x H100 SXM, simulated: no GPU was there),
-shortened: coverage, topology, and what each host measured are left out. `python -m
-tests.lab.faulty_fleet` makes it, and a test holds it current. What is wrong:
+`report.md` of a run over five hosts of the lab (8x H100 SXM, simulated: no GPU was there).
+`python -m tests.lab.faulty_fleet` makes it, and a test holds it current. What is wrong:
 """
 LEGS = ("default", "p2p_off", "net")
 
@@ -115,18 +112,10 @@ def assessment() -> Assessment:
     return assess(Run(Path("runs") / meta.id, meta, tuple(records)))
 
 
-def shortened(text: str) -> str:
-    """Leave out what says nothing of the causes."""
-    title, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    kept = [part for part in parts if part.partition("\n")[0] in KEPT]
-    return re.sub(r"\n{3,}", "\n\n", title + "".join(kept)).rstrip() + "\n"
-
-
 def page() -> str:
     """Return the page of the documentation."""
     faults = "\n".join(f"- {host}: {says['doc']}" for host, says in hosts().items())
-    text = shortened(markdown(assessment()))
-    return f"{INTRODUCTION}\n{faults}\n\n---\n\n{text}"
+    return f"{INTRODUCTION}\n{faults}\n\n---\n\n{markdown(assessment())}"
 
 
 if __name__ == "__main__":

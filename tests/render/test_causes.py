@@ -54,8 +54,8 @@ def test_the_page_has_causes_before_the_rest(capped: Assessment) -> None:
 
 def test_markdown_and_json(capped: Assessment) -> None:
     text = markdown(capped)
-    assert f"### 1\\. failed: {TITLE}" in text
-    assert "The causes above explain: power\\_cap\\." in text
+    assert f"### 1. failed: {TITLE}" in text
+    assert "The causes above explain: power_cap." in text
     (cause,) = summary(capped)["causes"]
     assert (cause["cause"], cause["confidence"], cause["hosts"]) == (
         "power_limit_lowered",
@@ -76,11 +76,13 @@ def test_all_parts_of_a_cause_are_in_every_report(capped: Assessment) -> None:
     with_role = replace(capped, advice=replace(capped.advice, causes=causes))
     for render in (_page, _plain_markdown, _printed):
         text = render(with_role)
-        for part in (cause.effect, cause.fix, cause.command, "some-role", explains(cause)):
+        for part in (*cause.observed, cause.fix, cause.command, "some-role"):
             assert part in text
         assert "some-role" not in render(capped), "the control"
-    for render in (_page, _plain_markdown):
-        assert cause.source in render(capped)
+    for render in (_page, _printed):
+        assert cause.effect in render(capped)
+        assert explains(cause) in render(capped)
+    assert cause.source in _page(capped)
 
 
 def _page(assessment: Assessment) -> str:

@@ -31,7 +31,7 @@ def test_a_suite_for_each_host_and_a_case_for_each_check(shown: Assessment) -> N
 def test_a_failure_names_the_figure_and_the_limit(shown: Assessment) -> None:
     failure = _case(_suites(shown)["node03"], "power_cap").find("failure")
     assert failure is not None
-    assert "57.1 %" in failure.get("message", "")
+    assert "400 of 700 W, 57 %" in failure.get("message", "")
     assert "limit" in failure.get("message", "")
 
 
@@ -47,7 +47,9 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
     half = replace(host, report=replace(host.report, results=answers))
     failure = _case(_suites(judged(factories.run(half)))["a"], "power_cap").find("failure")
     assert failure is not None
-    assert failure.get("message", "").startswith("power_limit_percent 42.9 % of gpu3; limit: ")
+    assert failure.get("message", "").startswith(
+        "power_limit_percent 300 of 700 W, 43 % of gpu3; limit: "
+    )
     assert "gpu5 did not answer" in (failure.text or "")
 
 

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import fastjsonschema
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.render.summary import summary
@@ -52,3 +57,43 @@ def test_an_exercise_is_marked(cpu_only: Assessment) -> None:
 def test_it_is_json_whatever_the_node_says(hostile: Assessment) -> None:
     found = summary(hostile)
     assert json.loads(json.dumps(found, allow_nan=False))["id"] == found["id"]
+
+
+SCHEMA = Path(__file__).parents[2] / "hwcheck/results/schema/summary.schema.json"
+
+
+def _problem(data: object) -> str:
+    """What breaks the schema that is documented; empty where nothing does."""
+    try:
+        _compiled()(json.loads(json.dumps(data)))
+    except fastjsonschema.JsonSchemaValueException as refusal:
+        return str(refusal)
+    return ""
+
+
+@cache
+def _compiled() -> Callable[[object], object]:
+    made: Callable[[object], object] = fastjsonschema.compile(json.loads(SCHEMA.read_text()))
+    return made
+
+
+def test_it_is_as_its_schema_says(shown: Assessment, cpu_only: Assessment) -> None:
+    assert _problem(summary(shown)) == ""
+    assert _problem(summary(cpu_only)) == ""
+    both = judged(factories.run(factories.gpu_host("a"), interrupted=True))
+    assert _problem(summary(both)) == ""
+    broken = {**summary(shown), "exit_code": 2}
+    assert "exit_code" in _problem(broken), "the control"
+    assert "surprise" in _problem({**summary(shown), "surprise": 1}), "the control"
+
+
+def test_hostile_answers_are_as_the_schema_says(hostile: Assessment) -> None:
+    assert _problem(summary(hostile)) == ""
+
+
+def test_every_key_is_documented() -> None:
+    page = (SCHEMA.parents[3] / "docs/json.md").read_text()
+    kinds = json.loads(SCHEMA.read_text())["$defs"]
+    for kind in ("summary", "finding", "host_result", "cause", "action", "gap"):
+        missing = [key for key in kinds[kind]["properties"] if f"`{key}`" not in page]
+        assert missing == [], kind

@@ -26,7 +26,10 @@ def _words(text: str) -> str:
 
 def test_verdict_hosts_and_what_to_do(shown: Assessment) -> None:
     text = _words(_print(shown))
-    assert text.startswith("3 of 6 hosts failed; 1 could not be judged in full.")
+    assert text.startswith(
+        "Drain node[03,05-06]; 2 passed what was asked; 1 unreachable. "
+        "3 of 6 hosts failed; 1 could not be reached."
+    )
     for part in (
         "node[01-02]",
         "433.6 to 446.5 GB/s at 1 GiB",

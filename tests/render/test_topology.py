@@ -3,8 +3,7 @@ from __future__ import annotations
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render import topology as module
 from hwcheck.render.html import html
-from hwcheck.render.markdown import markdown
-from hwcheck.render.topology import aligned, topologies
+from hwcheck.render.topology import aligned, drawn_host, topologies
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.render.example import judged
@@ -47,25 +46,29 @@ def test_a_fleet_of_unlike_hosts() -> None:
     found = topologies(run)
     assert len(found.matrices) == module.MOST_GROUPS
     assert found.left_out == f"n[{module.MOST_GROUPS}-{amount - 1}]"
-    for text in (html(judged(run)), markdown(judged(run))):
-        assert "Other matrices" in text
+    assert "Other matrices" in html(judged(run))
 
 
-def test_both_reports_show_it() -> None:
-    result = judged(factories.run(host("n1"), host("n2"), checks=["topology"]))
-    page, text = html(result), markdown(result)
-    assert f'<pre class="matrix">{MATRIX}</pre>' in page
-    assert f"```text\n{MATRIX}\n```" in text
-    for shown in (page, text):
-        assert shown.index("NCCL settings") < shown.index("GPU NUMA ID")
-        assert "NODE = PCIe, and" in shown
+def test_the_page_shows_it_and_draws_it() -> None:
+    page = html(judged(factories.run(host("n1"), host("n2"), checks=["topology"])))
+    assert f">{MATRIX}</pre>" in page
+    assert page.index("NCCL settings</h2>") < page.index("GPU NUMA ID")
+    assert "NODE = PCIe, and" in page
+    assert "2 GPUs and 1 RDMA devices under 1 PCIe switches, all GPUs joined by NVLink" in page
+
+
+def test_one_host_is_drawn_with_what_is_bad_there() -> None:
+    plot = drawn_host(host("n1"), {"gpu1"})
+    assert plot is not None
+    assert plot.caption.endswith("degraded: gpu1")
+    assert drawn_host(factories.gpu_host("n1"), {"gpu1"}) is None
 
 
 def test_a_run_without_it_does_not_speak_of_it() -> None:
     result = judged(factories.run(factories.gpu_host("n1")))
-    for shown in (html(result), markdown(result)):
-        assert "Topology" not in shown
-        assert "GPU NUMA ID" not in shown
+    page = html(result)
+    assert "Topology" not in page
+    assert "GPU NUMA ID" not in page
 
 
 def test_what_a_node_makes_up_stays_out() -> None:
@@ -74,8 +77,7 @@ def test_what_a_node_makes_up_stays_out() -> None:
         matrix = topologies(result.run).matrices[0].text
         assert evil not in matrix
         assert "GPU0  X     ?" in matrix
-        assert f'<pre class="matrix">{matrix}</pre>' in html(result)
-        assert f"```text\n{matrix}\n```" in markdown(result)
+        assert f">{matrix}</pre>" in html(result)
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -40,7 +40,7 @@ def test_equal_passing_samples_are_one_row_and_bad_ones_stand_alone() -> None:
     (view,) = _views(gpu_host("a", power_limit_w=(3, 300.0)))
     rows = [row for row in _check(view, "power_cap").rows if row.metric == "power_limit_percent"]
     assert [(row.outcome, row.value, row.subjects) for row in rows] == [
-        ("fail", "42.9 %", "gpu3"),
+        ("fail", "300 of 700 W, 43 %", "gpu3"),
         ("pass", "100 %", "gpu[0-2,4-7]"),
     ]
     (temperature, _) = _check(view, "temperature_idle").rows
@@ -49,7 +49,7 @@ def test_equal_passing_samples_are_one_row_and_bad_ones_stand_alone() -> None:
 
 def test_failing_values_are_never_merged_into_a_range() -> None:
     (view,) = _views(gpu_host("a", temperature_c=88.0))
-    assert _check(view, "temperature_idle").rows[0].value == "88 C"
+    assert _check(view, "temperature_idle").rows[0].value.startswith("88 C, at most ")
     host = gpu_host("a")
     results = tuple(
         replace(

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from hwcheck.judge.coverage import require
 from hwcheck.render import words
+from hwcheck.render.view import gpus
 from tests import factories
 from tests.factories import gpu_host, record
 from tests.render.example import judged
@@ -20,12 +24,16 @@ FAIL = {"power_limit_w": (0, 300.0)}
         ([gpu_host("a"), gpu_host("b", **FAIL)], "1 of 2 hosts failed."),
         (
             [gpu_host("a", **FAIL), record("b", None)],
-            "1 of 2 hosts failed; 1 could not be judged in full.",
+            "1 of 2 hosts failed; 1 could not be reached.",
         ),
         (
             [gpu_host("a"), record("b", None)],
-            "Neither passed nor failed: nothing failed, but 1 of 2 hosts could not be judged in "
-            "full.",
+            "Neither passed nor failed: nothing failed, but of 2 hosts 1 could not be reached.",
+        ),
+        (
+            [record("a", None, state="lost"), record("b", None), record("c", None)],
+            "Neither passed nor failed: nothing failed, but of 3 hosts 2 could not be reached, "
+            "1 could not be judged in full.",
         ),
     ],
 )
@@ -42,10 +50,20 @@ def test_notes_say_what_was_not_measured() -> None:
     assert words.notes(factories.run(gpu_host("a"))) == ()
 
 
-def test_outcome_groups_fold_hosts_worst_first() -> None:
-    hosts = [gpu_host("n1"), gpu_host("n2", **FAIL), gpu_host("n3", **FAIL)]
-    groups = words.outcome_groups(judged(factories.run(*hosts)).judgement)
-    assert [(group.outcome, group.hosts) for group in groups] == [
-        ("fail", "n[2-3]"),
-        ("pass", "n1"),
-    ]
+def test_an_interrupted_run_says_what_is_known_and_nothing_of_gpus() -> None:
+    cut = gpu_host("b")
+    assert cut.report is not None
+    cut = replace(cut, state="partial", report=replace(cut.report, facts={}))
+    waiting = [record(name, None, state="not_visited") for name in "cd"]
+    notes = words.notes(factories.run(cut, *waiting, interrupted=True))
+    assert notes == (
+        "The run was stopped before its end: 0 of 3 hosts had given a whole answer, 1 a part of "
+        "one; what follows is that, and of the others nothing is known.",
+    )
+    assert gpus(cut) == ""
+    assert gpus(record("cpu", factories.cpu_results())) == "none seen", "the control"
+
+
+def test_a_run_of_which_less_was_measured_than_required_says_so() -> None:
+    judgement = require(judged(factories.run(record("a", factories.cpu_results()))).judgement, 101)
+    assert "nothing failed, but less was measured than required" in words.verdict(judgement)

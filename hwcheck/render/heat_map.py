@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwcheck.fold import fold
-from hwcheck.judge.records import MULTI_HOST, OUTCOMES, worst
+from hwcheck.judge.records import MULTI_HOST, OUTCOMES, TRAINING, worst
 from hwcheck.render.view import HostView
 from hwcheck.text import line
 
@@ -41,7 +41,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "collectives": (
         *("all_reduce", "all_gather", "alltoall", "broadcast", "reduce_scatter", "sendrecv"),
-        *("nccl_diagnostics", "nccl_environment", "nccl_topology_file", "gate_proof"),
+        *("nccl_diagnostics", "nccl_environment", "nccl_topology_file", "gate_proof", TRAINING),
     ),
     "network": (
         *("card_links", "infiniband_ports", "partition_keys", "port_flaps", "roce_gids"),

@@ -16,6 +16,7 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from types import CodeType
 from typing import Any
 
@@ -33,6 +34,7 @@ from jinja2.environment import TemplateExpression
 BUILTIN = "ansible_collections.ansible.builtin.plugins."
 """How the names begin under which Ansible loads its plugins where a role names it before them."""
 
+START_S = 20.0
 SYNTAX = (
     *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
     *("comment_start_string", "comment_end_string", "line_statement_prefix"),
@@ -92,12 +94,11 @@ class Modules:
             tempfile.TemporaryFile() as begin,
             tempfile.TemporaryFile() as output,
             tempfile.TemporaryFile() as errors,
-            socket.socket(socket.AF_UNIX) as server,
+            _connected(path) as server,
         ):
             begin.write(in_data)
             begin.seek(0)
             try:
-                server.connect(path)
                 size = len(block).to_bytes(4, sys.byteorder)
                 socket.send_fds(server, [size], [each.fileno() for each in (begin, output, errors)])
                 server.sendall(block)
@@ -109,6 +110,22 @@ class Modules:
             output.seek(0)
             errors.seek(0)
             return code[0], output.read(), errors.read()
+
+
+def _connected(path: str) -> socket.socket:
+    """Connect to what runs the modules; a machine that has just booted starts it after sshd."""
+    end = time.monotonic() + START_S
+    while True:
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            server.close()
+            if time.monotonic() > end:
+                raise AnsibleConnectionFailure("nothing runs the modules of the machine") from None
+            time.sleep(0.05)
+        else:
+            return server
 
 
 class Compiled:

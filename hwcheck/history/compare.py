@@ -27,7 +27,7 @@ counted is not compared: bytes in use and times differ from day to day."""
 RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes")
 COUNTS = (
     *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "groups", "links"),
-    *("nodes", "pages", "pairs", "ports", "products", "rows", "tests"),
+    *("nodes", "pages", "pairs", "parts", "ports", "products", "rows", "tests"),
 )
 SPREADS = 3.0
 """What differs by more than so many spreads has changed: of a leg the inter-quartile range of its

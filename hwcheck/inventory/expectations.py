@@ -10,6 +10,7 @@ from typing import Any
 
 from hwcheck.complaints import Complaints
 from hwcheck.inventory.limits import LIMITS
+from hwcheck.inventory.parts import parts
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import WAIVERS
 
@@ -241,6 +242,9 @@ EXPECTATIONS: Mapping[str, Variable] = {
     "hwcheck_hypervisor": Variable("hypervisor that the node runs under (KVM), or none", _word),
     "hwcheck_rdma_ports": Variable("RDMA ports that the node must have", _count),
     "hwcheck_nvme": Variable("NVMe drives that the node must have on its PCIe bus", _count),
+    "hwcheck_parts": Variable(
+        "parts that were ordered: a list, or a CSV file beside the inventory", parts
+    ),
     "hwcheck_container": Variable("runtime of the jobs' containers (docker)", _one_of(*RUNTIMES)),
     "hwcheck_torch_version": Variable("torch that must be installed (2.8.0)", _version),
     "hwcheck_nccl_version": Variable("NCCL that torch must come with (2.26.2)", _version),

@@ -46,6 +46,13 @@ class Source:
         return _shortened(self.text)
 
     @property
+    def folder(self) -> Path:
+        """Return where files that it names are: beside it, or here for hosts with commas."""
+        if self.path is None:
+            return Path()
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
     def is_yaml(self) -> bool:
         """Return whether this is a YAML file by its name."""
         return self.path is not None and self.path.is_file() and self.path.suffix in YAML_SUFFIXES
@@ -57,9 +64,8 @@ class Source:
         """
         if self.path is None:
             return
-        folder = self.path if self.path.is_dir() else self.path.parent
         for kind in ("group_vars", "host_vars"):
-            for file in sorted(_variable_files(folder / kind)):
+            for file in sorted(_variable_files(self.folder / kind)):
                 _refuse_broken_yaml(file, str(file))
         if self.is_yaml:
             fault = shape_fault(self.path)

@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -58,7 +59,8 @@ class Variables:
     """The variables of one host: as the inventory has them in ``written``, by method as meant.
 
     ``raw`` has the defaults as well that count for the host. ``source_title`` names the inventory
-    in messages. Every method returns None where none of its names is set, unless it says otherwise.
+    in messages, and files that variables name are looked for in ``folder``. Every method returns
+    None where none of its names is set, unless it says otherwise.
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class Variables:
         written: Mapping[str, Any],
         source_title: str,
         defaults: Defaults | None = None,
+        folder: Path = Path(),
     ) -> None:
         self.host = host
         self.source_title = source_title
+        self.folder = folder
         self.written = written
         of_defaults = defaults.under(written) if defaults else {}
         self._origins = {name: defaults.origins[name] for name in of_defaults} if defaults else {}

@@ -25,6 +25,7 @@ from hwcheck.judge.neighbors import judge_neighbors
 from hwcheck.judge.network import judge_network
 from hwcheck.judge.own_past import judge_own_past
 from hwcheck.judge.p2p import judge_nccl_default, judge_p2p
+from hwcheck.judge.parts import judge_parts
 from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.published import judge_published
@@ -86,6 +87,7 @@ def judge(
         judge_nccl_default,
         judge_nccl_defects,
         judge_floors,
+        judge_parts,
         judge_multi_host,
         judge_mnnvl,
         judge_published,

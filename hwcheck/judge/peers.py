@@ -88,7 +88,7 @@ TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
         "s": Tolerance(1.0, 10.0, high=True),
         **dict.fromkeys(("errors", "errors/h", "events", "packets"), COUNTER),
         **dict.fromkeys(("links", "lanes", "GPUs", "nodes", "pairs"), THINGS),
-        **dict.fromkeys(("ports", "drives", "CPUs"), THINGS),
+        **dict.fromkeys(("ports", "parts", "drives", "CPUs"), THINGS),
         **dict.fromkeys(("bytes", "GiB", "MiB"), MEMORY),
     }
 )

@@ -18,6 +18,7 @@ MANY = float(2**64)
 
 COUNTED = (
     *("CPUs", "GIDs", "GPUs", "banks", "bytes", "drives", "elements", "errors", "errors/h"),
+    "parts",
     *(
         "events",
         "groups",

@@ -38,7 +38,9 @@ from hwcheck.node.host.facts import (
     KernelMessage,
     Mount,
     NcclSetting,
+    Neighbor,
     NvmeDrive,
+    Part,
     RdmaPort,
     TorchStack,
 )
@@ -77,6 +79,9 @@ DEFAULTS: dict[str, Any] = {
     "rdma_ports": [],
     "rdma_devices": {},
     "nvme_drives": [],
+    "parts": [],
+    "hidden_parts": "",
+    "neighbors": ABSENT,
     "no_pcie_link": [],
     "iommu_groups": 0,
     "modules": [],
@@ -168,6 +173,15 @@ class FakeHost:
 
     def nvme_drives(self) -> list[NvmeDrive]:
         return [NvmeDrive(**{"state": "live", **says}) for says in self._say("nvme_drives")]
+
+    def parts(self) -> list[Part]:
+        return [Part(**says) for says in self._say("parts")]
+
+    def hidden_parts(self) -> str:
+        return str(self._say("hidden_parts"))
+
+    def neighbors(self) -> list[Neighbor]:
+        return [Neighbor(**says) for says in self._say("neighbors")]
 
     def bridges_above(self, pci_address: str) -> list[str]:
         return list(self._says.get("bridges", {}).get(pci_address, []))

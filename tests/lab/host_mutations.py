@@ -57,6 +57,8 @@ DEFAULTS = {"cpu": CPU, "memory": MEMORY, "kernel": KERNEL}
 NOT_ON_HOST = {"pci", "kinds", "devices", "rdma", "rdma_port", "processes", "files", "filesystems"}
 """Parts of a host that have changes of their own below."""
 LEFT_OUT = {
+    "machine": "what was ordered is not declared; faults of h100x8 have it",
+    "programs": "answers of programs, whose absence is no fault",
     "mounts": "a fault of a100x8 has it",
     "fstab": "says how mounts are meant, which are not changed",
 }

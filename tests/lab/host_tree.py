@@ -3,6 +3,9 @@
 The keys of ``host`` (all may be left out, and an unknown one is an error):
 
 - ``dmi``: ``vendor``, ``product``
+- ``machine``: what its firmware names beside that, by name (``chassis_serial``,
+  ``board_serial``, ``bios_version``, ``cpu_model``, ``cpu_serials``); ``null``: no table
+- ``programs``: by path, the script of a program that is installed
 - ``cpu``: ``vendor`` (GenuineIntel, AuthenticAMD, ARM), ``driver`` and ``governor`` of cpufreq
   (``driver: null``: the kernel does not scale), ``hypervisor`` (the processor's flag)
 - ``numa``: a list of nodes, each ``cpus`` (``0-51,104-155``) and ``buses``, the root buses that
@@ -35,6 +38,7 @@ from typing import Any
 
 from tests.lab.pci_tree import PciTree
 from tests.lab.rdma_tree import write_rdma
+from tests.lab.smbios import structure
 from tests.lab.tree_writer import TreeWriter, cpus_of, section
 
 CPUS = "sys/devices/system/cpu"
@@ -43,6 +47,8 @@ INTEL_PSTATE = "intel_pstate"
 
 HOST: Mapping[str, Any] = {
     "dmi": {},
+    "machine": None,
+    "programs": {},
     "cpu": {},
     "numa": [],
     "memory": {},
@@ -63,6 +69,13 @@ HOST: Mapping[str, Any] = {
     "memlock_kib": None,
     "clock_synchronized": True,
     "filesystems": {},
+}
+MACHINE: Mapping[str, Any] = {
+    "chassis_serial": "",
+    "board_serial": "",
+    "bios_version": "",
+    "cpu_model": "",
+    "cpu_serials": [],
 }
 MOUNT: Mapping[str, Any] = {
     "kind": "ext4",
@@ -121,6 +134,8 @@ def write_with(tree: TreeWriter, host: Mapping[str, Any]) -> None:
     _write_logins(tree, says)
     if says["system_nccl"]:
         _write_nccl(tree, says["system_nccl"])
+    for path, script in says["programs"].items():
+        tree.write(path, f"#!/bin/sh\n{script}", mode=0o755)
     for path, text in says["files"].items():
         tree.write_bytes(path, f"{text}\n".encode() if text else b"")
 
@@ -130,6 +145,16 @@ def _write_firmware(tree: TreeWriter, says: Mapping[str, Any]) -> None:
     for name, text in (("sys_vendor", dmi["vendor"]), ("product_name", dmi["product"])):
         if text:
             tree.write("sys/class/dmi/id/" + name, text)
+    if says["machine"] is None:
+        return
+    its = section(says["machine"], "host: machine", MACHINE)
+    maker = {0x04: dmi["vendor"], 0x05: dmi["product"]}
+    table = structure(0, 0x18, {0x05: its["bios_version"]}) + structure(1, 0x1B, maker)
+    table += structure(2, 0x0F, {**maker, 0x07: its["board_serial"]})
+    table += structure(3, 0x15, {0x04: dmi["vendor"], 0x07: its["chassis_serial"]})
+    for serial in its["cpu_serials"]:
+        table += structure(4, 0x30, {0x10: its["cpu_model"], 0x20: serial}, {0x18: 0x41})
+    tree.write_bytes("sys/firmware/dmi/tables/DMI", table + structure(127, 4, {}), mode=0o400)
 
 
 def _write_cpus(tree: TreeWriter, says: Mapping[str, Any]) -> None:

@@ -65,6 +65,28 @@ class NvmeDrive(NamedTuple):
     state: str
 
 
+class Part(NamedTuple):
+    """One part of the node; a text is empty where nobody says it.
+
+    ``name`` is its kind and which one it is: ``cpu0``, ``memory DIMM_A1``, ``nic mlx5_0``.
+    ``number`` is the maker's part number.
+    """
+
+    name: str
+    model: str = ""
+    number: str = ""
+    serial: str = ""
+    firmware: str = ""
+
+
+class Neighbor(NamedTuple):
+    """What a port is cabled to: ``name`` of the far end (a switch) and the ``port`` there."""
+
+    subject: str
+    name: str
+    port: str
+
+
 class ContainerSettings(NamedTuple):
     """What a container runtime's own file gives to every container that asks for nothing else.
 

@@ -12,7 +12,9 @@ from hwcheck.node.host.facts import (
     KernelLog,
     Mount,
     NcclSetting,
+    Neighbor,
     NvmeDrive,
+    Part,
     RdmaPort,
     TorchStack,
 )
@@ -69,6 +71,18 @@ class NodeHost(Protocol):
 
     def nvme_drives(self) -> List[NvmeDrive]:
         """NVMe controllers on the bus, by address; virtual functions are left out."""
+
+    def parts(self) -> List[Part]:
+        """Parts of the machine but its GPUs, as firmware, bus and drivers name them."""
+
+    def hidden_parts(self) -> str:
+        """Why the parts that the firmware names cannot be read; empty where they can."""
+
+    def neighbors(self) -> List[Neighbor]:
+        """What InfiniBand ports and network interfaces are cabled to, as far as they tell.
+
+        Raises CouldNotMeasure where no program is installed that asks them.
+        """
 
     def bridges_above(self, pci_address: str) -> List[str]:
         """PCI addresses of the bridges between a device and the root, nearest first."""

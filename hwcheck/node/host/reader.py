@@ -13,7 +13,7 @@ from hwcheck.node.host.containers import ContainerReader
 from hwcheck.node.host.imex import ImexReader
 from hwcheck.node.host.log import LogReader
 from hwcheck.node.host.nccl import NcclReader
-from hwcheck.node.host.rdma import RdmaReader
+from hwcheck.node.host.parts import PartsReader
 from hwcheck.node.host.software import SoftwareReader
 from hwcheck.node.host.system import SystemReader
 
@@ -22,7 +22,7 @@ JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 
 
 class HostReader(
-    ContainerReader, ImexReader, NcclReader, RdmaReader, SoftwareReader, SystemReader, LogReader
+    ContainerReader, ImexReader, NcclReader, PartsReader, SoftwareReader, SystemReader, LogReader
 ):
     """Implements ``check.Host``. An absent file means what its absence says, never an error."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import fastjsonschema
 import yaml
 
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.errors import UsageError
 from hwcheck.judge import models
 from hwcheck.node import checks
@@ -24,6 +24,7 @@ MOST_BYTES = 1 << 20
 DEFAULT = "criteria.yml"
 """The criteria that hwcheck brings, for every GPU model that it has figures of."""
 ANY = "any"
+LISTS = ("checks", "same_as", "roles")
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -62,7 +63,8 @@ class Requirement:
 
     ``may_lack`` says why a host may have nothing to show (no NVSwitch, no RDMA card); without it
     such a host has not been measured. With ``strict`` a warning does not meet it. ``same_as`` are
-    the ids of the same requirement in published catalogs.
+    the ids of the same requirement in published catalogs. In the stage ``state`` it is shown by
+    the assertions of ``roles``, of all where it names none.
     """
 
     id: str
@@ -74,6 +76,7 @@ class Requirement:
     may_lack: str = ""
     strict: bool = False
     same_as: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _schema() -> Any:
 def _requirement(data: Mapping[str, Any]) -> Requirement:
     rest = dict(data)
     figures = tuple(Figure(**figure) for figure in rest.pop("figures", ()))
-    rest |= {name: tuple(rest[name]) for name in ("checks", "same_as") if name in rest}
+    rest |= {name: tuple(rest[name]) for name in LISTS if name in rest}
     return Requirement(**rest, figures=figures)
 
 
@@ -226,7 +229,9 @@ def _problems(criteria: Criteria) -> Any:
                 yield [*keys, "metric"], _unknown(figure.metric, metrics, "metric of the check")
             if figure.at_least is None and figure.at_most is None:
                 yield keys, "it has no border: write at_least or at_most"
-        if not named and not stage.over_hosts:
+        if requirement.roles and stage.name != STATE:
+            yield [*where, "roles"], f"roles are asserted in the stage {STATE} only"
+        if not named and not stage.over_hosts and stage.name != STATE:
             yield where, f"{requirement.id}: no check can show it: write checks"
 
 

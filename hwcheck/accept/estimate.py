@@ -9,10 +9,12 @@ from statistics import median
 
 from hwcheck.accept.criteria import Criteria
 from hwcheck.accept.evidence import StageResult
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, STATE
 
 VISIT_S = 12.0
 """Connecting, the payload and every idle check: 3 to 12 s on nodes with 8 GPUs in the lab."""
+STATE_S = 60.0
+"""Ansible templates the variables, then a session with each host asserts them."""
 START_S = 45.0
 """Two imports of torch and the start of the legs (``CollectiveSpec.start_s``)."""
 PROVE_S = 60.0
@@ -68,11 +70,13 @@ def estimates(
 
 def _planned(criteria: Criteria, stage: str, hosts: int, forks: int) -> float:
     """Return the seconds of a stage once on so many hosts, by what its visits are given."""
-    batches = 1 if STAGES[stage].over_hosts else -(-hosts // forks)
+    batches = 1 if STAGES[stage].over_hosts or stage == STATE else -(-hosts // forks)
     rounds = hosts - 1 + hosts % 2
     return (
         batches
         * {
+            "inventory": VISIT_S,
+            "state": STATE_S,
             "idle": VISIT_S,
             "prove": VISIT_S + START_S + PROVE_S,
             "load": VISIT_S + START_S + criteria.burn_in_s + COOL_DOWN_S + COPIES_S,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from hwcheck.accept.criteria import ANY, Criteria, Figure, Requirement
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.fold import fold
-from hwcheck.judge.host_case import gpus_of
+from hwcheck.judge.host_case import gpus_of, samples_of
 from hwcheck.judge.models import model_of
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line, quantity
 
 NOT_MET, NOT_MEASURED, WAIVED, MET, NOT_APPLICABLE = STATES = (
@@ -26,6 +29,8 @@ OTHER = "other"
 """The id of what no requirement names: the other checks of a stage, each of which must pass."""
 
 SHOWN = 3
+SOFTWARE = ("driver", "cuda_driver", "kernel", "software_versions", "tool_versions")
+NUMBERED = re.compile(r"(\D+)(\d*)")
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,24 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part as a run saw it; ``identity`` tells it from all others, where it has one."""
+
+    identity: str
+    model: str = ""
+    number: str = ""
+    serial: str = ""
+    firmware: str = ""
+
+
+@dataclass(frozen=True)
 class HostResult:
-    """What a run shows of a host: what identifies its GPUs, by subject, and the evidence."""
+    """What a run shows of a host: its parts by subject, its software by name, and the evidence."""
 
     host: str
-    gpus: Mapping[str, str]
+    parts: Mapping[str, Part]
     evidence: tuple[Evidence, ...]
+    software: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -77,16 +94,86 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
     for record in assessment.run.records:
         if record.state == "not_visited":
             continue
-        gpus = {
-            f"gpu{gpu.index}": gpu.uuid or gpu.serial or ""
-            for gpu in gpus_of(record)
-            if gpu.index is not None
-        }
         evidence = tuple(_of_host(criteria, stage, assessment, record.host))
         if stage == next(iter(STAGES)) and criteria.gpu != ANY:
             evidence = (_of_model(criteria, assessment, record.host), *evidence)
-        hosts[record.host] = HostResult(record.host, gpus, evidence)
+        hosts[record.host] = HostResult(
+            record.host, parts_of(record), evidence, software_of(record)
+        )
     return StageResult(stage, meta.id, meta.started, meta.finished, hosts)
+
+
+def state_result(criteria: Criteria, run: str, record: Mapping[str, Any]) -> StageResult:
+    """Hold assertions against the criteria; ``record`` is a ``state.json``."""
+    hosts = {}
+    for of_host in record["hosts"]:
+        evidence = tuple(
+            Evidence(each.id, of_host["host"], *_asserted(each, of_host), run)
+            for each in criteria.of_stage(STATE)
+        )
+        hosts[of_host["host"]] = HostResult(of_host["host"], {}, evidence)
+    return StageResult(STATE, run, record["started"], record["finished"], hosts)
+
+
+def _asserted(requirement: Requirement, of_host: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the state of a requirement by the assertions of its roles, and what shows it."""
+    assertions = [
+        each
+        for each in of_host["assertions"]
+        if each["outcome"] != NOT_APPLICABLE
+        and (not requirement.roles or each["role"] in requirement.roles)
+    ]
+    for outcome, state in (("fail", NOT_MET), ("inconclusive", NOT_MEASURED)):
+        wrong = [
+            line(f"{each['reason']} (role {each['role']}, {each['variable']})", 200)
+            for each in assertions
+            if each["outcome"] == outcome
+        ]
+        if wrong:
+            return state, _some(wrong)
+    if assertions:
+        roles = dict.fromkeys(each["role"] for each in assertions)
+        return MET, f"{count(len(assertions), 'assertion')} of {', '.join(roles)}"
+    why = "no assertion applies to it"
+    if requirement.may_lack:
+        return NOT_APPLICABLE, f"{requirement.may_lack}: {why}"
+    return NOT_MEASURED, why
+
+
+def parts_of(record: HostRecord) -> dict[str, Part]:
+    """Return the parts that a host named, by subject; of a visit without inventory the GPUs."""
+    said: dict[str, dict[str, str]] = {}
+    for sample in samples_of(record, "parts"):
+        said.setdefault(line(sample.subject, 60), {})[sample.metric] = line(str(sample.value), 80)
+    said.pop("node", None)
+    uuids = {f"gpu{gpu.index}": gpu for gpu in gpus_of(record) if gpu.index is not None}
+    parts = {}
+    for subject in sorted({*said, *uuids}, key=natural):
+        its, gpu = said.get(subject, {}), uuids.get(subject)
+        serial = its.get("part_serial", "") or line((gpu and gpu.serial) or "", 60)
+        parts[subject] = Part(
+            identity=line((gpu and gpu.uuid) or serial, 80),
+            model=its.get("part_model", "") or line(gpu.name if gpu else "", 80),
+            number=its.get("part_number", ""),
+            serial=serial,
+            firmware=its.get("part_firmware", "") or its.get("card_firmware", ""),
+        )
+    return parts
+
+
+def software_of(record: HostRecord) -> dict[str, str]:
+    """Return the versions that a host named: driver, CUDA, kernel, torch, NCCL, tools."""
+    return {
+        line(sample.metric.replace("_", " "), 60): line(str(sample.value), 80)
+        for check in SOFTWARE
+        for sample in samples_of(record, check)
+        if sample.subject == "node" and isinstance(sample.value, str) and sample.value
+    }
+
+
+def natural(subject: str) -> list[tuple[str, int]]:
+    """Return what puts ``gpu10`` behind ``gpu9``."""
+    return [(word, int(number or 0)) for word, number in NUMBERED.findall(subject)]
 
 
 def _of_model(criteria: Criteria, assessment: Assessment, host: str) -> Evidence:

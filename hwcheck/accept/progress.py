@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwcheck.accept.criteria import Criteria
@@ -11,6 +11,9 @@ from hwcheck.accept.stages import STAGES
 
 WAITING = "waiting"
 """The state of a stage that a host has not reached, or has to repeat."""
+
+Identities = Mapping[str, Mapping[str, str]]
+"""What tells parts from all others, by kind and subject."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,13 @@ def _stage(
 ) -> StageOfHost:
     """Return a stage of a host by its last runs, as many as the criteria want."""
     wanted = criteria.repeats if name == "collectives" else 1
-    parts = results[-1].hosts[host].gpus if results else {}
+    at_the_time = list(_parts_so_far(results, host))
     standing: list[StageResult] = []
     why = ""
-    for result in results:
+    for result, then in zip(results, at_the_time, strict=True):
         if result.stage != name:
             continue
-        exchanged = _exchanged(result.hosts[host].gpus, parts) if STAGES[name].void_by else []
+        exchanged = _exchanged(then, at_the_time[-1], STAGES[name].void_by)
         absent = sorted(set(ready) - set(result.hosts)) if STAGES[name].over_hosts else []
         if exchanged:
             why = f"exchanged since: {', '.join(exchanged)}"
@@ -113,8 +116,32 @@ def _stage(
     return StageOfHost(name, state, evidence)
 
 
-def _exchanged(former: Mapping[str, str], parts: Mapping[str, str]) -> list[str]:
-    """Return the GPUs that are others now; a visit that named none says nothing of them."""
-    if not former or not parts:
-        return []
-    return sorted(gpu for gpu in {*former, *parts} if former.get(gpu) != parts.get(gpu))
+def _parts_so_far(results: Sequence[StageResult], host: str) -> Iterator[Identities]:
+    """Yield, for each run, what is known of the host's parts by then, by kind and subject.
+
+    A run that says nothing of a kind leaves what was known of it.
+    """
+    now: Identities = {}
+    for result in results:
+        said: dict[str, dict[str, str]] = {}
+        for subject, part in result.hosts[host].parts.items():
+            if part.identity:
+                said.setdefault(kind_of(subject), {})[subject] = part.identity
+        now = {**now, **said}
+        yield now
+
+
+def kind_of(subject: str) -> str:
+    """Return the kind of a part: ``gpu`` of ``gpu3``, ``memory`` of ``memory DIMM_A1``."""
+    return subject.partition(" ")[0].rstrip("0123456789")
+
+
+def _exchanged(then: Identities, now: Identities, kinds: Sequence[str]) -> list[str]:
+    """Return the parts of these kinds that are others now; of both what is known counts."""
+    return sorted(
+        subject
+        for kind in kinds
+        if then.get(kind) and now.get(kind)
+        for subject in {*then[kind], *now[kind]}
+        if then[kind].get(subject) != now[kind].get(subject)
+    )

@@ -9,22 +9,34 @@ from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
 from hwcheck.results.multi_host import SCOPES
 
+INVENTORY = (
+    *("gpu_count", "gpu_model", "gpu_lost", "serials", "parts", "cabling", "nvme_drives"),
+    *("inforom", "vbios", "driver", "cuda_driver", "kernel", "software_versions", "tool_versions"),
+    "virtualization",
+)
+"""What is there, and in which versions."""
+STATE = "state"
 GATES = "gate_proof"
 SECOND_OPINION = "dcgm_diag"
+
+
+MACHINE = ("system", "board", "chassis", "cpu", "memory", "gpu", "psu")
+"""Kinds of parts that a load uses; another network card or drive leaves it as it was."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """``checks`` run on single nodes, in a visit of ``profile``; none where it is over hosts.
 
-    ``void_by`` are the parts (``gpus``, ``cards``) whose exchange makes a host repeat it.
+    ``void_by`` are the kinds of parts (``gpu``, ``nic``) whose exchange makes a host repeat it;
+    with none every call repeats it.
     """
 
     name: str
     doc: str
     checks: tuple[str, ...]
     profile: str = "quick"
-    void_by: tuple[str, ...] = ("gpus",)
+    void_by: tuple[str, ...] = MACHINE
 
     @property
     def over_hosts(self) -> bool:
@@ -34,13 +46,15 @@ class Stage:
 
 def _stages() -> Mapping[str, Stage]:
     every = checks.load()
-    idle = tuple(name for name, check in every.items() if not check.load)
+    idle = tuple(name for name, check in every.items() if not (check.load or name in INVENTORY))
     timed = tuple(name for name in every if name in COLLECTIVES)
-    rest = {*idle, *timed, GATES, SECOND_OPINION}
+    rest = {*INVENTORY, *idle, *timed, GATES, SECOND_OPINION}
     load = tuple(name for name in every if name not in rest)
-    both = ("gpus", "cards")
+    both = (*MACHINE, "nic")
     stages = (
-        Stage("idle", "read parts, settings and health; no load", idle, void_by=()),
+        Stage("inventory", "read parts, versions and cabling", INVENTORY, void_by=()),
+        Stage(STATE, "assert what the roles promise", (), void_by=("system", "board", "nvme")),
+        Stage("idle", "read settings and health; no load", idle, void_by=()),
         Stage("prove", "break collectives on purpose: the gates must fire", (GATES,)),
         Stage("load", "every GPU at full load to a steady state", load, "burn_in"),
         Stage("dcgm", "NVIDIA's dcgmi diag, where it is installed", (SECOND_OPINION,)),

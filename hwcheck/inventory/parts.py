@@ -76,10 +76,14 @@ def _row(variables: Variables, where: str, given: Any) -> dict[str, Any]:
             continue
         value = given[name]
         if isinstance(value, (bool, float)):
-            raise variables.error(where, f"{name}: {value} was read as a number; write it in quotes")
+            raise variables.error(
+                where, f"{name}: {value} was read as a number; write it in quotes"
+            )
         text = variables.value(where, value).strip()
         if not 0 < len(text) <= CHARACTERS:
-            raise variables.error(where, f"{name}: a text of 1 to {CHARACTERS} characters is wanted")
+            raise variables.error(
+                where, f"{name}: a text of 1 to {CHARACTERS} characters is wanted"
+            )
         row[name] = text
     if given.get("count") is not None:
         text = str(given["count"]).strip()

@@ -19,6 +19,7 @@ from hwcheck.accept.evidence import (
     STATES,
     WAIVED,
     Evidence,
+    Part,
     StageResult,
     worst,
 )
@@ -219,14 +220,6 @@ def _shown(of_hosts: Sequence[Evidence], states: Mapping[str, str]) -> list[tupl
     return [(state, fold(groups[state, text]), text) for state, text in ordered]
 
 
-@dataclass(frozen=True)
-class PartsOfHost:
-    """What a host is made of, as its last visit read it."""
-
-    host: str
-    parts: Sequence[tuple[str, str]]
-
-
 def acceptance_page(
     title: Mapping[str, str],
     criteria: Criteria,
@@ -241,11 +234,13 @@ def acceptance_page(
 
     With ``signature`` there is room for signatures.
     """
-    gpus: dict[str, Mapping[str, str]] = {}
+    parts: dict[str, dict[str, Part]] = {}
+    software: dict[str, dict[str, str]] = {}
     for result in results:
         for name, host in result.hosts.items():
-            if host.gpus:
-                gpus[name] = host.gpus
+            if any(part.serial or part.number for part in host.parts.values()):
+                parts[name] = dict(host.parts)
+            software.setdefault(name, {}).update(host.software)
     template = environment("html").get_template("acceptance.html.j2")
     return template.render(
         title=title,
@@ -258,7 +253,8 @@ def acceptance_page(
         stages={name: STAGES[name] for name in criteria.stages},
         stage_classes=CLASSES,
         waiting=WAITING,
-        gpus=gpus,
+        parts=parts,
+        software={name: of_host for name, of_host in software.items() if of_host},
         results=results,
         left=[_in_words(each) for each in left],
         total=length(sum(each.seconds for each in left)) if left else "",

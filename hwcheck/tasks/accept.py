@@ -26,7 +26,7 @@ from hwcheck.render.fault import fault_html, fault_markdown
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.run_folder import utc_now
 from hwcheck.sweep.state import Lock
-from hwcheck.tasks.accept_run import Acceptance, exit_code, run, saved_results
+from hwcheck.tasks.accept_run import Acceptance, exit_code, roles_of, run, saved_results
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, read_cluster, whole
 from hwcheck.tasks.outcome import judged
@@ -122,6 +122,7 @@ def accept(
     )
     refuse_unknown_names(cluster)
     known = about or _new(cluster.source, chosen)
+    roles_of(chosen)
     acceptance = Acceptance(
         known.id,
         folder,

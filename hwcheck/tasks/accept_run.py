@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
 from hwcheck.accept.criteria import Criteria
-from hwcheck.accept.evidence import StageResult, stage_result
+from hwcheck.accept.evidence import StageResult, stage_result, state_result
 from hwcheck.accept.progress import HostProgress, progress
-from hwcheck.accept.stages import STAGES, Stage
+from hwcheck.accept.stages import STAGES, STATE, Stage
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
@@ -20,6 +22,9 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster
+from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
+from hwcheck.results.files import read_json
+from hwcheck.results.folders import new_folder
 from hwcheck.results.run_folder import RunFolder, utc_now
 from hwcheck.run.fan_out import fan_out
 from hwcheck.run.multi_host.orders import MultiHostOptions
@@ -33,6 +38,7 @@ from hwcheck.tasks.scope import run_multi_host
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
 
+STATE_FILE = "state.json"
 RUNS = "runs"
 """The folder of the run folders in that of an acceptance."""
 
@@ -48,6 +54,8 @@ class Acceptance:
     forks: int = 32
     accept_new_host_keys: bool = False
     verbose: bool = False
+    judged: dict[str, StageResult] = field(default_factory=dict, compare=False, repr=False)
+    """What finished runs showed, by the name of their folder: it does not change any more."""
 
     @property
     def names(self) -> list[str]:
@@ -112,20 +120,35 @@ def exit_code(hosts: dict[str, HostProgress], criteria: Criteria) -> int:
 
 def saved_results(acceptance: Acceptance) -> list[StageResult]:
     """Judge the runs of the folder again, the oldest first. Raises UsageError."""
-    if not acceptance.runs.is_dir():
-        return []
-    paths = sorted(path for path in acceptance.runs.iterdir() if (path / "run.json").is_file())
     results = []
-    for path in paths:
-        assessment = judged(path)
-        if assessment.run.meta.acceptance.get("id") == acceptance.id:
-            results.append(stage_result(acceptance.criteria, assessment))
+    for path in sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else ():
+        result = acceptance.judged.get(path.name) or _saved_result(acceptance, path)
+        if result is not None:
+            results.append(result)
+            if result.finished:
+                acceptance.judged[path.name] = result
     return results
+
+
+def _saved_result(acceptance: Acceptance, path: Path) -> StageResult | None:
+    """Return what a folder shows; None where it is no run of this acceptance, or has no record."""
+    if (path / STATE_FILE).is_file():
+        data = read_json(path, PurePath(STATE_FILE), "state")
+        return state_result(acceptance.criteria, path.name, data) if data else None
+    if not (path / "run.json").is_file():
+        return None
+    assessment = judged(path)
+    if assessment.run.meta.acceptance.get("id") != acceptance.id:
+        return None
+    return stage_result(acceptance.criteria, assessment)
 
 
 def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
     """Bring runs of a call that was killed to their end, and return all results."""
     for path in sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else ():
+        if path.is_dir() and not any((path / name).is_file() for name in ("run.json", STATE_FILE)):
+            shutil.rmtree(path)  # assertions that were cut off
+            continue
         whole = not (path / "run.json").is_file() or (path / "hosts.parquet").is_file()
         if not whole and close_run(path):
             say(f"hwcheck: {path} was cut off; what it measured stands")
@@ -144,8 +167,61 @@ def _measured(
     began = time.monotonic()
     say(f"hwcheck: stage {stage.name} on {fold(names)}: {stage.doc}")
     hosts = tuple(host for host in acceptance.cluster.hosts if host.name in set(names))
+    cluster = replace(acceptance.cluster, hosts=hosts)
+    if stage.name == STATE:
+        result = _asserted(acceptance, cluster)
+    else:
+        result = _visited(acceptance, stage, cluster, built, stop)
+    acceptance.judged[result.run] = result
+    say(f"hwcheck: stage {stage.name} took {time.monotonic() - began:.0f} s")
+    return result
+
+
+def roles_of(criteria: Criteria) -> tuple[str, ...]:
+    """Return the roles whose assertions the stage state runs. Raises UsageError for unknown ones.
+
+    All roles where a requirement names none.
+    """
+    if not criteria.of_stage(STATE):
+        return ()
+    named = [requirement.roles for requirement in criteria.of_stage(STATE)]
+    try:
+        return choose_roles(None if not all(named) else ",".join(r for of in named for r in of))
+    except UsageError as error:
+        raise UsageError(f"{criteria.source}: roles: {error}") from None
+
+
+def _asserted(acceptance: Acceptance, cluster: Cluster) -> StageResult:
+    """Assert what the roles promise; what pytest prints goes into the folder."""
+    from hwcheck.provision.state.engine import Engine  # pytest: no other stage waits for it
+    from hwcheck.provision.state.run import assert_state
+
+    request = as_the_inventory_says(
+        cluster,
+        roles_of(acceptance.criteria),
+        acceptance.forks,
+        cluster.source,
+        accept_new_host_keys=acceptance.accept_new_host_keys,
+    )
+    folder = new_folder(acceptance.runs)
+    with (folder / "state.log").open("w", encoding="utf-8") as log, redirect_stdout(log):
+        assert_state(Engine(request), folder)
+    result = _saved_result(acceptance, folder)
+    if result is None:
+        raise UsageError(f"{folder}: the assertions left no record")
+    return result
+
+
+def _visited(
+    acceptance: Acceptance,
+    stage: Stage,
+    cluster: Cluster,
+    built: Payload,
+    stop: threading.Event,
+) -> StageResult:
+    """Visit hosts for the checks of a stage, judge them, and hold them against the criteria."""
     plan = make_plan(
-        replace(acceptance.cluster, hosts=hosts),
+        cluster,
         stage.checks,
         stage.profile,
         duration_s=acceptance.criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
@@ -166,7 +242,8 @@ def _measured(
             verbose=acceptance.verbose,
         )
     else:
-        with Progress(len(hosts), forks=acceptance.forks, verbose=acceptance.verbose) as shown:
+        visits = len(plan.hosts)
+        with Progress(visits, forks=acceptance.forks, verbose=acceptance.verbose) as shown:
             where = (plan.hosts, plan.requests, built, folder, connector)
             fan_out(*where, forks=acceptance.forks, progress=shown)
         make_second_visits(
@@ -180,7 +257,6 @@ def _measured(
         assessed=lambda each: made.append(stage_result(acceptance.criteria, each)),
         silent=True,
     )
-    say(f"hwcheck: stage {stage.name} took {time.monotonic() - began:.0f} s")
     if not made:
         raise UsageError(f"{folder.path}: it could not be judged")
     return made[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from hwcheck.accept.criteria import Figure, parse_criteria, read_criteria
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.errors import UsageError
 from hwcheck.node import checks
 
@@ -116,6 +118,14 @@ def test_the_criteria_that_hwcheck_brings_name_every_stage_and_a_source() -> Non
     assert all(each.source and each.text for each in criteria.requirements)
     named = {check for each in criteria.requirements for check in each.checks}
     assert named <= set(checks.load())
+
+
+def test_a_run_of_any_stage_is_read_back() -> None:
+    schema = json.loads(
+        resources.files("hwcheck.results").joinpath("schema/results.schema.json").read_text()
+    )
+    stages = schema["$defs"]["run"]["properties"]["acceptance"]["properties"]["stage"]["enum"]
+    assert {*stages, STATE} == set(STAGES)
 
 
 def test_stages_run_every_check_once() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hwcheck.accept.criteria import Criteria, Figure, Requirement
-from hwcheck.accept.evidence import OTHER, HostResult, stage_result
+from hwcheck.accept.evidence import OTHER, HostResult, Part, stage_result, state_result
 from hwcheck.advise.assessment import assess
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
     MultiHostRecord,
     MultiHostRun,
@@ -101,6 +102,56 @@ def test_what_no_requirement_names_must_pass_as_well() -> None:
     state, text = state_of(shown(criteria(required("xid")), host), OTHER)
     assert state == "not met"
     assert "pcie_link" in text
+
+
+def asserted(*outcomes: str, role: str = "nccl") -> dict[str, Any]:
+    """Return a ``state.json`` of one host with an assertion for each outcome."""
+    assertions = [
+        {
+            "role": role,
+            "variable": "nccl_conf",
+            "outcome": each,
+            "reason": f"{each}: /etc/nccl.conf",
+        }
+        for each in outcomes
+    ]
+    return {"started": "s", "finished": "f", "hosts": [{"host": "n1", "assertions": assertions}]}
+
+
+@pytest.mark.parametrize(
+    ("record", "changes", "state", "words"),
+    [
+        (asserted("pass", "pass"), {}, "met", "2 assertions of nccl"),
+        (asserted("pass", "fail"), {}, "not met", "fail: /etc/nccl.conf (role nccl, nccl_conf)"),
+        (asserted("pass", "inconclusive"), {}, "not measured", "inconclusive: /etc"),
+        (asserted("inconclusive", "fail"), {}, "not met", "fail: "),
+        (asserted("not applicable"), {}, "not measured", "no assertion applies"),
+        (asserted(), {"may_lack": "nothing is wanted"}, "not applicable", "nothing is wanted: no"),
+        (asserted("fail"), {"roles": ("rdma",)}, "not measured", "no assertion applies"),
+        (asserted("fail", role="rdma"), {"roles": ("rdma",)}, "not met", "role rdma"),
+    ],
+)
+def test_assertions_show_the_stage_state(
+    record: dict[str, Any], changes: dict[str, Any], state: str, words: str
+) -> None:
+    result = state_result(criteria(required(stage="state", **changes)), "r1", record).hosts["n1"]
+    found, text = state_of(result)
+    assert found == state
+    assert words in text
+
+
+def test_parts_and_software_of_a_host_are_kept() -> None:
+    host = factories.gpu_host("n1")
+    assert host.report is not None
+    said = [("part_model", "Xeon", "cpu0"), ("part_serial", "F4D1", "cpu0")]
+    said += [("part_firmware", "0x2b", "cpu0"), ("part_number", "692-2G520", "gpu10")]
+    samples = tuple(Sample(metric, value, "", part) for metric, value, part in said)
+    more = CheckResult("parts", "done", samples=samples)
+    report = replace(host.report, results=(*host.report.results, more))
+    result = shown(criteria(required("pcie_link")), replace(host, report=report))
+    assert result.parts["cpu0"] == Part("F4D1", "Xeon", "", "F4D1", "0x2b")
+    assert result.parts["gpu0"].identity == "GPU-n1-0"
+    assert [*result.parts][-2:] == ["gpu7", "gpu10"]
 
 
 def test_criteria_for_another_model_are_not_met() -> None:

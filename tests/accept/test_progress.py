@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.accept.criteria import Criteria, Requirement
 from hwcheck.accept.estimate import estimates
-from hwcheck.accept.evidence import Evidence, HostResult, StageResult
+from hwcheck.accept.evidence import Evidence, HostResult, Part, StageResult
 from hwcheck.accept.progress import HostProgress, progress
 
 STAGES = ("idle", "load", "collectives", "pairs", "all")
@@ -33,7 +33,8 @@ def result(
     hosts = {}
     for host, state in states.items():
         gpus = {"gpu0": f"GPU-{host}-0", "gpu1": NEW if host in repaired else f"GPU-{host}-1"}
-        hosts[host] = HostResult(host, gpus, (Evidence(stage.upper(), host, state, "", "r"),))
+        parts = {name: Part(identity) for name, identity in gpus.items()}
+        hosts[host] = HostResult(host, parts, (Evidence(stage.upper(), host, state, "", "r"),))
     times = [f"2027-01-31T12:{at + minute:02}:00Z" for minute in (0, 1)]
     return StageResult(stage, f"r{at}", *times, hosts)
 
@@ -116,7 +117,7 @@ def test_collectives_are_repeated_as_often_as_the_criteria_want() -> None:
 def test_a_visit_that_named_no_gpu_voids_nothing() -> None:
     silent = both("idle", "met", 4)
     silent = replace(
-        silent, hosts={name: replace(each, gpus={}) for name, each in silent.hosts.items()}
+        silent, hosts={name: replace(each, parts={}) for name, each in silent.hosts.items()}
     )
     assert of([both("idle"), both("load", at=1), silent])["n1"].next == "collectives"
 
@@ -138,3 +139,60 @@ def test_what_pairs_took_on_two_hosts_tells_what_they_take_on_four() -> None:
     took = {each.stage: each for each in estimates(CRITERIA, {"pairs": 4}, 32, [both("pairs")])}
     expected_s = 60.0 * four["pairs"].seconds / two["pairs"].seconds
     assert took["pairs"].seconds == pytest.approx(expected_s)
+
+
+OF_CARDS = ("inventory", "state", "idle", "prove", "load", "collectives", "pairs")
+
+
+def of_one(parts: list[dict[str, str]], stages: tuple[str, ...] = OF_CARDS) -> HostProgress:
+    """Return how far n1 is that has done all stages, and whose inventory was read again since."""
+    criteria = replace(
+        CRITERIA, requirements=tuple(Requirement(s, "right", "order", s) for s in stages)
+    )
+
+    def ran(stage: str, at: int, said: dict[str, str]) -> StageResult:
+        host = HostResult(
+            "n1",
+            {name: Part(serial) for name, serial in said.items()},
+            (Evidence(stage, "n1", "met", "", f"r{at}"),),
+        )
+        return StageResult(stage, f"r{at}", "", "", {"n1": host})
+
+    before, after = parts
+    results = [ran(stages[0], 0, before)]
+    results += [ran(stage, at, {}) for at, stage in enumerate(stages[1:], 1)]
+    return progress(criteria, ["n1"], [*results, ran("inventory", 20, after)])["n1"]
+
+
+@pytest.mark.parametrize(
+    ("exchanged", "first"),
+    [
+        ("", ""),
+        ("nic mlx5_3", "collectives"),
+        ("gpu1", "prove"),
+        ("memory DIMM_A1", "prove"),
+        ("cpu1", "prove"),
+        ("psu2", "prove"),
+        ("board0", "state"),
+        ("nvme0", "state"),
+        ("bmc", ""),
+    ],
+)
+def test_a_repair_repeats_what_it_touches_and_nothing_else(exchanged: str, first: str) -> None:
+    parts = ("nic mlx5_3", "gpu1", "memory DIMM_A1", "cpu1", "psu2", "board0", "nvme0", "bmc")
+    before = {name: f"S-{name}" for name in parts}
+    now = of_one([before, {**before, **({exchanged: "S-new"} if exchanged else {})}])
+    assert now.next == first
+    if first:
+        assert now.stages[first].why == f"exchanged since: {exchanged}"
+    else:
+        assert now.accepted
+
+
+def test_a_part_that_is_gone_or_new_counts_as_exchanged() -> None:
+    assert of_one([{"gpu0": "a", "gpu1": "b"}, {"gpu0": "a"}]).next == "prove"
+    assert of_one([{"nic a": "a"}, {"nic a": "a", "nic b": "b"}]).next == "collectives"
+
+
+def test_a_visit_that_may_not_read_serials_voids_nothing() -> None:
+    assert of_one([{"board0": "S1", "gpu0": "a"}, {"gpu0": "a"}]).accepted

@@ -119,6 +119,8 @@ STATED: Mapping[str, tuple[str, str]] = {
         "nvme_drives nvme_state",
         "they were counted, and the kernel names the state",
     ),
+    "not_as_ordered": ("as_ordered", "the part says it of itself"),
+    "cabled_elsewhere": ("as_ordered ports_at_this_end", "the far end says it of itself"),
     "no_gpudirect": ("gpudirect_rdma", "the modules and the kind of the driver were read"),
     "nvlink_failing": (
         "nvlink_recovery_failed_errors",

@@ -60,7 +60,7 @@ WITHOUT: Mapping[str, str] = {
             *("gpu_ends_processes", "gpu_not_started", "host_memory_missing", "power_wasted"),
             *("board_power_differs", "gpu_error_reported", "gsp_failed", "slow_at_work"),
             "power_sensor_broken",
-            *("nvme_drive_missing", "rdma_link_unstable"),
+            *("not_as_ordered", "cabled_elsewhere", "nvme_drive_missing", "rdma_link_unstable"),
             *("cable_not_accepted", "card_firmware_halted", "card_too_warm", "drive_failing"),
             *("host_memory_errors_corrected", "host_memory_failing", "processor_errors"),
             *("kernel_broken", "kernel_stalls", "nvml_refuses_p2p", "small_messages_slow"),

@@ -24,6 +24,7 @@ ONLY_A_REAL_MACHINE: Mapping[str, str] = {}
 """Idle checks whose fault no scenario can present, with the reason."""
 
 HOST_CHECKS = {
+    "cabling",
     *("container_files", "container_settings", "nccl_topology_file"),
     *("card_links", "nvme_drives", "partition_keys", "pcie_uplinks", "port_flaps"),
     *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "infiniband_ports"),
@@ -230,6 +231,8 @@ CAUSES: Mapping[str, str] = {
     "h100_sriov topology_file_empty": "topology_file_missing",
     "h100_vm fabric_not_joined": "fabric_not_joined",
     "h100_vm one_function_missing": "rdma_port_down",
+    "h100x8 another_chassis": "not_as_ordered",
+    "h100x8 one_end_named_twice": "cabled_elsewhere",
     "h100x8 cable_not_accepted": "cable_not_accepted",
     "h100x8 card_halted": "card_firmware_halted",
     "h100x8 card_too_warm": "card_too_warm",

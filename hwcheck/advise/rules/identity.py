@@ -37,7 +37,22 @@ def mixed_models(host: HostFindings) -> Sign | None:
 def firmware_differs(host: HostFindings) -> Sign | None:
     """Versions are the same or they are not."""
     images = host.bad("inforom", "inforom_image")
-    return sign("certain", (*host.bad("vbios"), *images, *host.bad("infiniband_ports", "firmware")))
+    others = (*host.bad("infiniband_ports", "firmware"), *host.bad("parts", "part_firmware"))
+    return sign("certain", (*host.bad("vbios"), *images, *others))
+
+
+@rule(
+    title="Parts are not those that were ordered",
+    effect="what was paid for is not there, or a part that nobody ordered is; warranty and "
+    "replacement go by serial number",
+    fix="hold the delivery note against the part; have the vendor deliver what was ordered, or "
+    "correct hwcheck_parts",
+    confirm="sudo dmidecode -t system,baseboard,chassis,processor,memory; nvidia-smi -L; nvme list",
+    source="the inventory's hwcheck_parts",
+)
+def not_as_ordered(host: HostFindings) -> Sign | None:
+    """What a part says of itself is compared with the order."""
+    return sign("certain", host.bad("parts", "as_ordered"))
 
 
 @rule(

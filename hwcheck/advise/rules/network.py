@@ -17,6 +17,20 @@ NAMES_GPU = "the GPU at "
 
 
 @rule(
+    title="A port is cabled to another port than the plan of the fabric has",
+    effect="a GPU talks on the rail of another: every collective over hosts crosses switches that "
+    "it was not meant to cross",
+    fix="move the cable to the port of the plan, or correct hwcheck_parts",
+    confirm="sudo smpquery nodedesc -D 0,1; lldpctl",
+    source="the inventory's hwcheck_parts; IEEE 802.1AB; InfiniBand Architecture Specification, "
+    "NodeInfo",
+)
+def cabled_elsewhere(host: HostFindings) -> Sign | None:
+    """The far end names itself."""
+    return sign("certain", host.bad("cabling", "as_ordered", "ports_at_this_end"))
+
+
+@rule(
     title="RDMA ports are not active or not there: no subnet manager, a cable, or a function "
     "not given",
     effect="NCCL silently leaves the port out, so nodes reach each other with less bandwidth, or "

@@ -155,9 +155,7 @@ def _ran(command: List[str]) -> str:
 
     options: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
     try:
-        done = subprocess.run(
-            command, stderr=subprocess.DEVNULL, timeout=ANSWER_LIMIT_S, **options
-        )
+        done = subprocess.run(command, stderr=subprocess.DEVNULL, timeout=ANSWER_LIMIT_S, **options)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.errors import UsageError
 from hwcheck.judge import models
+from hwcheck.judge.expectation import LEGS
 from hwcheck.node import checks
 
 MOST_BYTES = 1 << 20
@@ -25,6 +27,16 @@ DEFAULT = "criteria.yml"
 """The criteria that hwcheck brings, for every GPU model that it has figures of."""
 ANY = "any"
 LISTS = ("checks", "same_as", "roles")
+OF_MODELS = {
+    "bf16_tflops": ("sustained_tflops", "bf16_tflops", "dense bf16 products that a GPU keeps up"),
+    "memory_gbps": ("hbm_bandwidth", "copy_gbps", "copies within a GPU's memory"),
+}
+"""Figures of a model, and the check and the metric that measure them."""
+TARGET_PERCENT = 5.0
+"""As NVIDIA's Requirements for AI Clouds have it (BM01): within 5 % of the target."""
+BUSBW_PERCENT = 15.0
+"""Every published figure of a machine that nobody complains of reaches 0.85 of what its links allow
+(``hwcheck.judge.expectation``), and 1 GiB, which is timed here, less than the sizes published."""
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -33,6 +45,8 @@ class Figure:
     """A border of the criteria's own for a metric, of all subjects; ``source`` says whose it is.
 
     A value passes from ``at_least`` less the tolerance on, and up to ``at_most`` plus it.
+    ``subject`` is what it is about (``gpu*``); without it that is everything, and of a collective
+    the legs in which NCCL is meant to use all that the node has.
     """
 
     check: str
@@ -41,6 +55,13 @@ class Figure:
     at_least: float | None = None
     at_most: float | None = None
     tolerance_percent: float = 0.0
+    subject: str = ""
+
+    def is_about(self, subject: str) -> bool:
+        """Whether it is about a subject."""
+        if self.subject:
+            return fnmatchcase(subject, self.subject)
+        return not subject.startswith("leg ") or subject.removeprefix("leg ") in LEGS
 
     def holds(self, value: float) -> bool:
         """Whether a value is within the border, and its tolerance."""
@@ -80,6 +101,16 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class NotShown:
+    """What is required besides, and why nothing here shows it: the record says "not measured"."""
+
+    id: str
+    text: str
+    source: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Criteria:
     """What is accepted, and how.
 
@@ -101,6 +132,7 @@ class Criteria:
     text: str
     engine: str = "torch"
     exercise: bool = False
+    not_shown: tuple[NotShown, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -125,11 +157,13 @@ class Criteria:
 def read_criteria(path: Path | None = None) -> Criteria:
     """Read a file of criteria; without one those that hwcheck brings.
 
-    Raises UsageError: file, line, what is wrong, what to write.
+    A name of a GPU model that is no file (``h100_sxm``) is those for this model. Raises UsageError:
+    file, line, what is wrong, what to write.
     """
     if path is None:
-        text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
-        return parse_criteria(text, DEFAULT)
+        return parse_criteria(brought(), DEFAULT)
+    if not path.exists() and str(path) in {model.id for model in models.models()}:
+        return parse_criteria(brought(str(path)), f"criteria of {path}")
     try:
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
@@ -140,6 +174,57 @@ def read_criteria(path: Path | None = None) -> Criteria:
         raise UsageError(f"--criteria {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--criteria {path}: no text in UTF-8") from None
+
+
+def brought(gpu: str = ANY) -> str:
+    """Return the text of the criteria that hwcheck brings, with the figures of a GPU model.
+
+    They are what a healthy GPU of it keeps up, and the bandwidths that others published for a whole
+    node, each with its source. Raises UsageError for a model that is not known.
+    """
+    text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
+    if gpu == ANY:
+        return text
+    known = {model.id: model for model in models.models()}
+    if gpu not in known:
+        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *known], 'GPU model')}")
+    rows = "".join(
+        f"  - id: MODEL-{number}\n"
+        f"    text: {json.dumps(text)}\n"
+        f"    source: {json.dumps(source)}\n"
+        f"    stage: {stage}\n"
+        f"    figures: [{json.dumps(figure)}]\n"
+        "    same_as: [NVIDIA Requirements for AI Clouds BM01]\n"
+        for number, (text, source, stage, figure) in enumerate(_figures_of(known[gpu]), 1)
+    )
+    head, tail = text.split("not_shown:\n")
+    head = head.replace("gpu: any\n", f"gpu: {gpu}\n").replace(
+        "name: post-install acceptance\n", f"name: post-install acceptance of {gpu}\n"
+    )
+    return f"{head}  # Figures of {gpu} (hwcheck/judge/models)\n{rows}not_shown:\n{tail}"
+
+
+def _figures_of(model: models.Model) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Yield text, source, stage and border of each figure of a model that a check measures."""
+    for name, (check, metric, what) in OF_MODELS.items():
+        figure = model.figures.get(name)
+        if figure is not None and figure.sustained:
+            least = round(figure.value * figure.sustained, 1)
+            text = f"{what}: {figure.sustained:g} of {figure.value:g} {figure.unit}"
+            source = f"{figure.source}; {figure.sustained_source}"
+            yield text, source, "load", _border(check, metric, least, "hwcheck/judge/models")
+    published = [row for row in model.busbw if row.collective == "all_reduce" and row.gpus == 8]
+    if published:
+        least_row = min(published, key=lambda row: row.value)
+        text = f"all_reduce of 8 GPUs: {least_row.value:g} GB/s at {least_row.size} were published"
+        border = _border("all_reduce", "busbw_gbps", least_row.value, least_row.source)
+        border["tolerance_percent"] = BUSBW_PERCENT
+        yield text, least_row.source, "collectives", border
+
+
+def _border(check: str, metric: str, least: float, source: str) -> dict[str, Any]:
+    border: dict[str, Any] = {"check": check, "metric": metric, "at_least": least}
+    return {**border, "tolerance_percent": TARGET_PERCENT, "source": source}
 
 
 def parse_criteria(text: str, source: str) -> Criteria:
@@ -172,6 +257,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         text=text,
         engine=data.get("engine", "torch"),
         exercise=data.get("exercise", False),
+        not_shown=tuple(NotShown(**each) for each in data.get("not_shown", ())),
     )
     for keys, problem in _problems(criteria):
         raise UsageError(_at(source, root, keys, problem))

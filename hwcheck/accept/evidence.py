@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from hwcheck.fold import fold
 from hwcheck.judge.host_case import gpus_of, samples_of
 from hwcheck.judge.models import model_of
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.wire import Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, count, line, quantity
 
@@ -95,7 +97,8 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
         if record.state == "not_visited":
             continue
         evidence = tuple(_of_host(criteria, stage, assessment, record.host))
-        if stage == next(iter(STAGES)) and criteria.gpu != ANY:
+        first = next(name for name in criteria.stages if name != STATE)
+        if stage == first and criteria.gpu != ANY:
             evidence = (_of_model(criteria, assessment, record.host), *evidence)
         hosts[record.host] = HostResult(
             record.host, parts_of(record), evidence, software_of(record)
@@ -202,7 +205,8 @@ def _of_host(
     verdict = next(each for each in assessment.judgement.hosts if each.host == host)
     unmeasured = dict(verdict.unmeasured)
     lacking = {check: why for check, why in verdict.skipped if check not in unmeasured}
-    of_run = _OfRun(criteria, findings, unmeasured, lacking, assessment.run.meta.checks)
+    record = next(each for each in assessment.run.records if each.host == host)
+    of_run = _OfRun(criteria, findings, unmeasured, lacking, assessment.run.meta.checks, record)
     run, named = assessment.run.meta.id, set[str]()
     for requirement in criteria.of_stage(stage):
         state, text = of_run.shown(requirement)
@@ -265,6 +269,7 @@ class _OfRun:
     unmeasured: Mapping[str, str]
     lacking: Mapping[str, str]
     checks: tuple[str, ...]
+    record: HostRecord
 
     def shown(self, requirement: Requirement) -> tuple[str, str]:
         """Return the state of a requirement, and what shows it."""
@@ -309,21 +314,37 @@ class _OfRun:
     def _of_figure(self, figure: Figure) -> tuple[str, str]:
         if figure.check in self.lacking:
             return NOT_APPLICABLE, f"{figure.check}: {line(self.lacking[figure.check], 160)}"
+        if figure.check in self.unmeasured:
+            return NOT_MEASURED, f"{figure.check}: {line(self.unmeasured[figure.check], 160)}"
         values = [
-            finding
-            for finding in self.findings.get(figure.check, ())
-            if finding.metric == figure.metric and isinstance(finding.value, (int, float))
+            (float(sample.value), sample)
+            for sample in self._samples(figure.check)
+            if sample.metric == figure.metric
+            and not isinstance(sample.value, (bool, str))
+            and math.isfinite(sample.value)
+            and figure.is_about(sample.subject)
         ]
         if not values:
             return NOT_MEASURED, f"{figure.check}: no {figure.metric} was measured"
-        low = figure.at_least is not None
-        decisive = (min if low else max)(values, key=lambda each: float(each.value or 0))
-        holds = all(figure.holds(float(each.value or 0)) for each in values)
+        lowest = figure.at_least is not None
+        _, decisive = (min if lowest else max)(values, key=lambda each: each[0])
+        holds = all(figure.holds(value) for value, _ in values)
         text = (
             f"{figure.metric} of {line(decisive.subject, 60)}: "
             f"{quantity(decisive.value, decisive.unit)}, {figure} ({figure.source})"
         )
         return (MET if holds else NOT_MET), text
+
+    def _samples(self, check: str) -> Iterator[Sample]:
+        """Yield what the host sent for a check, and of its legs those that count."""
+        for result in self.record.report.results if self.record.report else ():
+            if result.check == check:
+                idle = {
+                    f"leg {leg.leg}"
+                    for leg in result.legs
+                    if leg.state != "done" or (leg.exercise and not self.criteria.exercise)
+                }
+                yield from (each for each in result.samples if each.subject not in idle)
 
 
 def _in_words(check: str, findings: Sequence[Finding]) -> str:

@@ -20,6 +20,12 @@ GATES = "gate_proof"
 SECOND_OPINION = "dcgm_diag"
 
 
+LINKS = (
+    *("topology", "pcie_link", "nvlink_state", "p2p_status", "infiniband_ports", "peermem"),
+    *("driver", "software_versions", "virtualization"),
+)
+"""What a bandwidth of the node's own links is held against."""
+
 MACHINE = ("system", "board", "chassis", "cpu", "memory", "gpu", "psu")
 """Kinds of parts that a load uses; another network card or drive leaves it as it was."""
 
@@ -29,7 +35,8 @@ class Stage:
     """``checks`` run on single nodes, in a visit of ``profile``; none where it is over hosts.
 
     ``void_by`` are the kinds of parts (``gpu``, ``nic``) whose exchange makes a host repeat it;
-    with none every call repeats it.
+    with none every call repeats it. ``beside`` are checks of other stages that its run repeats,
+    since a bandwidth is held against what they say of links and software.
     """
 
     name: str
@@ -37,6 +44,7 @@ class Stage:
     checks: tuple[str, ...]
     profile: str = "quick"
     void_by: tuple[str, ...] = MACHINE
+    beside: tuple[str, ...] = ()
 
     @property
     def over_hosts(self) -> bool:
@@ -56,9 +64,9 @@ def _stages() -> Mapping[str, Stage]:
         Stage(STATE, "assert what the roles promise", (), void_by=("system", "board", "nvme")),
         Stage("idle", "read settings and health; no load", idle, void_by=()),
         Stage("prove", "break collectives on purpose: the gates must fire", (GATES,)),
-        Stage("load", "every GPU at full load to a steady state", load, "burn_in"),
+        Stage("load", "every GPU at full load to a steady state", load, "burn_in", beside=LINKS),
         Stage("dcgm", "NVIDIA's dcgmi diag, where it is installed", (SECOND_OPINION,)),
-        Stage("collectives", "collectives within each node", timed, "standard", both),
+        Stage("collectives", "collectives within each node", timed, "standard", both, LINKS),
         Stage("pairs", "a collective over every two hosts", (), void_by=both),
         Stage("rails", "a collective over each rail", (), void_by=both),
         Stage("all", "a collective over the whole set", (), void_by=both),

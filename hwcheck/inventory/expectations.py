@@ -11,7 +11,7 @@ from typing import Any
 from hwcheck.complaints import Complaints
 from hwcheck.inventory.limits import LIMITS
 from hwcheck.inventory.parts import parts
-from hwcheck.inventory.variables import Variables
+from hwcheck.inventory.variables import FALSE, TRUE, Variables
 from hwcheck.inventory.waivers import WAIVERS
 
 TEXT_CHARACTERS = 500
@@ -159,8 +159,15 @@ def _version(variables: Variables, key: str) -> str:
     return text
 
 
-def _flag(variables: Variables, key: str) -> bool:
-    return variables.flag(key)
+def _golden(variables: Variables, key: str) -> bool | str:
+    """Return whether this host is one, or the file beside the inventory that has golden hosts."""
+    text = variables.text(key) or ""
+    if text.lower() in TRUE | FALSE:
+        return variables.flag(key)
+    file = (variables.folder / text).absolute()
+    if not file.is_file():
+        raise variables.error(key, f"{text!r} is neither true nor false nor a file: {file}")
+    return str(file)
 
 
 def _interface(variables: Variables, key: str) -> str:
@@ -252,7 +259,10 @@ EXPECTATIONS: Mapping[str, Variable] = {
         "what a driver, firmware or tool below its dated floor gives: warn or fail",
         _one_of("warn", "fail"),
     ),
-    "hwcheck_golden": Variable("this host is what hosts like it are held against", _flag),
+    "hwcheck_golden": Variable(
+        "true: this host is what hosts like it are held against; or the record of an acceptance",
+        _golden,
+    ),
 }
 """What is held against measurements, kept with the run."""
 

@@ -47,7 +47,7 @@ from hwcheck.judge.waivers import waive
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.results.multi_host import MultiHostRecord
-from hwcheck.results.run_folder import Run
+from hwcheck.results.run_folder import HostPlan, Run
 from hwcheck.results.training import TrainingRecord
 
 Judge = Callable[[HostCase], Iterable[Finding]]
@@ -73,7 +73,12 @@ def judge(
         node_facts(plan.expect, record, plan.limits)
         for plan, record in zip(run.meta.hosts, run.records, strict=True)
     )
-    fleet = fleet_of(run.records, facts, registry)
+    golden = list(_golden_cases(run, registry))
+    fleet = fleet_of(
+        (*run.records, *(each.record for each in golden)),
+        (*facts, *(each.facts for each in golden)),
+        registry,
+    )
     hosts = list(_host_cases(run, facts, registry, multi_host, training))
     judges: tuple[Judge, ...] = (
         judge_visit,
@@ -95,9 +100,14 @@ def judge(
     )
     findings = [_by_check(host, judges) for host in hosts]
     by_host = {host.name: (host, of_host) for host, of_host in zip(hosts, findings, strict=True)}
+    every, of_every = [*hosts, *golden], [*findings, *([] for _ in golden)]
+    for finding in list(judge_peers(every, of_every)):
+        if finding.host in by_host:
+            host, of_host = by_host[finding.host]
+            if host.judges(finding.check, finding.metric):
+                of_host.append(finding)
     for compare in (
         judge_absence,
-        judge_peers,
         judge_leg_peers,
         judge_neighbors,
         judge_fabric,
@@ -162,6 +172,16 @@ def _host_cases(
             same_machine=machines.get(plan.name, ""),
             started=run.meta.started,
         )
+
+
+def _golden_cases(run: Run, registry: Mapping[str, Check]) -> Iterator[HostCase]:
+    """Yield the hosts of an acceptance that hosts like them are held against."""
+    planned = {name: registry.get(name) for name in run.meta.checks}
+    for record in run.golden:
+        facts = node_facts({"golden": True}, record)
+        results = record.report.results if record.report else ()
+        answers = {each.check: each for each in results if each.check in planned}
+        yield HostCase(HostPlan(record.host, record.host), record, facts, planned, answers)
 
 
 def _by_check(host: HostCase, judges: Iterable[Judge]) -> list[Finding]:

@@ -137,6 +137,8 @@ def explanation(
                     indent=3,
                 )
             )
+    for each in criteria.not_shown:
+        parts.append(Wrapped(f"not measured: {each.id}: {each.text}: {each.why}", indent=3))
     parts.append(
         Wrapped(
             "It needs: nodes without jobs (a node at work is not loaded), torch in each node's "

@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePath
@@ -38,6 +38,9 @@ not_visited: the run was stopped before its turn."""
 
 SECOND_VISITS = "again"
 """The folder of second visits in a run folder."""
+
+GOLDEN = "golden.json"
+"""The hosts of an acceptance that a run's hosts are held against."""
 
 UNDER_WAY = "the visit is under way"
 """The reason of a record that is written before its visit ends."""
@@ -157,13 +160,15 @@ class HostRecord(_Host[Report]):
 class Run:
     """A run as read back: the plan and one record for each of its hosts, in the plan's order.
 
-    ``second_visits`` are those of the hosts that had one.
+    ``second_visits`` are those of the hosts that had one; ``golden`` are hosts of an acceptance
+    that like ones are held against.
     """
 
     path: Path
     meta: RunMeta
     records: tuple[HostRecord, ...]
     second_visits: Mapping[str, HostRecord] = field(default_factory=dict)
+    golden: tuple[HostRecord, ...] = ()
 
 
 def utc_now() -> str:
@@ -230,6 +235,12 @@ class RunFolder:
         with writing_to(self.path):
             file.parent.mkdir(exist_ok=True)
             replace_text(file, to_json(data) + "\n")
+
+    def write_golden(self, golden: Sequence[HostRecord]) -> None:
+        """Write ``golden.json``, where there are golden hosts. Raises DiskError."""
+        if golden:
+            with writing_to(self.path):
+                replace_text(self.path / GOLDEN, to_json({"hosts": golden}) + "\n")
 
     def append_log(self, host: str, text: str) -> None:
         """Add to ``nodes/<host>.log``. Raises DiskError."""
@@ -311,7 +322,12 @@ def read_run(path: Path, only: Collection[str] | None = None) -> Run:
         second_visit = _read_host(path, host.name, meta, SECOND_VISITS)
         if second_visit is not None:
             second_visits[host.name] = second_visit
-    return Run(path, meta, tuple(records), second_visits)
+    return Run(path, meta, tuple(records), second_visits, _read_golden(path))
+
+
+def _read_golden(path: Path) -> tuple[HostRecord, ...]:
+    data = read_json(path, PurePath(GOLDEN), "golden")
+    return tuple(map(HostRecord.from_dict, data["hosts"])) if data else ()
 
 
 def _read_host(path: Path, host: str, meta: RunMeta, part: str = "") -> HostRecord | None:

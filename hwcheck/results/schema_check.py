@@ -17,7 +17,7 @@ from hwcheck.results import series
 _SAMPLE = itemgetter("metric", "value", "unit", "subject")
 _NAME = itemgetter("metric", "subject")
 
-ONE_HOST = ("run", "host", "report", "result", "series", "sweep", "acceptance", "state")
+ONE_HOST = ("run", "host", "report", "result", "series", "sweep", "acceptance", "state", "golden")
 MULTI_HOST = ("group", "ready", "answer")
 TRAINING = ("training", "trained")
 """What ``results.schema.json``, ``group.schema.json`` and ``training.schema.json`` define that is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,9 +11,11 @@ from pathlib import Path, PurePath
 from invoke import Context
 
 from hwcheck import __version__
-from hwcheck.accept.criteria import Criteria, read_criteria
+from hwcheck.accept.criteria import ANY, Criteria, brought, read_criteria
 from hwcheck.accept.estimate import StageEstimate, estimates
 from hwcheck.accept.fault import fault_of
+from hwcheck.accept.golden import FORMAT as GOLDEN_FORMAT
+from hwcheck.accept.golden import golden_hosts
 from hwcheck.accept.pdf import pdf
 from hwcheck.accept.progress import HostProgress, progress
 from hwcheck.accept.record import check_record, read_member, write_record
@@ -24,7 +27,8 @@ from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
 from hwcheck.results.files import read_json, replace_text, writing_to
-from hwcheck.results.run_folder import utc_now
+from hwcheck.results.run_folder import GOLDEN, read_run, utc_now
+from hwcheck.results.schema_check import schema_problem
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.accept_run import Acceptance, exit_code, roles_of, run, saved_results
 from hwcheck.tasks.command import end, reaching_command
@@ -34,7 +38,7 @@ from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.text import line
 
-ACTIONS = ("run", "status", "record", "rma", "sign", "verify")
+ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
 OUT = "acceptance"
 FORMAT = 1
 ABOUT = "acceptance.json"
@@ -62,9 +66,13 @@ class About:
     help={
         "action": "run (also where no action is named): take each host through the stages that it "
         "has left; status: how far each is; record: write the archive; rma: write what "
-        "the vendor asks for of each host that failed; sign, verify: an archive",
+        "the vendor asks for of each host that failed; golden: write what the accepted hosts "
+        "measured, for hwcheck_golden; sign, verify: an archive; criteria: print those that "
+        "hwcheck brings",
         "file": "the archive that sign and verify are about",
-        "criteria": "YAML file of requirements (default: those that hwcheck brings)",
+        "criteria": "YAML file of requirements, or a GPU model (h100_sxm) for those that hwcheck "
+        "brings of it (default: those of any model)",
+        "gpu": "with criteria: the GPU model whose figures are written with them",
         "explain": "say what would be done, how long it takes and what it needs; change nothing",
         "key": "with sign: the private key, or its public half where an ssh-agent has it",
         "signers": "with verify: file of allowed signers, as ssh-keygen(1) has it",
@@ -84,6 +92,7 @@ def accept(
     file: str = "",
     key: str = "",
     signers: str = "",
+    gpu: str = "",
     out: str = OUT,
     forks: str = "32",
     accept_new_host_keys: bool = False,
@@ -99,6 +108,10 @@ def accept(
     _refuse(action, {"file": file}, ("sign", "verify"))
     _refuse(action, {"key": key}, ("sign",))
     _refuse(action, {"signers": signers}, ("verify",))
+    _refuse(action, {"gpu": gpu}, ("criteria",))
+    if action == "criteria":
+        emit(brought(gpu or ANY))
+        return
     if action in ("sign", "verify"):
         if not file:
             raise UsageError(f"accept {action}: name the archive: {OUT}/NAME.tar.gz")
@@ -145,8 +158,11 @@ def accept(
             _write_page(acceptance, known)
     results = saved_results(acceptance)
     now = progress(chosen, acceptance.names, results)
+    if action == "golden":
+        _write_golden(acceptance, known, now)
+        return
     if action == "record":
-        _record(acceptance, known)
+        _record(acceptance, known, now)
         end(exit_code(now, chosen))
         return
     if action == "rma":
@@ -239,13 +255,55 @@ def _write_page(acceptance: Acceptance, about: About, running: str = "") -> None
         replace_text(acceptance.folder / PAGE, page)
 
 
-def _record(acceptance: Acceptance, about: About) -> None:
+def _golden(
+    acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]
+) -> dict[str, object]:
+    """Return the content of ``golden.json``: what the hosts measured that met every requirement."""
+    runs: dict[str, list[str]] = {}
+    for host in now.values():
+        if host.accepted:
+            evidence = (each for stage in host.stages.values() for each in stage.evidence)
+            runs[host.host] = sorted({each.run for each in evidence})
+    read = {
+        name: read_run(acceptance.runs / name)
+        for name in sorted({name for names in runs.values() for name in names})
+        if (acceptance.runs / name / "run.json").is_file()
+    }
+    records = {
+        host: [
+            record
+            for name in names
+            if name in read and read[name].meta.checks
+            for record in read[name].records
+            if record.host == host
+        ]
+        for host, names in runs.items()
+    }
+    hosts = golden_hosts(about.id, records)
+    return {"format": GOLDEN_FORMAT, "version": __version__, "id": about.id, "hosts": hosts}
+
+
+def _write_golden(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
+    """Write what nightly runs hold their hosts against, and say where. Raises UsageError."""
+    golden = _golden(acceptance, about, now)
+    if not golden["hosts"]:
+        raise UsageError(f"{acceptance.folder}: no host has met every requirement yet")
+    file = acceptance.folder / GOLDEN
+    with writing_to(acceptance.folder):
+        replace_text(file, to_json(golden) + "\n")
+    emit(f"{file}\nin the inventory: hwcheck_golden: {file.absolute()}\n")
+
+
+def _record(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
     """Write the archive, and say what it is and where."""
     page = _page(acceptance, about, signed=True)
     contents: dict[str, Path | bytes] = {
         "report.html": page.encode(),
         **_pdf("report", page, about),
     }
+    golden = _golden(acceptance, about, now)
+    if golden["hosts"]:
+        contents[GOLDEN] = (to_json(golden) + "\n").encode()
     for name in (ABOUT, CRITERIA):
         contents[name] = acceptance.folder / name
     for path in sorted(acceptance.runs.rglob("*")):
@@ -293,7 +351,22 @@ def _sign(file: Path, key: Path) -> None:
     checked = check_record(file)
     if checked.problems:
         raise UsageError(f"{file}: not signed: {checked.problems[0]}")
+    _refuse_newer(file)
     emit(f"{sign(file, key)}\n")
+
+
+def _refuse_newer(file: Path) -> None:
+    """Refuse the record of a newer version, which may mean more than this one reads."""
+    try:
+        about = json.loads(read_member(file, ABOUT))
+    except ValueError:
+        raise UsageError(f"{file}: {ABOUT}: not JSON") from None
+    problem = schema_problem(about, "acceptance")
+    if problem:
+        raise UsageError(f"{file}: {ABOUT}: {problem}")
+    if about["format"] > FORMAT:
+        version = line(about["version"], 40)
+        raise UsageError(f"{file}: made by hwcheck {version}, which is newer than this: use that")
 
 
 def _verify(file: Path, signers: Path | None) -> int:
@@ -303,9 +376,7 @@ def _verify(file: Path, signers: Path | None) -> int:
         say(f"hwcheck: {file}: {problem}")
     if checked.problems:
         return FAILED
-    about = read_member(file, ABOUT)
-    if not about:
-        return FAILED
+    _refuse_newer(file)
     signature = verify(file, signers)
     if not signature.signer:
         say(f"hwcheck: {file}: whose key this is nobody vouches for: name --signers")

@@ -222,7 +222,7 @@ def _visited(
     """Visit hosts for the checks of a stage, judge them, and hold them against the criteria."""
     plan = make_plan(
         cluster,
-        stage.checks,
+        (*stage.beside, *stage.checks),
         stage.profile,
         duration_s=acceptance.criteria.burn_in_s if stage.profile == DURATION_PROFILE else None,
         engine=acceptance.criteria.engine if stage.name == "collectives" else ENGINES[0],

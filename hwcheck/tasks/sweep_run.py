@@ -67,6 +67,7 @@ from hwcheck.sweep.turns import (
 )
 from hwcheck.sweep.visits import Runs, Visit, read_runs
 from hwcheck.tasks.flags import USUAL, select
+from hwcheck.tasks.golden import golden_of
 from hwcheck.tasks.index_page import write_index
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
@@ -130,6 +131,7 @@ def preview(asked: Asked) -> str:
 def run(asked: Asked) -> int:
     """Sweep, and return the exit code."""
     stop = threading.Event()
+    golden_of(asked.cluster.hosts)  # a file that cannot be read is refused before anything else
     what = "sweep run of " + ", ".join(level.name for level in asked.levels)
     built = payload.build(payload_files())
     made = turns_now(asked)
@@ -477,6 +479,7 @@ class _Night:
     def _folder(self, level: Level, plan: Plan) -> RunFolder:
         folder = RunFolder.create(self.asked.runs_of(level), plan.meta)
         save_site(folder.path)
+        folder.write_golden(golden_of(plan.hosts))
         return folder
 
     def _show(self, folder: RunFolder) -> int:

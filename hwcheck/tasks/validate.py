@@ -36,6 +36,7 @@ from hwcheck.tasks.flags import (
     timing,
     whole,
 )
+from hwcheck.tasks.golden import golden_of
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import emit, say
@@ -173,6 +174,7 @@ def validate(
     stop = threading.Event()
     deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
     connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    golden = golden_of(plan.hosts)
     connector.prepare(plan.hosts)
     if dry_run:
         scopes_over_hosts = [scope for scope in chosen if scope != NODE]
@@ -182,6 +184,7 @@ def validate(
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(Path(out), plan.meta)
         save_site(folder.path)
+        folder.write_golden(golden)
         if NODE in chosen:
             with Progress(len(plan.hosts), forks=at_once, verbose=verbose) as progress:
                 where = (plan.hosts, plan.requests, built, folder, connector)

@@ -182,6 +182,17 @@ def test_figures_of_the_criteria_are_held_against_every_subject(
     assert "annex B" in text
 
 
+def test_a_bandwidth_is_asked_of_the_legs_that_are_meant_to_reach_it() -> None:
+    figure = Figure("all_reduce", "busbw_gbps", "annex C", at_least=400)
+    legs = (factories.leg(), factories.leg("p2p_off", 40.0))
+    wanted = criteria(required(figures=(figure,), stage="collectives"))
+    state, text = state_of(shown(wanted, factories.gpu_host("n1", legs)))
+    assert state == "met", text
+    slow = (factories.leg("default", 300.0), factories.leg("p2p_off", 40.0))
+    state, text = state_of(shown(wanted, factories.gpu_host("n1", slow)))
+    assert (state, "of leg default: " in text) == ("not met", True)
+
+
 def test_a_figure_that_was_not_measured_is_not_met_by_silence() -> None:
     figure = Figure("pcie_link", "no_such_metric", "annex B", at_least=1)
     wanted = criteria(required(figures=(figure,)))

@@ -73,7 +73,8 @@ def parts(node: Node) -> Iterator[Sample]:
     Model, part number, serial number and firmware, as far as firmware, bus and drivers tell. With
     them on record a repair is seen, and what was delivered is held against what was ordered, where
     the inventory declares that (hwcheck_parts). Serial numbers of the machine itself may be read by
-    root only. Not applicable where nothing names itself. Trays of a rack that hold nothing but NVSwitches are not on any node's bus.
+    root only. Not applicable where nothing names itself. Trays of a rack that hold nothing but
+    NVSwitches are not on any node's bus.
     """
     machine, gpus = node.host.parts(), node.host.pci_gpus()
     hidden = node.host.hidden_parts()

@@ -79,7 +79,7 @@ class NodeHost(Protocol):
         """Why the parts that the firmware names cannot be read; empty where they can."""
 
     def neighbors(self) -> List[Neighbor]:
-        """What InfiniBand ports and network interfaces are cabled to, as far as they tell.
+        """Far ends of the cables of InfiniBand ports and network interfaces, as far as they tell.
 
         Raises CouldNotMeasure where no program is installed that asks them.
         """

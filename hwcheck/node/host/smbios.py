@@ -61,7 +61,7 @@ def parts(table: bytes) -> Iterator[Part]:
                 yield Part("cpu%d" % processors, each.text(0x10), each.text(0x22), each.text(0x20))
             processors += 1
         elif each.kind == MEMORY and each.number(0x0C, 2):
-            place = each.text(0x10) or "%d" % each.number(2, 2)
+            place = each.text(0x10) or "%d" % (each.number(2, 2) or 0)
             model = _words(each, 0x17, 0x1A)
             number, serial = each.text(0x1A), each.text(0x18)
             yield Part("memory " + place, model, number, serial, each.text(0x2B))

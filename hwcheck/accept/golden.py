@@ -1,0 +1,84 @@
+"""What the accepted hosts measured, as one host of each kind: the reference of nightly runs. Pure.
+
+Each figure is the median over the hosts, each text what most of them gave.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median_low
+from typing import Any
+
+from hwcheck.judge.host_case import gpus_of
+from hwcheck.node.wire import CheckResult, Report, Sample, Value
+from hwcheck.results.run_folder import HostRecord
+
+FORMAT = 1
+KEPT_FACTS = ("index", "name", "pci_device_id", "pci_subsystem_id", "mig")
+"""What of a GPU tells its kind; what tells it from others of its kind is left out."""
+
+
+def golden_hosts(name: str, records: Mapping[str, Sequence[HostRecord]]) -> list[HostRecord]:
+    """Return a golden host for each kind of host.
+
+    ``records`` are the visits of each accepted host, the oldest first: of each check the last
+    answer counts.
+    """
+    by_kind: dict[tuple[str, ...], list[list[HostRecord]]] = {}
+    for visits in records.values():
+        reported = [visit for visit in visits if visit.report]
+        if reported:
+            by_kind.setdefault(_kind(reported[-1]), []).append(reported)
+    return [_golden(f"{name}-{number}", hosts) for number, hosts in enumerate(by_kind.values(), 1)]
+
+
+def _kind(record: HostRecord) -> tuple[str, ...]:
+    return tuple(f"{gpu.name} {gpu.pci_device_id}" for gpu in gpus_of(record))
+
+
+def _golden(name: str, hosts: Sequence[Sequence[HostRecord]]) -> HostRecord:
+    answers = [_last_answers(visits) for visits in hosts]
+    checks = dict.fromkeys(check for of_host in answers for check in of_host)
+    results = tuple(_middle([a[check] for a in answers if check in a]) for check in checks)
+    first = hosts[0][-1]
+    assert first.report is not None
+    gpus = [
+        {key: value for key, value in gpu.items() if key in KEPT_FACTS}
+        for gpu in first.report.facts.get("gpus", ())
+    ]
+    facts: dict[str, Any] = {"hostname": name, "gpus": gpus}
+    return HostRecord(name, "reported", started=first.started, report=Report(facts, results, 0.0))
+
+
+def _last_answers(visits: Sequence[HostRecord]) -> dict[str, CheckResult]:
+    return {
+        result.check: result
+        for visit in visits
+        for result in (visit.report.results if visit.report else ())
+        if result.state == "done"
+    }
+
+
+def _middle(answers: Sequence[CheckResult]) -> CheckResult:
+    """Return one answer for those of several hosts; its legs are those of the first."""
+    values: dict[tuple[str, str, str], list[Value]] = {}
+    for answer in answers:
+        for sample in answer.samples:
+            values.setdefault((sample.metric, sample.unit, sample.subject), []).append(sample.value)
+    samples = tuple(
+        Sample(metric, _of_most(its), unit, subject)
+        for (metric, unit, subject), its in values.items()
+        if 2 * len(its) >= len(answers)
+    )
+    legs = tuple(replace(leg, log_tail="", notes=()) for leg in answers[0].legs)
+    return replace(answers[0], samples=samples, legs=legs, duration_s=0.0)
+
+
+def _of_most(values: Iterable[Value]) -> Value:
+    every = list(values)
+    numbers = [v for v in every if not isinstance(v, (bool, str))]
+    if len(numbers) == len(every):
+        return median_low(numbers)
+    return Counter(every).most_common(1)[0][0]

@@ -357,7 +357,8 @@ def _in_words(check: str, findings: Sequence[Finding]) -> str:
         return f"{check}: {line(first.reason, 200) or first.outcome}{more}"
     about = f"{line(first.metric, 60)} of {line(first.subject, 60)}"
     limit = f" ({line(first.limit, 120)})" if first.limit else ""
-    return f"{check}: {about}: {quantity(first.value, first.unit)}{limit}{more}"
+    means = f": {line(first.reason, 160)}" if first.reason and first.outcome != "pass" else ""
+    return f"{check}: {about}: {quantity(first.value, first.unit)}{means}{limit}{more}"
 
 
 def _narrowest(findings: Sequence[Finding]) -> list[Finding]:

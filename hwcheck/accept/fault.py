@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from hwcheck.accept.evidence import Part, parts_of, software_of
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis
 from hwcheck.judge.host_case import gpus_of, samples_of
 from hwcheck.judge.records import Finding
-from hwcheck.node.wire import Sample
+from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, quantity
 
@@ -17,10 +19,20 @@ MEMORY = ("ecc_errors", "row_remap", "retired_pages")
 EVENTS = ("xid", "kernel_faults")
 MANAGEMENT = "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping"
 RETIREMENT = "NVIDIA Dynamic Page Retirement, RMA Policy Thresholds"
+RMA = "NVIDIA RMA Process; NVIDIA GPU Debug Guidelines"
+ERRORS = "NVIDIA DCGM, Diagnostic Errors: severities isolate, triage and reset; " + RMA
+FIELD_DIAGNOSTIC = (
+    "the field diagnostic (fieldiag) ends with FAIL; RETEST is run again, CONFIG is a fault of the "
+    "set-up and no reason. The vendor gives it out and runs it: the driver must be unloaded for it"
+)
+SECRET = re.compile(
+    r"(?i)(passw(?:or)?d|secret|token|api[_-]?key|credential|authorization)(\S{0,20}?[=: ]+)\S+"
+)
 CRITERIA = (
     ("row_remap", "row_remap_failure", "a row could not be remapped", MANAGEMENT),
     ("ecc_errors", "sram_threshold_exceeded", "SRAM failed oftener than its threshold", MANAGEMENT),
     ("retired_pages", "retired_pages", "as many pages are retired as the policy bears", RETIREMENT),
+    ("dcgm_diag", "failed_tests", "a test of NVIDIA's diagnostic (dcgmi diag) fails", ERRORS),
 )
 """What NVIDIA takes a GPU back for, as far as NVML tells; its field diagnostic confirms it."""
 
@@ -67,36 +79,101 @@ class Fault:
     criteria: tuple[Criterion, ...]
     readings: tuple[tuple[str, str, str], ...]
     events: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, Part], ...] = ()
 
 
-def fault_of(assessment: Assessment, host: str) -> Fault:
-    """Return what a judged run says of a host, and nothing of any other."""
-    record = next(each for each in assessment.run.records if each.host == host)
+def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
+    """Return what judged runs say of a host, and nothing of any other.
+
+    The last is the run that it failed in; of each check the last answer counts, whichever run has
+    it.
+    """
+    visits = [(each, record) for each in assessments for record in _records(each, host)]
+    last, latest = visits[-1]
+    answers: dict[str, tuple[CheckResult, Assessment]] = {}
+    for assessment, record in visits:
+        for result in record.report.results if record.report else ():
+            answers[result.check] = result, assessment
+    others = _others(assessments, host)
     findings = [
-        finding
+        finding._replace(
+            reason=without(finding.reason, others),
+            limit=without(finding.limit, others),
+            subject=without(finding.subject, others),
+        )
+        for assessment in assessments
         for finding in assessment.judgement.by_host.get(host, ())
         if finding.outcome == "fail"
+        and (answers[finding.check][1] if finding.check in answers else last) is assessment
     ]
-    named = assessment.advice.causes.by_host.get(host, ())
-    causes = [each for each in assessment.advice.causes.diagnoses if each.cause in named]
-    versions = {sample.metric: sample for sample in samples_of(record, "driver")}
-    software = [
-        (line(name.replace("_", " "), 60), quantity(sample.value, sample.unit))
-        for name, sample in versions.items()
-        if sample.subject == "node"
+    named = last.advice.causes.by_host.get(host, ())
+    causes = [
+        replace(each, observed=tuple(without(text, others) for text in each.observed))
+        for each in last.advice.causes.diagnoses
+        if each.cause in named
     ]
+    record = _merged(latest, [record for _, record in visits], answers)
+    parts = parts_of(record)
     return Fault(
         host=host,
-        run=assessment.run.meta.id,
-        measured=record.started or assessment.run.meta.started,
-        software=tuple(software),
+        run=last.run.meta.id,
+        measured=latest.started or last.run.meta.started,
+        software=tuple(software_of(record).items()),
         gpus=tuple(_gpus(record, {finding.subject for finding in findings})),
         findings=tuple(findings),
         causes=tuple(causes),
-        criteria=tuple(_criteria(record, assessment)),
+        criteria=tuple(_criteria(record, findings)),
         readings=tuple(_readings(record)),
         events=tuple(_events(record)),
+        parts=tuple(each for each in parts.items() if not each[0].startswith("gpu")),
     )
+
+
+def _records(assessment: Assessment, host: str) -> Iterator[HostRecord]:
+    return (
+        record
+        for record in assessment.run.records
+        if record.host == host and record.state != "not_visited"
+    )
+
+
+def _merged(
+    latest: HostRecord,
+    records: Sequence[HostRecord],
+    answers: Mapping[str, tuple[CheckResult, Assessment]],
+) -> HostRecord:
+    """Return a record with the last answer to each check, and the GPUs of the last visit."""
+    reports = [record.report for record in records if record.report]
+    named = [report for report in reports if report.gpus] or reports
+    if not named:
+        return latest
+    results = tuple(result for result, _ in answers.values())
+    report = replace(named[-1], results=results)
+    return HostRecord(latest.host, latest.state, started=latest.started, report=report)
+
+
+def _others(assessments: Iterable[Assessment], host: str) -> re.Pattern[str] | None:
+    """Return what the names of other hosts look like, folded ones too."""
+    names = {plan.name for each in assessments for plan in each.run.meta.hosts} - {host}
+    addresses = {
+        plan.address for each in assessments for plan in each.run.meta.hosts if plan.name in names
+    }
+    if not names:
+        return None
+    words = sorted(map(re.escape, names | addresses), key=len, reverse=True)
+    stems = sorted({re.escape(re.sub(r"\d+$", "", name)) for name in names if name[-1:].isdigit()})
+    folded = [rf"{stem}\[[\d,-]+\]" for stem in stems if stem]
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join([*folded, *words])})(?![\w-]|\.\w)")
+
+
+def without(text: str, others: re.Pattern[str] | None) -> str:
+    """Return a text without the names of other hosts."""
+    return others.sub("another host", text) if others else text
+
+
+def log_for_vendor(log: str, assessments: Sequence[Assessment], host: str) -> str:
+    """Return a host's log without the names of other hosts, and without what looks like secrets."""
+    return SECRET.sub(r"\1\2***", without(log, _others(assessments, host)))
 
 
 def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:
@@ -125,17 +202,14 @@ def _by_subject(samples: Iterable[Sample]) -> dict[str, dict[str, str]]:
     return made
 
 
-def _criteria(record: HostRecord, assessment: Assessment) -> Iterator[Criterion]:
-    failed = {
-        (finding.check, finding.metric, finding.subject)
-        for finding in assessment.judgement.by_host.get(record.host, ())
-        if finding.outcome == "fail"
-    }
+def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Criterion]:
+    failed = {(finding.check, finding.metric, finding.subject) for finding in findings}
     for check, metric, text, source in CRITERIA:
         subjects = [each.subject for each in samples_of(record, check) if each.metric == metric]
         gpus = tuple(name for name in subjects if (check, metric, name) in failed)
         state = "met" if gpus else "not met" if subjects else "not measured"
         yield Criterion(text, source, state, gpus)
+    yield Criterion(FIELD_DIAGNOSTIC, RMA, "not measured")
 
 
 def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:

@@ -13,13 +13,14 @@ from invoke import Context
 from hwcheck import __version__
 from hwcheck.accept.criteria import ANY, Criteria, brought, read_criteria
 from hwcheck.accept.estimate import StageEstimate, estimates
-from hwcheck.accept.fault import fault_of
+from hwcheck.accept.fault import fault_of, log_for_vendor
 from hwcheck.accept.golden import FORMAT as GOLDEN_FORMAT
 from hwcheck.accept.golden import golden_hosts
 from hwcheck.accept.pdf import pdf
 from hwcheck.accept.progress import HostProgress, progress
 from hwcheck.accept.record import check_record, read_member, write_record
 from hwcheck.accept.signature import sign, verify
+from hwcheck.accept.stages import STATE
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
@@ -39,6 +40,7 @@ from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.text import line
 
 ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
+WITH_HOSTS = ("run", "status", "record", "rma", "golden")
 OUT = "acceptance"
 FORMAT = 1
 ABOUT = "acceptance.json"
@@ -75,6 +77,8 @@ class About:
         "gpu": "with criteria: the GPU model whose figures are written with them",
         "explain": "say what would be done, how long it takes and what it needs; change nothing",
         "key": "with sign: the private key, or its public half where an ssh-agent has it",
+        "attach": "with rma: a folder that has, for each host, a folder of its name with files for "
+        "the vendor (nvidia-bug-report.log.gz, fieldiag's log)",
         "signers": "with verify: file of allowed signers, as ssh-keygen(1) has it",
         "out": f"folder of the acceptance (default: {OUT})",
         "forks": HELP["forks"],
@@ -93,6 +97,7 @@ def accept(
     key: str = "",
     signers: str = "",
     gpu: str = "",
+    attach: str = "",
     out: str = OUT,
     forks: str = "32",
     accept_new_host_keys: bool = False,
@@ -104,11 +109,12 @@ def accept(
     """Accept a cluster: stages host by host, requirement by requirement, and a signed record."""
     one_of("accept", action, ACTIONS)
     _refuse(action, {"explain": explain, "accept-new-host-keys": accept_new_host_keys}, ("run",))
-    _refuse(action, {"hosts": hosts, "criteria": criteria}, ("run", "status", "record", "rma"))
+    _refuse(action, {"hosts": hosts, "criteria": criteria}, WITH_HOSTS)
     _refuse(action, {"file": file}, ("sign", "verify"))
     _refuse(action, {"key": key}, ("sign",))
     _refuse(action, {"signers": signers}, ("verify",))
     _refuse(action, {"gpu": gpu}, ("criteria",))
+    _refuse(action, {"attach": attach}, ("rma",))
     if action == "criteria":
         emit(brought(gpu or ANY))
         return
@@ -130,12 +136,12 @@ def accept(
     if action != "run" and about is None:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
     chosen = _criteria(folder, about, criteria)
+    roles_of(chosen)
     cluster = read_cluster(
         hosts or (about.inventory if about else None), None, extra_vars or (), connection
     )
     refuse_unknown_names(cluster)
     known = about or _new(cluster.source, chosen)
-    roles_of(chosen)
     acceptance = Acceptance(
         known.id,
         folder,
@@ -146,9 +152,9 @@ def accept(
         verbose=verbose,
     )
     if explain:
-        left = dict.fromkeys(chosen.stages, len(cluster.hosts))
-        expected = estimates(chosen, left, acceptance.forks)
-        emit(rendered(explanation(chosen, acceptance.names, expected)))
+        results = saved_results(acceptance)
+        left = _left(acceptance, progress(chosen, acceptance.names, results))
+        emit(rendered(explanation(chosen, acceptance.names, left)))
         return
     if action == "run":
         with Lock(folder, known.id, cluster.source, "accept run"):
@@ -166,7 +172,7 @@ def accept(
         end(exit_code(now, chosen))
         return
     if action == "rma":
-        _rma(acceptance, known, now)
+        _rma(acceptance, known, now, Path(attach) if attach else None)
         return
     emit(rendered(status(now, chosen, _left(acceptance, now))))
     end(code if action == "run" else exit_code(now, chosen))
@@ -322,26 +328,44 @@ def _pdf(name: str, page: str, about: About) -> dict[str, Path | bytes]:
     return {f"{name}.pdf": made}
 
 
-def _rma(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
+def _rma(
+    acceptance: Acceptance, about: About, now: Mapping[str, HostProgress], attach: Path | None
+) -> None:
     """Write an archive for each host that failed a stage, with nothing of any other host."""
     failed = [host for host in now.values() if host.blocked]
+    if attach and not attach.is_dir():
+        raise UsageError(f"--attach {attach}: no such folder")
     for host in failed:
-        run = acceptance.runs / host.stages[host.blocked].evidence[-1].run
-        fault = fault_of(judged(run), host.host)
+        if host.blocked == STATE:
+            emit(f"{host.host}: failed {STATE}: no part is at fault; hwcheck provision mends it\n")
+            continue
+        runs = [result.run for result in saved_results(acceptance) if host.host in result.hosts]
+        runs = [run for run in runs if (acceptance.runs / run / "run.json").is_file()]
+        last = host.stages[host.blocked].evidence[-1].run
+        assessments = [judged(acceptance.runs / run) for run in runs[: runs.index(last) + 1]]
+        fault = fault_of(assessments, host.host)
         page = fault_html(fault)
         contents: dict[str, Path | bytes] = {
             "fault.md": fault_markdown(fault).encode(),
             "fault.html": page.encode(),
             **_pdf("fault", page, about),
         }
-        for name in ("json", "log"):
-            path = run / "nodes" / f"{host.host}.{name}"
+        for stage, name in ((each.run.meta.acceptance["stage"], each.run) for each in assessments):
+            log = name.path / "nodes" / f"{host.host}.log"
+            answer = log.with_suffix(".json")
+            if answer.is_file() and not answer.is_symlink():
+                contents[f"{stage}.json"] = answer
+            if log.is_file() and not log.is_symlink():
+                text = log.read_text("utf-8", "replace")
+                contents[f"{stage}.log"] = log_for_vendor(text, assessments, host.host).encode()
+        beside = attach / host.host if attach else None
+        for path in sorted(beside.iterdir()) if beside and beside.is_dir() else ():
             if path.is_file() and not path.is_symlink():
-                contents[f"node.{name}"] = path
-        file = acceptance.folder / "rma" / f"{host.host}-{run.name}.tar.gz"
+                contents[f"attached/{path.name}"] = path
+        file = acceptance.folder / "rma" / f"{host.host}-{last}.tar.gz"
         with writing_to(acceptance.folder):
             file.parent.mkdir(exist_ok=True)
-        write_record(file, f"{host.host}-{run.name}", contents)
+        write_record(file, f"{host.host}-{last}", contents)
         emit(f"{file}\n")
     if not failed:
         emit("no host failed a stage\n")

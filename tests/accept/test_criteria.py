@@ -99,7 +99,8 @@ def test_what_is_no_mapping_of_criteria_is_refused(text: str) -> None:
 
 def test_the_example_of_the_docs_is_read() -> None:
     page = Path(__file__).parents[2] / "docs/acceptance.md"
-    text = page.read_text().split("```yaml\n")[1].split("```")[0]
+    blocks = page.read_text().split("```yaml\n")[1:]
+    (text,) = [block.split("```")[0] for block in blocks if block.startswith("format: 1")]
     assert parse_criteria(text, "c.yml").stages == ("idle", "collectives")
 
 

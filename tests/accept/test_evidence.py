@@ -67,6 +67,23 @@ def test_what_fails_is_not_met_and_named() -> None:
     assert "xid" not in text
 
 
+def test_what_a_failure_means_is_said_in_its_own_words() -> None:
+    host = factories.gpu_host("n1")
+    assert host.report is not None
+    more = CheckResult("parts", "done", samples=(Sample("part_serial", "C2", "", "chassis"),))
+    host = replace(host, report=replace(host.report, results=(*host.report.results, more)))
+    run = factories.run(
+        host, checks=(*factories.CHECKS, "parts"), acceptance={"id": "x", "stage": "inventory"}
+    )
+    ordered = {"parts": [{"part": "chassis", "serial": "C1"}]}
+    hosts = tuple(replace(each, expect=ordered) for each in run.meta.hosts)
+    run = replace(run, meta=replace(run.meta, hosts=hosts))
+    wanted = criteria(required("parts", stage="inventory"))
+    state, text = state_of(stage_result(wanted, assess(run)).hosts["n1"])
+    assert state == "not met"
+    assert "as_ordered of chassis: 0: chassis has serial C2 (fail unless 1 part with" in text
+
+
 def test_a_waiver_counts_where_the_criteria_allow_it() -> None:
     host = factories.gpu_host("n1", pcie_link_width=(3, 8))
     wanted = criteria(required("pcie_link"))
@@ -82,6 +99,15 @@ def test_a_host_that_did_not_answer_has_met_nothing() -> None:
     result = shown(criteria(required("pcie_link")), factories.record("n1", None))
     assert result.state == "not measured"
     assert {each.state for each in result.evidence} == {"not measured"}
+
+
+def test_a_host_that_somebody_else_loads_is_not_measured() -> None:
+    busy = CheckResult("gate_proof", "busy", "another visit loads this node (pid 4711)")
+    host = factories.record("n1", (busy,), gpus=factories.gpu_facts(8))
+    wanted = criteria(required("gate_proof", stage="prove"))
+    run = factories.run(host, checks=("gate_proof",), acceptance={"id": "x", "stage": "prove"})
+    state, text = state_of(stage_result(wanted, assess(run)).hosts["n1"])
+    assert (state, "another visit loads this node" in text) == ("not measured", True)
 
 
 def test_a_check_that_the_run_did_not_ask_for_is_not_measured() -> None:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from hwcheck.accept.fault import Fault, fault_of
+from hwcheck.accept.fault import Fault, fault_of, log_for_vendor
 from hwcheck.accept.pdf import BROWSERS, pdf
 from hwcheck.advise.assessment import assess
 from hwcheck.node.wire import CheckResult, Sample
@@ -21,7 +21,7 @@ def fault(*more: CheckResult, **values: object) -> Fault:
     bad = factories.record("n1", results, gpus=factories.gpu_facts(8))
     checks = dict.fromkeys((*factories.CHECKS, *(each.check for each in more)))
     run = factories.run(bad, factories.gpu_host("n2"), checks=tuple(checks))
-    return fault_of(assess(run), "n1")
+    return fault_of([assess(run)], "n1")
 
 
 def test_what_failed_has_its_limit_and_its_source() -> None:
@@ -55,6 +55,55 @@ def test_the_vendors_criteria_are_met_not_met_or_not_measured(failed: bool, stat
     assert states["remapped"] == (state, ("gpu2",) if failed else ())
     assert states["threshold"][0] == "not measured"
     assert ("row_remap: row_remap_uncorrectable", "gpu2", "3 rows") in made.readings
+
+
+def test_each_answer_is_the_last_of_any_run() -> None:
+    """The host fails under load; its memory and serials were read in an earlier run."""
+    idle = assess(
+        factories.run(
+            factories.record("n1", (remap(failed=True),), gpus=factories.gpu_facts(8)),
+            factories.gpu_host("n2"),
+            checks=("row_remap",),
+        )
+    )
+    late = factories.gpu_host("n1", pcie_link_width=(3, 8))
+    load = assess(factories.run(late, factories.gpu_host("n2")))
+    made = fault_of([idle, load], "n1")
+    assert {(f.check, f.subject) for f in made.findings} == {
+        ("row_remap", "gpu2"),
+        ("pcie_link", "gpu3"),
+    }
+    assert made.criteria[0].state == "met"
+    mended = assess(
+        factories.run(
+            factories.record("n1", (remap(failed=False),), gpus=factories.gpu_facts(8)),
+            checks=("row_remap",),
+        )
+    )
+    assert fault_of([idle, load, mended], "n1").criteria[0].state == "not met"
+
+
+def test_dcgm_and_the_field_diagnostic_are_cited() -> None:
+    samples = (
+        Sample("failed_tests", 1, "tests", "gpu5"),
+        Sample("passed_tests", 9, "tests", "gpu5"),
+    )
+    made = fault(CheckResult("dcgm_diag", "done", "", samples))
+    dcgm, field = made.criteria[-2:]
+    assert (dcgm.state, dcgm.gpus) == ("met", ("gpu5",))
+    assert "Diagnostic Errors" in dcgm.source
+    assert (field.state, "FAIL" in field.text) == ("not measured", True)
+
+
+def test_other_hosts_and_secrets_stay_here() -> None:
+    run = factories.run(*(factories.gpu_host(f"n{number}") for number in (1, 2, 3, 12)))
+    runs = [assess(run)]
+    log = "slow with n2 and n[2-3] at 10.0.0.2, not n1\nDB_PASSWORD=hunter2 token: abc n12.x n1\n"
+    kept = log_for_vendor(log, runs, "n1")
+    assert kept.startswith("slow with another host and another host at another host, not n1\n")
+    assert "hunter2" not in kept
+    assert "abc" not in kept
+    assert "n12.x" in kept
 
 
 def test_words_of_a_node_stay_words() -> None:

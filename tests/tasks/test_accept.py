@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hwcheck.accept.criteria import parse_criteria
+from hwcheck.accept.record import write_record
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.command_line import completed, program
 
@@ -15,7 +17,7 @@ GOOD = """\
 format: 1
 name: order
 requirements:
-  - {id: R, text: right, source: order, stage: idle, checks: [kernel]}
+  - {id: R, text: right, source: order, stage: idle, checks: [xid]}
 """
 
 
@@ -40,6 +42,8 @@ def test_what_may_be_left_out(typed: str, meant: str) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yml").write_text(GOOD)
+    state = GOOD.replace("idle, checks: [xid]", "state, roles: [nccls]")
+    (tmp_path / "roles.yml").write_text(state)
     (tmp_path / "bad.yml").write_text(GOOD.replace("idle", "idel"))
     return tmp_path
 
@@ -48,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "message"),
     [
         ("accpt", "accpt: no such command; did you mean accept?"),
-        ("accept runn", "accept runn: it is one of run, status, record, rma, sign, verify"),
+        ("accept runn", "accept runn: it is one of run, status, record, rma, golden, sign, ver"),
         ("accept --hosts n1 --criteria none.yml", "--criteria none.yml: No such file"),
         ("accept --hosts n1 --criteria bad.yml", "bad.yml:4: stage: idel: no such word; did you"),
         ("accept --criteria good.yml", "no host is named"),
@@ -63,6 +67,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("accept verify a.tar.gz --hosts n1", "--hosts: it goes with accept run and status"),
         ("accept --hosts n1 --forks 0", "--forks 0"),
         ("accept --hosts n1 --out=", "--out is empty"),
+        ("accept golden", "acceptance: no acceptance has begun here"),
+        ("accept criteria --gpu h100_smx", "--gpu h100_smx: no such GPU model; did you mean h100"),
+        ("accept status --gpu h100_sxm", "--gpu: it goes with accept criteria"),
+        ("accept status --attach here", "--attach: it goes with accept rma"),
+        ("accept --hosts n1 --criteria roles.yml", "roles.yml: roles: nccls: no role with assert"),
+        ("accept --hosts n1 --criteria h100_smx", "--criteria h100_smx: No such file"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(
@@ -133,3 +143,58 @@ def test_two_acceptances_of_one_folder_are_refused(
     assert code == 2
     assert "one at a time: accept run, since" in said
     assert not (made / "runs").exists()
+
+
+def record_of(folder: Path, **about: object) -> Path:
+    """Write a record that is whole, with this in its ``acceptance.json``."""
+    made = begun(folder)
+    data = {**json.loads((made / "acceptance.json").read_text()), **about}
+    file = folder / "r.tar.gz"
+    write_record(file, "r", {"acceptance.json": json.dumps(data).encode()})
+    return file
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"format": 2, "version": "9.1"}, "made by hwcheck 9.1, which is newer than this: use"),
+        ({"format": "x"}, "acceptance.json: format: must be integer"),
+    ],
+)
+@pytest.mark.parametrize("words", ["accept verify r.tar.gz", "accept sign r.tar.gz --key key"])
+def test_the_record_of_a_newer_version_is_neither_signed_nor_verified(
+    words: str,
+    about: dict[str, object],
+    message: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record_of(folder, **about)
+    code, said = ended_with(words, capsys)
+    assert code == 2
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (folder / "r.tar.gz.sig").exists()
+
+
+def test_a_half_written_record_is_refused_and_a_whole_one_replaces_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = record_of(folder)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    code, said = ended_with("accept sign r.tar.gz --key key", capsys)
+    assert (code, "cut short" in said) == (2, True)
+    assert not (folder / "r.tar.gz.sig").exists()
+    shutil.rmtree(folder / "acceptance")
+    assert record_of(folder).read_bytes() == whole
+
+
+def test_criteria_are_printed_to_be_edited(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program.run(["hwcheck", "accept", "criteria", "--gpu", "h100_sxm"], exit=False)
+    text = capsys.readouterr().out
+    criteria = parse_criteria(text, "order.yml")
+    assert criteria.gpu == "h100_sxm"
+    assert criteria.not_shown

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from statistics import median
 
 from hwcheck.accept.criteria import Criteria
@@ -27,6 +28,9 @@ DCGM_S = 5400.0
 """``dcgmi diag -r 4`` on eight GPUs: one to two hours."""
 GROUP_S = 20.0
 """One collective over several hosts."""
+
+SAME_CALL_S = 60.0
+"""A run that begins so soon after another was made by the same call, which judged in between."""
 
 PLANNED = {"dcgm": "as planned; no time where DCGM is not installed"}
 
@@ -59,9 +63,9 @@ def estimates(
         planned_s = _planned(criteria, name, hosts, forks)
         planned_s *= criteria.repeats if name == "collectives" else 1
         of_plan = [
-            _took_s(result) / _planned(criteria, name, len(result.hosts), forks)
-            for result in results
-            if result.stage == name and result.hosts
+            took_s / _planned(criteria, name, len(result.hosts), forks)
+            for result, took_s in zip(results, _took_s(results), strict=True)
+            if result.stage == name and result.hosts and result.finished
         ]
         by = "measured here" if of_plan else PLANNED.get(name, "as planned")
         made.append(StageEstimate(name, hosts, planned_s * (median(of_plan or [1.0])), by))
@@ -89,8 +93,12 @@ def _planned(criteria: Criteria, stage: str, hosts: int, forks: int) -> float:
     )
 
 
-def _took_s(result: StageResult) -> float:
-    return _seconds(result.finished) - _seconds(result.started)
+def _took_s(results: Sequence[StageResult]) -> Iterator[float]:
+    """Yield what each run took, with the judging after it, which ends where the next one begins."""
+    for result, following in zip_longest(results, results[1:]):
+        start_s, end_s = _seconds(result.started), _seconds(result.finished)
+        next_s = _seconds(following.started) if following else 0.0
+        yield (next_s if 0 <= next_s - end_s < SAME_CALL_S else end_s) - start_s
 
 
 def _seconds(time: str) -> float:

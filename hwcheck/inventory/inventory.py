@@ -140,7 +140,8 @@ def read(
     hosts = tuple(
         host
         for name, raw in listing.hosts.items()
-        if (host := _host(Variables(name, raw, source.title, defaults, source.folder), complaints)) is not None
+        if (host := _host(Variables(name, raw, source.title, defaults, source.folder), complaints))
+        is not None
     )
     _refuse(complaints)
     local = [host.name for host in hosts if host.connection == "local"]

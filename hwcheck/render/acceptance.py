@@ -24,8 +24,9 @@ from hwcheck.accept.evidence import (
     worst,
 )
 from hwcheck.accept.progress import WAITING, HostProgress
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.fold import fold
+from hwcheck.node import checks
 from hwcheck.render.history import table
 from hwcheck.render.report import environment
 from hwcheck.render.wrap import Wrapped
@@ -94,11 +95,24 @@ def status(
     for row in rows(criteria, hosts):
         if row.state in BAD:
             for state, folded, text in row.shown:
-                parts.append(Wrapped(f"{row.id} {state} on {folded}: {text}", indent=3))
+                if state in BAD:
+                    parts.append(Wrapped(f"{row.id} {state} on {folded}: {text}", indent=3))
+                    to_do = remedy(state, row.stage, text)
+                    parts += [Wrapped(f"to do: {to_do}", indent=6)] if to_do else []
     if left:
         total = sum(each.seconds for each in left)
         parts.append(Wrapped(f"Left: {length(total)}: " + "; ".join(map(_in_words, left))))
     return Group(*parts)
+
+
+def remedy(state: str, stage: str, text: str) -> str:
+    """Return what to do about evidence: what the check that it names knows of its failures."""
+    if state != NOT_MET:
+        return ""
+    if stage == STATE:
+        return "hwcheck provision, which makes a host what the roles' variables say"
+    check = checks.load().get(text.partition(":")[0])
+    return check.remedy.fix if check else ""
 
 
 def _cell(host: HostProgress, stage: str) -> Text:
@@ -112,17 +126,23 @@ def _in_words(each: StageEstimate) -> str:
 
 
 def explanation(
-    criteria: Criteria, hosts: Sequence[str], left: Sequence[StageEstimate]
+    criteria: Criteria,
+    hosts: Sequence[str],
+    expected: Sequence[StageEstimate],
+    left: Sequence[StageEstimate] = (),
 ) -> RenderableType:
-    """Return what an acceptance will do, how long it takes and by what."""
-    total = sum(each.seconds for each in left)
+    """Return what an acceptance does, how long it takes and by what; ``left`` is of one begun."""
+    total = sum(each.seconds for each in expected)
     parts: list[RenderableType] = [
         Wrapped(
             f"{criteria.name}: {count(len(hosts), 'host')} ({fold(hosts)}), by "
             f"{criteria.source}; about {length(total)}"
         )
     ]
-    by_stage = {each.stage: each for each in left}
+    if left:
+        seconds = sum(each.seconds for each in left)
+        parts.append(Wrapped(f"Left: {length(seconds)}: " + "; ".join(map(_in_words, left))))
+    by_stage = {each.stage: each for each in expected}
     for name in criteria.stages:
         times = f", {criteria.repeats} times" if name == "collectives" else ""
         takes = (
@@ -255,6 +275,7 @@ def acceptance_page(
         stages={name: STAGES[name] for name in criteria.stages},
         stage_classes=CLASSES,
         waiting=WAITING,
+        remedy=remedy,
         parts=parts,
         software={name: of_host for name, of_host in software.items() if of_host},
         results=results,

@@ -153,8 +153,10 @@ def accept(
     )
     if explain:
         results = saved_results(acceptance)
-        left = _left(acceptance, progress(chosen, acceptance.names, results))
-        emit(rendered(explanation(chosen, acceptance.names, left)))
+        whole_fleet = dict.fromkeys(chosen.stages, len(cluster.hosts))
+        expected = estimates(chosen, whole_fleet, acceptance.forks, results)
+        left = _left(acceptance, progress(chosen, acceptance.names, results)) if results else ()
+        emit(rendered(explanation(chosen, acceptance.names, expected, left)))
         return
     if action == "run":
         with Lock(folder, known.id, cluster.source, "accept run"):

@@ -196,3 +196,14 @@ def test_a_part_that_is_gone_or_new_counts_as_exchanged() -> None:
 
 def test_a_visit_that_may_not_read_serials_voids_nothing() -> None:
     assert of_one([{"board0": "S1", "gpu0": "a"}, {"gpu0": "a"}]).accepted
+
+
+def test_the_judging_after_a_run_counts_and_the_night_between_two_calls_does_not() -> None:
+    def took(minutes: int) -> float:
+        first, then = both("idle"), both("load", at=1)
+        later = replace(then, started=f"2027-01-31T12:{minutes:02}:20Z")
+        (estimate,) = estimates(CRITERIA, {"idle": 2}, 32, [first, later])
+        return estimate.seconds
+
+    assert took(1) == 80.0
+    assert took(30) == 60.0

@@ -1,0 +1,79 @@
+"""What people see of an acceptance: the table, what to do, and the page to sign."""
+
+from __future__ import annotations
+
+from hwcheck.accept.criteria import Criteria, NotShown, Requirement
+from hwcheck.accept.estimate import StageEstimate
+from hwcheck.accept.evidence import Evidence, HostResult, Part, StageResult
+from hwcheck.accept.progress import progress
+from hwcheck.render.acceptance import acceptance_page, explanation, status
+from hwcheck.tasks.output import rendered
+
+HOSTILE = "<script>alert(1)</script>"
+CRITERIA = Criteria(
+    "order",
+    "any",
+    50,
+    3600,
+    1,
+    (),
+    (
+        Requirement("LINKS", "whole links", "annex B", "idle", ("pcie_link",)),
+        Requirement("STATE", "as the roles say", "annex B", "state"),
+    ),
+    "c.yml",
+    "",
+    not_shown=(NotShown("TRAIN", "training", "annex C", "it needs the model"),),
+)
+LEFT = (StageEstimate("idle", 1, 240.0, "as planned"),)
+
+
+def results() -> list[StageResult]:
+    narrow = "pcie_link: pcie_link_width of gpu6: 8 lanes"
+    wrong = "/etc/nccl.conf is missing (role nccl, nccl_conf)"
+    states = {"n1": ("met", "met"), "n2": ("met", "not met"), "n3": ("not met", "waiting")}
+    parts = {"gpu0": Part("GPU-1", HOSTILE, "692-2G520", "165001", "96.00")}
+    asserted = {
+        name: HostResult(name, {}, (Evidence("STATE", name, state, wrong, "r0"),))
+        for name, (state, _) in states.items()
+    }
+    idle = {
+        name: HostResult(
+            name, parts, (Evidence("LINKS", name, state, narrow, "r1"),), {"driver": "570"}
+        )
+        for name, (_, state) in states.items()
+        if state != "waiting"
+    }
+    return [StageResult("state", "r0", "", "x", asserted), StageResult("idle", "r1", "", "x", idle)]
+
+
+def test_the_table_says_what_failed_where_and_what_to_do() -> None:
+    now = progress(CRITERIA, ["n1", "n2", "n3"], results())
+    text = " ".join(rendered(status(now, CRITERIA, LEFT)).split())
+    assert "not accepted; 1 of 3 hosts meet every requirement, 2 must; not met by n[2-3]" in text
+    assert "LINKS not met on n2: pcie_link: pcie_link_width of gpu6: 8 lanes to do: " in text
+    assert "STATE not met on n3: /etc/nccl.conf is missing" in text
+    assert "to do: hwcheck provision" in text
+    assert "met on n1" not in text
+    assert "Left: 4 min: idle 4 min (1 host, as planned)" in text
+
+
+def test_the_explanation_says_what_is_not_shown() -> None:
+    text = " ".join(rendered(explanation(CRITERIA, ["n1"], LEFT, LEFT)).split())
+    assert "about 4 min" in text
+    assert "Left: 4 min" in text
+    assert "not measured: TRAIN: training: it needs the model" in text
+
+
+def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup() -> None:
+    made = results()
+    now = progress(CRITERIA, ["n1", "n2", "n3"], made)
+    page = acceptance_page({"Acceptance": "x"}, CRITERIA, now, made, signature=True)
+    for words in ("165001", "692-2G520", "driver <code>570</code>", "For the vendor: name, date"):
+        assert words in page
+    assert "<strong>TRAIN</strong> training" in page
+    assert HOSTILE not in page
+    assert 'http-equiv="refresh"' not in page
+    running = acceptance_page({}, CRITERIA, now, made, LEFT, running="idle on n2")
+    assert 'http-equiv="refresh" content="10"' in running
+    assert "Running: idle on n2" in running

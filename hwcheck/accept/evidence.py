@@ -73,14 +73,26 @@ class HostResult:
 
 
 @dataclass(frozen=True)
+class LimitUsed:
+    """A limit that a run held figures against: in words, whose it is, and of which kind."""
+
+    check: str
+    metric: str
+    limit: str
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
 class StageResult:
-    """A run of a stage. ``hosts`` are those that it visited, ``took_s`` how long it took."""
+    """A run of a stage. ``hosts`` are those that it visited, ``limits`` what they were held to."""
 
     stage: str
     run: str
     started: str
     finished: str
     hosts: Mapping[str, HostResult]
+    limits: tuple[LimitUsed, ...] = ()
 
 
 def worst(states: Iterable[str]) -> str:
@@ -103,7 +115,20 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
         hosts[record.host] = HostResult(
             record.host, parts_of(record), evidence, software_of(record)
         )
-    return StageResult(stage, meta.id, meta.started, meta.finished, hosts)
+    limits = tuple(_limits(assessment.judgement.findings))
+    return StageResult(stage, meta.id, meta.started, meta.finished, hosts, limits)
+
+
+def _limits(findings: Iterable[Finding]) -> list[LimitUsed]:
+    """Return each limit once: of a metric the first figure of each source."""
+    used: dict[tuple[str, str, str], LimitUsed] = {}
+    for each in findings:
+        key = (each.check, each.metric, each.source)
+        if each.limit and key not in used:
+            limit, source = line(each.limit, 400), line(each.source, 400)
+            metric = line(each.metric, 60)
+            used[key] = LimitUsed(each.check, metric, limit, source, each.confidence)
+    return sorted(used.values(), key=lambda limit: (limit.check, limit.metric))
 
 
 def state_result(criteria: Criteria, run: str, record: Mapping[str, Any]) -> StageResult:

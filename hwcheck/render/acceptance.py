@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -23,7 +23,7 @@ from hwcheck.accept.evidence import (
     StageResult,
     worst,
 )
-from hwcheck.accept.progress import WAITING, HostProgress
+from hwcheck.accept.progress import WAITING, HostProgress, kind_of
 from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.fold import fold
 from hwcheck.node import checks
@@ -260,9 +260,20 @@ def acceptance_page(
     software: dict[str, dict[str, str]] = {}
     for result in results:
         for name, host in result.hosts.items():
-            if any(part.serial or part.number for part in host.parts.values()):
-                parts[name] = dict(host.parts)
+            known = parts.get(name, {})
+            if host.parts:
+                parts[name] = {
+                    subject: _whole(part, known.get(subject))
+                    for subject, part in {**_lasting(known), **host.parts}.items()
+                }
             software.setdefault(name, {}).update(host.software)
+    limits = {
+        (stage, limit.check, limit.metric, limit.source): limit
+        for stage in criteria.stages
+        for result in results
+        if result.stage == stage
+        for limit in result.limits
+    }
     template = environment("html").get_template("acceptance.html.j2")
     return template.render(
         title=title,
@@ -277,6 +288,7 @@ def acceptance_page(
         waiting=WAITING,
         remedy=remedy,
         parts=parts,
+        limits=[(stage, limit) for (stage, *_), limit in limits.items()],
         software={name: of_host for name, of_host in software.items() if of_host},
         results=results,
         left=[_in_words(each) for each in left],
@@ -284,4 +296,22 @@ def acceptance_page(
         running=running,
         refresh_s=REFRESH_S,
         signature=signature,
+    )
+
+
+def _lasting(parts: Mapping[str, Part]) -> dict[str, Part]:
+    """Return the parts that a visit without an inventory says nothing of: all but GPUs."""
+    return {subject: part for subject, part in parts.items() if kind_of(subject) != "gpu"}
+
+
+def _whole(part: Part, known: Part | None) -> Part:
+    """Return a part with what an earlier visit knew of the same one."""
+    if known is None or known.identity != part.identity:
+        return part
+    return replace(
+        part,
+        **{
+            name: getattr(part, name) or getattr(known, name)
+            for name in ("model", "number", "serial", "firmware")
+        },
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hwcheck.accept.criteria import Criteria, NotShown, Requirement
 from hwcheck.accept.estimate import StageEstimate
-from hwcheck.accept.evidence import Evidence, HostResult, Part, StageResult
+from hwcheck.accept.evidence import Evidence, HostResult, LimitUsed, Part, StageResult
 from hwcheck.accept.progress import progress
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.tasks.output import rendered
@@ -63,6 +65,37 @@ def test_the_explanation_says_what_is_not_shown() -> None:
     assert "about 4 min" in text
     assert "Left: 4 min" in text
     assert "not measured: TRAIN: training: it needs the model" in text
+
+
+def test_a_later_visit_keeps_what_the_inventory_said_of_the_same_part() -> None:
+    first, idle = results()
+    rich = {"gpu0": Part("GPU-1", "H100", "PN-1", "S-1"), "cpu0": Part("C1", "Xeon", "", "C1")}
+    lean = {"gpu0": Part("GPU-1", "H100"), "gpu1": Part("GPU-9", "H200")}
+    runs = [
+        replace(
+            idle, hosts={"n1": HostResult("n1", parts, (Evidence("LINKS", "n1", "met", "", ""),))}
+        )
+        for parts in (rich, lean)
+    ]
+    now = progress(CRITERIA, ["n1"], [first, *runs])
+    page = acceptance_page({}, CRITERIA, now, runs, signature=True)
+    for words in ("PN-1", "S-1", "C1", "H200"):
+        assert words in page
+    other = replace(
+        runs[1], hosts={"n1": replace(runs[1].hosts["n1"], parts={"gpu0": Part("GPU-2", "H100")})}
+    )
+    page = acceptance_page({}, CRITERIA, now, [runs[0], other], signature=True)
+    assert "PN-1" not in page
+
+
+def test_the_record_has_each_limit_with_its_source() -> None:
+    first, idle = results()
+    limit = LimitUsed("pcie_link", "pcie_link_width", "fail unless >= 16", HOSTILE, "vendor")
+    made = [first, replace(idle, limits=(limit,)), replace(idle, run="r2", limits=(limit,))]
+    now = progress(CRITERIA, ["n1", "n2", "n3"], made)
+    page = acceptance_page({}, CRITERIA, now, made, signature=True)
+    assert page.count("fail unless &gt;= 16") == 1
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; <span" in page
 
 
 def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup() -> None:

@@ -21,6 +21,7 @@ from hwcheck.accept.progress import HostProgress, progress
 from hwcheck.accept.record import check_record, read_member, write_record
 from hwcheck.accept.signature import sign, verify
 from hwcheck.accept.stages import STATE
+from hwcheck.advise.assessment import Assessment
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
@@ -335,6 +336,7 @@ def _rma(
 ) -> None:
     """Write an archive for each host that failed a stage, with nothing of any other host."""
     failed = [host for host in now.values() if host.blocked]
+    known: dict[str, Assessment] = {}
     if attach and not attach.is_dir():
         raise UsageError(f"--attach {attach}: no such folder")
     for host in failed:
@@ -344,7 +346,9 @@ def _rma(
         runs = [result.run for result in saved_results(acceptance) if host.host in result.hosts]
         runs = [run for run in runs if (acceptance.runs / run / "run.json").is_file()]
         last = host.stages[host.blocked].evidence[-1].run
-        assessments = [judged(acceptance.runs / run) for run in runs[: runs.index(last) + 1]]
+        runs = runs[: runs.index(last) + 1]
+        known |= {run: judged(acceptance.runs / run) for run in runs if run not in known}
+        assessments = [known[run] for run in runs]
         fault = fault_of(assessments, host.host)
         page = fault_html(fault)
         contents: dict[str, Path | bytes] = {

@@ -54,7 +54,7 @@ STATED: Mapping[str, tuple[str, str]] = {
     "fabric_manager_down": ("fabric_manager", "the table of processes was read whole"),
     "fabric_not_joined": ("fabric_state fabric_status", "the state of each GPU was read"),
     "fabric_partition": ("fabric_unhealthy", "the fabric's own mask names it"),
-    "firmware_differs": ("vbios inforom_image firmware", "the versions were read"),
+    "firmware_differs": ("vbios inforom_image firmware part_firmware", "the versions were read"),
     "gpu_in_use": ("compute_processes", "NVML names the process"),
     "gpu_lost": (
         "gpu_answer recovery_action answers_on_the_bus gpu_answer_after_load "
@@ -119,8 +119,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "nvme_drives nvme_state",
         "they were counted, and the kernel names the state",
     ),
-    "not_as_ordered": ("as_ordered", "the part says it of itself"),
-    "cabled_elsewhere": ("as_ordered ports_at_this_end", "the far end says it of itself"),
+    "cabled_elsewhere": ("ports_at_this_end", "the far end says it of itself"),
     "no_gpudirect": ("gpudirect_rdma", "the modules and the kind of the driver were read"),
     "nvlink_failing": (
         "nvlink_recovery_failed_errors",
@@ -163,6 +162,7 @@ STATED: Mapping[str, tuple[str, str]] = {
 """By cause: the metrics that state it themselves, and why whoever reads them can know."""
 
 STATED_OTHERWISE: Mapping[str, str] = {
+    "not_as_ordered": "the part says of itself what it is, and the inventory what was ordered",
     "login_unprivileged": "the reason of the check says that it needs root",
     "kernel_log_lost": "the reason of the check says that the log lost its beginning",
     "cuda_refuses_p2p": "the answers of CUDA and of NVML for one pair were read",

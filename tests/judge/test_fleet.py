@@ -309,7 +309,7 @@ def test_what_must_be_alike_is_a_metric_of_the_check() -> None:
     }
     assert {check.id for check, _ in operands} == {
         *("compute_errors", "cpu_governor", "infiniband_ports", "nvswitch_fabric"),
-        *("container_files", "partition_keys"),
+        *("container_files", "parts", "partition_keys"),
     }
     assert all(check.metric(operand.alike) for check, operand in operands)
 

@@ -44,7 +44,7 @@ requirements:
   - {id: LINKS, text: whole links, source: order, stage: idle, checks: [pcie_link, nvlink_state]}
   - {id: BUSBW, text: fast, source: order, stage: collectives, checks: [all_reduce]}
 """
-pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(1200), pytest.mark.wide]
+pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(1200)]
 
 
 def install(node: Node) -> Mapping[str, object]:
@@ -102,6 +102,7 @@ def lab(namespaces: None) -> Iterator[Lab]:
         yield made
 
 
+@pytest.mark.wide
 def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.mkdir()
@@ -197,3 +198,46 @@ def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
     (second / "acceptance/acceptance.json").write_text(json.dumps({**data, "format": 2}))
     code, out, said = site.call("status")
     assert (code, "is newer than this" in said) == (2, True)
+
+
+IDLE = (
+    CRITERIA.split("  - {id: STATE")[0]
+    + """\
+  - {id: LINKS, text: whole links, source: order, stage: idle, checks: [pcie_link, nvlink_state]}
+"""
+)
+
+
+@pytest.fixture
+def two(namespaces: None) -> Iterator[Lab]:
+    with Lab(("node1", "node2"), prepare=install) as made:
+        yield made
+
+
+def test_a_repaired_host_is_accepted_signed_and_what_later_runs_are_held_to(
+    two: Lab, tmp_path: Path
+) -> None:
+    (tmp_path / "order.yml").write_text(IDLE.replace("hosts_percent: 75", "hosts_percent: 100"))
+    site = Site(tmp_path, two.inventory())
+    code, out, said = site.call("run", "--criteria", "order.yml")
+    assert code == 1, said
+    assert "LINKS not met on node2: pcie_link" in out
+    repair(two.nodes["node2"])
+    code, out, said = site.call("run")
+    assert code == 0, said + out
+    assert site.runs("inventory") == site.runs("idle") == [["node1", "node2"]] * 2
+    repair(two.nodes["node1"])  # nobody said so: the next call finds it
+    code, out, said = site.call("run")
+    assert code == 0, said + out
+    assert len(site.runs("inventory")) == 3
+    code, out, said = site.call("golden")
+    assert code == 0, said
+    golden = Path(out.split("\n")[0])
+    nightly = two.inventory(hwcheck_golden=str(tmp_path / golden))
+    command = [HWCHECK, "validate", "--hosts", nightly, "--limit", "node1", "--only", "vbios,parts"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (tmp_path / "runs").glob("*/run.json")
+    (accepted,) = read_run(run.parent).golden
+    about = json.loads((tmp_path / "acceptance/acceptance.json").read_text())
+    assert accepted.host == f"{about['id']}-1"

@@ -15,7 +15,7 @@ from hwcheck.inventory.variables import Variables
 
 def rows(value: Any, folder: Path = Path()) -> list[dict[str, Any]]:
     raw = {"hwcheck_parts": value, "lot": "B"}
-    return parts(Variables("n1", raw, "cluster.yml", folder), "hwcheck_parts")
+    return parts(Variables("n1", raw, "cluster.yml", folder=folder), "hwcheck_parts")
 
 
 def test_a_list_is_read_and_templated() -> None:

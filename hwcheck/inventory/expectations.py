@@ -277,12 +277,16 @@ SWEEP = "hwcheck_sweep"
 VARIABLES = (*SETTINGS, *EXPECTATIONS, LIMITS, WAIVERS, SWEEP)
 """Every ``hwcheck_`` variable that an inventory may set; another kind gets a table of its own."""
 
+OF_A_ROLE = "hwcheck_controller_"
+"""How the variables of the role of that name begin, which are its own to check."""
+
 
 def refuse_unknown(variables: Variables) -> None:
     """Refuse ``hwcheck_`` variables that are in no table; the UsageError names the nearest."""
     complaints = Complaints()
     for key in variables.raw:
-        if key.startswith("hwcheck_") and key not in VARIABLES:
+        of_a_role = key.startswith(OF_A_ROLE)
+        if key.startswith("hwcheck_") and key not in VARIABLES and not of_a_role:
             near = difflib.get_close_matches(key, VARIABLES, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else "known: " + ", ".join(VARIABLES)
             complaints.errors.append(variables.error(key, f"unknown variable; {hint}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,45 +55,53 @@ def place() -> Place:
     )
 
 
-def install(job: Job, where: Place) -> tuple[Path, ...]:
-    """Put the files of a sweep in place, start its timer, and return them. Raises UsageError.
+def install(job: Job, where: Place, *, dry_run: bool = False) -> tuple[str, ...]:
+    """Put the files of a sweep in place and start its timer; return what was done, in lines.
 
-    Files of the same sweep are replaced. Where the timer cannot be started none is left.
+    What is as it should be stays untouched; with ``dry_run`` everything does, and the lines say
+    what would be done. Raises UsageError; where the timer cannot be started no new file is left.
     """
     if any("\n" in word for word in (*job.words, job.folder, *job.writable)):
         raise UsageError("a path or pattern has a line break in it; no unit can name it")
-    files = where.files(job.name)
     texts = (service(job), timer(job)) if where.is_systemd else (cron(job),)
+    of_file = dict(zip(where.files(job.name), texts, strict=True))
+    stale = {file: text for file, text in of_file.items() if _read(file) != text}
+    unit = f"{job.name}.timer"
+    starts = where.is_systemd and (bool(stale) or not _runs(where, unit))
+    would = "would be " if dry_run else ""
+    lines = [f"{each}: {would + 'written' if each in stale else 'as it is'}" for each in of_file]
+    if where.is_systemd:
+        lines.append(f"{unit}: {would + 'started' if starts else 'runs'}")
+    if not dry_run:
+        _put(stale, where)
+    if starts and not dry_run:
+        try:
+            for words in (("daemon-reload",), ("enable", unit), ("restart", unit)):
+                _systemctl(where, *words)
+        except UsageError:
+            _remove(tuple(stale))
+            raise
+    return tuple(lines)
+
+
+def _put(texts: Mapping[Path, str], where: Place) -> None:
     try:
         where.folder.mkdir(parents=True, exist_ok=True)
-        for file, text in zip(files, texts, strict=True):
+        for file, text in texts.items():
             replace_text(file, text)
     except OSError as error:
-        _remove(files)
+        _remove(tuple(texts))
         raise UsageError(f"cannot write {where.folder}: {error.strerror}") from None
-    if where.is_systemd:
-        try:
-            _systemctl(where, "daemon-reload")
-            _systemctl(where, "enable", "--now", files[1].name)
-        except UsageError:
-            _remove(files)
-            raise
-    return files
 
 
-def installed(name: str, where: Place) -> bool:
-    """Whether a sweep is in place."""
-    return all(file.exists() for file in where.files(name))
-
-
-def remove(name: str, where: Place) -> tuple[Path, ...]:
+def remove(name: str, where: Place, *, dry_run: bool = False) -> tuple[Path, ...]:
     """Stop the timer of a sweep, take its files away and return them. Raises UsageError.
 
-    A sweep that is under way goes on to its end.
+    A sweep that is under way goes on to its end. With ``dry_run`` nothing is touched.
     """
     files = tuple(file for file in where.files(name) if file.exists())
-    if not files:
-        return ()
+    if not files or dry_run:
+        return files
     if where.is_systemd:
         _systemctl(where, "disable", "--now", f"{name}.timer")
     try:
@@ -103,6 +112,24 @@ def remove(name: str, where: Place) -> tuple[Path, ...]:
     if where.is_systemd:
         _systemctl(where, "daemon-reload")
     return files
+
+
+def _read(file: Path) -> str | None:
+    """Return what is in a file; None where it is not there, or not to be read."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _runs(where: Place, unit: str) -> bool:
+    """Whether a timer is started, and will be at the next boot."""
+    try:
+        for question in ("is-enabled", "is-active"):
+            _systemctl(where, question, unit)
+    except UsageError:
+        return False
+    return True
 
 
 def _systemctl(where: Place, *words: str) -> None:

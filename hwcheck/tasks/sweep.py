@@ -39,8 +39,8 @@ V = TypeVar("V")
         "budget": "time that the sweep may take (2h; default: as the levels say)",
         "max-unavailable": "hosts that are measured at once, a count or a share (10%)",
         "drained": "also measure nodes that somebody else drained in the scheduler",
-        "dry-run": "say who would be measured, in which order and why (release: what would be "
-        "given back); nothing is written",
+        "dry-run": "say who would be measured, in which order and why (release, install, remove: "
+        "what would be done); nothing is written",
         "drain-failed": "drain the hosts that fail in their scheduler (dry-run: only say which)",
         "max-drained": "nodes that may be out of service, of all and of each partition: a count or "
         "a share (default: 10%)",
@@ -91,7 +91,7 @@ def sweep(
     _refuse(action, of_run, ("run", "install"))
     _refuse(action, {"limit": limit}, ("run", "install", "release"))
     _refuse(action, {"verbose": verbose}, ("run",))
-    _refuse(action, {"dry-run": dry_run}, ("run", "release"))
+    _refuse(action, {"dry-run": dry_run}, ("run", "release", "install", "remove"))
     _refuse(action, of_install, ("install",))
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
@@ -125,13 +125,13 @@ def sweep(
         emit(text)
         end(code)
     elif action == "remove":
-        emit(remove(asked, level))
+        emit(remove(asked, level, dry_run=dry_run))
     elif action == "install":
         begin = _parsed("--at", time_of_day, at) or ""
         random_s = _parsed("--randomize", length_s, randomize)
         flags = {"limit": limit, **of_run, "level": level, "site": site}
         flags |= _kept(connection, extra_vars or ())
-        emit(install(asked, flags, at=begin, randomize_s=random_s, user=run_as))
+        emit(install(asked, flags, at=begin, randomize_s=random_s, user=run_as, dry_run=dry_run))
     elif dry_run:
         emit(preview(asked))
     else:

@@ -32,9 +32,18 @@ KEPT = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "KUBECONFIG", "SLURM_CO
 
 
 def install(
-    asked: Asked, flags: Mapping[str, object], *, at: str, randomize_s: float | None, user: str
+    asked: Asked,
+    flags: Mapping[str, object],
+    *,
+    at: str,
+    randomize_s: float | None,
+    user: str,
+    dry_run: bool,
 ) -> str:
-    """Have the clock start a sweep with these flags; return what was written. Raises UsageError."""
+    """Have the clock start a sweep with these flags; return what was done, or would be.
+
+    Raises UsageError.
+    """
     where = units.place()
     if user:
         _refuse_user(user)
@@ -75,21 +84,22 @@ def install(
         local=any(host.connection == "local" for host in asked.cluster.hosts),
         environment=tuple((name, os.environ[name]) for name in KEPT if os.environ.get(name)),
     )
-    for path in job.writable:
+    for path in () if dry_run else job.writable:
         _make(Path(path), user)
-    files = units.install(job, where)
+    lines = units.install(job, where, dry_run=dry_run)
     if where.systemctl[1:] == ("--user",):
         say("hwcheck: it runs while you are logged in; `loginctl enable-linger` has it run always")
-    return "".join(f"{file}\n" for file in files)
+    return "".join(f"{each}\n" for each in lines)
 
 
-def remove(asked: Asked, level: str) -> str:
-    """Undo ``install``; return what was taken away. Raises UsageError."""
-    files = units.remove(_name(asked), units.place())
+def remove(asked: Asked, level: str, *, dry_run: bool) -> str:
+    """Undo ``install``; return what was taken away, or would be. Raises UsageError."""
+    files = units.remove(_name(asked), units.place(), dry_run=dry_run)
     if not files:
         what = f" of {level}" if level else ""
         return f"no sweep{what} is installed for {line(asked.cluster.source, 200)}\n"
-    return "".join(f"{file} removed\n" for file in files)
+    done = "would be removed" if dry_run else "removed"
+    return "".join(f"{file}: {done}\n" for file in files)
 
 
 def status(asked: Asked) -> tuple[str, int]:

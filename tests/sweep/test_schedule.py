@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.install import Place, install, installed, remove
+from hwcheck.sweep.install import Place, install, remove
 from hwcheck.sweep.schedule import Job, cron, service, time_of_day, timer
 
 JOB = Job(
@@ -147,7 +147,9 @@ def systemctl(tmp_path: Path) -> Place:
     """A systemctl that writes down how it is called."""
     script = tmp_path / "systemctl"
     script.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n[ ! -e {tmp_path}/fails ] || {{ '
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n'
+        f'[ "$1" != is-active ] || [ ! -e {tmp_path}/stands ] || exit 3\n'
+        f"[ ! -e {tmp_path}/fails ] || {{ "
         "echo Failed to connect to bus >&2; exit 1; }\n"
     )
     script.chmod(0o755)
@@ -155,17 +157,36 @@ def systemctl(tmp_path: Path) -> Place:
 
 
 def test_installed_and_removed(systemctl: Place, tmp_path: Path) -> None:
-    assert not installed(JOB.name, systemctl)
-    files = install(JOB, systemctl)
-    assert [file.name for file in files] == [f"{JOB.name}.service", f"{JOB.name}.timer"]
-    assert installed(JOB.name, systemctl)
-    assert install(JOB, systemctl) == files
+    unit, files = f"{JOB.name}.timer", systemctl.files(JOB.name)
+    would = install(JOB, systemctl, dry_run=True)
+    assert would == (*(f"{file}: would be written" for file in files), f"{unit}: would be started")
+    assert not systemctl.folder.exists()
+    assert install(JOB, systemctl) == (*(f"{file}: written" for file in files), f"{unit}: started")
+    assert all(file.is_file() for file in files)
+    as_it_is = (*(f"{file}: as it is" for file in files), f"{unit}: runs")
+    assert install(JOB, systemctl) == install(JOB, systemctl, dry_run=True) == as_it_is
+    assert remove(JOB.name, systemctl, dry_run=True) == files
     assert remove(JOB.name, systemctl) == files
     assert remove(JOB.name, systemctl) == ()
     assert list(systemctl.folder.iterdir()) == []
-    enabled = ["daemon-reload", f"enable --now {JOB.name}.timer"]
-    calls = [*enabled, *enabled, f"disable --now {JOB.name}.timer", "daemon-reload"]
+    asked = [f"is-enabled {unit}", f"is-active {unit}"]
+    calls = ["daemon-reload", f"enable {unit}", f"restart {unit}", *asked, *asked]
+    calls += [f"disable --now {unit}", "daemon-reload"]
     assert (tmp_path / "calls").read_text().splitlines() == calls
+
+
+def test_what_somebody_changed_is_written_again_and_a_timer_that_stands_is_started(
+    systemctl: Place, tmp_path: Path
+) -> None:
+    install(JOB, systemctl)
+    service_file, timer_file = systemctl.files(JOB.name)
+    timer_file.write_text("[Timer]\n")
+    lines = install(JOB, systemctl)
+    assert [line.rpartition(": ")[2] for line in lines] == ["as it is", "written", "started"]
+    assert timer_file.read_text() == timer(JOB)
+    (tmp_path / "stands").touch()
+    assert install(JOB, systemctl, dry_run=True)[2] == f"{JOB.name}.timer: would be started"
+    assert service_file.read_text() == service(JOB)
 
 
 def test_a_timer_that_cannot_be_started_leaves_nothing(systemctl: Place, tmp_path: Path) -> None:
@@ -177,8 +198,9 @@ def test_a_timer_that_cannot_be_started_leaves_nothing(systemctl: Place, tmp_pat
 
 def test_cron_without_systemd(tmp_path: Path) -> None:
     where = Place(tmp_path)
-    (file,) = install(JOB, where)
-    assert file.name == JOB.name
+    (file,) = where.files(JOB.name)
+    assert install(JOB, where) == (f"{file}: written",)
+    assert install(JOB, where) == (f"{file}: as it is",)
     assert re.fullmatch(r"[A-Za-z0-9_-]+", file.name), "cron leaves other names out"
     assert not stat.S_IMODE(file.stat().st_mode) & 0o022, "cron wants nobody else to write it"
     assert remove(JOB.name, where) == (file,)

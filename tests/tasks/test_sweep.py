@@ -173,7 +173,7 @@ REFUSED = [
         ["status", "--hosts", "cluster.yml", "--budget", "2h"],
         "--budget: it goes with sweep run and",
     ),
-    (["install", "--hosts", "cluster.yml", "--dry-run"], "--dry-run: it goes with sweep run"),
+    (["status", "--hosts", "cluster.yml", "--dry-run"], "--dry-run: it goes with sweep run"),
     (["install", "--hosts", "cluster.yml", "--at", "25:00"], "--at '25:00' is no time of day"),
     (["install", "--hosts", "cluster.yml", "--randomize", "30"], "--randomize '30' is no time"),
     (["install", "--hosts", "cluster.yml", "--randomize", "13h"], "--randomize: at most 12h"),

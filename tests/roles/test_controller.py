@@ -1,0 +1,193 @@
+"""The role of a controller, applied for real: its user, hwcheck itself, and timers of systemd."""
+
+from __future__ import annotations
+
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.namespaces import REPOSITORY
+from tests.lab.scenario import load
+from tests.roles.machine import Machine, Played
+from tests.roles.packages import Package
+from tests.roles.stated import Stated, state
+
+ROLE = ["hwcheck_controller"]
+PROGRAM = f"""\
+#!python
+import sys
+sys.path[:0] = {[str(REPOSITORY), sysconfig.get_path("purelib")]!r}
+from hwcheck.tasks.command_line import program
+program.run()
+"""
+WHEEL = {
+    "hwcheck-0.1.0.data/scripts/hwcheck": PROGRAM,
+    "hwcheck-0.1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: hwcheck\nVersion: 0.1.0\n",
+    "hwcheck-0.1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+    "Tag: py3-none-any\n",
+    "hwcheck-0.1.0.dist-info/RECORD": "",
+}
+"""hwcheck as it is here, started by the interpreter of the environment that has the wheel."""
+INVENTORY = "all:\n  hosts: {gpu[1:3]: {ansible_user: hwcheck}}\n"
+FILES = (
+    "find /etc /opt /var/lib/hwcheck -not -name '*.pyc' -not -name __pycache__ "
+    "-printf '%p %m %u %s %T@\\n' 2>/dev/null | sort | md5sum"
+)
+NOT_PREDICTED = {
+    "hwcheck_controller : Install hwcheck",
+    "hwcheck_controller : Install or remove each sweep",
+}
+"""They stand on what is not installed yet."""
+DRIFT = {
+    "hwcheck_controller : Copy the inventory and what it needs": "cd /etc/hwcheck; chmod 644 *.yml",
+    "hwcheck_controller : Make the folders of the runs": "chown root /var/lib/hwcheck/runs",
+    "hwcheck_controller : Install or remove each sweep": "systemctl stop hwcheck-sweep-*.timer",
+}
+"""By the task that mends it."""
+pytestmark = pytest.mark.timeout(600)
+
+
+def write_files(folder: Path) -> dict[str, object]:
+    """Write wheel and inventory; return the variables of a controller that has them."""
+    wheels, files = folder / "wheels", folder / "files"
+    for each in (wheels, files):
+        each.mkdir()
+    with zipfile.ZipFile(wheels / "hwcheck-0.1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in WHEEL.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = 0o755 << 16  # pip asks whether a script may be run
+            wheel.writestr(info, text)
+    (files / "cluster.yml").write_text(INVENTORY)
+    (files / "notify.yml").write_text("metrics: /var/lib/hwcheck/hwcheck.prom\n")
+    return {
+        "hwcheck_controller_enabled": True,
+        "hwcheck_controller_wheels": str(wheels),
+        "hwcheck_controller_wheelhouse": "/opt/wheels of ours",
+        "hwcheck_controller_files": str(files),
+        "hwcheck_controller_at": "03:15",
+        "hwcheck_controller_options": ["--notify", "/etc/hwcheck/notify.yml", "--budget", "3h"],
+    }
+
+
+@pytest.fixture(scope="module")
+def machine(namespaces: None) -> Iterator[Machine]:
+    packages = [Package(name, "1-1") for name in ("openssh-client", "python3-venv")]
+    with Machine(load("h100x8").host, packages) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    return write_files(tmp_path_factory.mktemp("controller"))
+
+
+@pytest.fixture(scope="module")
+def predicted(machine: Machine, variables: dict[str, object]) -> tuple[Played, bool]:
+    """Check mode, and whether it left everything as it was."""
+    files = machine.ask(FILES)
+    played = machine.play(ROLE, "--check", **variables)
+    return played, machine.ask(FILES) == files
+
+
+@pytest.fixture(scope="module")
+def before(machine: Machine, predicted: object, variables: dict[str, object]) -> Stated:
+    return state(machine, ROLE, **variables)
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, before: Stated, variables: dict[str, object]) -> Played:
+    return machine.play(ROLE, **variables)
+
+
+def timers(machine: Machine) -> list[str]:
+    """Return the timers of sweeps that are started."""
+    listed = machine.ask("systemctl list-timers --all --plain --no-legend 'hwcheck-*'")
+    return sorted(word for word in listed.split() if word.endswith(".timer"))
+
+
+def test_a_host_that_is_no_controller_is_left_alone(machine: Machine, first: Played) -> None:
+    assert machine.play(ROLE).changes == 0
+
+
+def test_check_mode_changes_nothing_and_predicts_the_changes(
+    predicted: tuple[Played, bool], first: Played
+) -> None:
+    played, untouched = predicted
+    assert (played.code, untouched) == (0, True), played.text
+    assert first.code == 0, first.text
+    assert set(first.changed) - set(played.changed) == NOT_PREDICTED
+    assert set(played.changed) <= set(first.changed)
+
+
+def test_the_first_run_makes_a_controller_and_the_second_changes_nothing(
+    machine: Machine, first: Played, variables: dict[str, object]
+) -> None:
+    assert first.code == 0, first.text
+    (timer,) = timers(machine)
+    unit = machine.ask(f"systemctl cat {timer} {timer.removesuffix('.timer')}.service")
+    assert "OnCalendar=*-*-* 03:15:00" in unit
+    assert "User=hwcheck" in unit
+    assert (
+        "ExecStart=/opt/hwcheck/controller/bin/hwcheck sweep run --hosts /etc/hwcheck/cluster.yml "
+        "--out /var/lib/hwcheck/runs --budget 3h --notify /etc/hwcheck/notify.yml"
+    ) in unit
+    assert machine.ask("stat -c '%U %G %a' /etc/hwcheck/notify.yml") == "root hwcheck 640"
+    assert machine.ask("cat /var/lib/hwcheck/.ssh/id_ed25519.pub").startswith("ssh-ed25519 ")
+    dry = "sweep run --hosts /etc/hwcheck/cluster.yml --out /var/lib/hwcheck/runs --dry-run"
+    said = machine.ask(f"su -s /bin/sh hwcheck -c '/opt/hwcheck/controller/bin/hwcheck {dry}'")
+    assert "batch 1: gpu1: new" in said
+    second = machine.play(ROLE, **variables)
+    assert (second.code, second.changes) == (0, 0), second.text
+    assert machine.play(ROLE, "--check", **variables).changes == 0
+
+
+def test_the_state_fails_before_and_holds_after(
+    machine: Machine, before: Stated, first: Played, variables: dict[str, object]
+) -> None:
+    assert before.variables("fail") == {
+        *("hwcheck_controller_user", "hwcheck_controller_ssh_key"),
+        *("hwcheck_controller_path", "hwcheck_controller_runs"),
+    }, before.text
+    after = state(machine, ROLE, **variables)
+    assert after.code == 0, after.text
+    assert after.variables("pass") == before.variables("fail") | before.variables("inconclusive")
+
+
+def test_drift_is_found_and_mended(
+    machine: Machine, first: Played, variables: dict[str, object]
+) -> None:
+    machine.ask("; ".join(DRIFT.values()))
+    found = state(machine, ROLE, **variables)
+    assert found.variables("fail") == {"hwcheck_controller_runs", "hwcheck_controller_night"}
+    assert ".timer: would be started" in found.text
+    mended = machine.play(ROLE, **variables)
+    assert mended.changed == list(DRIFT), mended.text
+    assert state(machine, ROLE, **variables).code == 0
+
+
+def test_the_other_choices_hold(
+    machine: Machine, first: Played, variables: dict[str, object]
+) -> None:
+    wanted = {
+        **variables,
+        "hwcheck_controller_night": "absent",
+        "hwcheck_controller_minutes": "present",
+    }
+    assert machine.play(ROLE, **wanted).code == 0
+    (timer,) = timers(machine)
+    assert timer.endswith("-minutes.timer")
+    assert machine.play(ROLE, **wanted).changes == 0
+    assert state(machine, ROLE, **wanted).code == 0
+
+
+def test_what_sweep_install_refuses_is_refused_in_its_words(
+    machine: Machine, first: Played, variables: dict[str, object]
+) -> None:
+    refused = machine.play(
+        ROLE, **{**variables, "hwcheck_controller_options": ["--budget", "soon"]}
+    )
+    assert refused.code != 0
+    assert "--budget 'soon' is no time such as 45m, 2h or 7d" in refused.text

@@ -84,13 +84,15 @@ class Manner:
 
 @dataclass(frozen=True)
 class Counter:
-    """How the growth of a counter since the last run is held against its former growth.
+    """How the growth of a counter is held against its former growth.
 
-    It counts from ``least`` events on, where it is ``decades`` above the usual number a day.
+    It counts from ``least`` events on, where it is ``decades`` above the usual number a day: those
+    since the last run, or of all runs within the last ``window_h`` hours where they are more.
     """
 
     least: float
     decades: float
+    window_h: float
 
 
 MANNERS: Mapping[str, Manner] = MappingProxyType(
@@ -112,14 +114,14 @@ MANNERS: Mapping[str, Manner] = MappingProxyType(
 )
 """Scatter of one machine from night to night; ``docs/own-past.md`` has where each is from."""
 
-RARE = Counter(least=4, decades=0.5)
-USUAL = Counter(least=1000, decades=2.0)
+RARE = Counter(least=4, decades=0.5, window_h=3.0)
+USUAL = Counter(least=1000, decades=2.0, window_h=24.0)
 RARELY_COUNTED = frozenset(
     {"link_downed", "link_error_recovery", "nvlink_recovery_errors", "aer_nonfatal"}
 )
 """Events that a healthy link does not have, or once when the node starts; more than three
-link-downs are what Azure's and Crusoe's health agents name a flapping port. The other counters are
-let go as far as ``peers.COUNTER`` does."""
+link-downs in three hours are what Azure's and Crusoe's health agents name a flapping port. The
+other counters are let go as far as ``peers.COUNTER`` does."""
 
 
 class Change(NamedTuple):
@@ -129,8 +131,9 @@ class Change(NamedTuple):
     ``reference`` the places of the first and last run that it is held against; ``former`` and
     ``now`` are medians in the metric's unit (of a counter: events an hour), ``off`` is the loss as
     a share, or the rise in the unit. ``times`` are spells where it flaps; ``per_night`` is the
-    loss a night where it drifts, in the terms of ``off``. ``events`` are a counter's since the last
-    run, ``shared`` what all like hosts moved by meanwhile (not part of ``off``).
+    loss a night where it drifts, in the terms of ``off``. ``events`` are a counter's, over so many
+    ``hours`` since that run, ``shared`` what all like hosts moved by meanwhile (not part of
+    ``off``).
     """
 
     row: int
@@ -143,6 +146,7 @@ class Change(NamedTuple):
     times: int = 0
     per_night: float = 0.0
     events: float = 0.0
+    hours: float = 0.0
     shared: float = 0.0
 
 
@@ -338,7 +342,7 @@ def _grown(
     hours: NDArray[np.float64],
     hosts: Sequence[str],
 ) -> Iterator[Change]:
-    """Yield the counters that grew since the last run as they do not.
+    """Yield the counters that grew since the last run, or within their window, as they do not.
 
     One that is below what it was began anew, and its count is what came since at least. Where few
     runs tell how it usually grows, no more than it ever counted before is usual.
@@ -355,8 +359,14 @@ def _grown(
     steps = _Runs(a_day, runs.places[:, 1:], (runs.counts - 1).clip(0))
     reference = _reference(steps, 1, 1)
     last = (steps.counts - 1).clip(0)
-    now, events = a_day[rows, last], grown[rows, last]
-    before = np.log10(1 + runs.values[rows, last])
+    until = times[rows, last + 1][:, None]
+    inside = (until - times[:, :-1] <= counter.window_h) & ~np.isnan(grown)
+    inside[rows, last] = True
+    from_run = inside.argmax(axis=1)
+    events = np.where(inside, grown, 0.0).sum(axis=1)
+    in_hours = (until[:, 0] - times[rows, from_run]).clip(1 / 60)
+    now = np.log10(1 + events / in_hours * 24)
+    before = np.log10(1 + runs.values[rows, from_run])
     few = reference.end - reference.first < LEAST_REFERENCE
     level = np.where(few, np.fmax(np.nan_to_num(reference.level), before), reference.level)
     width = np.clip(COUNTER_MADS * np.nan_to_num(reference.scatter), counter.decades, COUNTER_CAP)
@@ -371,12 +381,13 @@ def _grown(
         yield Change(
             row=int(row),
             kind="count",
-            since=int(place[last[row]]),
+            since=int(place[from_run[row]]),
             reference=(int(place[first]), int(place[end])),
             former=float(usual / 24),
-            now=float(events[row] / gone_hours[row, last[row]]),
+            now=float(events[row] / in_hours[row]),
             off=0.0,
             events=float(events[row]),
+            hours=float(in_hours[row]),
         )
 
 

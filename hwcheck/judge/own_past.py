@@ -37,8 +37,11 @@ from hwcheck.text import binary_size, count, line, number, quantity
 OWN_PAST = "its own past"
 """Words of a limit that a subject's former runs set."""
 
-DRIFTS, FLAPS, COUNTED = "a night since about", "comes and goes", "since the last run, on"
+DRIFTS, FLAPS, GREW = "a night since about", "comes and goes", " grew by "
 """Words of a reason that says how a figure changed; of a counter that it grew."""
+
+FLAPS_BY_LOG = "port_flaps"
+"""The check that counts link-downs where the kernel log has them."""
 
 MOST_RUNS = 90
 """So many runs back it looks."""
@@ -73,6 +76,12 @@ def judge_own_past(
         for f in of_host
         if f.outcome == "fail"
     }
+    flapping = {
+        (f.host, f.subject)
+        for of_host in findings
+        for f in of_host
+        if f.check == FLAPS_BY_LOG and f.outcome != "pass"
+    }
     by_name = {host.name: host for host in hosts}
     like = {
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
@@ -81,6 +90,8 @@ def judge_own_past(
     said: dict[tuple[str, str, str, str], tuple[Series, Change]] = {}
     for of, change in changes(whole, like):
         key = (of.host, of.check, of.metric, of.subject)
+        if of.metric == "link_downed" and (of.host, of.subject) in flapping:
+            continue  # the kernel log says so, with the times
         if key not in said or said[key][0].size_bytes < of.size_bytes:
             said[key] = of, change
     for key, (of, change) in said.items():
@@ -216,10 +227,16 @@ def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> 
     counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
         f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} {unit} since the "
-        f"last run or than {number(10**counter.decades)} times as many"
+        f"last run, or within {number(counter.window_h)} h, or than "
+        f"{number(10**counter.decades)} times as many"
     )
+    began = runs[change.since]
+    since = f"since the last run, on {_night(began)}"
+    if change.since < len(runs) - 2:
+        hours = number(round(change.hours, 1))
+        since = f"within {hours} h, since the run of {_night(began)} {began.started[11:16]}"
     reason = (
-        f"{of.metric} grew by {number(change.events)} {COUNTED} {_night(runs[change.since])}: "
+        f"{of.metric}{GREW}{number(change.events)} {since}: "
         f"{number(round(change.now, 1))} {unit} an hour; {usual} before"
     )
     return limit, reason

@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from hwcheck.fold import fold
 from hwcheck.judge.records import OUTCOMES, worst
 from hwcheck.notify.problems import (
-    LINKS_NOT_MEASURED,
-    NOT_DRAINED,
+    CHECK_OF,
     Observed,
     Problem,
     links_not_measured,
     not_drained,
     not_measured,
+    repeated_incidents,
 )
 
 NEW, WORSE, OPEN, CLEARED, GONE = "new", "worse", "still open", "cleared", "not in the inventory"
@@ -42,7 +42,8 @@ class Sweep:
     are those of the inventory, ``measured`` counts those of which there is an answer,
     ``late`` maps those that no sweep came to for too long to the days since it last did, and
     ``late_links`` those whose links to others were not measured for too long to which these are; it
-    is None where no level had a look at them.
+    is None where no level had a look at them. ``repeated`` likewise maps those on which the driver
+    reports faults again and again to when it did.
     ``reports`` are the run folders with their reports, as paths or addresses. ``drained`` are the
     hosts that were drained for what this sweep measured; ``undrained`` maps those that could not be
     to why, and is None where nobody asked for it.
@@ -57,6 +58,7 @@ class Sweep:
     measured: int
     late: Mapping[str, int] = field(default_factory=dict)
     late_links: Mapping[str, str] | None = None
+    repeated: Mapping[str, str] | None = None
     reports: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
     undrained: Mapping[str, str] | None = None
@@ -151,16 +153,17 @@ def changes(
     if former.sweep == sweep.id:
         return former, None
     seen, well, waived = _in_sum(observed)
-    for problem in (*not_measured(sweep.late), *not_drained(sweep.undrained or {})):
+    for problem in not_measured(sweep.late):
         seen[problem.host, problem.check] = problem
-    for problem in links_not_measured(sweep.late_links or {}):
-        seen[problem.host, problem.check] = problem
-    if sweep.late_links is not None:
-        for host in set(sweep.hosts) - set(sweep.late_links):
-            well.setdefault(host, set()).add(LINKS_NOT_MEASURED)
-    if sweep.undrained is not None:
-        for host in set(sweep.hosts) - set(sweep.undrained):
-            well.setdefault(host, set()).add(NOT_DRAINED)
+    for problems_of, why in (
+        (not_drained, sweep.undrained),
+        (links_not_measured, sweep.late_links),
+        (repeated_incidents, sweep.repeated),
+    ):
+        for problem in problems_of(why or {}):
+            seen[problem.host, problem.check] = problem
+        for host in set(sweep.hosts) - set(why) if why is not None else ():
+            well.setdefault(host, set()).add(CHECK_OF[problems_of])
     news: list[tuple[str, OpenProblem]] = []
     still: dict[tuple[str, str], OpenProblem] = {}
     before = {(each.problem.host, each.problem.check): each for each in former.open}

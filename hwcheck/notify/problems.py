@@ -18,6 +18,8 @@ NOT_MEASURED = "not_measured"
 """The check of a problem that no sweep came to a host for too long."""
 LINKS_NOT_MEASURED = "links_not_measured"
 """The check of a problem that a host did not run together with others for too long."""
+REPEATED = "repeated_incidents"
+"""The check of a problem that the driver reports faults on a host again and again."""
 NOT_DRAINED = "not_drained"
 """The check of a problem that a host failed and takes jobs all the same."""
 TITLES = {
@@ -25,6 +27,7 @@ TITLES = {
     NOT_DRAINED: "failed, and could not be drained",
     MULTI_HOST: "slow or broken between hosts",
     NOT_MEASURED: "not measured for too long",
+    REPEATED: "the driver reports faults again and again",
     LINKS_NOT_MEASURED: "links between hosts not measured for too long",
 }
 """What the checks are called that are none."""
@@ -138,6 +141,15 @@ def links_not_measured(which_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
     )
 
 
+def repeated_incidents(when_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return the problems of hosts on which repairs did not hold, each with the nights."""
+    fix = "do not put it back into service with a reset: have board, links and power examined"
+    return tuple(
+        Problem(host, REPEATED, "warn", (), "", line(when, LINE_CHARACTERS), fix)
+        for host, when in when_by_host.items()
+    )
+
+
 def not_drained(why_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
     """Return the problems of hosts that failed and could not be drained, each with why."""
     fix = "drain it by hand, or see what keeps hwcheck from it (docs/scheduler.md)"
@@ -145,6 +157,14 @@ def not_drained(why_by_host: Mapping[str, str]) -> tuple[Problem, ...]:
         Problem(host, NOT_DRAINED, "fail", (), "", line(why, LINE_CHARACTERS), fix)
         for host, why in why_by_host.items()
     )
+
+
+CHECK_OF = {
+    not_drained: NOT_DRAINED,
+    links_not_measured: LINKS_NOT_MEASURED,
+    repeated_incidents: REPEATED,
+}
+"""The check of what each makes."""
 
 
 def _problem(

@@ -14,6 +14,7 @@ from hwcheck.history.views import History
 from hwcheck.results.files import read_json
 from hwcheck.results.multi_host import FILE, MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta
+from hwcheck.sweep.incidents import METRICS, Counted
 from hwcheck.sweep.levels import LEVELS, RANK
 from hwcheck.sweep.state import parsed
 
@@ -61,9 +62,13 @@ class Visit:
 
 @dataclass(frozen=True)
 class Runs:
-    """What the runs of a folder tell: the visits, and what ran over several hosts, oldest first."""
+    """What the runs of a folder tell, the oldest first: visits, and what ran over several hosts.
+
+    ``faults`` are what the driver had reported on each host.
+    """
 
     visits: list[Visit] = field(default_factory=list)
+    faults: list[Counted] = field(default_factory=list)
     together: list[tuple[datetime, MultiHostRecord]] = field(default_factory=list)
 
 
@@ -84,7 +89,8 @@ def read_runs(
     first = f"{since:%Y%m%dT%H%M%SZ}"
     names = only or [name for name in os.listdir(runs) if name >= first]
     with History.open(runs, only=names or [""], kinds=("hosts", "samples")) as history:
-        return Runs(read_visits(history, checks, loads), read_together(history))
+        visits = read_visits(history, checks, loads)
+        return Runs(visits, read_faults(history), read_together(history))
 
 
 def read_visits(
@@ -131,6 +137,21 @@ def level_of(meta: RunMeta, checks: Mapping[str, Collection[str]]) -> str:
     of_profile = [name for name, level in LEVELS.items() if level.profile == meta.profile][-1]
     whole = bool(meta.checks) and set(checks[of_profile]) <= set(meta.checks)
     return of_profile if whole else ""
+
+
+def read_faults(history: History) -> list[Counted]:
+    """Return how many faults the driver had reported on each host in each run, by subject."""
+    return [
+        Counted(host, at, subject, int(events))
+        for host, at, subject, events in history.rows(
+            """
+            SELECT host, started, subject, sum(value) FROM samples
+            WHERE check_id = 'xid' AND list_contains($1, metric) AND value >= 0
+            GROUP BY host, started, subject ORDER BY started, host, subject
+            """,
+            [list(METRICS)],
+        )
+    ]
 
 
 def read_together(history: History) -> list[tuple[datetime, MultiHostRecord]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +31,7 @@ from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import Candidate, Past, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
 from hwcheck.sweep.drains import why_not_released
+from hwcheck.sweep.incidents import repeated
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
 from hwcheck.sweep.links import Links, Records, coverage_text, late_hosts, links_of
 from hwcheck.sweep.measuring import Measuring
@@ -171,8 +172,9 @@ def run(asked: Asked) -> int:
             drained = Drained(undrained=state.undrained)
             if asked.drain_failed:
                 drained = _drain_failed(asked, asked.drain_failed, state, current, visits, seen)
+            often = _repeated(asked) if any(part.level.load for part in parts) else None
             if asked.notify:
-                _tell(asked, asked.notify, current, parts, seen, visits, drained)
+                _tell(asked, asked.notify, current, parts, seen, visits, drained, often)
             state = replace(state, undrained=drained.undrained)
             write_state(asked.runs, asked.key, after(state, parts, now_utc()))
             if any(part.visits and part.level.load for part in parts):
@@ -238,6 +240,7 @@ def _tell(
     seen: Sequence[Observed],
     visits: Sequence[Visit],
     drained: Drained,
+    often: Mapping[str, str] | None,
 ) -> None:
     """Tell people what changed with this sweep, and say what could not be told."""
     of_sweep = [visit for visit in visits if visit.sweep == sweep.id]
@@ -261,6 +264,7 @@ def _tell(
             len(measured),
             {host: int(age_s // DAY_S) for part in parts for host, age_s in part.late.items()},
             _late_links(parts),
+            often,
             tuple(map(str, paths)),
             drained.now,
             drained.why_not if acts else None,
@@ -269,6 +273,17 @@ def _tell(
     )
     for text in lines:
         say(f"hwcheck: {text}")
+
+
+def _repeated(asked: Asked) -> dict[str, str]:
+    """Return, and say, on which hosts the driver reports faults again and again, and when."""
+    folders = {asked.runs_of(level): level for level in LEVELS.values()}
+    faults = [each for level in folders.values() for each in _read(asked, level).faults]
+    of_all = repeated(faults, now_utc())
+    often = {host: of_all[host] for host in asked.names if host in of_all}
+    for host, why in often.items():
+        say(f"hwcheck: {host}: the driver reports faults again and again: {why}")
+    return often
 
 
 def _folder_of(asked: Asked, visit: Visit) -> Path:

@@ -367,6 +367,50 @@ def test_the_rate_is_over_the_time_between_the_runs() -> None:
     assert [f for f in judge(burst, past=past).findings if OWN_PAST in f.limit]
 
 
+def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[int]) -> list[str]:
+    """Return what is said of a counter that is read every 15 minutes."""
+    runs = [
+        run_of_night(number / 96, [node(answer(check, **{metric: {subject: value}}))])
+        for number, value in enumerate(counts)
+    ]
+    findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
+    return [f.reason for f in findings if f.metric == metric and OWN_PAST in f.limit]
+
+
+@pytest.mark.parametrize(
+    ("check", "metric", "subject", "each", "reason"),
+    [
+        (
+            *("infiniband_ports", "link_downed", "port mlx5_4/1", 1),
+            "link_downed grew by 12 within 3 h, since the run of 2026-01-01 ",
+        ),
+        (
+            *("ecc_errors", "ecc_corrected_volatile", "gpu0", 100),
+            "ecc_corrected_volatile grew by 2000 within 10 h, since the run of 2026-01-01 ",
+        ),
+    ],
+)
+def test_what_comes_little_by_little_is_summed_up_over_a_window(
+    check: str, metric: str, subject: str, each: int, reason: str
+) -> None:
+    quiet = [0] * 20
+    (said,) = every_quarter_hour(check, metric, subject, [*quiet, *range(0, 20 * each + 1, each)])
+    assert said.startswith(reason), said
+    slow = [*quiet, *(number // 16 * each for number in range(48))]  # each four hours
+    assert every_quarter_hour(check, metric, subject, slow) == []
+
+
+def test_link_downs_that_the_kernel_log_has_are_said_once() -> None:
+    subject = "port mlx5_4/1"
+    log = answer("port_flaps", link_downs={subject: 9}, longest_outage_s={subject: 1.0})
+    counts = (answer("infiniband_ports", link_downed={subject: number}) for number in (0, 9))
+    runs = [run_of_night(n, [node(counted, log)]) for n, counted in enumerate(counts)]
+    findings = judge(runs[1], past=figures(runs[0])).findings
+    bad = [(f.check, f.metric) for f in findings if f.subject == subject and f.outcome == "warn"]
+    assert ("port_flaps", "link_downs") in bad
+    assert ("infiniband_ports", "link_downed") not in bad
+
+
 @pytest.mark.parametrize(
     ("check", "metric", "subject", "few", "many"),
     [

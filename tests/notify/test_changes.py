@@ -155,6 +155,19 @@ def test_links_that_were_not_measured_for_too_long_are_told_once_and_cleared() -
     ]
 
 
+def test_faults_again_and_again_are_told_though_each_night_is_clean() -> None:
+    well, state, told = [of(*healthy(*HOSTS))], State(), []
+    when = {"n2": "3 incidents in 4w: 2026-02-09 gpu3 xid 79, ..."}
+    for night, repeated in enumerate([when, None, when, {}, {}], 1):
+        state, message = changes(state, replace(sweep(night), repeated=repeated), well)
+        told.append(message)
+    assert [message is not None for message in told] == [True, False, False, False, True]
+    first = told[0]
+    assert kinds(first) == [("new", "the driver reports faults again and again", ("n2",))]
+    assert first is not None
+    assert first.groups[0].outcome == "warn"
+
+
 def test_a_host_that_no_sweep_comes_to_stays_as_it_was() -> None:
     told = nights([of(half("n1"))], [of(*healthy("n2"))], [of(*healthy("n3"))])
     assert told[1:] == [None, None]

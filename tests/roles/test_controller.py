@@ -31,7 +31,7 @@ WHEEL = {
     "hwcheck-0.1.0.dist-info/RECORD": "",
 }
 """hwcheck as it is here, started by the interpreter of the environment that has the wheel."""
-INVENTORY = "all:\n  hosts: {gpu[1:3]: {ansible_user: hwcheck}}\n"
+INVENTORY = "all:\n  hosts:\n    gpu[1:3]: {ansible_user: hwcheck}\n"
 FILES = (
     "find /etc /opt /var/lib/hwcheck -not -name '*.pyc' -not -name __pycache__ "
     "-printf '%p %m %u %s %T@\\n' 2>/dev/null | sort | md5sum"
@@ -58,7 +58,7 @@ def write_files(folder: Path) -> dict[str, object]:
     with zipfile.ZipFile(wheels / "hwcheck-0.1.0-py3-none-any.whl", "w") as wheel:
         for name, text in WHEEL.items():
             info = zipfile.ZipInfo(name)
-            info.external_attr = 0o755 << 16  # pip asks whether a script may be run
+            info.external_attr = 0o100755 << 16  # pip asks whether a script may be run
             wheel.writestr(info, text)
     (files / "cluster.yml").write_text(INVENTORY)
     (files / "notify.yml").write_text("metrics: /var/lib/hwcheck/hwcheck.prom\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.own_past import COUNTED, DRIFTS, FLAPS, OWN_PAST
+from hwcheck.judge.own_past import DRIFTS, FLAPS, GREW, OWN_PAST
 from hwcheck.judge.records import Finding
 
 SOURCE = (
@@ -19,7 +19,7 @@ def _changed(host: HostFindings) -> tuple[Finding, ...]:
         for finding in host.findings
         if OWN_PAST in finding.limit
         and finding.outcome in ("warn", "fail")
-        and COUNTED not in finding.reason
+        and GREW not in finding.reason
     )
 
 

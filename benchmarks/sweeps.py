@@ -6,9 +6,11 @@ Simulates the sweeps of a fleet with the product's own planner (``hwcheck.sweep`
 hosts at work for hours to days and begin amid a sweep, visits of uneven length of which some hang,
 hosts that fail from a night on, that flap, that are down for a week, one that is always at work and
 one that never answers; before the visits of a week and of a month hosts run together, and a job
-that begins on one of them ends that. The exit code is 1 where a host that was free when it was its
-turn had to wait longer than stated, a class of links was not measured in the stated time, one that
-was not measured for so long is not named, or a bound was passed.
+that begins on one of them ends that. What people are told of each night is counted.
+
+The exit code is 1 where a host that was free when it was its turn had to wait longer than stated, a
+class of links was not measured in the stated time, one that was not measured for so long is not
+named, or a bound was passed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from hwcheck.notify.changes import State, Sweep, changes
+from hwcheck.notify.problems import WHOLE_HOST, Observed, Problem
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
 from hwcheck.sweep.availability import States
@@ -40,8 +44,8 @@ from hwcheck.sweep.links import (
     links_of,
     measured_links,
 )
-from hwcheck.sweep.night import Part, after, known_past, under_way, with_hosts
-from hwcheck.sweep.state import SweepState
+from hwcheck.sweep.night import Part, after, ended, known_past, under_way, with_hosts
+from hwcheck.sweep.state import SweepState, as_text
 from hwcheck.sweep.turns import free_together, together_s
 from hwcheck.sweep.visits import Visit
 
@@ -73,7 +77,7 @@ class Night:
     """What a night came to.
 
     ``together`` counts the hosts that ran together, ``late`` are hosts and links by level,
-    ``passed`` bounds that did not hold.
+    ``passed`` bounds that did not hold. ``news`` is what people are told, empty for no message.
     """
 
     number: int
@@ -81,6 +85,7 @@ class Night:
     used_s: float = 0.0
     busy: int = 0
     together: int = 0
+    news: tuple[str, ...] = ()
     late: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
 
@@ -88,8 +93,10 @@ class Night:
 class Fleet:
     """The hosts, their jobs and faults, and what was measured of them."""
 
-    def __init__(self, hosts: int, seed: int) -> None:
+    def __init__(self, hosts: int, seed: int, *, faults: bool = True) -> None:
         self.dice = random.Random(seed)
+        self.faults = faults
+        self.told = State()
         self.hosts = [f"n{n:03}" for n in range(hosts)]
         self.places = {
             host: (f"r{n % RACKS}", f"f{n % RACKS % FEEDS}") for n, host in enumerate(self.hosts)
@@ -118,9 +125,9 @@ class Fleet:
         """Return what the scheduler says now."""
         made = {}
         for host in self.hosts:
-            at_work = self.jobs[host] > 0 or host == ALWAYS_AT_WORK
+            at_work = self.jobs[host] > 0 or (self.faults and host == ALWAYS_AT_WORK)
             made[host] = NodeState(state=BUSY if at_work else IDLE, at_work=at_work)
-            if night in DOWN_NIGHTS.get(host, ()):
+            if self.faults and night in DOWN_NIGHTS.get(host, ()):
                 made[host] = NodeState(state=DOWN)
         return made
 
@@ -133,11 +140,12 @@ class Fleet:
     def visit(self, host: str, level: Level, at: datetime, night: int, left_s: float) -> Visit:
         """Visit a host; what takes longer than there is time is cut short."""
         took_s = self.dice.gauss(USUAL_S[level.name], 0.06 * USUAL_S[level.name])
-        if self.dice.random() < HANGS:
+        if self.faults and self.dice.random() < HANGS:
             took_s = LONGEST_S[level.name]
-        bad = night >= FAILS_FROM.get(host, 10**6) or (host in FLAPS and self.dice.random() < 0.4)
+        flaps = host in FLAPS and self.dice.random() < 0.4
+        bad = self.faults and (flaps or night >= FAILS_FROM.get(host, 10**6))
         outcome, state = ("fail" if bad else "pass"), "reported"
-        if host == DEAD:
+        if self.faults and host == DEAD:
             took_s, state, outcome = 10.0, "unreachable", "inconclusive"
         elif took_s > left_s:
             took_s, state, outcome = left_s, "partial", "inconclusive"
@@ -161,10 +169,40 @@ def sweep(fleet: Fleet, number: int) -> Night:
     for level in LEVELS_OF_A_NIGHT:
         now = began + timedelta(seconds=night.used_s)
         parts.append(_part(fleet, night, level, now, visited, states))
-    fleet.state = after(fleet.state, parts, began + timedelta(seconds=night.used_s))
+    end = began + timedelta(seconds=night.used_s)
+    fleet.state = after(fleet.state, parts, end)
+    night.news = _told(fleet, number, began, end, parts)
     if night.used_s > BUDGET_S:
         night.passed.append(f"{night.used_s:.0f} s of {BUDGET_S:.0f} s")
     return night
+
+
+def _told(
+    fleet: Fleet, number: int, began: datetime, end: datetime, parts: Sequence[Part]
+) -> tuple[str, ...]:
+    """Return what people are told of a night."""
+    visits = [visit for part in parts for visit in part.visits]
+    problems = [
+        Problem(visit.host, "planted" if visit.state == "reported" else WHOLE_HOST, outcome)
+        for visit in visits
+        for outcome in ({"reported": visit.outcome}.get(visit.state, "inconclusive"),)
+        if outcome != "pass" and visit.state != "partial"  # the time was over
+    ]
+    well = {
+        visit.host: frozenset(("planted", WHOLE_HOST))
+        for visit in visits
+        if visit.outcome == "pass"
+    }
+    late = {host: int(age_s // DAY_S) for part in parts for host, age_s in part.late.items()}
+    links = {host: why for part in parts for host, why in part.late_links.items()}
+    swept = Sweep(
+        *(f"sweep.{number}", {level.name: level.every_s for level in LEVELS_OF_A_NIGHT}, "fleet"),
+        *(as_text(began), as_text(end), tuple(fleet.hosts), len(well)),
+        late=late,
+        late_links=links,
+    )
+    fleet.told, message = changes(fleet.told, swept, [Observed("run", tuple(problems), well)])
+    return tuple(f"{len(g.hosts)} {g.kind}" for g in message.groups) if message else ()
 
 
 def _part(
@@ -191,8 +229,8 @@ def _part(
     if used_s > level.budget_s:
         night.passed.append(f"{level.name}: {used_s:.0f} s of {level.budget_s:.0f} s")
     part = Part(level, tuple(each.host for each in due), tuple(made), kept_out=queue.kept_out)
-    late = [h for h in fleet.hosts if past.is_late(h, level, now) and h not in part.measured]
-    night.late += [f"{level.name} {host}" for host in late]
+    part = ended(part, past, fleet.hosts, visited, now, blind=False)
+    night.late += [f"{level.name} {host}" for host in part.late]
     night.measured[level.name] = len(part.measured)
     night.busy += len(part.busy)
     night.used_s += used_s
@@ -305,7 +343,7 @@ def main() -> int:
     parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    print("night  monthly weekly nightly  together  at work  minutes  late")
+    print("night  monthly weekly nightly  together  at work  minutes  late  told")
     of_nights: list[Night] = []
     fleet = Fleet(given.hosts, given.seed)
     for number in range(given.nights):
@@ -315,7 +353,7 @@ def main() -> int:
         print(
             f"{night.number:5}  {counts[0]:7} {counts[1]:6} {counts[2]:7}  {night.together:8}  "
             f"{night.busy:7}  "
-            f"{night.used_s / 60:7.0f}  {len(night.late):4}"
+            f"{night.used_s / 60:7.0f}  {len(night.late):4}  {', '.join(night.news)}"
         )
     for level in LEVELS_OF_A_NIGHT:
         gaps = sorted(longest_gaps_d(fleet, level, given.nights).values())
@@ -331,6 +369,7 @@ def main() -> int:
                 f"{level.name}: {len(classes(fleet.places))} classes of links, all measured within "
                 f"{covered or '-'} nights, and each again after {gap_d:.1f} days at most"
             )
+    print(f"messages: {sum(bool(night.news) for night in of_nights)} in {given.nights} nights")
     wrong = what_does_not_hold(fleet, of_nights)
     print("\n".join(wrong) or "every bound holds")
     return int(bool(wrong))

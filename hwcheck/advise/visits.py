@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hwcheck.advise.records import Action
 from hwcheck.fold import fold
 from hwcheck.results import phases
-from hwcheck.results.run_folder import CUT_OFF, HostRecord, Run
+from hwcheck.results.run_folder import CUT_OFF, OUT_OF_TIME, HostRecord, Run
 from hwcheck.results.run_folder import INTERRUPTED as STOPPED
 from hwcheck.text import line
 
@@ -121,6 +121,10 @@ GIVEN_UP = Hint(
     "a job began on the host, or was about to, while it was measured",
     "nothing: the next sweep begins with it",
 )
+NO_TIME = Hint(
+    "the time of the sweep was over while this host was measured",
+    "nothing; where it happens often, raise the budget of the level",
+)
 INTERRUPTED = Hint("the run was stopped while this host was measured", "run again")
 UNKNOWN = _no_way(
     "the visit ended without a whole answer",
@@ -193,6 +197,8 @@ def _hint(record: HostRecord) -> Hint:
         return KILLED
     if record.given_up:
         return GIVEN_UP
+    if record.reason == OUT_OF_TIME:
+        return NO_TIME
     if record.reason == STOPPED:
         return INTERRUPTED
     return BY_PHASE.get(record.phase, UNKNOWN)

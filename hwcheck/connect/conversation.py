@@ -37,7 +37,7 @@ class Conversation:
     """Reads frames; everything else that the host writes goes to ``log``.
 
     ``last_line`` is the last line that was no frame: mostly what a shell or sudo complains about.
-    ``wanted`` is asked all the while whether the host is wanted for a job, and why: that ends it.
+    ``given_up`` is asked all the while whether the conversation is not to go on, and why.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Conversation:
         token: str,
         log: Callable[[str], None],
         supervisor: Supervisor,
-        wanted: Callable[[], str] = str,
+        given_up: Callable[[], str] = str,
     ) -> None:
         self.link = link
-        self._wanted = wanted
+        self._given_up = given_up
         self.last_line = ""
         self._log = log
         self._supervisor = supervisor
@@ -74,12 +74,12 @@ class Conversation:
         """Return the next frame.
 
         Raises ``late`` at ``end`` (time.monotonic), EndedError when the command ended, VisitError
-        when the host wrote too much or is wanted for a job, or the run was stopped.
+        when the host wrote too much, the run was stopped or the visit is given up.
         """
         while not self._frames:
             self._supervisor.check(late.phase)
-            if why := self._wanted():
-                raise GivenUpError(why)
+            if reason := self._given_up():
+                raise GivenUpError(reason)
             left = end - time.monotonic()
             if left <= 0:
                 raise late

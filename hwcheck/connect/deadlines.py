@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 
 from hwcheck.results.phases import NO_VISIT, RUN
-from hwcheck.results.run_folder import GIVEN_UP, INTERRUPTED
+from hwcheck.results.run_folder import INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class StoppedError(VisitError):
 
 
 class GivenUpError(VisitError):
-    """The scheduler wants the node, for this reason."""
+    """The visit is not to go on, for this reason: ``GIVEN_UP`` with more, or ``OUT_OF_TIME``."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(RUN, f"{GIVEN_UP}: {why}", "lost")
+    def __init__(self, reason: str) -> None:
+        super().__init__(RUN, reason, "lost")

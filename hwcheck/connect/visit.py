@@ -45,15 +45,15 @@ class Listener:
 
     ``record`` gets the record so far each time a result arrives; ``log`` what the host wrote
     beside its answer; ``progress`` what it works on; ``series`` the time series of its GPUs under
-    load, at the end of a visit whose answer can be trusted. ``wanted`` is asked all the while: it
-    returns why the visit is to be ended for a job, or an empty text.
+    load, at the end of a visit whose answer can be trusted. ``given_up`` is asked all the while: it
+    returns why the visit is not to go on, or an empty text.
     """
 
     record: Callable[[HostAnswer], None]
     log: Callable[[str], None]
     progress: Callable[[str], None]
     series: Callable[[dict[str, Any]], None]
-    wanted: Callable[[], str] = str
+    given_up: Callable[[], str] = str
 
 
 class Visit:
@@ -93,14 +93,14 @@ class Visit:
         return record
 
     def _converse(self) -> None:
-        if why := self._listener.wanted():
-            raise GivenUpError(why)
+        if reason := self._listener.given_up():
+            raise GivenUpError(reason)
         arguments = bootstrap_arguments(self._payload.sha256, self._request.token)
         link = self._connector.start(self._host, arguments, self._deadlines)
         try:
             talk = Conversation(
                 *(link, self._request.token, self._listener.log, self._connector.supervisor),
-                self._listener.wanted,
+                self._listener.given_up,
             )
             self._send_request(talk, has_payload=self._has_payload(talk))
             self._gather(talk)

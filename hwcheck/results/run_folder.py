@@ -54,6 +54,9 @@ INTERRUPTED = "interrupted"
 GIVEN_UP = "given up, for the scheduler wants the node"
 """How the reason of a visit begins that was ended for a job; what the scheduler says follows."""
 
+OUT_OF_TIME = "given up, for the time of the sweep is over"
+"""The reason of a visit that was ended with the budget of its sweep."""
+
 
 @dataclass(frozen=True)
 class HostPlan:
@@ -137,7 +140,7 @@ class _Host(Generic[R]):
     @property
     def ended_by_us(self) -> bool:
         """Whether it was hwcheck, and nothing of the host's, that ended the visit."""
-        return self.given_up or self.reason in (INTERRUPTED, CUT_OFF)
+        return self.given_up or self.reason in (OUT_OF_TIME, INTERRUPTED, CUT_OFF)
 
 
 class HostAnswer(_Host[Mapping[str, Any]]):

@@ -51,18 +51,18 @@ def fan_out(
     *,
     forks: int,
     progress: Callable[[VisitEvent], None],
-    wanted: Mapping[str, str] = NOBODY,
+    given_up: Mapping[str, str] = NOBODY,
 ) -> None:
     """Visit every host, ``forks`` at a time, and write each record as it arrives.
 
     ``requests`` are by host name. The connector has been prepared with these hosts; its stop event
     ends the visits that are under way and leaves out the others. ``progress`` is called from
-    several threads, one call at a time. ``wanted`` may grow meanwhile: a host that is in it is
-    wanted for a job, for that reason, and its visit is ended or does not begin. Returns when all is
-    written; what ``progress`` raises, and the DiskError of a folder on a full disk, stops the run
-    and is raised from here.
+    several threads, one call at a time. ``given_up`` may grow meanwhile: the visit to a host that
+    is in it is ended, or does not begin, for that reason. Returns when all is written; what
+    ``progress`` raises, and the DiskError of a folder on a full disk, stops the run and is raised
+    from here.
     """
-    _FanOut(requests, payload, folder, connector, progress, wanted).run(hosts, forks)
+    _FanOut(requests, payload, folder, connector, progress, given_up).run(hosts, forks)
 
 
 class _FanOut:
@@ -73,7 +73,7 @@ class _FanOut:
         folder: RunFolder,
         connector: Connector,
         progress: Callable[[VisitEvent], None],
-        wanted: Mapping[str, str],
+        given_up: Mapping[str, str],
     ) -> None:
         self._requests = requests
         self._payload = payload
@@ -81,7 +81,7 @@ class _FanOut:
         self._connector = connector
         self._stop = connector.supervisor.stop
         self._progress = progress
-        self._wanted = wanted
+        self._given_up = given_up
         self._lock = threading.Lock()
         self._running: dict[str, float] = {}
         self._last: dict[str, HostAnswer] = {}
@@ -209,7 +209,7 @@ class _FanOut:
 
         return Listener(
             *(record, lambda text: self._folder.append_log(name, text), say, keep),
-            wanted=lambda: self._wanted.get(name, ""),
+            given_up=lambda: self._given_up.get(name, ""),
         )
 
     def _finish(self, record: HostAnswer) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
 from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.fan_out import NOBODY, VisitEvent, fan_out
+from hwcheck.run.fan_out import VisitEvent, fan_out
 from hwcheck.run.plan import Plan
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Queue
@@ -50,9 +50,12 @@ class Measuring:
         """Whether a further host may be measured."""
         return not (self.blind or self.stop.is_set())
 
-    def watch(self, hosts: Collection[str], until: float) -> Watch:
-        """Return what ends the measuring of these hosts when they are wanted."""
-        return Watch(self.ask, hosts, self.stop, until)
+    def watch(self, hosts: Collection[str], until: float, *, load: bool = True) -> Watch:
+        """Return what ends the measuring of these hosts at a time, or when they are wanted.
+
+        What does not ``load`` them goes on beside jobs.
+        """
+        return Watch(self.ask if load else dict, hosts, self.stop, until)
 
     def batches(
         self,
@@ -80,14 +83,13 @@ class Measuring:
                 break
             folder = folder or make_folder()
             chosen = [hosts[each.host] for each in batch]
-            within = connector.lasting(min(plan.timeout_s, left_s))
-            with self.watch([host.name for host in chosen], until) as watch:
-                wanted: Mapping[str, str] = watch.wanted if load else NOBODY
+            within = connector.lasting(plan.timeout_s)
+            with self.watch([host.name for host in chosen], until, load=load) as watch:
                 fan_out(
                     *(chosen, plan.requests, self.payload, folder, within),
                     forks=len(chosen),
                     progress=progress,
-                    wanted=wanted,
+                    given_up=watch.given_up,
                 )
             self.visited |= {host.name for host in chosen}
         return folder

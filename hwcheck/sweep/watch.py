@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 
 from hwcheck.errors import UsageError
+from hwcheck.results.run_folder import GIVEN_UP, OUT_OF_TIME
 from hwcheck.scheduler.actions import POLL_S
 from hwcheck.sweep.availability import States, is_wanted
 
@@ -17,10 +18,10 @@ TICK_S = 0.5
 class Watch:
     """A context manager: asks the scheduler now and then while these hosts are measured.
 
-    ``wanted`` maps each of them that got a job, or is about to, to what the scheduler says; it
-    grows meanwhile. ``ends`` is set for all of them as soon as one is wanted, ``stop`` is set, or
-    the time (time.monotonic) is ``until``. A scheduler that does not answer is asked again; the
-    nodes say themselves when somebody else is at work on them.
+    ``given_up`` maps each of them that got a job, or is about to, to why its visit is not to go on;
+    it grows meanwhile, and has all of them when the time (time.monotonic) is ``until``. ``ends`` is
+    set as soon as one is in it, or ``stop`` is set. A scheduler that does not answer is asked
+    again; the nodes say themselves when somebody else is at work on them.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Watch:
         until: float,
         poll_s: float = POLL_S,
     ) -> None:
-        self.wanted: dict[str, str] = {}
+        self.given_up: dict[str, str] = {}
         self.ends = threading.Event()
         self._ask, self._hosts, self._stop = ask, tuple(hosts), stop
         self._until, self._poll_s = until, poll_s
@@ -61,7 +62,7 @@ class Watch:
             return  # it is asked again, and who begins something else hears of it
         for host in self._hosts:
             if host in states and is_wanted(states[host]):
-                self.wanted.setdefault(host, states[host].line())
+                self.given_up.setdefault(host, f"{GIVEN_UP}: {states[host].line()}")
 
     def _look(self) -> None:
         while not self._over.wait(self._poll_s):
@@ -69,6 +70,10 @@ class Watch:
 
     def _end(self) -> None:
         while not self._over.wait(TICK_S):
-            if self.wanted or self._stop.is_set() or time.monotonic() >= self._until:
+            if time.monotonic() >= self._until:
+                for host in self._hosts:
+                    self.given_up.setdefault(host, OUT_OF_TIME)
+            if self.given_up or self._stop.is_set():
                 self.ends.set()
+            if time.monotonic() >= self._until:
                 return

@@ -23,16 +23,16 @@ def make_second_visits(
     *,
     forks: int,
     verbose: bool,
-    wanted: Mapping[str, str] = NOBODY,
+    given_up: Mapping[str, str] = NOBODY,
 ) -> None:
     """Measure again what a saved run could not say on which side of a border it is.
 
-    Only those legs, on those hosts, once, and not on hosts that are ``wanted`` for a job
+    Only those legs, on those hosts, once, and not on hosts that are ``given_up``
     (``fan_out``). The connector has been prepared with the hosts. Raises UsageError and DiskError
     as reading and writing a run folder do.
     """
     of_all = legs_on_a_border(read_run(folder.path))
-    legs = {host: of_host for host, of_host in of_all.items() if host not in wanted}
+    legs = {host: of_host for host, of_host in of_all.items() if host not in given_up}
     if not legs or connector.supervisor.stop.is_set():
         return
     say(f"hwcheck: measuring again what lies on a border on {count(len(legs), 'host')}")
@@ -44,5 +44,5 @@ def make_second_visits(
             *(hosts, requests, payload, answers, connector),
             forks=forks,
             progress=progress,
-            wanted=wanted,
+            given_up=given_up,
         )

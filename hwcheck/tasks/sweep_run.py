@@ -23,7 +23,7 @@ from hwcheck.notify.problems import Observed, observe
 from hwcheck.notify.tell import tell
 from hwcheck.results.files import writing_to
 from hwcheck.results.multi_host import read_multi_host
-from hwcheck.results.run_folder import GIVEN_UP, RunFolder, read_run
+from hwcheck.results.run_folder import OUT_OF_TIME, RunFolder, read_run
 from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
@@ -435,8 +435,9 @@ class _Night:
                 connector.lasting(),
                 verbose=self.asked.verbose,
             )
-            for host, why in watch.wanted.items():
-                say(f"hwcheck: {host}: {GIVEN_UP}: {why}")
+            for host, why in watch.given_up.items():
+                if why != OUT_OF_TIME:
+                    say(f"hwcheck: {host}: {why}")
         folder.finish(interrupted=watch.ends.is_set())
         return folder.path, self._show(folder)
 
@@ -461,7 +462,7 @@ class _Night:
                     *(plan, self.measuring.payload, folder, connector.lasting(left_s)),
                     forks=level.at_once(len(asked.names)),
                     verbose=asked.verbose,
-                    wanted=watch.wanted,
+                    given_up=watch.given_up,
                 )
         folder.finish(interrupted=self.measuring.stop.is_set(), hosts=self.measuring.visited)
         code = self._show(folder)

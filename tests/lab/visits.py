@@ -33,7 +33,7 @@ def visit_all(
     stop: threading.Event | None = None,
     lifeline_s: float = 30.0,
     forks: int = 32,
-    wanted: Mapping[str, str] = NOBODY,
+    given_up: Mapping[str, str] = NOBODY,
     **connector_options: Any,
 ) -> dict[str, HostRecord]:
     """Visit the hosts and return what the run folder holds, by host; ``out/<id>`` is the run."""
@@ -55,7 +55,7 @@ def visit_all(
         connector,
         forks=forks,
         progress=progress,
-        wanted=wanted,
+        given_up=given_up,
     )
     return {record.host: record for record in read_run(folder.path).records}
 

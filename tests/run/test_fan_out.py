@@ -13,7 +13,14 @@ from hwcheck.inventory.inventory import Host
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results.files import DiskError
-from hwcheck.results.run_folder import GIVEN_UP, UNDER_WAY, HostAnswer, RunFolder, read_series
+from hwcheck.results.run_folder import (
+    GIVEN_UP,
+    OUT_OF_TIME,
+    UNDER_WAY,
+    HostAnswer,
+    RunFolder,
+    read_series,
+)
 from hwcheck.results.series import Observed
 from hwcheck.run import fan_out
 from hwcheck.run.fan_out import VisitEvent
@@ -153,21 +160,22 @@ def test_stop_leaves_the_others_unvisited(out: Path) -> None:
 
 
 def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Path) -> None:
-    wanted = {"n2": "busy: job 12"}
+    given_up = {"n2": f"{GIVEN_UP}: busy: job 12"}
 
     def progress(event: VisitEvent) -> None:
         if (event.host, event.text) == ("n0", "second"):
-            wanted["n0"] = "planned for a job"
+            given_up["n0"] = OUT_OF_TIME
 
     started = time.monotonic()
     records = visit_all(
-        HOSTS, out, expect={"n0": {"second": {"hang": 600}}}, progress=progress, wanted=wanted
+        HOSTS, out, expect={"n0": {"second": {"hang": 600}}}, progress=progress, given_up=given_up
     )
     assert [records[host.name].state for host in HOSTS] == ["partial", "reported", "lost"]
-    assert records["n0"].reason == f"{GIVEN_UP}: planned for a job"
+    assert records["n0"].reason == OUT_OF_TIME
     assert [result.check for result in records["n0"].report.results] == ["first"]  # type: ignore[union-attr]
     assert records["n2"].reason == f"{GIVEN_UP}: busy: job 12"
-    assert records["n2"].given_up
+    assert [records[host.name].given_up for host in HOSTS] == [False, False, True]
+    assert records["n0"].ended_by_us
     assert time.monotonic() - started < 20
 
 

@@ -14,8 +14,10 @@ from hwcheck.sweep.levels import LEVELS, MINUTE_S
 HOSTS, NIGHTS = 200, 30
 
 
-def simulated(seed: int = 1, hosts: int = HOSTS) -> tuple[sweeps.Fleet, list[sweeps.Night]]:
-    fleet = sweeps.Fleet(hosts, seed)
+def simulated(
+    seed: int = 1, hosts: int = HOSTS, *, faults: bool = True
+) -> tuple[sweeps.Fleet, list[sweeps.Night]]:
+    fleet = sweeps.Fleet(hosts, seed, faults=faults)
     return fleet, [sweeps.sweep(fleet, number) for number in range(NIGHTS)]
 
 
@@ -33,6 +35,21 @@ def test_every_host_has_its_turn_and_no_bound_is_passed(seed: int) -> None:
     for level in sweeps.LEVELS_OF_A_NIGHT[:2]:
         covered, _ = sweeps.nights_to_cover(fleet, level, NIGHTS)
         assert 0 < covered <= 14, f"{level.name}: every class of links has been measured by then"
+
+    told = [night.news for night in nights if night.news]
+    assert len(told) < NIGHTS, "some nights have no news"
+    assert {text.split()[1] for news in told for text in news} >= {"new", "cleared", "still"}
+
+
+def test_a_quiet_fleet_with_jobs_sends_nothing_in_thirty_nights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sweeps, "AT_WORK", 0.2)  # with more some host has a job for two weeks
+    monkeypatch.setattr(sweeps, "RACKS", 5)
+    fleet, nights = simulated(hosts=60, faults=False)
+    assert sum(night.busy for night in nights) > 300
+    assert [night.news for night in nights] == [()] * NIGHTS
+    assert sweeps.what_does_not_hold(fleet, nights) == []
 
 
 def test_a_budget_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

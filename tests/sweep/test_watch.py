@@ -8,6 +8,7 @@ import time
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.results.run_folder import GIVEN_UP, OUT_OF_TIME
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.watch import Watch
@@ -35,14 +36,14 @@ def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
     scheduler = Scheduler()
     with Watch(scheduler.ask, ("n1", "n2"), threading.Event(), FOREVER, 0.01) as watch:
         wait_until(lambda: scheduler.asked > 2, 20)
-        assert (watch.wanted, watch.ends.is_set()) == ({}, False)
+        assert (watch.given_up, watch.ends.is_set()) == ({}, False)
         scheduler.states = None
         asked = scheduler.asked
         wait_until(lambda: scheduler.asked > asked + 2, 20)
-        assert watch.wanted == {}
+        assert watch.given_up == {}
         scheduler.states = {"n1": JOB, "n3": JOB}
         assert watch.ends.wait(20)
-        assert watch.wanted == {"n1": "busy: job 4711"}
+        assert watch.given_up == {"n1": f"{GIVEN_UP}: busy: job 4711"}
     asked = scheduler.asked
     time.sleep(0.1)
     assert scheduler.asked <= asked + 1
@@ -59,7 +60,7 @@ def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
 def test_who_is_wanted(state: NodeState, wanted: dict[str, str]) -> None:
     watch = Watch(lambda: {"n1": state}, ("n1",), threading.Event(), FOREVER)
     watch.look()
-    assert watch.wanted == wanted
+    assert watch.given_up == {host: f"{GIVEN_UP}: {why}" for host, why in wanted.items()}
 
 
 @pytest.mark.parametrize("by", ["stop", "time"])
@@ -71,4 +72,4 @@ def test_the_end_of_the_sweep_and_of_the_time_end_it_too(by: str) -> None:
         until = time.monotonic()
     with Watch(dict, ("n1",), stop, until) as watch:
         assert watch.ends.wait(20)
-        assert watch.wanted == {}
+        assert watch.given_up == ({} if by == "stop" else {"n1": OUT_OF_TIME})

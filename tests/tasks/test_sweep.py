@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from hwcheck.errors import UsageError
 from hwcheck.history.views import History
 from hwcheck.results.run_folder import read_run
+from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import FOLDER, Lock, SweepState, key_of, read_state, write_state
 from hwcheck.tasks import sweep_run
@@ -155,6 +157,9 @@ def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
 
 REFUSED = [
     ([*RUN, "--notify", "gone.yml"], "gone.yml: No such file or directory"),
+    ([*RUN, "--notify", "metrics.yml"], "metrics.yml: metrics: /nowhere is no folder"),
+    ([*RUN, "--notify", "hook.yml"], "ops.webhook.url: 'ftp://a' is no address such as"),
+    (["run", "--hosts", "waiver.yml"], "waiver.yml: n1: hwcheck_waivers"),
     (["run"], "no host is named"),
     (
         ["go", "--hosts", "cluster.yml"],
@@ -199,6 +204,10 @@ def test_bad_input_is_one_line_and_nothing_is_measured(
     tmp_path: Path,
 ) -> None:
     inventory("{hourly: true}", "odd.yml")
+    Path("metrics.yml").write_text("metrics: /nowhere/hwcheck.prom")
+    Path("hook.yml").write_text("receivers: {ops: {webhook: {url: 'ftp://a'}}}")
+    waiver = "[{check: pcie_link, reason: RMA}]"
+    Path("waiver.yml").write_text(f"all: {{hosts: {{n1: {{hwcheck_waivers: {waiver}}}}}}}\n")
     slurm = "all: {hosts: {n1: {hwcheck_scheduler: slurm}}}\n"
     Path("slurm.yml").write_text(slurm)
     if "slurm.yml" in argv:
@@ -291,6 +300,72 @@ def test_an_inventory_that_lost_hosts_says_so(capfd: pytest.CaptureFixture[str])
     code, _, err = typed(capfd, *RUN)
     assert "hwcheck: no longer in the inventory: away[1-2]" in err
     assert (code, set(the_state().first_seen)) == (0, {"here"})
+
+
+def test_a_scheduler_that_goes_down_at_night_loses_nothing_that_was_measured(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[dict[str, NodeState] | None] = [{}, {}, {}, None]
+
+    def asked(hosts: object) -> dict[str, NodeState]:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if answer is None:
+            raise UsageError("sinfo: Unable to contact slurm controller")
+        return answer
+
+    monkeypatch.setattr(sweep_run, "all_states", asked)
+    code, _, err = typed(capfd, *RUN, "--max-unavailable", "1")
+    assert code == 3
+    said = "hwcheck: sinfo: Unable to contact slurm controller; no further host is measured\n"
+    assert err.count(said) == 1
+    assert "minutes: 3 hosts due, 1 measured; 2 left for the next sweep" in err
+    (path,) = Path("runs-minutes").iterdir()
+    assert {record.host: record.state for record in read_run(path).records} == {"here": "reported"}
+    answers[:] = [{}]
+    _, _, err = typed(capfd, *RUN)
+    assert "minutes: 2 hosts due, 0 measured; not measured: away[1-2]" in err
+
+
+def test_a_scheduler_that_does_not_answer_refuses_a_sweep(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sinfo", "squeue", "scontrol"):
+        (tools / name).write_text("#!/bin/sh\necho no nodes today\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    Path("slurm.yml").write_text("all: {hosts: {n1: {hwcheck_scheduler: slurm}}}\n")
+    code, out, err = typed(capfd, "run", "--hosts", "slurm.yml")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert "an answer that cannot be read: 'no nodes today'" in err
+    assert not Path("runs").exists()
+
+
+def test_a_controller_that_was_rebooted_amid_a_sweep_goes_on_and_says_so(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RebootError(BaseException):
+        pass
+
+    def reboot(*_: object, **__: object) -> None:
+        raise RebootError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_run.RunFolder, "finish", reboot)
+        with pytest.raises(RebootError):
+            typed(capfd, *RUN)
+    capfd.readouterr()
+    lock = Path("runs") / FOLDER / f"{key_of('cluster.yml')}.lock"
+    assert "sweep run of minutes, since 20" in lock.read_text(), "it is left, and holds nothing"
+    _, out, _ = typed(capfd, "status", "--hosts", "cluster.yml")
+    assert out.startswith("no sweep is under way\ncut off: the sweep that began at 20")
+    _, _, err = typed(capfd, *RUN)
+    (path,) = Path("runs-minutes").iterdir()
+    assert f"hwcheck: {path} was cut off; what it measured:" in err
+    assert "hwcheck: goes on with the sweep that began at 20" in err
+    assert "minutes: 0 hosts due, 0 measured" in err, "nobody is visited again"
+    assert read_run(path).meta.finished
 
 
 def test_a_limit_is_no_loss_of_hosts(capfd: pytest.CaptureFixture[str]) -> None:

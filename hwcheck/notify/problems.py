@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.causes import in_words
 from hwcheck.judge.multi_host import CUT_SHORT, NO_PART, TOO_FEW
-from hwcheck.judge.records import MULTI_HOST, Finding, worst
+from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, worst
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
 
@@ -121,6 +121,20 @@ def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
         Problem(host, NOT_MEASURED, "inconclusive", (), "", f"not measured for {days} days", fix)
         for host, days in days_by_host.items()
     )
+
+
+def in_short(seen: Iterable[Observed]) -> dict[tuple[str, str], str]:
+    """Return the gravest of what runs say of each host, a cause before a check, by run and host."""
+    words: dict[tuple[str, str], str] = {}
+    for run in seen:
+        ranked = sorted(
+            (each for each in run.problems if each.check != WHOLE_HOST),
+            key=lambda each: (OUTCOMES.index(each.outcome), not each.cause),
+        )
+        for each in ranked:
+            text = f"{each.title}: {each.evidence}" if each.evidence else each.title
+            words.setdefault((run.run, each.host), text)
+    return words
 
 
 def _ended(finding: Finding) -> bool:

@@ -38,6 +38,8 @@ from hwcheck.scheduler.records import (
     NodeState,
 )
 
+LOG = "drains.jsonl"
+"""Beside the run folders, which it outlives."""
 REASON_CHARACTERS = 200
 OUTAGE_S = 600.0
 """A controller that is restarted or fails over is back before that."""

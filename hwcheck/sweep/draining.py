@@ -11,10 +11,10 @@ from hwcheck.exit_codes import FAILED as HOST_FAILED
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.expectations import SCHEDULERS
 from hwcheck.inventory.inventory import Host
-from hwcheck.judge.records import OUTCOMES
-from hwcheck.notify.problems import WHOLE_HOST, Observed
 from hwcheck.scheduler.actions import (
+    LOG,
     Drains,
+    by_scheduler,
     drain,
     drained_for,
     refuse_unusable,
@@ -22,10 +22,8 @@ from hwcheck.scheduler.actions import (
 )
 from hwcheck.scheduler.actions import states as ask_scheduler
 from hwcheck.scheduler.records import DONE, DRAIN, DRAINED, FAILED, UNKNOWN, WOULD, Action, Amount
-from hwcheck.sweep.drains import PURPOSE, is_well, of_evidence, to_drain, why_not_released
+from hwcheck.sweep.drains import PURPOSE, is_well, of_evidence, why_not_released
 from hwcheck.sweep.visits import Visit
-from hwcheck.tasks.draining import LOG
-from hwcheck.tasks.output import say
 
 DRY_RUN = "dry-run"
 
@@ -43,12 +41,14 @@ class Drained:
     """What became of the hosts that failed.
 
     ``now`` are those drained for what this sweep measured; ``undrained`` are those that are still
-    to be drained, each with its evidence, and ``why_not`` says what kept hwcheck from it.
+    to be drained, each with its evidence, and ``why_not`` says what kept hwcheck from it. ``lines``
+    is what there is to say.
     """
 
     now: tuple[str, ...] = ()
     undrained: Mapping[str, str] = field(default_factory=dict)
     why_not: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
 
 
 def read_drain_failed(drain_failed: str | bool | None, max_drained: str) -> DrainFailed | None:
@@ -82,12 +82,6 @@ def refuse(hosts: Sequence[Host], runs: Path, asked: DrainFailed, *, dry_run: bo
         refuse_unusable(_drains(kind, "", runs), asked.at_most, dry_run=only_said)
 
 
-def by_scheduler(hosts: Sequence[Host]) -> dict[str, list[Host]]:
-    """Return the hosts by the scheduler that they are nodes of."""
-    kinds = sorted({host.settings.scheduler for host in hosts} - {""})
-    return {kind: [host for host in hosts if host.settings.scheduler == kind] for kind in kinds}
-
-
 def drain_failed(
     hosts: Sequence[Host],
     runs: Path,
@@ -95,7 +89,7 @@ def drain_failed(
     evidence: Mapping[str, str],
     runs_of_sweep: Iterable[str],
 ) -> Drained:
-    """Drain the hosts that failed, by their evidence, and say what was done.
+    """Drain the hosts that failed, by their evidence.
 
     ``runs_of_sweep`` are those of this sweep; what was drained for an older one, and given back by
     somebody since, is left as it is. A host that takes no jobs since somebody else drained it, or
@@ -104,13 +98,15 @@ def drain_failed(
     recent = set(runs_of_sweep)
     now: list[str] = []
     why_not: dict[str, str] = {}
+    lines: list[str] = []
     for kind, its in by_scheduler(hosts).items():
         try:
-            actions = _drain(kind, its, runs, asked, evidence, recent)
+            actions, others = _drain(kind, its, runs, asked, evidence, recent)
         except UsageError as error:
             why_not |= {host.name: str(error) for host in its if host.name in evidence}
-            say(f"hwcheck: {error}; no host that failed is drained")
+            lines.append(f"{error}; no host that failed is drained")
             continue
+        lines += others
         for action in actions:
             of_sweep = of_evidence(action.why.removeprefix(_drains(kind, "", runs).prefix))[1]
             if action.outcome == DONE and of_sweep in recent:
@@ -118,10 +114,11 @@ def drain_failed(
             elif action.outcome not in (DONE, WOULD):
                 why_not[action.host] = action.why
             if action.outcome != DONE or of_sweep in recent:
-                say(f"hwcheck: {action.line()}")
+                lines.append(action.line())
     if asked.dry_run:
-        return Drained()
-    return Drained(tuple(now), {host: evidence[host] for host in why_not}, why_not)
+        return Drained(lines=tuple(lines))
+    undrained = {host: evidence[host] for host in why_not}
+    return Drained(tuple(now), undrained, why_not, tuple(lines))
 
 
 def _drain(
@@ -131,11 +128,15 @@ def _drain(
     asked: DrainFailed,
     evidence: Mapping[str, str],
     recent: set[str],
-) -> list[Action]:
-    """Drain hosts of one scheduler, run by run. Raises UsageError where it cannot be asked."""
+) -> tuple[list[Action], list[str]]:
+    """Drain hosts of one scheduler, run by run; return also a line for each that takes no jobs.
+
+    Raises UsageError where it cannot be asked.
+    """
     states = ask_scheduler(kind, hosts)
     done = drained_for(runs / LOG)
     by_run: dict[str, dict[str, str]] = {}
+    others = []
     for name in (host.name for host in hosts if host.name in evidence):
         run, state = of_evidence(evidence[name])[1], states[name]
         if state.takes_jobs and run not in recent and (run, name) in done:
@@ -143,7 +144,7 @@ def _drain(
         if state.takes_jobs or state.state in (DRAINED, UNKNOWN):
             by_run.setdefault(run, {})[name] = evidence[name]
         else:
-            say(f"hwcheck: {name}: it failed; it takes no jobs: it is {state.line()}")
+            others.append(f"{name}: it failed; it takes no jobs: it is {state.line()}")
     actions: list[Action] = []
     for run, why in by_run.items():
         drains = _drains(kind, run, runs)
@@ -151,23 +152,7 @@ def _drain(
             actions += drain(drains, hosts, why, asked.at_most, dry_run=asked.dry_run)
         except UsageError as error:
             actions += [Action(host, "", DRAIN, FAILED, str(error)) for host in why]
-    return actions
-
-
-def evidence_of(
-    former: Mapping[str, str], visits: Sequence[Visit], seen: Sequence[Observed]
-) -> dict[str, str]:
-    """Return the hosts that are to be drained, each with run, level and what is wrong with it."""
-    words: dict[tuple[str, str], str] = {}
-    for run in seen:
-        ranked = sorted(
-            (each for each in run.problems if each.check != WHOLE_HOST),
-            key=lambda each: (OUTCOMES.index(each.outcome), not each.cause),
-        )
-        for each in ranked:
-            text = f"{each.title}: {each.evidence}" if each.evidence else each.title
-            words.setdefault((run.run, each.host), text)
-    return to_drain(former, visits, words)
+    return actions, others
 
 
 def release(

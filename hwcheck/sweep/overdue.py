@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from hwcheck.fold import fold
 from hwcheck.sweep.candidates import age_text
 from hwcheck.sweep.levels import Level, length_text
 from hwcheck.sweep.state import Finished, SweepState, parsed
+from hwcheck.text import line
 
 OVERDUE = 1.5
 """So many times ``every`` after the last sweep of a level one is missing: a night has its length,
@@ -57,3 +59,23 @@ def is_overdue(statuses: list[LevelStatus]) -> bool:
     """Whether a sweep is missing: of a level that was ever swept, or because none ever was."""
     swept = [each for each in statuses if each.finished]
     return not swept or any(each.is_overdue for each in swept)
+
+
+def status_lines(statuses: list[LevelStatus], state: SweepState, held_by: str) -> list[str]:
+    """Say how the sweeps of an inventory stand; ``held_by`` is who sweeps now, or empty."""
+    lines = [f"under way: {held_by}" if held_by else "no sweep is under way"]
+    if state.under_way and not held_by:
+        lines.append(f"cut off: the sweep that began at {state.under_way.began}")
+    lines += [each.text() for each in statuses]
+    finished = [each.finished for each in statuses if each.finished]
+    for words, hosts in (
+        ("not measured in time", [host for each in finished for host in each.late]),
+        ("links not measured in time", [host for each in finished for host in each.late_links]),
+        ("first the next time", list(state.waiting)),
+        ("failed, and not drained", list(state.undrained)),
+    ):
+        if hosts:
+            lines.append(f"{words}: {line(fold(dict.fromkeys(hosts)), 1000)}")
+    if is_overdue(statuses):
+        lines.append("a sweep is overdue: is its timer running?")
+    return lines

@@ -14,14 +14,12 @@ from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS
 from hwcheck.inventory.expectations import SCHEDULERS
 from hwcheck.inventory.inventory import Host
 from hwcheck.provision.rollout import Batch
-from hwcheck.scheduler.actions import Drains, drain, resume, wait_until_free
+from hwcheck.scheduler.actions import LOG, Drains, drain, resume, wait_until_free
 from hwcheck.scheduler.records import DONE, FAILED, REFUSED, Action, Amount
 from hwcheck.tasks.flags import one_of, seconds
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
 
-LOG = "drains.jsonl"
-"""Beside the run folders, which it outlives."""
 MAX_DRAINED, TIMEOUT = "25%", "24h"
 DRAIN_HELP = {
     "drain": "slurm or kubernetes: drain each batch there, wait for its jobs, resume it when it is "

@@ -13,6 +13,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
+from hwcheck.sweep.draining import read_drain_failed, refuse, release
 from hwcheck.sweep.levels import LEVELS, chosen_levels, length_s, read_levels
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import end, reaching_command
@@ -20,7 +21,6 @@ from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import one_of, read_cluster
 from hwcheck.tasks.output import emit
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
-from hwcheck.tasks.sweep_draining import read_drain_failed, refuse, release
 from hwcheck.tasks.sweep_install import install, remove, status
 from hwcheck.tasks.sweep_run import Asked, all_visits, preview, run
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, PASS
-from hwcheck.fold import fold
 from hwcheck.inventory.source import locate
 from hwcheck.sweep import install as units
 from hwcheck.sweep.levels import HOUR_S, length_text
-from hwcheck.sweep.overdue import is_overdue, level_statuses
+from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
 from hwcheck.sweep.schedule import MOST_RANDOM_S, Job
 from hwcheck.sweep.state import holder, now_utc, read_state
 from hwcheck.sweep.turns import shortfall
@@ -108,22 +107,8 @@ def status(asked: Asked) -> tuple[str, int]:
     if problem:
         say(f"hwcheck: {problem}")
     statuses = level_statuses(asked.levels, state, now_utc())
-    held_by = holder(asked.runs, asked.key)
-    lines = [f"under way: {held_by}" if held_by else "no sweep is under way"]
-    if state.under_way and not held_by:
-        lines.append(f"cut off: the sweep that began at {state.under_way.began}")
-    lines += [each.text() for each in statuses]
-    late = dict.fromkeys(host for each in statuses if each.finished for host in each.finished.late)
-    if late:
-        lines.append(f"not measured in time: {line(fold(late), 1000)}")
-    if state.waiting:
-        lines.append(f"first the next time: {line(fold(state.waiting), 1000)}")
-    if state.undrained:
-        lines.append(f"failed, and not drained: {line(fold(state.undrained), 1000)}")
-    overdue = is_overdue(statuses)
-    if overdue:
-        lines.append("a sweep is overdue: is its timer running?")
-    return "".join(f"{each}\n" for each in lines), FAILED if overdue else PASS
+    lines = status_lines(statuses, state, holder(asked.runs, asked.key))
+    return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
 
 
 def _name(asked: Asked) -> str:

@@ -19,7 +19,7 @@ from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES
 from hwcheck.notify.changes import Sweep
 from hwcheck.notify.config import Notify
-from hwcheck.notify.problems import Observed, observe
+from hwcheck.notify.problems import Observed, in_short, observe
 from hwcheck.notify.tell import tell
 from hwcheck.results.files import writing_to
 from hwcheck.results.multi_host import read_multi_host
@@ -30,7 +30,8 @@ from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep.batches import Places, Queue
 from hwcheck.sweep.candidates import Candidate, Past, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
-from hwcheck.sweep.drains import why_not_released
+from hwcheck.sweep.draining import Drained, DrainFailed, drain_failed
+from hwcheck.sweep.drains import to_drain, why_not_released
 from hwcheck.sweep.incidents import repeated
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
 from hwcheck.sweep.links import Links, Records, coverage_text, late_hosts, links_of
@@ -77,7 +78,6 @@ from hwcheck.tasks.progress import Progress
 from hwcheck.tasks.scope import run_multi_host
 from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
-from hwcheck.tasks.sweep_draining import Drained, DrainFailed, drain_failed, evidence_of
 
 LOOK_BACK = 2
 """So many times the longest ``at_latest`` is the history looked through."""
@@ -223,10 +223,12 @@ def _drain_failed(
         for host, why in state.undrained.items()
         if why_not_released(why, [visit for visit in past if visit.host == host])
     }
-    evidence = evidence_of(former, visits, seen)
+    evidence = to_drain(former, visits, in_short(seen))
     evidence = {host: why for host, why in evidence.items() if host in names}
     recent = {visit.run for visit in visits if visit.sweep == sweep.id}
     drained = drain_failed(asked.cluster.hosts, asked.runs, wanted, evidence, recent)
+    for text in drained.lines:
+        say(f"hwcheck: {text}")
     if wanted.dry_run:
         return replace(drained, undrained=state.undrained)
     return replace(drained, undrained={**of_others, **drained.undrained})

@@ -16,14 +16,9 @@ from tests.roles.packages import Package
 from tests.roles.stated import Stated, state
 
 ROLE = ["hwcheck_controller"]
-PROGRAM = f"""\
-#!python
-import sys
-sys.path[:0] = {[str(REPOSITORY), sysconfig.get_path("purelib")]!r}
-from hwcheck.tasks.command_line import program
-program.run()
-"""
+PROGRAM = "#!python\nfrom hwcheck.tasks.command_line import program\nprogram.run()\n"
 WHEEL = {
+    "hwcheck_here.pth": f"{REPOSITORY}\n{sysconfig.get_path('purelib')}\n",
     "hwcheck-0.1.0.data/scripts/hwcheck": PROGRAM,
     "hwcheck-0.1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: hwcheck\nVersion: 0.1.0\n",
     "hwcheck-0.1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"

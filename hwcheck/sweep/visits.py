@@ -44,10 +44,11 @@ class Visit:
 
         A host that failed was measured; of one that was at work only the idle checks were.
         """
-        whole = self.state == "reported" and (
+        if self.level not in RANK or RANK[self.level] < RANK[level]:
+            return False
+        return self.state == "reported" and (
             self.loaded or self.outcome == "fail" or not LEVELS[level].load
         )
-        return whole and self.level in RANK and RANK[self.level] >= RANK[level]
 
     @property
     def cut_off(self) -> bool:

@@ -13,10 +13,13 @@ from hwcheck.advise.assessment import assess
 from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.node import checks as registry
-from hwcheck.results.run_folder import RunFolder, read_run
+from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, write_multi_host
+from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta, read_run
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
+from hwcheck.sweep.drains import is_well
 from hwcheck.sweep.visits import Visit, level_of, read_visits
 from tests import factories
+from tests.sweep.builders import visit
 
 CHECKS = {"minutes": ("driver",), "nightly": factories.CHECKS, "weekly": (*factories.CHECKS, "xid")}
 CHECKS["monthly"] = CHECKS["weekly"]
@@ -143,3 +146,25 @@ def test_a_run_that_was_killed_while_it_was_judged_is_judged_again(tmp_path: Pat
     before = (path / "run.json").read_bytes()
     assert close_run(path)
     assert (path / "run.json").read_bytes() == before
+
+
+def test_a_run_that_is_of_no_level_measured_nobody() -> None:
+    few = visit("n1", level="", loaded=False)
+    assert not is_well(few)
+    assert not few.measured_at("nightly")
+    assert level_of(RunMeta("", "", (), (), sweep={"id": "s", "level": "weekly"}), {}) == ""
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_what_ran_over_several_hosts_before_a_kill_is_kept(met: bool, tmp_path: Path) -> None:
+    plans = tuple(HostPlan(name, name) for name in ("n1", "n2"))
+    meta = RunMeta("", "", (), plans, sweep={"id": "c.1", "level": "weekly"})
+    folder = RunFolder.create(tmp_path, meta)
+    runs = (MultiHostRun("pairs", 0, ("n1", "n2"), "all_reduce", 2, "done"),) if met else ()
+    write_multi_host(folder.path, MultiHostRecord(("pairs",), ("n1", "n2"), runs=runs))
+    assert close_run(folder.path) is met
+    assert folder.path.exists() is met
+    if met:
+        run = read_run(folder.path)
+        assert run.meta.interrupted
+        assert [record.state for record in run.records] == ["not_visited"] * 2

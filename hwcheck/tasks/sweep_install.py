@@ -58,7 +58,9 @@ def install(
             raise UsageError(text)
     source = locate(asked.cluster.source)
     inventory = str(source.path.resolve()) if source.path else source.text
-    runs = [asked.runs_of(level).resolve() for level in asked.levels]
+    folders = [asked.runs.resolve(), *(asked.runs_of(level).resolve() for level in asked.levels)]
+    if asked.notify and asked.notify.metrics:
+        folders.append(asked.notify.metrics.parent)
     words = [str(_program()), "sweep", "run", "--hosts", inventory]
     words += ["--out", str(asked.runs.resolve())]
     for name, value in flags.items():
@@ -74,7 +76,7 @@ def install(
         source=inventory,
         words=tuple(words),
         folder=str(Path.cwd()),
-        writable=tuple(map(str, dict.fromkeys([asked.runs.resolve(), *runs]))),
+        writable=tuple(map(str, dict.fromkeys(folders))),
         at=(at or AT) if by_clock else "",
         randomize_s=int(RANDOM_S if randomize_s is None else randomize_s) if by_clock else 0,
         every_s=int(min(level.every_s for level in asked.levels)),

@@ -137,7 +137,9 @@ def test_the_first_run_makes_a_controller_and_the_second_changes_nothing(
     assert "batch 1: gpu1: new" in said
     second = machine.play(ROLE, **variables)
     assert (second.code, second.changes) == (0, 0), second.text
-    assert machine.play(ROLE, "--check", **variables).changes == 0
+    again = machine.play(ROLE, "--check", **variables)
+    # In check mode pip cannot tell what it would do, once it is given options of its own.
+    assert set(again.changed) <= {"hwcheck_controller : Install hwcheck"}, again.text
 
 
 def test_the_state_fails_before_and_holds_after(

@@ -91,7 +91,7 @@ def _program(role: Role) -> str:
 
 
 def _as_installed(host: Any, role: Role, level: Sequence[str], more: Sequence[object]) -> None:
-    user = ["--user", role["hwcheck_controller_user"]]
+    user = ["--run-as", role["hwcheck_controller_user"]]
     _unchanged(host, role, "install", [*level, *user, *more])
 
 

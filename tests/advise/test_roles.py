@@ -15,8 +15,8 @@ from tests.advise.nodes import diagnosed
 
 OF_CAUSE: Mapping[str, tuple[str, str]] = {
     "acs_redirect": ("pcie_p2p", r"ECAP_ACS|acs"),
-    "clocks_held": ("gpu_power", "gpu_power_application_clocks"),
-    "compute_mode_set": ("gpu_power", "gpu_power_compute_mode"),
+    "clocks_held": ("gpu_settings", "gpu_settings_application_clocks"),
+    "compute_mode_set": ("gpu_settings", "gpu_settings_compute_mode"),
     "cpu_power_saving": ("system_tuning", "system_tuning_cpu_governor"),
     "cuda_refuses_p2p": ("pcie_p2p", r"iommu"),
     "dma_refused": ("pcie_p2p", r"iommu"),
@@ -37,7 +37,7 @@ OF_CAUSE: Mapping[str, tuple[str, str]] = {
     "nouveau_bound": ("nvidia_driver", "nvidia_driver_nouveau_off"),
     "peermem_alone": ("nvidia_driver", "nvidia_driver_kernel_modules"),
     "persistence_off": ("nvidia_driver", "nvidia_driver_persistence_daemon"),
-    "power_limit_lowered": ("gpu_power", "gpu_power_limit_w"),
+    "power_limit_lowered": ("gpu_settings", "gpu_settings_power_limit_w"),
     "torch_differs": ("validation_env", "torch"),
 }
 """By cause: its role, and what the role's variables have of it."""

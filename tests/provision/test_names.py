@@ -27,7 +27,7 @@ def cluster(folder: Path, **variables: object) -> inventory.Cluster:
         ("nccl_verson", "nccl_version"),
         ("nvidia_driver_holds", "nvidia_driver_hold"),
         ("node_reboot_alowed", "node_reboot_allowed"),
-        ("gpu_power_limit", "gpu_power_limit_w"),
+        ("gpu_settings_power_limit", "gpu_settings_power_limit_w"),
     ],
 )
 def test_a_variable(tmp_path: Path, name: str, meant: str) -> None:

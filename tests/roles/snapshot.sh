@@ -17,6 +17,6 @@ df --output=size /dev/shm
 dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\n'
 apt-mark showmanual | sed 's/^/manual /'
 for unit in nvidia-persistenced nvidia-fabricmanager nvidia-imex nvidia-dcgm nvidia-dcgm-exporter chrony openibd irqbalance slurmd \
-    hwcheck-acs-redirect hwcheck-gpu-power; do
+    hwcheck-acs-redirect hwcheck-gpu-settings; do
     systemctl show --property=Id,ActiveState,UnitFileState,NeedDaemonReload "$unit" | paste -sd ' '
 done

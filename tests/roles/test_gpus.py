@@ -1,4 +1,4 @@
-"""What the role gpu_power sets of GPUs: clocks, ECC, compute mode, MIG and its instances."""
+"""What the role gpu_settings sets of GPUs: clocks, ECC, compute mode, MIG and its instances."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.lab.scenario import load
 from tests.roles.machine import Machine, Played
 from tests.roles.stated import Stated, state
 
-ROLE = ["gpu_power"]
+ROLE = ["gpu_settings"]
 WANTED: dict[str, object] = {
-    "gpu_power_compute_mode": "exclusive_process",
-    "gpu_power_ecc_mode": "disabled",
-    "gpu_power_locked_clocks": "1200,1755",
-    "gpu_power_locked_memory_clocks": "2619",
-    "gpu_power_mig": {"all": "3g.40gb,1g.10gb", 6: "enabled", "7": "disabled"},
+    "gpu_settings_compute_mode": "exclusive_process",
+    "gpu_settings_ecc_mode": "disabled",
+    "gpu_settings_locked_clocks": "1200,1755",
+    "gpu_settings_locked_memory_clocks": "2619",
+    "gpu_settings_mig": {"all": "3g.40gb,1g.10gb", 6: "enabled", "7": "disabled"},
 }
 MODES = "compute_mode,ecc.mode.pending,mig.mode.current,locked"
 ASKED = f"nvidia-smi --query-gpu={MODES} | sed -n '1p; 7p; 8p'; nvidia-smi -L | grep MIG"
@@ -29,22 +29,22 @@ SET = [
     *(f"MIG {name} Device {n}:" for _ in range(6) for n, name in enumerate(("3g.40gb", "1g.10gb"))),
 ]
 GPUS = "/run/hwlab/gpus.json"
-UNIT = "/etc/systemd/system/hwcheck-gpu-power.service"
+UNIT = "/etc/systemd/system/hwcheck-gpu-settings.service"
 IDLE, FAST = '"clocks.sm": "345"', '"clocks.sm": "1980"'
 # Each with what the state says of it.
 DRIFT = {
-    "nvidia-smi -i 2 -c DEFAULT": "gpu_power_compute_mode",
-    "nvidia-smi -i 4 -e 1": "gpu_power_ecc_mode",
-    "nvidia-smi mig -i 5 -dci; nvidia-smi mig -i 5 -dgi": "gpu_power_mig",
-    f"sed -i 's/{IDLE}/{FAST}/' {GPUS}": "gpu_power_locked_clocks",
-    "rm /run/hwcheck/gpu-power/1.clocks.locked.memory": "gpu_power_locked_memory_clocks",
+    "nvidia-smi -i 2 -c DEFAULT": "gpu_settings_compute_mode",
+    "nvidia-smi -i 4 -e 1": "gpu_settings_ecc_mode",
+    "nvidia-smi mig -i 5 -dci; nvidia-smi mig -i 5 -dgi": "gpu_settings_mig",
+    f"sed -i 's/{IDLE}/{FAST}/' {GPUS}": "gpu_settings_locked_clocks",
+    "rm /run/hwcheck/gpu-settings/1.clocks.locked.memory": "gpu_settings_locked_memory_clocks",
 }
 SHOWN_BY_THE_NEXT_BOOT = {
-    "gpu_power_compute_mode",
-    "gpu_power_locked_clocks",
-    "gpu_power_locked_memory_clocks",
-    "gpu_power_mig",
-    "gpu_power_persistence_mode",
+    "gpu_settings_compute_mode",
+    "gpu_settings_locked_clocks",
+    "gpu_settings_locked_memory_clocks",
+    "gpu_settings_mig",
+    "gpu_settings_persistence_mode",
 }
 pytestmark = pytest.mark.timeout(600)
 
@@ -93,20 +93,20 @@ def test_check_mode_predicts_what_the_first_run_changes(predicted: Played, first
     assert predicted.code == 0, predicted.text
     assert first.code == 0, first.text
     # It stands on what is not installed yet.
-    assert set(first.changed) - set(predicted.changed) == {"gpu_power : Enable the unit"}
+    assert set(first.changed) - set(predicted.changed) == {"gpu_settings : Enable the unit"}
 
 
 def test_the_gpus_are_set_and_ecc_waits_for_a_boot(
     machine: Machine, before: Stated, second: Played
 ) -> None:
-    assert before.variables("fail") == {*WANTED, "gpu_power_persistence_mode"}, before.text
+    assert before.variables("fail") == {*WANTED, "gpu_settings_persistence_mode"}, before.text
     assert asked(machine) == SET
     assert (second.code, second.changes) == (0, 0), second.text
-    reasons = machine.ask("cat /run/hwcheck/reboot/gpu_power").split("; ")
+    reasons = machine.ask("cat /run/hwcheck/reboot/gpu_settings").split("; ")
     assert reasons[0] == "gpu 0: ECC mode is Enabled, Disabled is pending"
     assert len(reasons) == 8
     waits = state(machine, ROLE, **WANTED)
-    assert waits.variables("fail") == {"gpu_power_ecc_mode"}, waits.text
+    assert waits.variables("fail") == {"gpu_settings_ecc_mode"}, waits.text
     assert waits.variables("inconclusive") == set()
 
 
@@ -134,25 +134,28 @@ def test_drift_is_found_refused_on_a_node_at_work_and_mended_on_another(
     assert (refused.changed, machine.ask(f"cat {GPUS}")) == ([], gpus)
     machine.ask(f"sed -i 's/{FAST}/{IDLE}/' {GPUS}")
     mended = machine.play(ROLE, **WANTED)
-    assert mended.changed == ["gpu_power : Set them now"], mended.text
+    assert mended.changed == ["gpu_settings : Set them now"], mended.text
     assert asked(machine) == SET
 
 
 @pytest.mark.wide
 def test_what_only_the_next_boot_would_show_is_found(machine: Machine, booted: Played) -> None:
-    machine.ask("systemctl -q disable hwcheck-gpu-power")
+    machine.ask("systemctl -q disable hwcheck-gpu-settings")
     found = state(machine, ROLE, **WANTED)
     assert found.variables("fail") == SHOWN_BY_THE_NEXT_BOOT, found.text
     machine.ask(f"sed -i s/apply.*/apply/ {UNIT}")
     mended = machine.play(ROLE, **WANTED)
-    assert mended.changed == ["gpu_power : Set them at every boot", "gpu_power : Enable the unit"]
+    assert mended.changed == [
+        "gpu_settings : Set them at every boot",
+        "gpu_settings : Enable the unit",
+    ]
     holds = state(machine, ROLE, **WANTED)
     assert holds.code == 0, holds.text
 
 
 def test_a_process_on_a_gpu_is_named(machine: Machine, booted: Played) -> None:
     machine.ask("touch /dev/nvidia0; sleep 600 </dev/nvidia0 >/dev/null 2>&1 & echo $! >/run/pid")
-    refused = machine.play(ROLE, **WANTED | {"gpu_power_limit_w": 500})
+    refused = machine.play(ROLE, **WANTED | {"gpu_settings_power_limit_w": 500})
     machine.ask("kill $(cat /run/pid); rm /dev/nvidia0")
     assert refused.code != 0
     assert "gpu 0: power.limit 700 -\\u003e 500" in refused.text.replace(">", "\\u003e")
@@ -161,7 +164,7 @@ def test_a_process_on_a_gpu_is_named(machine: Machine, booted: Played) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_named(machine: Machine, booted: Played) -> None:
-    refused = machine.play(ROLE, **WANTED | {"gpu_power_mig": {9: "enabled"}})
+    refused = machine.play(ROLE, **WANTED | {"gpu_settings_mig": {9: "enabled"}})
     assert refused.code != 0
     assert "gpu 9 is not there, and MIG is wanted on it" in refused.text
     assert refused.changed == []
@@ -171,7 +174,7 @@ def test_a_gpu_that_is_not_there_is_named(machine: Machine, booted: Played) -> N
 def test_profiles_that_do_not_fit_are_told_in_the_words_of_nvidia_smi(
     machine: Machine, booted: Played
 ) -> None:
-    refused = machine.play(ROLE, **WANTED | {"gpu_power_mig": {0: "4g.40gb,4g.40gb"}})
+    refused = machine.play(ROLE, **WANTED | {"gpu_settings_mig": {0: "4g.40gb,4g.40gb"}})
     assert refused.code != 0
     assert "gpu 0: Failed to create GPU instances: Insufficient Resources" in refused.text
     assert machine.play(ROLE, **WANTED).code == 0
@@ -185,17 +188,17 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
     kept = "/var/lib/hwlab"
     machine.ask(f"touch {kept}/ampere {kept}/in-use; rm {GPUS} {kept}/inforom.json")
     split: dict[int, str] = {0: "3g.20gb", 7: "disabled"}
-    only: dict[str, object] = {"gpu_power_mig": split, "gpu_power_limit_w": 500}
+    only: dict[str, object] = {"gpu_settings_mig": split, "gpu_settings_power_limit_w": 500}
     waits = machine.play(ROLE, **only)
     assert waits.code == 0, waits.text
     reason = "gpu 0: MIG mode is Disabled, Enabled is pending"
-    assert machine.ask("cat /run/hwcheck/reboot/gpu_power") == reason
+    assert machine.ask("cat /run/hwcheck/reboot/gpu_settings") == reason
     assert machine.play(ROLE, **only).changes == 0
     assert machine.play(["node_reboot"], node_reboot_allowed=True).code == 0
     machine.ask(f"rm {kept}/in-use")
     split[1] = "1g.5gb"
     reset = machine.play(ROLE, **only)
-    assert reset.changed == ["gpu_power : Set them at every boot", "gpu_power : Set them now"]
+    assert reset.changed == ["gpu_settings : Set them at every boot", "gpu_settings : Set them now"]
     holds = state(machine, ROLE, **only)
     assert holds.code == 0, holds.text
 
@@ -204,25 +207,25 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
 def test_what_a_gpu_does_not_have_is_refused_by_name(machine: Machine, booted: Played) -> None:
     machine.ask(f"touch /var/lib/hwlab/geforce; rm {GPUS}")
     for wanted, says in {
-        "gpu_power_ecc_mode": "gpu 0 does not have ecc.mode.pending: nvidia-smi says [N/A]",
-        "gpu_power_mig": "gpu 0 has no MIG: nvidia-smi says [N/A]",
+        "gpu_settings_ecc_mode": "gpu 0 does not have ecc.mode.pending: nvidia-smi says [N/A]",
+        "gpu_settings_mig": "gpu 0 has no MIG: nvidia-smi says [N/A]",
     }.items():
-        refused = machine.play(ROLE, gpu_power_limit_w=500, **{wanted: WANTED[wanted]})
+        refused = machine.play(ROLE, gpu_settings_power_limit_w=500, **{wanted: WANTED[wanted]})
         assert refused.code != 0
         assert says in refused.text
         assert refused.changed == []
-    refused = machine.play(ROLE, gpu_power_locked_clocks="1755")
+    refused = machine.play(ROLE, gpu_settings_locked_clocks="1755")
     assert refused.code != 0
     assert "nvidia-smi -lgc 1755: Setting locked GPU clocks is not supported" in refused.text
-    without = machine.play(ROLE, gpu_power_mig={"all": "disabled"})
+    without = machine.play(ROLE, gpu_settings_mig={"all": "disabled"})
     assert without.code == 0, without.text
 
 
 @pytest.mark.wide
 def test_check_mode_goes_on_where_the_driver_is_not_installed_yet(machine: Machine) -> None:
     machine.ask("mv /usr/bin/nvidia-smi /usr/bin/later")
-    predicted = machine.play(ROLE, "--check", gpu_power_limit_w=500)
-    refused = machine.play(ROLE, gpu_power_limit_w=500)
+    predicted = machine.play(ROLE, "--check", gpu_settings_power_limit_w=500)
+    refused = machine.play(ROLE, gpu_settings_power_limit_w=500)
     machine.ask("mv /usr/bin/later /usr/bin/nvidia-smi")
     assert predicted.code == 0, predicted.text
     assert refused.code != 0

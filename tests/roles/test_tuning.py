@@ -17,7 +17,15 @@ from tests.roles.packages import UNIT, Package
 from tests.roles.stated import Stated, state
 from tests.roles.wheels import write_wheel
 
-ROLES = ["system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"]
+ROLES = [
+    "system_tuning",
+    "rdma",
+    "pcie_p2p",
+    "gpu_settings",
+    "nccl",
+    "validation_env",
+    "node_reboot",
+]
 RDMA = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags", "perftest")
 PACKAGES = [Package("irqbalance", "1.9.2-1", service="irqbalance")]
 PACKAGES += [Package(name, "44.0-2") for name in (*RDMA, "g++", "make", "doca-ofed")]
@@ -47,7 +55,7 @@ ASKED = {
     "acs": f"od -An -tx2 -j 334 -N 2 {BRIDGE}",
     "gpu": SMI,
     "nccl": "cat /etc/nccl.conf 2>/dev/null | tail -n 1",
-    "units": "systemctl is-enabled hwcheck-acs-redirect hwcheck-gpu-power 2>/dev/null",
+    "units": "systemctl is-enabled hwcheck-acs-redirect hwcheck-gpu-settings 2>/dev/null",
     "memlock": "tail -n 1 /etc/security/limits.d/90-hwcheck-rdma.conf 2>/dev/null",
 }
 AS_IT_COMES = {
@@ -81,7 +89,7 @@ TUNED = {
 NOT_PREDICTED = {
     "system_tuning : Run it, or stop it",
     "pcie_p2p : Enable the unit, or take it out of the boot",
-    "gpu_power : Enable the unit",
+    "gpu_settings : Enable the unit",
     "validation_env : Install the pinned requirements",
 }
 FILES = "find /etc /usr/local -printf '%p %m %s %i %T@\\n' | sort | md5sum"
@@ -102,7 +110,7 @@ DRIFT = {
     "pcie_p2p : Clear it now": SET_ACS,
     "pcie_p2p : Enable the unit, or take it out of the boot": "systemctl -q disable "
     "hwcheck-acs-redirect",
-    "gpu_power : Set them now": "nvidia-smi -i 3 -rac",
+    "gpu_settings : Set them now": "nvidia-smi -i 3 -rac",
     "nccl : Write the settings": "echo NCCL_DEBUG=INFO >>/etc/nccl.conf",
     "validation_env : Install the pinned requirements": "/opt/hwcheck/venv/bin/pip -q uninstall -y "
     "demo-pkg",
@@ -110,8 +118,8 @@ DRIFT = {
 OTHERWISE = [
     "rdma : Install the packages",
     "rdma : Load nvidia-peermem at boot, or do not",
-    "gpu_power : Set them at every boot",
-    "gpu_power : Set them now",
+    "gpu_settings : Set them at every boot",
+    "gpu_settings : Set them now",
     "nccl : Remove the settings",
     "nccl : Build it",
 ]
@@ -123,7 +131,7 @@ NEXT_BOOT = (
     "sed -i /nofile/d /etc/security/limits.d/90-hwcheck.conf",
     "sed -i /peermem$/d /etc/modules-load.d/hwcheck-peermem.conf",
     "rm /etc/systemd/system/slurmd.service.d/90-hwcheck-rdma.conf",
-    "systemctl -q disable irqbalance hwcheck-gpu-power",
+    "systemctl -q disable irqbalance hwcheck-gpu-settings",
 )
 SHOWN_BY_THE_NEXT_BOOT = {
     "system_tuning_cpu_governor",
@@ -136,9 +144,9 @@ SHOWN_BY_THE_NEXT_BOOT = {
     "rdma_gpu_memory",
     "rdma_memlock_services",
     "pcie_p2p_iommu",
-    "gpu_power_limit_w",
-    "gpu_power_application_clocks",
-    "gpu_power_persistence_mode",
+    "gpu_settings_power_limit_w",
+    "gpu_settings_application_clocks",
+    "gpu_settings_persistence_mode",
 }
 # What the state says of it.
 DRIFTED = {
@@ -149,7 +157,7 @@ DRIFTED = {
     "rdma_gpu_memory",
     "rdma_memlock_kib",
     "pcie_p2p_acs_redirect",
-    "gpu_power_application_clocks",
+    "gpu_settings_application_clocks",
     "nccl_conf",
     "validation_env_requirements",
 }
@@ -193,8 +201,8 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         "system_tuning_dev_shm_size": "64m",
         "rdma_memlock_services": ["slurmd"],
         "rdma_gpu_memory": "peermem",
-        "gpu_power_limit_w": 500,
-        "gpu_power_application_clocks": "2619,1755",
+        "gpu_settings_power_limit_w": 500,
+        "gpu_settings_application_clocks": "2619,1755",
         "nccl_library": False,
         "nccl_tests": True,
         "nccl_tests_source": str(source / "source.tar.gz"),
@@ -335,11 +343,11 @@ def test_the_other_choices_are_applied_and_hold(
     wanted = variables | {
         "rdma_stack": "ofed",
         "rdma_gpu_memory": "auto",
-        "gpu_power_application_clocks": "reset",
+        "gpu_settings_application_clocks": "reset",
         "nccl_conf": "absent",
         "nccl_tests_make": ["NVCC_GENCODE=-arch=sm_90"],
     }
-    roles = ["rdma", "gpu_power", "nccl"]
+    roles = ["rdma", "gpu_settings", "nccl"]
     applied = machine.play(roles, **wanted)
     assert applied.code == 0, applied.text
     assert applied.changed == OTHERWISE
@@ -364,7 +372,11 @@ def test_the_other_choices_are_applied_and_hold(
         ("rdma", {"rdma_memlock_kib": "64G"}, "is no number of KiB"),
         ("rdma", {"rdma_memlock_services": ["../../x"]}, "is no name of a service"),
         ("pcie_p2p", {"pcie_p2p_kernel_parameters": ["a;reboot"]}, "is no kernel parameter"),
-        ("gpu_power", {"gpu_power_application_clocks": "fast"}, 'is no pair "memory,graphics"'),
+        (
+            "gpu_settings",
+            {"gpu_settings_application_clocks": "fast"},
+            'is no pair "memory,graphics"',
+        ),
         ("nccl", {"nccl_conf_settings": {"LD_PRELOAD": "x"}}, "is no NCCL setting"),
     ],
 )
@@ -379,7 +391,7 @@ def test_a_wrong_value_is_refused(
 
 
 def test_a_power_limit_that_a_gpu_does_not_take_is_told(machine: Machine, second: Played) -> None:
-    refused = machine.play(["gpu_power"], gpu_power_limit_w=900)
+    refused = machine.play(["gpu_settings"], gpu_settings_power_limit_w=900)
     assert refused.code != 0
     assert "not a valid power limit" in refused.text
 

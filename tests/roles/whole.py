@@ -21,7 +21,7 @@ ROLES = (
     *("nvidia_repository", "nvidia_driver", "nvidia_fabricmanager", "nvidia_imex"),
     *("cuda_toolkit", "dcgm", "dcgm_exporter", "gdrcopy", "time_sync", "doca_ofed"),
     "container_toolkit",
-    *("system_tuning", "rdma", "pcie_p2p", "gpu_power", "nccl", "validation_env", "node_reboot"),
+    *("system_tuning", "rdma", "pcie_p2p", "gpu_settings", "nccl", "validation_env", "node_reboot"),
 )
 PREPARED = {
     "container_toolkit": ("nvidia_driver",),
@@ -111,9 +111,9 @@ def _variables(folder: Path) -> dict[str, object]:
         "rdma_memlock_kib": "4096",
         "rdma_memlock_services": ["slurmd"],
         "rdma_gpu_memory": "peermem",
-        "gpu_power_limit_w": 500,
-        "gpu_power_locked_clocks": "1200,1755",
-        "gpu_power_mig": {"all": "3g.40gb,1g.10gb", 7: "disabled"},
+        "gpu_settings_power_limit_w": 500,
+        "gpu_settings_locked_clocks": "1200,1755",
+        "gpu_settings_mig": {"all": "3g.40gb,1g.10gb", 7: "disabled"},
         "nccl_tests": True,
         "nccl_tests_source": str(source / "source.tar.gz"),
         "nccl_conf": "present",

@@ -198,7 +198,7 @@ def kernel_log_lost(host: HostFindings) -> Sign | None:
     "declare it as hwcheck_compute_mode when it is meant",
     confirm="nvidia-smi --query-gpu=index,compute_mode --format=csv",
     source="NVML API Reference Guide, nvmlComputeMode_t",
-    role="gpu_power",
+    role="gpu_settings",
 )
 def compute_mode_set(host: HostFindings) -> Sign | None:
     """The reading says it itself."""

@@ -20,7 +20,7 @@ THROTTLED = ("hw_thermal_slowdown", "sw_thermal_slowdown")
     confirm="nvidia-smi -q -d POWER; systemctl list-units | grep -i nvidia",
     source="NVML API Reference Guide, nvmlDeviceGetPowerManagementDefaultLimit and "
     "nvmlDeviceGetEnforcedPowerLimit",
-    role="gpu_power",
+    role="gpu_settings",
 )
 def power_limit_lowered(host: HostFindings) -> Sign | None:
     """Slower products on the same GPU follow from it."""
@@ -105,7 +105,7 @@ def power_budget_short(host: HostFindings) -> Sign | None:
     confirm="nvidia-smi -q -d CLOCK,PERFORMANCE",
     source="NVML API Reference Guide, nvmlDeviceGetApplicationsClock and "
     "nvmlDeviceGetPerformanceState",
-    role="gpu_power",
+    role="gpu_settings",
 )
 def clocks_held(host: HostFindings) -> Sign | None:
     """Heat and power have signs of their own, and rank by what these explain."""

@@ -61,7 +61,7 @@ SOURCE = (
         fix="reset them with nvidia-smi -rac where they are not meant; otherwise set the same on "
         "every node",
         command="nvidia-smi -q -d CLOCK",
-        role="gpu_power",
+        role="gpu_settings",
     ),
     per_gpu=True,
     optional="clocks that an application can set",

@@ -56,7 +56,7 @@ MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
         fix="nvidia-smi -c 0 sets the default mode; declare the mode as hwcheck_compute_mode when "
         "it is meant",
         command="nvidia-smi --query-gpu=index,compute_mode --format=csv",
-        role="gpu_power",
+        role="gpu_settings",
     ),
     per_gpu=True,
     optional="GPUs that have a compute mode",

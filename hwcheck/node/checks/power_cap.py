@@ -68,7 +68,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
         fix="declare the limit as hwcheck_power_limit_w when it is meant; otherwise set the "
         "default again and look for a limit in the management controller",
         command="nvidia-smi -q -d POWER",
-        role="gpu_power",
+        role="gpu_settings",
     ),
     per_gpu=True,
     optional=NO_VGPU,

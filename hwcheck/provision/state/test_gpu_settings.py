@@ -1,4 +1,4 @@
-"""gpu_power: power limits, clocks and modes of every GPU."""
+"""gpu_settings: power limits, clocks and modes of every GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hwcheck.provision.state.asserts import ask, asserts
 from hwcheck.provision.state.next_boot import enabled_problem
 from hwcheck.provision.state.node import need_gpu, read
 
-SETS = "/usr/local/sbin/hwcheck-gpu-power"
-UNIT = "hwcheck-gpu-power"
+SETS = "/usr/local/sbin/hwcheck-gpu-settings"
+UNIT = "hwcheck-gpu-settings"
 KINDS = ("applications", "default_applications")
 SWITCH = {"enabled": "Enabled", "disabled": "Disabled"}
 COMPUTE = {
@@ -19,7 +19,7 @@ COMPUTE = {
     "exclusive_process": "Exclusive_Process",
     "prohibited": "Prohibited",
 }
-LOCKED = "/run/hwcheck/gpu-power"
+LOCKED = "/run/hwcheck/gpu-settings"
 """Has which clocks were locked since the boot; nvidia-smi does not tell."""
 CLOCK_STEP_MHZ = 30
 """A locked clock may be the next higher one that the GPU has."""
@@ -30,7 +30,7 @@ Role = Mapping[str, Any]
 
 def applies(host: Any, role: Role) -> None:
     """Skip the assertions where the role does nothing."""
-    need_gpu(host, when=bool(role["gpu_power_only_with_gpu"]))
+    need_gpu(host, when=bool(role["gpu_settings_only_with_gpu"]))
 
 
 def query(host: Any, field: str) -> list[tuple[str, str]]:
@@ -40,7 +40,9 @@ def query(host: Any, field: str) -> list[tuple[str, str]]:
     return [(gpu.strip(), actual.strip()) for gpu, _, actual in pairs]
 
 
-@asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
+@asserts(
+    "gpu_settings_power_limit_w", when=lambda role: float(role["gpu_settings_power_limit_w"]) > 0
+)
 def test_power_limit(host: Any, wanted: float) -> None:
     """Every GPU has the power limit."""
     for gpu, actual in query(host, "power.limit"):
@@ -52,8 +54,8 @@ def test_power_limit(host: Any, wanted: float) -> None:
 
 
 @asserts(
-    "gpu_power_application_clocks",
-    when=lambda role: role["gpu_power_application_clocks"] != "reset",
+    "gpu_settings_application_clocks",
+    when=lambda role: role["gpu_settings_application_clocks"] != "reset",
 )
 def test_application_clocks(host: Any, wanted: str) -> None:
     """Every GPU has the application clocks, memory and graphics."""
@@ -63,8 +65,8 @@ def test_application_clocks(host: Any, wanted: str) -> None:
 
 
 @asserts(
-    "gpu_power_application_clocks",
-    when=lambda role: role["gpu_power_application_clocks"] == "reset",
+    "gpu_settings_application_clocks",
+    when=lambda role: role["gpu_settings_application_clocks"] == "reset",
 )
 def test_clocks_reset(host: Any) -> None:
     """Every GPU has the application clocks that it comes with."""
@@ -77,21 +79,21 @@ def test_clocks_reset(host: Any) -> None:
         )
 
 
-@asserts("gpu_power_persistence_mode")
+@asserts("gpu_settings_persistence_mode")
 def test_persistence_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode."""
     for gpu, actual in query(host, "persistence_mode"):
         assert actual == SWITCH[wanted], f"persistence mode of GPU {gpu} is {actual}"
 
 
-@asserts("gpu_power_compute_mode")
+@asserts("gpu_settings_compute_mode")
 def test_compute_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode."""
     for gpu, actual in query(host, "compute_mode"):
         assert actual == COMPUTE[wanted], f"compute mode of GPU {gpu} is {actual}"
 
 
-@asserts("gpu_power_ecc_mode")
+@asserts("gpu_settings_ecc_mode")
 def test_ecc_mode(host: Any, wanted: str) -> None:
     """Every GPU has the mode, now and after the next boot."""
     for gpu, actual in query(host, "ecc.mode.current,ecc.mode.pending"):
@@ -101,11 +103,11 @@ def test_ecc_mode(host: Any, wanted: str) -> None:
         assert now == mode, f"ECC mode of GPU {gpu} is {now}: {pending} waits for a reboot"
 
 
-@asserts("gpu_power_mig", each=True)
+@asserts("gpu_settings_mig", each=True)
 def test_mig(host: Any, wanted: tuple[Any, str], role: Role) -> None:
     """A GPU, or each that is not named, has MIG mode and the instances."""
     which, value = str(wanted[0]), str(wanted[1])
-    named = {str(gpu) for gpu in role["gpu_power_mig"]}
+    named = {str(gpu) for gpu in role["gpu_settings_mig"]}
     modes = dict(query(host, "mig.mode.current,mig.mode.pending"))
     chosen = set(modes) - named if which == "all" else {which}
     mode = "Disabled" if value == "disabled" else "Enabled"
@@ -137,13 +139,13 @@ def instances(host: Any) -> dict[str, list[str]]:
     return by_gpu
 
 
-@asserts("gpu_power_locked_clocks")
+@asserts("gpu_settings_locked_clocks")
 def test_locked_clocks(host: Any, wanted: str) -> None:
     """Every GPU was told since the boot, and does not run above."""
     _locked(host, wanted, "clocks.locked", "clocks.sm")
 
 
-@asserts("gpu_power_locked_memory_clocks")
+@asserts("gpu_settings_locked_memory_clocks")
 def test_locked_memory_clocks(host: Any, wanted: str) -> None:
     """Every GPU was told since the boot, and its memory does not run above."""
     _locked(host, wanted, "clocks.locked.memory", "clocks.mem")
@@ -160,43 +162,45 @@ def _locked(host: Any, wanted: str, setting: str, clock: str) -> None:
             )
 
 
-@asserts("gpu_power_limit_w", when=lambda role: float(role["gpu_power_limit_w"]) > 0)
+@asserts(
+    "gpu_settings_power_limit_w", when=lambda role: float(role["gpu_settings_power_limit_w"]) > 0
+)
 def test_power_limit_at_boot(host: Any, wanted: float) -> None:
     """The next boot sets the power limit."""
     _at_boot(host, "power.limit", f"{wanted}")
 
 
-@asserts("gpu_power_application_clocks")
+@asserts("gpu_settings_application_clocks")
 def test_application_clocks_at_boot(host: Any, wanted: str) -> None:
     """The next boot sets the clocks."""
     _at_boot(host, "clocks.applications", wanted)
 
 
-@asserts("gpu_power_locked_clocks")
+@asserts("gpu_settings_locked_clocks")
 def test_locked_clocks_at_boot(host: Any, wanted: str) -> None:
     """The next boot locks the clocks."""
     _at_boot(host, "clocks.locked", wanted)
 
 
-@asserts("gpu_power_locked_memory_clocks")
+@asserts("gpu_settings_locked_memory_clocks")
 def test_locked_memory_clocks_at_boot(host: Any, wanted: str) -> None:
     """The next boot locks the clocks of the memory."""
     _at_boot(host, "clocks.locked.memory", wanted)
 
 
-@asserts("gpu_power_persistence_mode")
+@asserts("gpu_settings_persistence_mode")
 def test_persistence_mode_at_boot(host: Any, wanted: str) -> None:
     """The next boot sets the mode."""
     _at_boot(host, "persistence_mode", SWITCH[wanted])
 
 
-@asserts("gpu_power_compute_mode")
+@asserts("gpu_settings_compute_mode")
 def test_compute_mode_at_boot(host: Any, wanted: str) -> None:
     """The next boot sets the mode."""
     _at_boot(host, "compute_mode", COMPUTE[wanted])
 
 
-@asserts("gpu_power_mig", each=True)
+@asserts("gpu_settings_mig", each=True)
 def test_mig_at_boot(host: Any, wanted: tuple[Any, str]) -> None:
     """The next boot makes the instances, which no GPU keeps."""
     _at_boot(host, f"mig.{wanted[0]}", wanted[1])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bring every GPU to what is wanted of it, with nvidia-smi.
 
-usage: hwcheck-gpu-power check|apply SETTING=VALUE...
+usage: hwcheck-gpu-settings check|apply SETTING=VALUE...
 
 SETTING is persistence_mode, ecc.mode, compute_mode or power.limit, which nvidia-smi calls so, with
 its values; clocks.applications ("memory,graphics" in MHz, or reset); clocks.locked or
@@ -33,7 +33,7 @@ SWITCH = {"Disabled": "0", "Enabled": "1"}
 # The options that lock clocks and let go of them. nvidia-smi does not tell which are locked, so
 # what was locked since the boot is noted in a folder that a boot empties.
 LOCKS = {"clocks.locked": ("-lgc", "-rgc"), "clocks.locked.memory": ("-lmc", "-rmc")}
-LOCKED = "/run/hwcheck/gpu-power"
+LOCKED = "/run/hwcheck/gpu-settings"
 CLOCK_STEP_MHZ = 30  # a locked clock may be the next higher one that the GPU has
 
 

@@ -57,7 +57,8 @@ def write_record(file: Path, folder: str, contents: Mapping[str, Path | bytes]) 
             hashes[name] = _hash(contents[name])
         manifest = "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)).encode()
         try:
-            with temporary.open("wb") as raw:
+            temporary.unlink(missing_ok=True)  # a link in its place is not followed
+            with temporary.open("xb") as raw:
                 with (
                     gzip.GzipFile("", "wb", 6, raw, mtime=0) as zipped,
                     tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as archive,

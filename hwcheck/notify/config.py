@@ -46,6 +46,10 @@ class Secret:
             raise UsageError(f"{self.key}: {where} is empty")
         if "\n" in text:
             raise UsageError(f"{self.key}: {self.file} has more than one line")
+        # HTTP and SMTP take nothing else, and what refuses it there would show it.
+        if not (text.isascii() and text.isprintable()):
+            where = self.file or f"${self.variable}"
+            raise UsageError(f"{self.key}: {where} has a character that is no printable ASCII")
         return text
 
     def _of_file(self) -> str:
@@ -262,7 +266,8 @@ def _url_problem(url: str) -> str:
     """Return what is wrong with an address, or an empty text."""
     try:
         parts = urlsplit(url)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii()
+        (parts.hostname or "").encode("idna")  # refuses labels of no or too many characters
         port = parts.port
     except ValueError:
         right, port = False, None

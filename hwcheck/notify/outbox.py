@@ -15,12 +15,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from hwcheck.notify.config import Receiver
 from hwcheck.notify.send import NOT_TAKEN, REFUSED, REPEATABLE, TAKEN, UNKNOWN, Result, send
-from hwcheck.results.files import replace_file, sync_folder
+from hwcheck.results.files import NotPlainError, read_plain, replace_file, sync_folder
 
 FOLDER = "outbox"
 LOCK = ".lock"
@@ -137,8 +137,8 @@ class Outbox:
         message_id = file.name.removesuffix(f".{receiver.name}.json")
         sending = file.with_name(f"{file.name}.sending")
         try:
-            body = json.loads(file.read_bytes()[:MOST_BYTES])
-        except ValueError:
+            body = json.loads(read_plain(self.path, PurePath(file.name), MOST_BYTES))
+        except (ValueError, RecursionError, NotPlainError):
             os.replace(file, self.path / REFUSED / file.name)
             return Result(REFUSED, f"{file} is damaged")
         for pause_s in (*waits_s, None):
@@ -168,7 +168,7 @@ class Outbox:
         """Return what waits for a receiver, the oldest first."""
         return sorted(
             (self.path / name for name in os.listdir(self.path) if _is_for(name, receiver)),
-            key=lambda file: (file.stat().st_mtime_ns, file.name),
+            key=lambda file: (file.lstat().st_mtime_ns, file.name),
         )
 
     def _doubtful(self, receiver: str) -> list[Path]:
@@ -185,14 +185,15 @@ class Outbox:
     def _forget_old(self, receiver: str) -> None:
         folder = self.path / TAKEN
         taken = [folder / name for name in os.listdir(folder) if _is_for(name, receiver)]
-        taken.sort(key=lambda file: file.stat().st_mtime_ns)
+        taken.sort(key=lambda file: file.lstat().st_mtime_ns)
         for file in taken[:-KEPT]:
             file.unlink(missing_ok=True)
 
     @contextmanager
     def _lock(self) -> Iterator[bool]:
         """Hold the lock, which dies with its holder; false where somebody else does."""
-        handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(self.path / LOCK, flags, 0o600)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,17 +7,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import fastjsonschema
 
 from hwcheck.notify.changes import Ended, OpenProblem, State
 from hwcheck.notify.problems import Problem
-from hwcheck.results.files import replace_file
+from hwcheck.results.files import NotPlainError, read_plain, replace_file
 
 FORMAT = 1
 NAME = "problems.json"
+MOST_BYTES = 256 * 2**20
+"""100,000 problems take less."""
 TIME = {"type": "string", "pattern": "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)?$"}
 WORD = {"type": "string", "maxLength": 500}
 SCHEMA = {
@@ -77,10 +79,12 @@ class DamagedStateError(Exception):
 def read(folder: Path) -> State:
     """Return what is open; nothing where there is no file. Raises DamagedStateError and OSError."""
     try:
-        data = json.loads((folder / NAME).read_text("utf-8"))
+        data = json.loads(read_plain(folder, PurePath(NAME), MOST_BYTES))
         _checked(data)
     except FileNotFoundError:
         return State()
+    except NotPlainError as error:
+        raise DamagedStateError(f"{folder / NAME}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # what a schema refuses is a ValueError
         raise DamagedStateError(f"{folder / NAME}: {error}") from None
     ended = {level: Ended(**each) for level, each in data["ended"].items()}

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO
+from typing import Any
 
 from hwcheck.errors import UsageError
 from hwcheck.results.schema_check import schema_problem
@@ -20,6 +20,10 @@ from hwcheck.results.schema_check import schema_problem
 
 class DiskError(UsageError):
     """The run folder does not take what is written to it."""
+
+
+class NotPlainError(OSError):
+    """A link is on the way to a file, or what lies there is a FIFO, a device or a folder."""
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -82,7 +86,7 @@ def read_json(folder: Path, name: PurePath, schema: str) -> dict[str, Any] | Non
     it is no plain file or lies behind a link: a FIFO would keep the reader waiting for ever.
     """
     try:
-        with _open_plain(folder, name) as stream:
+        with open(open_plain(folder, name), "rb") as stream:
             data = json.load(stream, parse_constant=_refuse_constant)
     except FileNotFoundError:
         return None
@@ -97,24 +101,34 @@ def read_json(folder: Path, name: PurePath, schema: str) -> dict[str, Any] | Non
     return data
 
 
-def _open_plain(folder: Path, name: PurePath) -> BinaryIO:
-    """Open a file below a folder. Raises OSError where a link is on the way, or it is no file."""
+def read_plain(folder: Path, name: PurePath, most_bytes: int) -> bytes:
+    """Return the begin of a file below a folder. Raises OSError, and NotPlainError."""
+    with open(open_plain(folder, name), "rb") as stream:
+        return stream.read(most_bytes)
+
+
+def open_plain(folder: Path, name: PurePath, flags: int = os.O_RDONLY) -> int:
+    """Return a descriptor of a file below a folder. Raises OSError, and NotPlainError."""
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    for part in name.parts:
-        # Without O_NONBLOCK a FIFO waits for somebody who writes into it.
+    last = len(name.parts) - 1
+    for place, part in enumerate(name.parts):
+        # Without O_NONBLOCK a FIFO waits for somebody at its other end.
+        how = (flags if place == last else os.O_RDONLY) | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            below = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+            below = os.open(part, how | os.O_CLOEXEC, 0o666, dir_fd=at)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise OSError(errno.ELOOP, "a symbolic link") from None
+                raise NotPlainError(errno.ELOOP, "a symbolic link") from None
+            if error.errno == errno.ENXIO:
+                raise NotPlainError(errno.ENXIO, "not a file") from None
             raise
         finally:
             os.close(at)
         at = below
     if not stat.S_ISREG(os.fstat(at).st_mode):
         os.close(at)
-        raise OSError(errno.EINVAL, "not a file")
-    return open(at, "rb")
+        raise NotPlainError(errno.EINVAL, "not a file")
+    return at
 
 
 def _refuse_constant(name: str) -> None:

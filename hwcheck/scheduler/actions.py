@@ -15,12 +15,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, Protocol, cast
 
 from hwcheck import text
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
+from hwcheck.results.files import open_plain, read_plain
 from hwcheck.results.run_folder import utc_now
 from hwcheck.scheduler.matching import match
 from hwcheck.scheduler.records import (
@@ -41,6 +42,8 @@ from hwcheck.scheduler.records import (
 LOG = "drains.jsonl"
 """Beside the run folders, which it outlives."""
 REASON_CHARACTERS = 200
+LOG_BYTES = 2**30
+"""Of the log: a line has 600."""
 OUTAGE_S = 600.0
 """A controller that is restarted or fails over is back before that."""
 POLL_S = 15.0
@@ -127,11 +130,13 @@ def drained_for(log: Path) -> set[tuple[str, str]]:
     """
     done: set[tuple[str, str]] = set()
     try:
-        lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+        content = read_plain(log.parent, PurePath(log.name), LOG_BYTES)
+    except FileNotFoundError:
+        return done
     except OSError as error:
         raise UsageError(f"{log}: cannot be read: {error.strerror}") from None
-    for each in lines:
-        with suppress(ValueError, KeyError, TypeError):
+    for each in content.decode("utf-8", "replace").splitlines():
+        with suppress(ValueError, RecursionError, KeyError, TypeError):
             record = json.loads(each)
             key = (record["run"], record["host"])
             if record["action"] == DRAIN and record["outcome"] == DONE:
@@ -325,10 +330,11 @@ def _locked(path: Path, *, dry_run: bool) -> Iterator[BinaryIO | None]:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        log = path.open("ab", buffering=0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        descriptor = open_plain(path.parent, PurePath(path.name), flags)
     except OSError as error:
         raise UsageError(f"{path}: cannot be appended to: {error.strerror}") from None
-    with log:
+    with open(descriptor, "ab", buffering=0) as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         yield log
 
@@ -353,4 +359,4 @@ def _append(log: BinaryIO, drains: Drains, action: Action, node: NodeState) -> N
             raise OSError(0, "the disk is full")
         os.fsync(log.fileno())
     except OSError as error:
-        raise UsageError(f"{log.name}: cannot be appended to: {error.strerror}") from None
+        raise UsageError(f"{drains.log}: cannot be appended to: {error.strerror}") from None

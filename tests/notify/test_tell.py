@@ -114,6 +114,8 @@ receivers:
         ("receivers: {ops: {webhook: {}}}", "ops.webhook.url: '' is no address such as"),
         ("receivers: {ops: {webhook: {url: 'ftp://a'}}}", "'ftp://a' is no address such as"),
         ("receivers: {ops: {webhook: {url: 'http://a:99999'}}}", "is no address such as"),
+        ("receivers: {ops: {webhook: {url: 'http://a..b'}}}", "is no address such as"),
+        ("receivers: {ops: {webhook: {url: 'http://a/é'}}}", "is no address such as"),
         ("receivers: {ops: {webhook: {url: 'http://u:p@a'}}}", "has a secret in it; name it as"),
         ("receivers: {ops: {slack: {url: 'http://a'}}}", "'url' is none of url_file, url_env"),
         ("receivers: {ops: {slack: {}}}", "its address is a secret: name url_file or url_env"),
@@ -148,6 +150,30 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, message: str)
         config.read(written(tmp_path, text))
     assert message in str(refusal.value)
     assert str(refusal.value).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["xoxb-4711\rsecret", "xoxb-4711\x1bsecret", "xoxb-4711-s\u20accret", "xoxb-4711\u2028secret"],
+)
+@pytest.mark.parametrize("name", ["webhook", "slack", "email"])
+def test_a_secret_that_no_receiver_takes_is_refused_without_a_word_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    """The libraries for HTTP and SMTP would refuse it with an error that has all of it."""
+    monkeypatch.setenv("ODD", f"http://127.0.0.1:1/{text}" if name == "slack" else text)
+    terms = {
+        "webhook": "{url: 'http://127.0.0.1:1', token_env: ODD}",
+        "slack": "{url_env: ODD}",
+        "email": "{to: a@b, from: a@b, smtp: '127.0.0.1:1', user: u, password_env: ODD}",
+    }
+    with pytest.raises(UsageError) as refusal:
+        config.read(written(tmp_path, f"receivers: {{ops: {{{name}: {terms[name]}}}}}"))
+    assert str(refusal.value).endswith("$ODD has a character that is no printable ASCII")
+    assert "4711" not in str(refusal.value)
+    key = "token_env" if name == "webhook" else "url_env"
+    late = Receiver("ops", "webhook", "http://127.0.0.1:1", Secret(key, variable="ODD"))
+    assert send(late, "nightly.1", {}).state == sending.NOT_TAKEN
 
 
 # What is sent.
@@ -391,6 +417,28 @@ def test_a_damaged_file_of_open_problems_is_kept_and_said(tmp_path: Path) -> Non
     (line,) = night(tmp_path, Notify(), 1, Observed("a", (LINK,)))
     assert "kept as problems.json.damaged, and all that is open is told again" in line
     assert (tmp_path / "problems.json.damaged").read_text() == "{"
+
+
+@pytest.mark.parametrize("name", ["problems.json", "outbox/nightly.0.ops.json", "outbox/.lock"])
+@pytest.mark.parametrize("planted", ["fifo", "link"])
+def test_what_lies_in_place_of_a_file_keeps_no_sweep_waiting(
+    tmp_path: Path, name: str, planted: str
+) -> None:
+    target = tmp_path / "target"
+    target.write_text("{}")
+    file = tmp_path / name
+    (tmp_path / "outbox" / "refused").mkdir(parents=True)
+    os.mkfifo(file) if planted == "fifo" else file.symlink_to(target)
+    with http_receiver() as taken:
+        lines = night(tmp_path, Notify((webhook(taken.url),)), 1, Observed("a", (LINK,)))
+        told = [headers["Idempotency-Key"] for _, headers, _ in taken.came]
+    assert target.read_text() == "{}"
+    if name.endswith(".lock"):
+        assert planted == "fifo" or "Too many levels of symbolic links" in lines[0]
+        return
+    assert told == ["nightly.1"]
+    assert len(lines) == 1
+    assert "is damaged" in lines[0] or "problems.json.damaged" in lines[0]
 
 
 # Email.

@@ -194,7 +194,8 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
     reason = "gpu 0: MIG mode is Disabled, Enabled is pending"
     assert machine.ask("cat /run/hwcheck/reboot/gpu_settings") == reason
     assert machine.play(ROLE, **only).changes == 0
-    assert machine.play(["node_reboot"], node_reboot_allowed=True).code == 0
+    rebooted = machine.play(["node_reboot"], node_reboot_allowed=True)
+    assert rebooted.code == 0, rebooted.text
     machine.ask(f"rm {kept}/in-use")
     split[1] = "1g.5gb"
     reset = machine.play(ROLE, **only)

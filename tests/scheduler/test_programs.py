@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.scheduler import actions, programs
-from hwcheck.scheduler.actions import Drains, drain, states, wait_until_free
+from hwcheck.scheduler.actions import Drains, drain, drained_for, states, wait_until_free
 from hwcheck.scheduler.records import DRAINED_BY_OTHER, SLURM, Amount
 from hwcheck.scheduler.slurm import MOST_NODES
 from tests.lab.waiting import wait_until
@@ -256,6 +257,25 @@ def test_a_log_that_cannot_be_written_to_leaves_all_as_it_is(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("planted", ["link", "fifo"])
+def test_a_log_that_is_no_plain_file_is_refused(
+    install: Install, tmp_path: Path, planted: str
+) -> None:
+    """A link there would have lines of JSON appended to another file; a FIFO would wait."""
+    install(sinfo=SINFO + TWO, scontrol=f"touch {tmp_path}/ran")
+    log, target = tmp_path / "drains.jsonl", tmp_path / "authorized_keys"
+    target.touch()
+    log.symlink_to(target) if planted == "link" else os.mkfifo(log)
+    drains = Drains(SLURM, "sweep", "runs/1", log)
+    why = "a symbolic link" if planted == "link" else "not a file"
+    with pytest.raises(UsageError, match=rf"drains\.jsonl: cannot be appended to: {why}"):
+        drain(drains, HOSTS, {"gpu1": "x"}, Amount(2), dry_run=False)
+    with pytest.raises(UsageError, match=rf"drains\.jsonl: cannot be read: {why}"):
+        drained_for(log)
+    assert not target.stat().st_size
+    assert not (tmp_path / "ran").exists()
+
+
 def test_on_a_full_disk_nothing_is_drained(
     install: Install, small_disk: Path, tmp_path: Path
 ) -> None:
@@ -265,7 +285,7 @@ def test_on_a_full_disk_nothing_is_drained(
     drains = Drains(SLURM, "sweep", "runs/1", small_disk / "drains.jsonl")
     (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(2), dry_run=False)
     assert "drain: failed: " in action.line()
-    assert "cannot be appended to: No space left" in action.line()
+    assert f"{small_disk}/drains.jsonl: cannot be appended to: No space left" in action.line()
     assert not (tmp_path / "ran").exists()
 
 

@@ -32,6 +32,8 @@ def fold(names: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _fold(names: tuple[str, ...]) -> str:
+    if len(names) == 1:
+        return names[0]
     plain: list[str] = []
     odd: list[str] = []
     for name in names:

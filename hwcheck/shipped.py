@@ -19,8 +19,12 @@ def find(name: str) -> Path | None:
     Only ``inventory/``, ``playbooks/`` and ``roles/`` are looked up in what hwcheck brings.
     """
     path = Path(name)
-    if path.exists():
-        return path
+    return path if path.exists() else brought(name)
+
+
+def brought(name: str) -> Path | None:
+    """Return the copy of ``name`` that hwcheck brings, whatever lies in the current folder."""
+    path = Path(name)
     if path.is_absolute() or path.parts[:1] not in {("inventory",), ("playbooks",), ("roles",)}:
         return None
     return next((root / path for root in ROOTS if (root / path).exists()), None)

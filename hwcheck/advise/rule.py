@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -124,12 +124,18 @@ class HostFindings:
         """
         return tuple(
             finding
-            for finding in self.findings
-            if finding.check == check
-            and finding.outcome in BAD
-            and finding.metric
-            and (finding.metric in metrics if metrics else finding.metric != ABSENT)
+            for finding in self._bad_of.get(check, ())
+            if (finding.metric in metrics if metrics else finding.metric != ABSENT)
         )
+
+    @cached_property
+    def _bad_of(self) -> Mapping[str, Sequence[Finding]]:
+        """What failed or was warned of, by check: rules ask hundreds of times."""
+        bad: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            if finding.outcome in BAD and finding.metric:
+                bad.setdefault(finding.check, []).append(finding)
+        return bad
 
     def bad_on(self, subjects: Iterable[str], *checks: str) -> tuple[Finding, ...]:
         """Return what failed or was warned of in these checks about these subjects."""

@@ -16,7 +16,7 @@ from hwcheck.results.phases import BECOME, PYTHON, RUN
 
 HEARTBEAT_S = 5.0
 LOOK_S = 0.5
-OUTPUT_LIMIT_LINES = 50_000
+OUTPUT_LIMIT_LINES = 20_000
 """Frames and other lines of a visit. With more of them a log is no help any more."""
 LIMIT_BROKEN = 100
 """Lines that begin as a frame does and are none: what prints beside a frame breaks a few."""

@@ -31,10 +31,17 @@ FRAMES = {
     "error": {"phase", "reason"},
 }
 """What a frame has beside its kind. One with more is none of ours, and reading it costs time."""
-MOST_SAMPLES = 10_000
+MOST_FIGURES = 6000
+"""Samples of all results, and sizes of their legs. Eight GPUs have 2,300 and 200 to 1,000, sixteen
+not twice as many; to judge and to show them costs the controller far more than to read them
+(benchmarks/lying.py)."""
+FIGURES_OF_GPU = 400
+"""For each GPU of a host of which the inventory expects very many."""
 RESULTS_LIMIT_BYTES = 4 * 1024 * 1024
-"""What all results of a host may take. Eight GPUs have 2,000 samples of 200 kB; the logs of failed
+"""What all results of a host may take. The samples of eight GPUs take 200 kB; the logs of failed
 collectives come to 1 MB."""
+FACTS_LIMIT_BYTES = 256 * 1024
+"""What a report may say beside its results: eight GPUs take 5 kB."""
 SMALL = 2000
 """Samples that are written again with each result that comes: what a node of eight GPUs has."""
 
@@ -76,7 +83,7 @@ class Visit:
         self._started = time.monotonic()
         self._started_utc = utc_now()
         self._results: list[dict[str, Any]] = []
-        self._samples = self._result_bytes = 0
+        self._figures = self._result_bytes = 0
         self._written = self._unwritten = 0
         self._report: dict[str, Any] | None = None
         self._series: dict[str, Any] = {}
@@ -182,10 +189,11 @@ class Visit:
         if any(result["check"] == earlier["check"] for earlier in self._results):
             raise _invalid(f"two results of {result['check']}")
         self._results.append(result)
-        self._samples += len(result["samples"])
+        self._figures += len(result["samples"]) + sum(len(leg["sizes"]) for leg in result["legs"])
         self._result_bytes += len(to_json(result))
-        if self._samples > MOST_SAMPLES:
-            raise _invalid(f"more than {MOST_SAMPLES} samples")
+        most = max(MOST_FIGURES, FIGURES_OF_GPU * int(self._request.expect.get("gpus", 0)))
+        if self._figures > most:
+            raise _invalid(f"more than {most} samples and sizes of legs")
         if self._result_bytes > RESULTS_LIMIT_BYTES:
             raise _invalid(f"results of more than {RESULTS_LIMIT_BYTES >> 20} MiB")
         self._unwritten += 1 + len(result["samples"])
@@ -198,6 +206,8 @@ class Visit:
         # The results were checked one by one as they came: only the rest is new.
         if not isinstance(report, dict) or report.get("results") != self._results:
             raise _invalid("the report does not repeat the results that came before it")
+        if len(to_json({**report, "results": []})) > FACTS_LIMIT_BYTES:
+            raise _invalid(f"facts of more than {FACTS_LIMIT_BYTES >> 10} KiB")
         problem = schema_problem({**report, "results": []}, "report")
         if problem:
             raise _invalid(f"the report does not fit its schema: {problem}")

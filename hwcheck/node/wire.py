@@ -21,7 +21,7 @@ OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 """A host that writes more than this is cut off: 8 GPUs need about 20 kB."""
 LOAD_DTYPES = ("auto", "bf16", "fp16", "tf32", "fp32")
 """What the load multiplies; auto is the fastest that trains."""
-SERIES_LIMIT_BYTES = 4 * 1024 * 1024
+SERIES_LIMIT_BYTES = 2 * 1024 * 1024
 """What the samples of a load may take of it: 8 GPUs need at most about 600 kB."""
 
 Value = Union[int, float, str, bool]

@@ -79,12 +79,14 @@ class PlaybookRequest:
         yield from sorted({each for each in passwords if each}, key=len, reverse=True)
 
 
-def find_playbook(name: str) -> Path:
+def find_playbook(name: str = "") -> Path:
     """Return a playbook: a file, or the name of one that hwcheck brings (``site.yml``).
 
+    Where none is named it is hwcheck's ``site.yml``, never one that lies in the current folder.
     Raises UsageError where there is none.
     """
-    path = shipped.find(name) or shipped.find(f"playbooks/{name}")
+    path = shipped.find(name) if name else None
+    path = path or shipped.brought(f"playbooks/{name or DEFAULT_PLAYBOOK}")
     if path is None or not path.is_file():
         raise UsageError(f"no such playbook: {name}; name a file, or one of {_shipped_playbooks()}")
     return path.resolve()
@@ -96,7 +98,11 @@ def _shipped_playbooks() -> str:
 
 
 def roles_path() -> str:
-    """Return where Ansible finds roles: the caller's folders, then those that hwcheck brings."""
-    folders = [os.environ.get("ANSIBLE_ROLES_PATH", ""), str(Path("roles").absolute())]
+    """Return where Ansible finds roles beside the playbook's: the caller's folders, then ours.
+
+    ``roles/`` of the current folder is none of them: whoever may write there would be root on every
+    host.
+    """
+    folders = [os.environ.get("ANSIBLE_ROLES_PATH", "")]
     folders += [str(root / "roles") for root in shipped.ROOTS]
     return ":".join(folder for folder in folders if folder)

@@ -281,7 +281,7 @@ def _without_prose(options_of_role: Any) -> Any:
 
 
 def _read(name: str) -> Mapping[str, Any]:
-    path = shipped.find(name)
+    path = shipped.brought(name)
     if path is None:
         raise UsageError(f"no role {name.split('/')[1]}: {name} is missing")
     try:

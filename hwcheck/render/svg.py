@@ -65,14 +65,17 @@ def drawing(width_inch: float, height_inch: float) -> Iterator[Figure]:
     """
     prepare_matplotlib()
     # Not above: this import takes most of a second, and most commands draw nothing.
-    import matplotlib as mpl
+    with _away_from_here():  # it would read a matplotlibrc of the current folder
+        import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.font_manager import fontManager
 
     if FONT not in fontManager.get_font_names():  # its list of fonts, in the cache, may lack any
         fontManager.addfont(Path(mpl.get_data_path(), FONT_FILE))
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a matplotlibrc of the caller's is for his own pictures
+        mpl.rcParams.update(STYLE)
         figure = Figure(figsize=(width_inch, height_inch), layout="constrained")
         FigureCanvasSVG(figure)
         yield figure
@@ -118,11 +121,25 @@ def prepare_matplotlib() -> None:
     goes when this process ends.
     """
     os.environ["MPLBACKEND"] = "svg"
+    if os.environ.get("MPLCONFIGDIR"):  # it may be told from here
+        os.environ["MPLCONFIGDIR"] = os.path.abspath(os.environ["MPLCONFIGDIR"])
     if all(map(_writable, _matplotlib_folders())):
         return
     folder = tempfile.mkdtemp(prefix="hwcheck-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["MPLCONFIGDIR"] = folder
+
+
+@contextmanager
+def _away_from_here() -> Iterator[None]:
+    """Stand in the root folder, where nobody else can put a file."""
+    here = os.open(".", os.O_PATH | os.O_DIRECTORY)
+    try:
+        os.chdir("/")
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def _matplotlib_folders() -> Iterator[Path]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.checks import ON_DEMAND
@@ -22,9 +23,8 @@ from hwcheck.text import binary_size
 if TYPE_CHECKING:
     from hwcheck.inventory.inventory import Cluster
 
-DEFAULT_INVENTORY = "inventory/local.yml"
 HELP = {
-    "playbook": "a playbook file, or one that hwcheck brings (default: site.yml)",
+    "playbook": "a playbook file, or one that hwcheck brings (default: its site.yml)",
     "tags": "comma-separated tags; every role has its own name as one",
     "check": "change nothing, say what would change",
     "diff": "show the differences in files",
@@ -250,6 +250,13 @@ def read_cluster(
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     return cluster
+
+
+def this_machine() -> str:
+    """Return the inventory of this machine alone that hwcheck brings."""
+    path = shipped.brought("inventory/local.yml")
+    assert path is not None
+    return str(path)
 
 
 def read_connection(

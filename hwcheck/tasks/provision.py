@@ -10,7 +10,7 @@ from invoke import Context
 from hwcheck.exit_codes import combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
+from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, read_cluster, whole
@@ -23,7 +23,7 @@ def provision(
     ctx: Context,  # noqa: ARG001 - invoke hands every task its context
     hosts: str | None = None,
     limit: str | None = None,
-    playbook: str = DEFAULT_PLAYBOOK,
+    playbook: str = "",
     tags: str | None = None,
     extra_vars: Sequence[str] | None = None,
     check: bool = False,

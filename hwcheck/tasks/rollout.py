@@ -13,7 +13,7 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
+from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks.command import end, reaching_command
@@ -55,7 +55,7 @@ def rollout(
     ctx: Context,
     hosts: str | None = None,
     limit: str | None = None,
-    playbook: str = DEFAULT_PLAYBOOK,
+    playbook: str = "",
     tags: str | None = None,
     extra_vars: Sequence[str] | None = None,
     batch: str = DEFAULT_BATCH,

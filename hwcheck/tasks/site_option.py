@@ -21,7 +21,6 @@ from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunMeta
 from hwcheck.site import folder
 from hwcheck.site_limits import problem
-from hwcheck.tasks.flags import DEFAULT_INVENTORY
 from hwcheck.tasks.output import say
 from hwcheck.text import count
 
@@ -75,12 +74,7 @@ def site_of(site: str | None, hosts: str) -> folder.Site | None:
             raise UsageError("--site is empty; name the site's folder, or leave --site out")
         return folder.read(Path(site))
     path = folder.beside(hosts)
-    if path is None:
-        return None
-    if hosts == DEFAULT_INVENTORY:
-        say(f"hwcheck: {path} is not used: add --site {path} to run what it holds")
-        return None
-    return folder.read(path)
+    return None if path is None else folder.read(path)
 
 
 def additions_in_use() -> Additions | None:

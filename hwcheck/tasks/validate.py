@@ -24,7 +24,6 @@ from hwcheck.run.preview import preview
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
     COVERAGE_HELP,
-    DEFAULT_INVENTORY,
     PROOF,
     REACHING_HELP,
     USUAL,
@@ -33,6 +32,7 @@ from hwcheck.tasks.flags import (
     read_cluster,
     seconds,
     select,
+    this_machine,
     timing,
     whole,
 )
@@ -56,7 +56,7 @@ from hwcheck.tasks.site_option import (
 @reaching_command(
     optional=["require_coverage"],
     help={
-        "hosts": f"{REACHING_HELP['hosts']}, or else {DEFAULT_INVENTORY}, this machine",
+        "hosts": f"{REACHING_HELP['hosts']}, or else this machine",
         "only": "comma-separated checks to run (see `checks`)",
         "skip": "comma-separated checks to leave out",
         "collectives": "comma-separated all_reduce, alltoall, all_gather, reduce_scatter, "
@@ -151,7 +151,7 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=DEFAULT_INVENTORY)
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=this_machine())
     built = payload.build(payload_files())
     refuse_unknown_names(cluster)
     plan = make_plan(

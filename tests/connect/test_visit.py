@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, LoadRun, Series
 from hwcheck.node.wire import CheckResult, Request, Sample, to_dict, to_json
 from hwcheck.results.run_folder import HostAnswer, HostRecord
+from tests.factories import leg, reduce_result
 from tests.lab import stand_in
 
 HERE = Host("here", "127.0.0.1", connection="local")
@@ -113,7 +115,7 @@ def test_of_many_samples_few_are_written_more_than_once(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        ("MOST_SAMPLES", "more than 20 samples"),
+        ("MOST_FIGURES", "more than 20 samples and sizes of legs"),
         ("RESULTS_LIMIT_BYTES", "results of more than 0 MiB"),
     ],
 )
@@ -122,13 +124,36 @@ def test_results_that_are_too_many_or_too_large(
 ) -> None:
     """Judging and showing them costs the controller far more than reading them."""
     two = sum(len(to_json(_result(name, 10))) for name in CHECKS[:2])
-    monkeypatch.setattr(visit_module, limit, 20 if limit == "MOST_SAMPLES" else two)
+    monkeypatch.setattr(visit_module, limit, 20 if limit == "MOST_FIGURES" else two)
     connector = Connector(Deadlines(), threading.Event())
     one = Visit(HERE, Request("", CHECKS), stand_in.payload(), connector, NOBODY)
     for name in CHECKS[:2]:
         one._take({"kind": "result", "result": _result(name, 10)})
     with pytest.raises(VisitError, match=reason):
         one._take({"kind": "result", "result": _result(CHECKS[2], 1)})
+
+
+def test_sizes_of_legs_count_and_a_host_of_many_gpus_may_have_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visit_module, "MOST_FIGURES", 20)
+    monkeypatch.setattr(visit_module, "FIGURES_OF_GPU", 2)
+    result = to_dict(reduce_result([leg("default"), leg("p2p_off")]))
+    sizes = sum(len(each["sizes"]) for each in result["legs"])
+    assert sizes > 20
+    connector = Connector(Deadlines(), threading.Event())
+    for gpus, refused in ((1, True), (sizes, False)):
+        request = Request("", ("all_reduce",), expect={"gpus": gpus})
+        one = Visit(HERE, request, stand_in.payload(), connector, NOBODY)
+        with pytest.raises(VisitError, match="sizes of legs") if refused else nullcontext():
+            one._take({"kind": "result", "result": result})
+
+
+def test_facts_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written, read and checked as results are, and a report has the place."""
+    assert visit().state == "reported"
+    monkeypatch.setattr(visit_module, "FACTS_LIMIT_BYTES", 20)
+    assert visit().reason == "facts of more than 0 KiB"
 
 
 CHECKS = tuple(f"check{number}" for number in range(15))

@@ -11,6 +11,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision.request import PlaybookRequest, find_playbook, roles_path
+from hwcheck.provision.role_vars import defaults
 
 CLUSTER = Cluster(
     (Host("n1", "n1", become_password="of-n1"), Host("n2", "n2", password="of-n2")), "cluster.yml"
@@ -67,11 +68,27 @@ def test_playbooks_of_ours_are_found_from_anywhere(
     assert find_playbook("site.yml") == (tmp_path / "site.yml").resolve()
 
 
+def test_what_nobody_named_is_not_taken_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project of Ansible's has a ``site.yml`` as a rule, and a shared folder may have any."""
+    monkeypatch.chdir(tmp_path)
+    for planted in ("site.yml", "playbooks/site.yml", "playbooks/tuning.yml"):
+        (tmp_path / planted).parent.mkdir(exist_ok=True)
+        (tmp_path / planted).write_text("- hosts: all\n")
+    assert not find_playbook().is_relative_to(tmp_path)
+    assert not find_playbook("tuning.yml").is_relative_to(tmp_path)
+    (tmp_path / "roles" / "nccl" / "defaults").mkdir(parents=True)
+    (tmp_path / "roles" / "nccl" / "defaults" / "main.yml").write_text("nccl_conf: absent\n")
+    assert defaults("nccl")["nccl_conf"] != "absent"
+    assert not any(str(tmp_path) in folder for folder in roles_path().split(":"))
+
+
 def test_roles_of_the_caller_come_before_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", "/srv/roles")
-    first, own, *brought = roles_path().split(":")
-    assert (first, own) == ("/srv/roles", str(tmp_path / "roles"))
+    first, *brought = roles_path().split(":")
+    assert first == "/srv/roles"
     assert any((Path(folder) / "nccl").is_dir() for folder in brought)

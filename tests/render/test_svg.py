@@ -52,6 +52,18 @@ def test_a_list_of_fonts_that_lacks_ours(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+@pytest.mark.parametrize("text", ["text.usetex: True\n", "backend: module://evil\n", "\xff\n", ""])
+def test_a_matplotlibrc_of_the_current_folder_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """It can have LaTeX run; a FIFO (without a text here) would wait."""
+    monkeypatch.chdir(tmp_path)
+    rc = tmp_path / "matplotlibrc"
+    rc.write_bytes(text.encode("latin-1")) if text else os.mkfifo(rc)
+    done = show({"HOME": str(tmp_path)}, NO_FONT)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def show(settings: dict[str, str], script: str = SHOW) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if name[:3] not in ("XDG", "MPL")}
     argv = [sys.executable, "-c", script]

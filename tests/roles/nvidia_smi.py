@@ -8,6 +8,7 @@ where ``in-use`` is there too, and ``geforce``, which have neither ECC, MIG nor 
 (NVIDIA MIG User Guide, Getting Started, has what -mig and -cgi say.)
 """
 
+import fcntl
 import json
 import pathlib
 import re
@@ -126,12 +127,22 @@ def partition(gpu: "dict[str, str]", words: "list[str]") -> None:
 
 
 def keep() -> None:
-    STATE.write_text(json.dumps(gpus))
+    replace(STATE, json.dumps(gpus))
     written = [{name: gpu[name + ".pending"] for name in WRITTEN} for gpu in gpus]
     if not is_("geforce"):
-        INFOROM.write_text(json.dumps(written))
+        replace(INFOROM, json.dumps(written))
 
 
+def replace(file: pathlib.Path, text: str) -> None:
+    beside = file.with_name(file.name + ".new")
+    beside.write_text(text)
+    beside.replace(file)
+
+
+# The driver serves one after another; the unit may set GPUs while somebody asks.
+STATE.parent.mkdir(exist_ok=True)
+lock = open(STATE.with_name("nvidia-smi.lock"), "w")  # noqa: SIM115 - until it ends
+fcntl.flock(lock, fcntl.LOCK_EX)
 words = sys.argv[1:]
 gpus = json.loads(STATE.read_text()) if STATE.exists() else powered_on()
 if words == ["-L"]:

@@ -13,7 +13,7 @@ from hwcheck.inventory import inventory
 from hwcheck.inventory.defaults import ConnectionFlags
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.names import nearest, refuse_misspelt_variables
-from hwcheck.provision.request import DEFAULT_PLAYBOOK, PlaybookRequest, find_playbook
+from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.role_vars import (
     RoleVars,
     read_role_vars,
@@ -108,7 +108,7 @@ def after_playbook(
     accept = playbook.accept_new_host_keys
     wanted = read_role_vars(cluster, asserted, playbook.forks, accept_new_host_keys=accept)
     # Variables of a command line may be secrets, and the command is shown and written.
-    is_default = playbook.playbook == find_playbook(DEFAULT_PLAYBOOK) and not cluster.extra_vars
+    is_default = playbook.playbook == find_playbook() and not cluster.extra_vars
     return StateRequest(
         cluster,
         asserted,

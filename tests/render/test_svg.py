@@ -16,14 +16,19 @@ print(os.environ.get("MPLCONFIGDIR", "its own"))
 """
 
 
-NO_FONT = """
-from matplotlib import font_manager
-font_manager.fontManager.ttflist.clear()
-font_manager.fontManager._findfont_cached.cache_clear()
+WORDS = """
 from hwcheck.render.svg import drawing, inline_svg
 with drawing(2, 1) as figure:
     figure.add_subplot().set_title("words")
     print("words" in inline_svg(figure, {}))
+"""
+
+
+NO_FONT = f"""
+from matplotlib import font_manager
+font_manager.fontManager.ttflist.clear()
+font_manager.fontManager._findfont_cached.cache_clear()
+{WORDS}
 """
 
 
@@ -60,7 +65,7 @@ def test_a_matplotlibrc_of_the_current_folder_is_not_read(
     monkeypatch.chdir(tmp_path)
     rc = tmp_path / "matplotlibrc"
     rc.write_bytes(text.encode("latin-1")) if text else os.mkfifo(rc)
-    done = show({"HOME": str(tmp_path)}, NO_FONT)
+    done = show({"HOME": str(tmp_path)}, WORDS)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.lab.conftest import refuse
 from tests.lab.scenario import load
 from tests.roles.machine import DEVICES, KERNEL, PACKAGES, Machine, Played
-from tests.roles.nvidia_packages import NEW, NEXT, OLD, driver, gdrcopy, other
+from tests.roles.nvidia_packages import NEW, NEXT, OLD, doca, driver, exporter, gdrcopy, other
 from tests.roles.packages import Package, chrony
 from tests.roles.readme import what_would_change
 from tests.roles.rpms import TOOLS, write_rpm_repository
@@ -95,10 +95,12 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
             next_own = driver(NEXT, fabric=FABRIC_NAME)
             copy_rpms = gdrcopy("2.5.1", "gdrcopy-kmod", "gdrcopy")
             packages = [*own, *next_own, *copy_rpms, *other("libnccl", "libnccl-devel")]
+            packages.append(exporter("4.8.0"))
             streams = {"580-open": own, "590-open": next_own}
             place = machine.node.root / PACKAGES.lstrip("/")
             write_rpm_repository(place / "nvidia", packages, key, streams)
             write_rpm_repository(place / "rpms", [*DISTRIBUTION, *OF_OTHER_ROLES, CHRONY], key, {})
+            write_rpm_repository(place / "doca-3.1.0", doca("3.1.0"), key, {})
             machine.beside_playbook("nvidia.asc").write_bytes(key.armored.read_bytes())
         machine.write("/etc/yum.repos.d/base.repo", BASE)
         yield machine
@@ -137,7 +139,13 @@ def before(machine: Machine, predicted: Played) -> Stated:
 
 
 @pytest.fixture(scope="module")
-def first(machine: Machine, before: Stated) -> Played:
+def refused(machine: Machine, before: Stated) -> Played:
+    other_key = wanted(OLD, nvidia_repository_key_fingerprint="610C" * 10)
+    return machine.play(["nvidia_repository"], **other_key)
+
+
+@pytest.fixture(scope="module")
+def first(machine: Machine, refused: Played) -> Played:
     assert versions(machine) == {}
     return machine.play(ROLES, **wanted(OLD))
 
@@ -151,6 +159,13 @@ def test_check_mode_predicts_the_changes(predicted: Played, first: Played) -> No
     assert predicted.code == 0, predicted.text
     assert first.code == 0, first.text
     assert set(first.changed) - set(predicted.changed) == NOT_PREDICTED
+
+
+def test_a_key_with_another_fingerprint_is_not_imported(refused: Played, first: Played) -> None:
+    assert refused.code != 0
+    assert "does not match any key fingerprints" in refused.text
+    assert refused.changed == ["nvidia_repository : Copy the key of the repository"]
+    assert "nvidia_repository : Install the key of the repository" in first.changed
 
 
 def test_the_second_run_changes_nothing(second: Played) -> None:
@@ -294,3 +309,31 @@ def test_the_command_of_the_readme_says_what_would_change(machine: Machine, tmp_
     assert done.returncode == 0, done.stdout + done.stderr
     assert "changed" in done.stdout
     assert versions(machine) == had
+
+
+def test_what_has_a_service_or_a_repository_of_its_own(machine: Machine, second: Played) -> None:
+    """The last: DOCA-OFED takes the place of the distribution's stack."""
+    roles = ["doca_ofed", "dcgm", "dcgm_exporter"]
+    more = wanted(
+        OLD,
+        dcgm_enabled=True,
+        dcgm_version="4.4",
+        dcgm_exporter_enabled=True,
+        dcgm_exporter_version="4.8",
+        dcgm_exporter_address=":9409",
+        doca_ofed_version="3.1.0",
+        doca_ofed_url=f"file://{PACKAGES}/doca-VERSION",
+        doca_ofed_key="nvidia.asc",
+    )
+    first = machine.play(roles, **more)
+    assert first.code == 0, first.text
+    found = versions(machine)
+    assert found["datacenter-gpu-manager-exporter"] == "4.8.0-1"
+    assert found["doca-ofed"] == "3.1.0-091000"
+    assert {"doca-ofed-3.1.0-091000", "datacenter-gpu-manager-exporter-4.8.0-1"} <= set(
+        machine.ask(f"cat {LOCKS}").splitlines()
+    )
+    assert "gpu" in machine.ask("curl -s http://localhost:9409/metrics").lower()
+    assert machine.play(roles, **more).changes == 0
+    holds = state(machine, roles, **more)
+    assert holds.code == 0, holds.text

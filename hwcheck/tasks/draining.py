@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from invoke import Exit
@@ -13,9 +12,10 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS
 from hwcheck.inventory.expectations import SCHEDULERS
 from hwcheck.inventory.inventory import Host
+from hwcheck.provision.draining import Draining
 from hwcheck.provision.rollout import Batch
-from hwcheck.scheduler.actions import LOG, Drains, drain, resume, wait_until_free
-from hwcheck.scheduler.records import DONE, FAILED, REFUSED, Action, Amount
+from hwcheck.scheduler.actions import LOG
+from hwcheck.scheduler.records import DONE, FAILED, Action, Amount
 from hwcheck.tasks.flags import one_of, seconds
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
@@ -30,84 +30,44 @@ DRAIN_HELP = {
 }
 
 
-class Draining:
-    """The scheduler of a rollout's hosts; ``left`` are those that it has drained by now.
+def drain(draining: Draining, part: Batch) -> int:
+    """Let no further job start on a batch. Raises UsageError where nothing was changed."""
+    actions = draining.drain(part)
+    _say_what_failed(actions)
+    return PASS if all(action.outcome == DONE for action in actions) else NOT_MEASURED
 
-    ``log`` is what each action is appended to, ``run`` the rollout's folder, which stands in the
-    reason.
-    """
 
-    def __init__(
-        self, kind: str, hosts: Sequence[Host], log: Path, at_most: Amount, limit_s: float
-    ) -> None:
-        self.kind = kind
-        self.left: tuple[str, ...] = ()
-        self._hosts = {host.name: host for host in hosts}
-        self._drains = Drains(kind, "rollout", "", log)
-        self._at_most = at_most
-        self._limit_s = limit_s
+def wait(draining: Draining, part: Batch) -> int:
+    """Wait until no job is on a batch. Raises Exit where it is interrupted."""
+    stop = threading.Event()
+    with Interrupts(stop):
+        busy = draining.wait(part, stop)
+    if stop.is_set():
+        raise Exit(code=INTERRUPTED)
+    for name, node in busy.items():
+        say(f"hwcheck: {name}: {node.line()}: given up after {draining.limit_s:g} s")
+    return NOT_MEASURED if busy else PASS
 
-    def begin(self, run: str) -> None:
-        """Name the folder of the rollout."""
-        self._drains = replace(self._drains, run=run)
 
-    def refuse(self, plan: Sequence[Batch]) -> None:
-        """Raise UsageError where a host must not be drained, or a batch is too large."""
-        self._refuse([name for part in plan for name in part.hosts], Amount(share=1.0))
-        self._refuse(max((part.hosts for part in plan), key=len), self._at_most)
+def resume(draining: Draining, part: Batch) -> int:
+    """Give a batch back."""
+    actions = draining.resume(part)
+    _say_what_failed(actions)
+    return NOT_MEASURED if any(action.outcome == FAILED for action in actions) else PASS
 
-    def drain(self, part: Batch) -> int:
-        """Let no further job start on a batch. Raises UsageError where nothing was changed."""
-        self._refuse(part.hosts, self._at_most)
-        actions = self._drain(part.hosts, self._at_most, dry_run=False)
-        # One that failed may be drained all the same, as where the scheduler went away meanwhile.
-        self.left += tuple(action.host for action in actions if action.outcome != REFUSED)
-        for action in actions:
-            if action.outcome != DONE:
-                say(f"hwcheck: {action.line()}")
-        return PASS if all(action.outcome == DONE for action in actions) else NOT_MEASURED
 
-    def wait(self, part: Batch) -> int:
-        """Wait until no job is on a batch. Raises Exit where it is interrupted."""
-        stop = threading.Event()
-        hosts = [self._hosts[name] for name in part.hosts]
-        with Interrupts(stop):
-            busy = wait_until_free(self.kind, hosts, self._limit_s, stop)
-        if stop.is_set():
-            raise Exit(code=INTERRUPTED)
-        for name, node in busy.items():
-            say(f"hwcheck: {name}: {node.line()}: given up after {self._limit_s:g} s")
-        return NOT_MEASURED if busy else PASS
+def say_what_is_left(draining: Draining) -> None:
+    """Say which hosts stay drained, and how they come back."""
+    if draining.left:
+        names = ", ".join(draining.left)
+        what_to_do = "the next rollout resumes those that are well, or do so by hand"
+        say(f"hwcheck: left drained in {draining.kind}: {names}; {what_to_do}")
 
-    def resume(self, part: Batch) -> int:
-        """Give a batch back."""
-        hosts = tuple(self._hosts.values())
-        actions = resume(self._drains, hosts, part.hosts, dry_run=False)
-        given_back = {action.host for action in actions if action.outcome == DONE}
-        self.left = tuple(host for host in self.left if host not in given_back)
-        for action in actions:
-            if action.outcome != DONE:
-                say(f"hwcheck: {action.line()}")
-        return NOT_MEASURED if any(action.outcome == FAILED for action in actions) else PASS
 
-    def say_what_is_left(self) -> None:
-        """Say which hosts stay drained, and how they come back."""
-        if self.left:
-            names = ", ".join(self.left)
-            what_to_do = "the next rollout resumes those that are well, or do so by hand"
-            say(f"hwcheck: left drained in {self.kind}: {names}; {what_to_do}")
-
-    def _refuse(self, names: Sequence[str], at_most: Amount) -> None:
-        actions = self._drain(names, at_most, dry_run=True)
-        refused = [action for action in actions if action.outcome == REFUSED]
-        if refused:
-            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-            raise UsageError(f"{refused[0].line()}{more}")
-
-    def _drain(self, names: Sequence[str], at_most: Amount, *, dry_run: bool) -> tuple[Action, ...]:
-        why = dict.fromkeys(names, self._drains.run)
-        hosts = tuple(self._hosts.values())
-        return drain(self._drains, hosts, why, at_most, dry_run=dry_run)
+def _say_what_failed(actions: Sequence[Action]) -> None:
+    for action in actions:
+        if action.outcome != DONE:
+            say(f"hwcheck: {action.line()}")
 
 
 def read_draining(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,14 @@ from invoke import Context, Exit
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.provision.rollout import Batch, BatchOutcome, Stage, batches, roll_out
 from hwcheck.results.folders import new_folder, write_record
+from hwcheck.tasks import draining as drain_stages
 from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.draining import (
-    DRAIN_HELP,
-    MAX_DRAINED,
-    TIMEOUT,
-    Draining,
-    read_draining,
-)
+from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
 from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
@@ -123,10 +120,10 @@ def _run(
     }
     if draining:
         stages_in_order = {
-            "drain": _in_a_rollout(draining.drain, plan[0]),
-            "wait": _in_a_rollout(draining.wait),
+            "drain": _in_a_rollout(partial(drain_stages.drain, draining), plan[0]),
+            "wait": _in_a_rollout(partial(drain_stages.wait, draining)),
             **stages_in_order,
-            "resume": _in_a_rollout(draining.resume),
+            "resume": _in_a_rollout(partial(drain_stages.resume, draining)),
         }
     outcomes: tuple[BatchOutcome, ...] = ()
     try:
@@ -136,7 +133,7 @@ def _run(
             write_record(folder / "rollout.json", record)
     finally:
         if draining:
-            draining.say_what_is_left()
+            drain_stages.say_what_is_left(draining)
     return outcomes
 
 

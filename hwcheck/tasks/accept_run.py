@@ -118,7 +118,7 @@ def exit_code(hosts: dict[str, HostProgress], criteria: Criteria) -> int:
 def saved_results(acceptance: Acceptance) -> list[StageResult]:
     """Judge the runs of the folder again, the oldest first. Raises UsageError."""
     results = []
-    for path in sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else ():
+    for path in _run_folders(acceptance):
         result = acceptance.judged.get(path.name) or _saved_result(acceptance, path)
         if result is not None:
             results.append(result)
@@ -142,7 +142,7 @@ def _saved_result(acceptance: Acceptance, path: Path) -> StageResult | None:
 
 def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
     """Bring runs of a call that was killed to their end, and return all results."""
-    for path in sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else ():
+    for path in _run_folders(acceptance):
         if path.is_dir() and not any((path / name).is_file() for name in ("run.json", STATE_FILE)):
             shutil.rmtree(path)  # assertions that were cut off
             continue
@@ -151,6 +151,18 @@ def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
             say(f"hwcheck: {path} was cut off; what it measured stands")
             show(path, as_json=False, silent=True)
     return saved_results(acceptance)
+
+
+def _run_folders(acceptance: Acceptance) -> list[Path]:
+    """Return the run folders, the oldest first. Raises UsageError for a link to one.
+
+    The record would have its result, and not its evidence.
+    """
+    paths = sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else []
+    for path in paths:
+        if path.is_symlink():
+            raise UsageError(f"{path}: a symbolic link; put the folder itself there")
+    return paths
 
 
 def _measured(

@@ -246,6 +246,14 @@ def test_a_record_verifies_as_it_was_signed(signed: Path, key: Path) -> None:
     assert read_member(signed, "runs/r1/run.json") == b"{}\n"
 
 
+def test_a_link_in_place_of_what_is_written_first_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / "a.tar.gz.new").symlink_to("target")
+    write_record(tmp_path / "a.tar.gz", ID, CONTENTS)
+    assert (tmp_path / "target").read_text() == "precious"
+    assert check_record(tmp_path / "a.tar.gz").problems == ()
+
+
 def test_the_same_files_make_the_same_archive(tmp_path: Path) -> None:
     first = write_record(tmp_path / "a.tar.gz", ID, CONTENTS)
     again = write_record(tmp_path / "b.tar.gz", ID, dict(reversed(CONTENTS.items())))

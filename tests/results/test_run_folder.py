@@ -159,6 +159,15 @@ def test_a_host_that_is_planned_twice_is_refused(folder: RunFolder) -> None:
         read_run(folder.path)
 
 
+@pytest.mark.parametrize("name", ["../../elsewhere", "..", "a/b", "<b>", ""])
+def test_a_run_whose_id_names_another_place_is_refused(folder: RunFolder, name: str) -> None:
+    """An acceptance and the history find the folder of a run by it."""
+    run = json.loads((folder.path / "run.json").read_text()) | {"id": name}
+    (folder.path / "run.json").write_text(json.dumps(run))
+    with pytest.raises(UsageError, match=r"damaged run folder: .*: id: must match pattern"):
+        read_run(folder.path)
+
+
 def test_a_log_grows(folder: RunFolder) -> None:
     folder.append_log("node01", "one\n")
     folder.append_log("node01", "two\n")

@@ -198,3 +198,18 @@ def test_criteria_are_printed_to_be_edited(
     criteria = parse_criteria(text, "order.yml")
     assert criteria.gpu == "h100_sxm"
     assert criteria.not_shown
+
+
+def test_a_link_to_a_run_folder_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The record would have what the run says, and not the run."""
+    made = begun(folder)
+    (folder / "elsewhere").mkdir()
+    (made / "runs").mkdir()
+    (made / "runs/20270131T120000Z-abcdef").symlink_to(folder / "elsewhere")
+    for words in ("accept status --hosts n1,", "accept record --hosts n1,", "accept --hosts n1,"):
+        code, said = ended_with(words, capsys)
+        assert code == 2
+        assert "runs/20270131T120000Z-abcdef: a symbolic link; put the folder itself" in said
+    assert list((folder / "elsewhere").iterdir()) == []

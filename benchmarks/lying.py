@@ -1,6 +1,6 @@
 """What one lying node costs the controller: CPU time from its first frame to the reports.
 
-    python benchmarks/lying.py [--hosts 8] [--profile LIE]
+    python benchmarks/lying.py [--hosts 8] [--rounds 3] [--only LIE] [--profile LIE]
 
 A run of so many hosts with eight GPUs each (``scale.py``), of which one is visited here: what it
 sends goes through the visit as it comes from a link, and the run is judged, rendered and written.
@@ -237,6 +237,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--hosts", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3, help="the quickest of so many counts")
+    parser.add_argument("--only", choices=LIES, help="one lie")
     parser.add_argument("--profile", choices=LIES, help="print where the time of one goes")
     options = parser.parse_args()
     dice, base = random.Random(1), node_reports()[""]
@@ -244,11 +246,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hwlying-") as folder:
         out = Path(folder)
         cpu_s(reports, "", out, None)  # the first loads what is loaded once
-        honest = min(cpu_s(reports, "", out, None) for _ in range(3))
+        honest = min(cpu_s(reports, "", out, None) for _ in range(options.rounds))
         print(f"{options.hosts} hosts, all honest: {honest:.2f} s CPU")
         profile = cProfile.Profile() if options.profile else None
-        for lie in (options.profile,) if profile else LIES:
-            took = min(cpu_s(reports, lie, out, profile) for _ in range(1 if profile else 3))
+        for lie in (options.profile or options.only,) if profile or options.only else LIES:
+            rounds = 1 if profile else options.rounds
+            took = min(cpu_s(reports, lie, out, profile) for _ in range(rounds))
             print(f"{lie:16} {took - honest:+.2f} s CPU, {took / honest:.2f} of the honest run")
     if profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(35)

@@ -25,12 +25,12 @@ from hwcheck.run.training.bench import Bench, Recorder, fit_together
 from hwcheck.run.training.options import LEGS, TrainingOptions
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
-    DEFAULT_INVENTORY,
     HELP,
     REACHING_HELP,
     one_of,
     read_cluster,
     split,
+    this_machine,
     whole,
 )
 from hwcheck.tasks.interrupts import Interrupts
@@ -49,7 +49,7 @@ MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
     positional=["action"],
     help={
         "action": "bench: time training steps by strategy, with P2P and without",
-        "hosts": f"{REACHING_HELP['hosts']}, or else {DEFAULT_INVENTORY}, this machine",
+        "hosts": f"{REACHING_HELP['hosts']}, or else this machine",
         "scope": "node (default): each node by itself; all: the hosts together",
         "strategies": f"comma-separated {', '.join(NAMES)} (default: all)",
         "model": "gpt2, mini, tiny, or a config.json (default: gpt2; tiny where no host has a GPU)",
@@ -122,7 +122,7 @@ def train(
         problem = options.batch_problem(number)
         if problem:
             raise UsageError(f"--global-batch {global_batch}: {problem}")
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=DEFAULT_INVENTORY)
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=this_machine())
     built = payload.build()
     plan = make_plan(
         cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256

@@ -309,31 +309,3 @@ def test_the_command_of_the_readme_says_what_would_change(machine: Machine, tmp_
     assert done.returncode == 0, done.stdout + done.stderr
     assert "changed" in done.stdout
     assert versions(machine) == had
-
-
-def test_what_has_a_service_or_a_repository_of_its_own(machine: Machine, second: Played) -> None:
-    """The last: DOCA-OFED takes the place of the distribution's stack."""
-    roles = ["doca_ofed", "dcgm", "dcgm_exporter"]
-    more = wanted(
-        OLD,
-        dcgm_enabled=True,
-        dcgm_version="4.4",
-        dcgm_exporter_enabled=True,
-        dcgm_exporter_version="4.8",
-        dcgm_exporter_address=":9409",
-        doca_ofed_version="3.1.0",
-        doca_ofed_url=f"file://{PACKAGES}/doca-VERSION",
-        doca_ofed_key="nvidia.asc",
-    )
-    first = machine.play(roles, **more)
-    assert first.code == 0, first.text
-    found = versions(machine)
-    assert found["datacenter-gpu-manager-exporter"] == "4.8.0-1"
-    assert found["doca-ofed"] == "3.1.0-091000"
-    assert {"doca-ofed-3.1.0-091000", "datacenter-gpu-manager-exporter-4.8.0-1"} <= set(
-        machine.ask(f"cat {LOCKS}").splitlines()
-    )
-    assert "gpu" in machine.ask("curl -s http://localhost:9409/metrics").lower()
-    assert machine.play(roles, **more).changes == 0
-    holds = state(machine, roles, **more)
-    assert holds.code == 0, holds.text

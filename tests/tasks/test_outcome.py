@@ -34,3 +34,19 @@ def test_a_damaged_series_is_named(tmp_path: Path) -> None:
     (path / "series" / "node01.json").write_text("{", "utf-8")
     with pytest.raises(UsageError, match=r"series/node01\.json"):
         show(path, as_json=False)
+
+
+def test_reports_can_be_written_elsewhere_and_touch_nothing_else(tmp_path: Path) -> None:
+    run = factories.saved(tmp_path / "runs", factories.gpu_host("a"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    out = tmp_path / "out"
+    (out / "nccl").mkdir(parents=True)
+    (out / "nccl/mine.txt").write_text("mine")
+    show(run, as_json=True, silent=True, out=out)
+    assert {"report.html", "report.md", "junit.xml", "samples.csv"} <= {
+        p.name for p in out.iterdir()
+    }
+    assert (out / "nccl/mine.txt").read_text() == "mine"
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    show(run, as_json=True, silent=True)
+    assert (run / "report.html").is_file(), "the control"

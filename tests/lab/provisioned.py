@@ -62,7 +62,7 @@ class Site:
 
     def newest(self) -> Path:
         """Return the newest run folder."""
-        folders = [path for path in (self.folder / "runs").iterdir() if path.is_dir()]
+        folders = list((self.folder / "runs").glob("2*"))
         return max(folders, key=lambda path: path.stat().st_mtime_ns)
 
     def record(self, name: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ HWCHECK = Path(sys.executable).parent / "hwcheck"
 FILES = {
     "run.json",
     "report.html",
+    "retry",
+    "samples.csv",
     "report.md",
     "junit.xml",
     "nccl.conf",
@@ -63,7 +65,7 @@ def hwcheck(
 
 
 def the_run(folder: Path) -> Path:
-    (run,) = (folder / "runs").iterdir()
+    (run,) = (folder / "runs").glob("2*")
     return run
 
 

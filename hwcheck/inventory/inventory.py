@@ -25,6 +25,8 @@ from hwcheck.site_limits import SiteLimits
 from hwcheck.waivers import Waiver
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
+BETWEEN_HOSTS = re.compile(r",(?![^\[]*\])")
+"""A comma of folded names that stands in no range."""
 NAME_CHARACTERS = 200
 """A host's name is a file name in the run folder, which may have 255 bytes with what follows it."""
 ADDRESS_CHARACTERS = 255
@@ -163,7 +165,8 @@ class _ConnectionError(HostError):
 def _refuse(complaints: Complaints) -> None:
     """Raise what was collected, with the pattern that leaves out hosts that cannot be visited."""
     others = [error.host for error in complaints.errors if isinstance(error, _ConnectionError)]
-    complaints.refuse(f"to leave them out: --limit 'all:!{fold(others)}'" if others else "")
+    without = "".join(f":!{part}" for part in BETWEEN_HOSTS.split(fold(others)))
+    complaints.refuse(f"to leave them out: --limit 'all{without}'" if others else "")
 
 
 def _host(variables: Variables, complaints: Complaints) -> Host | None:

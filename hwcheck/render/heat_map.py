@@ -45,7 +45,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "network": (
         *("card_links", "infiniband_ports", "partition_keys", "port_flaps", "roce_gids"),
-        *("peermem", MULTI_HOST),
+        *("peermem", "cabling", MULTI_HOST),
     ),
     "software": (
         *("driver", "cuda_driver", "kernel", "software_versions", "tool_versions"),
@@ -54,7 +54,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "host": (
         *("cpu_governor", "disk_free", "file_systems", "host_memory", "hugepages", "memlock"),
         *("numa_balancing", "nvme_drives", "shm_size", "stray_processes", "time_sync"),
-        "virtualization",
+        *("virtualization", "parts"),
     ),
 }
 """Which checks stand together, in the order of the columns; ``OTHER`` has those of a site."""

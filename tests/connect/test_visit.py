@@ -393,7 +393,10 @@ def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) 
 
 
 def test_a_sudo_that_is_not_there_is_no_missing_python() -> None:
-    record = visit(host=replace(HERE, become=True, become_exe="/no/such/sudo"), start_s=0.5)
+    record = visit(
+        host=replace(HERE, become=True, become_user="admin", become_exe="/no/such/sudo"),
+        start_s=0.5,
+    )
     said = ("lost", "become", "/no/such/sudo: not found")
     assert (record.state, record.phase, record.reason) == said
 
@@ -432,7 +435,7 @@ def test_become(
 ) -> None:
     monkeypatch.setenv("WANTS", wanted)
     heard = Heard()
-    host = replace(HERE, become=True, become_password=given)
+    host = replace(HERE, become=True, become_user="admin", become_password=given)
     record = visit(host=host, start_s=2 if given == "wrong" else 10, heard=heard)
     assert (record.state, record.reason) == (state, reason)
     assert record.phase == ("" if state == "reported" else "become")
@@ -449,7 +452,7 @@ def test_a_password_that_is_echoed_stays_out_of_the_log(
     path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
     heard = Heard()
-    host = replace(HERE, become=True, become_password="s3cret\n")
+    host = replace(HERE, become=True, become_user="admin", become_password="s3cret\n")
     record = visit(host=host, heard=heard)
     assert record.reason == "sudo: what is [password]?"
     assert heard.log.strip() == "sudo: what is [password]?"

@@ -247,7 +247,7 @@ def test_governors_of_one_driver_are_compared() -> None:
     drifted = governed("c", "intel_pstate", "powersave")
     assert differing("cpu_governor", *hosts, drifted) == [("c", "governor", "node")]
     other = governed("c", "amd-pstate-epp", "powersave")
-    assert differing("cpu_governor", *hosts, other) == []
+    assert differing("cpu_governor", *hosts, other) == [("c", "frequency_driver", "node")]
 
 
 def test_yes_and_no_are_said_in_words() -> None:

@@ -237,7 +237,7 @@ def test_a_repaired_host_is_accepted_signed_and_what_later_runs_are_held_to(
     command = [HWCHECK, "validate", "--hosts", nightly, "--limit", "node1", "--only", "vbios,parts"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (run,) = (tmp_path / "runs").glob("*/run.json")
+    (run,) = (tmp_path / "runs").glob("2*/run.json")
     (accepted,) = read_run(run.parent).golden
     about = json.loads((tmp_path / "acceptance/acceptance.json").read_text())
     assert accepted.host == f"{about['id']}-1"

@@ -91,7 +91,7 @@ def test_the_faults_struck_and_the_good_host_noticed_nothing(struck: Struck) -> 
         ("frozen", "partial", f"no sign of life for {SILENCE_S:g} s"),
         ("cut", "partial", f"no sign of life for {SILENCE_S:g} s"),
         ("killed", "partial", "connection broke"),
-        ("garbled", "invalid", "cut off: it wrote more than 50000 lines"),
+        ("garbled", "invalid", "cut off: it wrote more than 20000 lines"),
     ],
 )
 def test_a_visit_ends_with_the_reason_of_its_fault(

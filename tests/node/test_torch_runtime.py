@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import json
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,18 @@ def imports_torch(source: str) -> bool:
 
 def test_torch_is_imported_at_one_place() -> None:
     files = [path for path in NODE.rglob("*.py") if imports_torch(path.read_text("utf-8"))]
-    assert [path.name for path in files] == ["torch_runtime.py"]
+    others = [path for path in files if NODE / "training" not in path.parents]
+    assert [path.name for path in others] == ["torch_runtime.py"]
+
+
+def test_training_imports_parts_of_torch_and_not_torch_itself() -> None:
+    """A strategy imports what only newer versions of torch have, where it is used."""
+    for path in (NODE / "training").rglob("*.py"):
+        imports = re.findall(
+            r"^\s*(?:import|from) (torch\S*)", path.read_text("utf-8"), re.MULTILINE
+        )
+        assert "torch" not in imports, path
+        assert all(name.startswith("torch.") for name in imports), path
 
 
 @pytest.mark.parametrize("line", ["import torch.cuda", "def f():\n    from torch import nn"])

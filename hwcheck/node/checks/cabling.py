@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
-from hwcheck.node.limits import AtLeast, AtMost
+from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
 
@@ -15,15 +15,6 @@ from hwcheck.node.wire import Sample
             "ports_with_neighbor",
             "ports",
             "ports that say what they are cabled to",
-            (
-                AtLeast(
-                    "IEEE 802.1AB and InfiniBand Architecture Specification, NodeInfo: both ends "
-                    "of a link name themselves; compared with like nodes besides",
-                    warn=1,
-                    confidence="derived",
-                ),
-            ),
-            required=True,
         ),
         Metric("neighbor", "", "what a port is cabled to: the switch, and the port there"),
         Metric(
@@ -68,6 +59,8 @@ def cabling(node: Node) -> Iterator[Sample]:
         if wanted:
             raise CouldNotMeasure("no port says what it is cabled to; smpquery needs root")
         raise NotApplicable("no port says what it is cabled to")
+    if not wanted and not any(each.port for each in neighbors):
+        raise NotApplicable("no port says which port of a switch it is cabled to")
     yield Sample("ports_with_neighbor", len(neighbors), "ports")
     ends = [(each.name, each.port) for each in neighbors]
     for each in neighbors:

@@ -69,8 +69,8 @@ def test_the_commands_list_their_tasks(command: str) -> None:
     flags = (
         "--hosts",
         "-l STRING, --limit",
-        "-f STRING, --stepfactor",
-        "--forks",
+        "-f STRING, --forks",
+        "-b, --become",
         "-v, --verbose",
         "--json",
     )

@@ -107,4 +107,4 @@ class Nights:
     @property
     def run(self) -> str:
         """The name of the newest run folder."""
-        return max(path.parent.name for path in Path("runs").glob("*/run.json"))
+        return max(path.parent.name for path in Path("runs").glob("2*/run.json"))

@@ -190,7 +190,7 @@ def test_a_disk_that_fills_up_is_one_line(small_disk: Path) -> None:
     *progress, said = done.stderr.splitlines()
     assert said.startswith("hwcheck: cannot write to the run folder: disk/runs/")
     assert said.endswith(": No space left on device; make room there and run again")
-    assert [text.partition(" after")[0] for text in progress] == ["away: unreachable"]
+    assert [text.partition(" after")[0] for text in progress] == ["[1/1] away: unreachable"]
     assert not list(small_disk.rglob("*.new"))
 
 

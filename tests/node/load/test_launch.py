@@ -108,16 +108,16 @@ def test_a_corrupting_gpu_is_told_from_its_healthy_peers(make: Make) -> None:
 
 
 def test_a_worker_that_hangs_is_killed_within_a_bound_and_named(make: Make) -> None:
-    burn = make("", "hang", patience_s=1.0)
+    burn = make("", "hang", patience_s=3.0)
     burn.start()
     assert burn._process is not None
     workers = children(burn._process.pid)
     assert until(lambda: products(burn)[0] > 0)
     started = time.monotonic()
     healthy, hung = burn.stop()
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 12
     assert healthy.reason == ""
-    wanted = f"process {workers[1]} did not end within 1 s and was killed, while multiplying"
+    wanted = f"process {workers[1]} did not end within 3 s and was killed, while multiplying"
     assert hung.reason == wanted
     assert hung.tflops is None
     assert not any(alive(pid) for pid in workers)

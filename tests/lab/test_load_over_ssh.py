@@ -74,9 +74,9 @@ def test_the_slot_is_one_action_and_the_bad_gpu_another(run: Run) -> None:
         words.startswith("gpu4 on node3: wrong_products")
         for words in actions["compute_errors"].evidence
     )
-    first, *places = actions["thermal_spread"].evidence
-    assert first.startswith("gpu7 on node[1-3]: temperature_over_peers_c")
-    assert all("gpu7 is at " in words for words in places)
+    evidence = actions["thermal_spread"].evidence
+    assert evidence[0].startswith("gpu7 on node")
+    assert all("gpu7 on node" in words or "gpu7 is at " in words for words in evidence)
 
 
 def test_the_samples_of_each_host_came_home(run: Run) -> None:

@@ -85,14 +85,14 @@ class ConnectionFlags:
 
     def variables(self) -> Iterator[tuple[str, Any]]:
         """Yield what they say as variables of a host."""
-        said = {
+        by_name = {
             "ansible_user": self.user or None,
             "ansible_password": self.password,
             "ansible_become": self.become or None,
             "ansible_become_user": self.become_user or None,
             "ansible_become_password": self.become_password,
         }
-        yield from ((name, value) for name, value in said.items() if value is not None)
+        yield from ((name, value) for name, value in by_name.items() if value is not None)
 
 
 NO_FLAGS = ConnectionFlags()

@@ -41,7 +41,7 @@ KINDS = {
     "asked_warned": Kind(
         "warn", "passed what was asked, with warnings", "{amount} did, with warnings"
     ),
-    "unproven": Kind("inconclusive", "not proven", "{names} not proven"),
+    "unproven": Kind("inconclusive", "not proven", "not proven: {names}"),
     "unreachable": Kind("inconclusive", "unreachable", "{amount} unreachable"),
     "not_visited": Kind("inconclusive", "not visited", "{amount} not visited"),
 }

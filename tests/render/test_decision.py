@@ -54,7 +54,8 @@ def test_nothing_goes_into_service_without_a_gpu_or_after_an_exercise() -> None:
 
 def test_a_host_that_could_not_be_measured_is_named() -> None:
     lost = record("b", None, state="lost", phase="run", reason="the connection broke")
-    assert line(gpu_host("a"), lost) == "1 passed what was asked; b not proven."
+    assert line(gpu_host("a"), lost) == "1 passed what was asked; not proven: b."
+    assert line(lost) == "Not proven: b."
     assert line(record("a", None, state="not_visited")) == "1 not visited."
 
 

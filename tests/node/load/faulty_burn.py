@@ -50,6 +50,8 @@ def faulty(healthy: Any) -> Any:
         healthy(left, right, out)
         if calls == 1 and fault == "first":
             flip(out)
+        if fault == "stuck":
+            hang(out)
         if fault == "raise":
             raise RuntimeError("CUDA out of memory.\nTried to allocate 1 GiB")
         if calls > PAIRS + 1 and fault in LATER:  # the first products, and the one that is timed

@@ -243,7 +243,7 @@ def test_a_burn_that_never_started_has_done_nothing() -> None:
 
 def test_a_start_that_is_given_up_says_why_and_leaves_nothing(make: Make) -> None:
     before = children(os.getpid())
-    burn = make("")
+    burn = make("stuck", patience_s=0.5)
     giver = threading.Timer(0.3, burn.give_up, ("the load was stopped: gpu0 is at 90 C",))
     giver.start()
     with pytest.raises(CouldNotMeasure, match=r"^the load was stopped: gpu0 is at 90 C$"):

@@ -37,17 +37,20 @@ class ReadAhead(socket.socket):
         return data
 
 
-def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -> socket.socket:
+def tcp(
+    address: str, port: int, seconds: float, check: Callable[[str], None], family: int = 0
+) -> socket.socket:
     """Connect to the first address that answers.
 
-    ``check`` is called every 0.2 s and raises when the run was stopped. Raises VisitError.
+    ``family`` is AF_INET or AF_INET6 where only such addresses may be used. ``check`` is called
+    every 0.2 s and raises when the run was stopped. Raises VisitError.
     """
     end = time.monotonic() + seconds
     where = f"{address}:{port}"
     late = VisitError(CONNECT, f"no answer from {where} within {seconds:.3g} s")
     last: VisitError = late
-    for family, _, _, _, target in _resolve(address, port, seconds, check):
-        sock = ReadAhead(family)
+    for of_target, _, _, _, target in _resolve(address, port, seconds, check, family):
+        sock = ReadAhead(of_target)
         sock.setblocking(False)
         code = sock.connect_ex(target)
         if code == errno.EINPROGRESS:
@@ -61,25 +64,37 @@ def tcp(address: str, port: int, seconds: float, check: Callable[[str], None]) -
     raise last
 
 
-def _resolve(address: str, port: int, seconds: float, check: Callable[[str], None]) -> list[Any]:
+def _resolve(
+    address: str, port: int, seconds: float, check: Callable[[str], None], family: int
+) -> list[Any]:
     """Return what getaddrinfo does, which knows no deadline: it runs in a thread of its own."""
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        return _look_up(address, port, seconds, check)
+        return _look_up(address, port, seconds, check, family)
     # An address needs no lookup, and a thread for each of a thousand hosts costs.
-    return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    return _addresses(address, port, family)
 
 
-def _look_up(address: str, port: int, seconds: float, check: Callable[[str], None]) -> list[Any]:
+def _addresses(address: str, port: int, family: int) -> list[Any]:
+    """Ask the resolver, and wait for it. Raises VisitError where there is no such address."""
+    try:
+        return socket.getaddrinfo(address, port, family, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise VisitError(NAME_LOOKUP, f"cannot resolve {address}: {text}") from None
+
+
+def _look_up(
+    address: str, port: int, seconds: float, check: Callable[[str], None], family: int
+) -> list[Any]:
     answers: queue.SimpleQueue[list[Any] | VisitError] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
-            answers.put(socket.getaddrinfo(address, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            text = getattr(error, "strerror", None) or str(error)
-            answers.put(VisitError(NAME_LOOKUP, f"cannot resolve {address}: {text}"))
+            answers.put(_addresses(address, port, family))
+        except VisitError as error:
+            answers.put(error)
 
     threading.Thread(target=ask, daemon=True).start()
     end = time.monotonic() + seconds

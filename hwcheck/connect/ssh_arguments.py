@@ -16,6 +16,7 @@ from hwcheck.complaints import HostError
 from hwcheck.inventory.inventory import Host
 
 HANDED_ON = {
+    "addressfamily",
     "connecttimeout",
     "hostkeyalias",
     "hostname",
@@ -30,26 +31,59 @@ HANDED_ON = {
 }
 # Accepted without effect: hwcheck holds one connection for one visit, so there is nothing to
 # share or to persist; heartbeats do what ServerAlive does; compression costs more CPU than it
-# saves at these sizes; the rest says how ssh talks to a person or what a session may forward,
-# and no visit does either.
+# saves at these sizes; keys come first and a password where one is given; algorithms are those
+# that both sides have, the fastest first, and the server still refuses what it does not allow;
+# the rest says how ssh talks to a person or what a session may forward, and no visit does either.
 WITHOUT_EFFECT = {
+    "addkeystoagent",
     "batchmode",
+    "challengeresponseauthentication",
+    "checkhostip",
+    "ciphers",
+    "clearallforwardings",
     "compression",
     "connectionattempts",
     "controlmaster",
     "controlpath",
     "controlpersist",
+    "escapechar",
+    "exitonforwardfailure",
+    "fingerprinthash",
     "forwardagent",
     "forwardx11",
+    "forwardx11trusted",
+    "gssapiauthentication",
+    "gssapidelegatecredentials",
+    "gssapikeyexchange",
+    "gssapitrustdns",
+    "hashknownhosts",
+    "hostbasedauthentication",
+    "hostkeyalgorithms",
+    "ipqos",
+    "kbdinteractiveauthentication",
+    "kexalgorithms",
     "loglevel",
+    "macs",
+    "numberofpasswordprompts",
+    "passwordauthentication",
     "preferredauthentications",
+    "pubkeyacceptedalgorithms",
+    "pubkeyacceptedkeytypes",
+    "pubkeyauthentication",
+    "rekeylimit",
     "requesttty",
+    "sendenv",
     "serveralivecountmax",
     "serveraliveinterval",
+    "setenv",
     "tcpkeepalive",
+    "updatehostkeys",
+    "visualhostkey",
 }
-FLAGS_WITHOUT_EFFECT = {"-C", "-q", "-T", "-A", "-a", "-x", "-v", "-vv", "-vvv"}
+FLAGS_WITHOUT_EFFECT = re.compile(r"-[AaCKknqTtvXxYy]+\Z")
+FLAGS_WITH_VALUE_WITHOUT_EFFECT = {"-c", "-e", "-m"}
 FLAG_OPTIONS = {"-J": "ProxyJump", "-i": "IdentityFile", "-l": "User", "-p": "Port"}
+FAMILY_FLAGS = {"-4": "inet", "-6": "inet6"}
 EXPANDED = {"hostkeyalias", "hostname", "proxyjump", "user"}
 """Options whose value stands for a token (%r): Match exec and ProxyCommand hand it to a shell."""
 SHELL_CHARACTER = re.compile(r"""(?:\A|[,/])-|[\s'"`;&<>|(){}$*?!#]|\\\Z""")
@@ -95,13 +129,18 @@ def _options(host: Host) -> Iterator[tuple[str, str, str]]:
     words = iter(host.ssh_args)
     for word in words:
         flag, value = word[:2], word[2:]
-        if word in FLAGS_WITHOUT_EFFECT:
+        if FLAGS_WITHOUT_EFFECT.match(word):
             continue
-        if flag != "-o" and flag not in FLAG_OPTIONS:
+        if word in FAMILY_FLAGS:
+            yield word, "AddressFamily", FAMILY_FLAGS[word]
+            continue
+        if flag not in {"-o", *FLAG_OPTIONS, *FLAGS_WITH_VALUE_WITHOUT_EFFECT}:
             raise _refused(host, word, "not supported")
         value = value or next(words, "")
         if not value:
             raise _refused(host, word, "its value is missing")
+        if flag in FLAGS_WITH_VALUE_WITHOUT_EFFECT:
+            continue
         if flag != "-o":
             yield flag + value, FLAG_OPTIONS[flag], value
             continue

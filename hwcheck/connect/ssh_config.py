@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ JUMP = re.compile(
 )
 # What a known_hosts file would read as several names, as a pattern, a hash, a mark or a comment.
 NO_NAME = re.compile(r"[\s,*?!|]|\A[@#]")
+FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 TOKEN = re.compile(r"%(.?)", re.DOTALL)
 VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 
@@ -55,7 +57,8 @@ class SshSettings:
 
     ``agent_socket`` is empty where no agent is to be asked. ``jumps`` are in the order of travel.
     ``proxy_command`` is split as a shell would and is run without one. ``connect_s`` is None where
-    nothing bounds it. ``tokens`` are what ``%h`` and its like stand for, by their letter.
+    nothing bounds it. ``family`` is AF_INET or AF_INET6 where AddressFamily asks for one, else 0.
+    ``tokens`` are what ``%h`` and its like stand for, by their letter.
     """
 
     hostname: str
@@ -71,6 +74,7 @@ class SshSettings:
     jumps: tuple[Jump, ...] = ()
     proxy_command: tuple[str, ...] = ()
     connect_s: float | None = None
+    family: int = 0
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -189,6 +193,7 @@ def _settings(address: str, fields: Mapping[str, list[str]]) -> SshSettings:
         jumps=_jumps(_expanded(text("proxyjump"), tokens)),
         proxy_command=_proxy_command(text("proxycommand"), tokens),
         connect_s=float(timeout) if timeout.isdecimal() and int(timeout) else None,
+        family=FAMILIES.get(text("addressfamily"), 0),
         tokens=tokens,
     )
 

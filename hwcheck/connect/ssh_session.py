@@ -161,7 +161,7 @@ class SshSession:
             self._sock = self._proxy.sock
         else:
             seconds = self._deadlines.within(settings.connect_s or self._deadlines.connect_s)
-            self._sock = tcp(settings.hostname, settings.port, seconds, check)
+            self._sock = tcp(settings.hostname, settings.port, seconds, check, settings.family)
         connection.connect_kwargs["sock"] = self._sock
 
     def _phase(self) -> str:

@@ -77,6 +77,23 @@ def test_a_name_that_does_not_resolve() -> None:
         tcp("a" * 300, 22, 5, no_stop)
 
 
+@pytest.mark.parametrize(
+    ("address", "family"),
+    [("127.0.0.1", socket.AF_INET6), ("::1", socket.AF_INET), ("ip4", socket.AF_INET6)],
+)
+def test_only_addresses_of_the_family_asked_for(
+    monkeypatch: pytest.MonkeyPatch, address: str, family: socket.AddressFamily
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def hosts_file(name: str, *rest: object) -> object:
+        return look_up("127.0.0.1" if name == "ip4" else name, *rest)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hosts_file)
+    with pytest.raises(VisitError, match=f"^name lookup: cannot resolve {address}: "):
+        tcp(address, 22, 5, no_stop, family)
+
+
 def test_a_name_server_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: silent.wait(30))

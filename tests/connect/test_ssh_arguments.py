@@ -31,6 +31,10 @@ def arguments(*words: str, **fields: object) -> SshArguments:
         (("-o", "HostKeyAlias=x", "-o", "HostName=y"), ("-oHostKeyAlias=x", "-oHostName=y")),
         (("-o", "ProxyCommand=ssh -W %h:%p gate"), ("-oProxyCommand=ssh -W %h:%p gate",)),
         (("-C", "-o", "ControlMaster=auto", "-o", "ControlPath=/x", "-vvv"), ()),
+        (("-6", "-o", "AddressFamily=inet"), ("-6", "-oAddressFamily=inet")),
+        (("-c", "aes128-ctr", "-mhmac-sha2-256", "-o", "Ciphers=aes128-ctr", "-tt"), ()),
+        (("-o", "HostKeyAlgorithms=+ssh-rsa", "-o", "KexAlgorithms=curve25519-sha256"), ()),
+        (("-o", "PasswordAuthentication=no", "-o", "GSSAPIAuthentication=no"), ()),
     ],
 )
 def test_handed_on_to_ssh(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
@@ -63,7 +67,6 @@ def test_key_files_are_ours_to_read() -> None:
         (("-o", "GlobalKnownHostsFile=/dev/null"), "not supported"),
         (("-o", "VerifyHostKeyDNS=yes"), "VerifyHostKeyDNS=yes: not supported"),
         (("-o", "NoHostAuthenticationForLocalhost=yes"), "not supported"),
-        (("-o", "HostKeyAlgorithms=ssh-rsa"), "not supported"),
         (("-o", "LocalCommand=rm -rf /"), "LocalCommand=rm -rf /: not supported"),
         (("-o", "PermitLocalCommand=yes"), "not supported"),
         (("-o", "RemoteCommand=id"), "not supported"),
@@ -79,6 +82,7 @@ def test_key_files_are_ours_to_read() -> None:
         (("-Ix.so",), "-Ix.so: not supported"),
         (("--", "other"), "--: not supported"),
         (("-o",), "its value is missing"),
+        (("-c",), "-c: its value is missing"),
         (("-o", "Port"), "not Name=value"),
         (("-o", "ProxyCommand=ssh 'gate"), "No closing quotation"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_the_values_of_every_setting(file: Path, tmp_path: Path) -> None:
         IdentitiesOnly yes
         IdentityAgent ~/agent-%h
         ConnectTimeout 7
+        AddressFamily inet6
         ProxyCommand exec nc -x "a b" %h %p %r %n
         HostName real
         Port 2222
@@ -78,6 +80,7 @@ def test_the_values_of_every_setting(file: Path, tmp_path: Path) -> None:
     everything = settings(file, text)
     assert everything == SshSettings(
         hostname="real",
+        family=socket.AF_INET6,
         port=2222,
         user="ann",
         host_key_alias="alias",

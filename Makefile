@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs lint hashed clean
+.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs man lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -82,6 +82,10 @@ docs: .venv/installed
 	test -x $(DOCS)/bin/mkdocs || { $(PYTHON) -m venv $(DOCS) && \
 	  $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material==9.*'; }
 	HWCHECK=$(CURDIR)/$(BIN)/hwcheck NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
+# docs/hwcheck.1, from the texts of --help.
+man: .venv/installed
+	$(BIN)/python -m docs.man_page
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -42,6 +42,11 @@ def test_templates_and_schemas_travel(wheel: zipfile.ZipFile) -> None:
         assert {str(path.relative_to(ROOT)) for path in files} <= names
 
 
+def test_the_man_page_is_where_pipx_and_man_look(wheel: zipfile.ZipFile) -> None:
+    (name,) = (each for each in wheel.namelist() if each.endswith("/share/man/man1/hwcheck.1"))
+    assert ".data/data/share" in name
+
+
 def test_an_unpacked_wheel_finds_its_inventory(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")
     code = "from hwcheck import shipped; print(shipped.find('inventory/local.yml'))"

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwcheck.judge.changes import changes
-from hwcheck.judge.past import HELD, Past, PastRun, Series, Setup
+from hwcheck.judge.past import HELD, Past, PastRun, PastSeries, Setup
 
 GPUS, PORTS = 8, 8
 MIB = 2**20
@@ -154,12 +154,12 @@ class Fault(NamedTuple):
         size = f"{self.size:g} C" if self.metric == "temperature_c" else f"{self.size:.0%}"
         return f"{what}: {self.kind} of {size}"
 
-    def is_about(self, of: Series, host: str) -> bool:
+    def is_about(self, of: PastSeries, host: str) -> bool:
         """Whether a figure is one that the fault moves."""
         return of.host == host and _moves(self, of)
 
 
-def _moves(fault: Fault, of: Series) -> bool:
+def _moves(fault: Fault, of: PastSeries) -> bool:
     if fault.metric == "busbw_gbps":
         return of.metric == fault.metric and of.subject == "leg default"
     return (of.check, of.metric, of.subject) == (fault.check, fault.metric, fault.subject)
@@ -236,7 +236,7 @@ def simulate(quantity: Quantity | Count, hosts: int, nights: int, seed: int) -> 
     warmth = of_fleet.uniform(0.7, 1.3, hosts)
     draw = np.random.default_rng([seed, *map(ord, repr(quantity)[:200])])
     series = [
-        Series(f"node{host:04d}", quantity.check, quantity.metric, subject, _size(quantity))
+        PastSeries(f"node{host:04d}", quantity.check, quantity.metric, subject, _size(quantity))
         for host in range(hosts)
         for subject in quantity.subjects
     ]
@@ -284,7 +284,7 @@ def _runs(nights: int) -> tuple[PastRun, ...]:
 
 
 def _setups(
-    series: list[Series], host_of: NDArray[np.intp], faults: list[Fault], nights: int
+    series: list[PastSeries], host_of: NDArray[np.intp], faults: list[Fault], nights: int
 ) -> tuple[tuple[Setup, ...], NDArray[np.int32]]:
     """Return what each figure was measured under: two drivers, and a swapped board."""
     setups: dict[Setup, int] = {}
@@ -353,7 +353,7 @@ class Named(NamedTuple):
     """A figure that was named on a night."""
 
     night: int
-    of: Series
+    of: PastSeries
     kind: str
 
 

@@ -29,12 +29,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.notify.changes import State, Sweep, changes
-from hwcheck.notify.problems import WHOLE_HOST, Observed, Problem
+from hwcheck.notify.problems import WHOLE_HOST, Problem, RunProblems
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, Amount, NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Queue, bounds
-from hwcheck.sweep.candidates import Candidate, Past, candidates
+from hwcheck.sweep.candidates import Candidate, VisitHistory, candidates
 from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S, Level
 from hwcheck.sweep.links import (
     ROUND_S,
@@ -44,10 +44,10 @@ from hwcheck.sweep.links import (
     links_of,
     measured_links,
 )
-from hwcheck.sweep.night import Part, after, ended, known_past, under_way, with_hosts
+from hwcheck.sweep.night import LevelResult, after, ended, known_past, under_way, with_hosts
 from hwcheck.sweep.state import SweepState, as_text
 from hwcheck.sweep.turns import free_together, together_s
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc).replace(tzinfo=None)
 RACKS, FEEDS = 20, 4
@@ -103,7 +103,7 @@ class Fleet:
         }
         self.jobs = {host: self._job() for host in self.hosts}
         self.state = SweepState()
-        self.visits: list[Visit] = []
+        self.visits: list[PastVisit] = []
         self.records: list[tuple[datetime, MultiHostRecord]] = []
         self.passed_over: Counter[tuple[str, str]] = Counter()
         """Nights on which a host was free, due at a level and left for the next sweep, by both."""
@@ -137,7 +137,7 @@ class Fleet:
             if not nights and self.dice.random() < BEGINS:
                 self.jobs[host] = 1
 
-    def visit(self, host: str, level: Level, at: datetime, night: int, left_s: float) -> Visit:
+    def visit(self, host: str, level: Level, at: datetime, night: int, left_s: float) -> PastVisit:
         """Visit a host; what takes longer than there is time is cut short."""
         took_s = self.dice.gauss(USUAL_S[level.name], 0.06 * USUAL_S[level.name])
         if self.faults and self.dice.random() < HANGS:
@@ -149,7 +149,7 @@ class Fleet:
             took_s, state, outcome = 10.0, "unreachable", "inconclusive"
         elif took_s > left_s:
             took_s, state, outcome = left_s, "partial", "inconclusive"
-        return Visit(
+        return PastVisit(
             *(host, f"{at:%Y%m%dT%H%M%SZ}", at, level.name, state, outcome),
             loaded=state == "reported",
             duration_s=took_s,
@@ -178,7 +178,7 @@ def sweep(fleet: Fleet, number: int) -> Night:
 
 
 def _told(
-    fleet: Fleet, number: int, began: datetime, end: datetime, parts: Sequence[Part]
+    fleet: Fleet, number: int, began: datetime, end: datetime, parts: Sequence[LevelResult]
 ) -> tuple[str, ...]:
     """Return what people are told of a night."""
     visits = [visit for part in parts for visit in part.visits]
@@ -201,19 +201,19 @@ def _told(
         late=late,
         late_links=links,
     )
-    fleet.told, message = changes(fleet.told, swept, [Observed("run", tuple(problems), well)])
+    fleet.told, message = changes(fleet.told, swept, [RunProblems("run", tuple(problems), well)])
     return tuple(f"{len(g.hosts)} {g.kind}" for g in message.groups) if message else ()
 
 
 def _part(
     fleet: Fleet, night: Night, level: Level, now: datetime, visited: set[str], states: States
-) -> Part:
+) -> LevelResult:
     past = known_past(fleet.state, fleet.hosts, fleet.visits, states)
     due = candidates([host for host in fleet.hosts if host not in visited], level, past, now)
     queue = Queue(due, level, len(fleet.hosts), fleet.places, drained=False)
     at_once = level.at_once(len(fleet.hosts))
     of_rack, of_feed = bounds(fleet.places, at_once)
-    made: list[Visit] = []
+    made: list[PastVisit] = []
     used_s = _together(fleet, night, level, now, past, due) if level.scopes else 0.0
     while batch := queue.next(fleet.states(night.number), level.budget_s - used_s):
         racks, feeds = (Counter(fleet.places[each.host][n] for each in batch) for n in (0, 1))
@@ -228,7 +228,9 @@ def _part(
         fleet.jobs_begin()
     if used_s > level.budget_s:
         night.passed.append(f"{level.name}: {used_s:.0f} s of {level.budget_s:.0f} s")
-    part = Part(level, tuple(each.host for each in due), tuple(made), kept_out=queue.kept_out)
+    part = LevelResult(
+        level, tuple(each.host for each in due), tuple(made), kept_out=queue.kept_out
+    )
     part = ended(part, past, fleet.hosts, visited, now, blind=False)
     night.late += [f"{level.name} {host}" for host in part.late]
     night.measured[level.name] = len(part.measured)
@@ -250,7 +252,7 @@ def _together(
     night: Night,
     level: Level,
     now: datetime,
-    past: Past,
+    past: VisitHistory,
     due: Sequence[Candidate],
 ) -> float:
     """Let hosts run together as long as a class of links is due; return how long it took, in s."""

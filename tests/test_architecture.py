@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,29 @@ def test_what_is_not_there_would_be_noticed() -> None:
         test_what_it_names_can_be_imported("hwcheck.judge.nothing.at_all")
     with pytest.raises(AssertionError):
         test_the_files_that_it_names_are_there("hwcheck/nothing.py")
+
+
+def classes(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the modules in which a class of each name is made."""
+    modules: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(module)
+    return modules
+
+
+def several(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names that several classes have."""
+    return {name: modules for name, modules in classes(sources).items() if len(modules) > 1}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    paths = PACKAGE.rglob("*.py")
+    assert several({str(path.relative_to(ROOT)): path.read_text("utf-8") for path in paths}) == {}
+
+
+def test_two_classes_of_one_name_would_be_noticed() -> None:
+    assert several({"a": "class Job: ...", "b": "class Job: ...", "c": "class Turn: ..."}) == {
+        "Job": ["a", "b"]
+    }

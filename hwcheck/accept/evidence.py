@@ -47,7 +47,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Part:
+class InstalledPart:
     """A part as a run saw it; ``identity`` tells it from all others, where it has one."""
 
     identity: str
@@ -62,7 +62,7 @@ class HostResult:
     """What a run shows of a host: its parts by subject, its software by name, and the evidence."""
 
     host: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, InstalledPart]
     evidence: tuple[Evidence, ...]
     software: Mapping[str, str] = field(default_factory=dict)
 
@@ -168,7 +168,7 @@ def _asserted(requirement: Requirement, of_host: Mapping[str, Any]) -> tuple[str
     return NOT_MEASURED, why
 
 
-def parts_of(record: HostRecord) -> dict[str, Part]:
+def parts_of(record: HostRecord) -> dict[str, InstalledPart]:
     """Return the parts that a host named, by subject; of a visit without inventory the GPUs."""
     said: dict[str, dict[str, str]] = {}
     for sample in samples_of(record, "parts"):
@@ -179,7 +179,7 @@ def parts_of(record: HostRecord) -> dict[str, Part]:
     for subject in sorted({*said, *uuids}, key=natural):
         its, gpu = said.get(subject, {}), uuids.get(subject)
         serial = its.get("part_serial", "") or line((gpu and gpu.serial) or "", 60)
-        parts[subject] = Part(
+        parts[subject] = InstalledPart(
             identity=line((gpu and gpu.uuid) or serial, 80),
             model=its.get("part_model", "") or line(gpu.name if gpu else "", 80),
             number=its.get("part_number", ""),

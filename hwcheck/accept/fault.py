@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwcheck.accept.evidence import Part, parts_of, software_of
+from hwcheck.accept.evidence import InstalledPart, parts_of, software_of
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis
 from hwcheck.judge.host_case import gpus_of, samples_of
@@ -79,7 +79,7 @@ class Fault:
     criteria: tuple[Criterion, ...]
     readings: tuple[tuple[str, str, str], ...]
     events: tuple[tuple[str, str], ...]
-    parts: tuple[tuple[str, Part], ...] = ()
+    parts: tuple[tuple[str, InstalledPart], ...] = ()
 
 
 def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:

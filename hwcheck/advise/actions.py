@@ -41,7 +41,7 @@ WHOLE_HOST = "the host as a whole"
 
 
 @dataclass(frozen=True)
-class Remedy:
+class ReasonRemedy:
     """What a reason points at, and how to make the check measurable."""
 
     cause: str
@@ -50,34 +50,36 @@ class Remedy:
     role: str = ""
 
 
-AT_WORK = Remedy("the node is at work", "run again when it is idle", "nvidia-smi; ps aux")
+AT_WORK = ReasonRemedy("the node is at work", "run again when it is idle", "nvidia-smi; ps aux")
 UNMEASURED = {
-    NO_CHECK: Remedy(
+    NO_CHECK: ReasonRemedy(
         "nothing that was asked for applies: the host has no such hardware, and none is declared",
         "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
         "out with --limit",
     ),
     "in use": AT_WORK,
-    "is not idle": Remedy(
+    "is not idle": ReasonRemedy(
         "somebody computes on a GPU, of this host, a container or a guest",
         "find out who, and run again when it is idle",
         "nvidia-smi; ps aux",
     ),
     "job is running": AT_WORK,
-    "torch": Remedy(
+    "torch": ReasonRemedy(
         "torch is missing or does not run",
         "set hwcheck_torch_python to a Python with torch; the role brings one",
         "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
         "validation_env",
     ),
-    "crashed": Remedy("a defect of hwcheck or an unforeseen node", "report it with the host's log"),
-    "not a metric": Remedy(
+    "crashed": ReasonRemedy(
+        "a defect of hwcheck or an unforeseen node", "report it with the host's log"
+    ),
+    "not a metric": ReasonRemedy(
         "the node runs another version of hwcheck", "run again with this version"
     ),
-    "budget": Remedy("the time budget ended first", "run again with --profile standard"),
+    "budget": ReasonRemedy("the time budget ended first", "run again with --profile standard"),
 }
 """Words of a reason and what it asks for."""
-BY_EVIDENCE = Remedy("it could not be measured", "mend what the evidence names and run again")
+BY_EVIDENCE = ReasonRemedy("it could not be measured", "mend what the evidence names and run again")
 
 
 def advise(
@@ -211,7 +213,7 @@ def _title(checks: Sequence[str], reason: str) -> str:
     return checks[0] or (NOTHING_APPLIES if NO_CHECK in reason else WHOLE_HOST)
 
 
-def _remedy_of(reason: str) -> Remedy:
+def _remedy_of(reason: str) -> ReasonRemedy:
     return next((remedy for words, remedy in UNMEASURED.items() if words in reason), BY_EVIDENCE)
 
 

@@ -13,7 +13,7 @@ from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.records import Judgement
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from hwcheck.results.training import TrainingRecord
 
 
@@ -45,7 +45,7 @@ class Assessment:
     advice: Advice
     multi_host: MultiHostRecord | None = None
     training: TrainingRecord | None = None
-    series: Mapping[str, Observed] = field(default_factory=dict)
+    series: Mapping[str, VisitSeries] = field(default_factory=dict)
     last_runs: Mapping[str, LastRuns] = field(default_factory=dict)
 
 

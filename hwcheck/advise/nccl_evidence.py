@@ -10,11 +10,11 @@ from typing import Any
 from hwcheck.advise.platforms import platform_of
 from hwcheck.advise.records import KINDS, HostProof, Proof
 from hwcheck.fold import fold
-from hwcheck.judge.evidence import Counted, counted
+from hwcheck.judge.evidence import LegEvidence, counted
 from hwcheck.judge.host_case import NodeFacts, gpus_of, node_facts, values_of
 from hwcheck.judge.legs import (
     LEAST_BYTES,
-    Comparison,
+    LegComparison,
     compare,
     is_broken,
     is_clean,
@@ -100,7 +100,7 @@ def _has_no_gpu(record: HostRecord, facts: NodeFacts) -> bool:
     )
 
 
-def _prove_collective(collective: Counted, nvlinks: int | None) -> Proof:
+def _prove_collective(collective: LegEvidence, nvlinks: int | None) -> Proof:
     legs, name = collective.legs, line(collective.collective, 60)
     default = legs.get("default")
     if default is not None and default.ranks < 2:
@@ -166,7 +166,7 @@ def _prove_speed(default: Leg, off_leg: Leg, net: Leg | None, nvlinks: int | Non
     return _proof(default, off_leg, *_off_helps("off_faster", gain, nvlinks), off)
 
 
-def _speed(base: Leg, other: Leg | None) -> Comparison | None:
+def _speed(base: Leg, other: Leg | None) -> LegComparison | None:
     """Compare two clean legs at the largest size of both, unless its time is mostly latency."""
     if other is None or not (is_clean(base) and is_clean(other)):
         return None
@@ -174,7 +174,7 @@ def _speed(base: Leg, other: Leg | None) -> Comparison | None:
     return compared if compared is not None and compared.size_bytes >= LEAST_BYTES else None
 
 
-def _off_makes_up(off: Comparison | None, p2p_off: Leg, net: Leg | None) -> bool:
+def _off_makes_up(off: LegComparison | None, p2p_off: Leg, net: Leg | None) -> bool:
     """Whether P2P off beats the default, and the sockets do not beat P2P off."""
     if off is None or not off.other_wins:
         return False
@@ -219,7 +219,7 @@ def _off_helps(kind: str, detail: str, nvlinks: int | None) -> tuple[str, str]:
     return kind, detail
 
 
-def _no_gain(compared: Comparison) -> str:
+def _no_gain(compared: LegComparison) -> str:
     if compared.base_wins:
         return "the default is faster"
     return "no difference beyond the spread and 10 %"
@@ -244,7 +244,7 @@ def _state(leg: Leg) -> str:
 
 
 def _proof(
-    default: Leg, other: Leg, kind: str, detail: str, compared: Comparison | None = None
+    default: Leg, other: Leg, kind: str, detail: str, compared: LegComparison | None = None
 ) -> Proof:
     on, off = (largest(leg) if is_clean(leg) else None for leg in (default, other))
     if compared is None:
@@ -259,7 +259,7 @@ def _proof(
 
 
 def _prove_pairs(
-    record: HostRecord, collectives: Sequence[Counted], nvlinks: int | None
+    record: HostRecord, collectives: Sequence[LegEvidence], nvlinks: int | None
 ) -> tuple[Proof, ...]:
     """Return a proof where a pair with peer access delivered wrong data; else nothing.
 

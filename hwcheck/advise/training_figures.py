@@ -19,7 +19,7 @@ NOTABLE = 0.02
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedStep:
     """One row of the table that this benchmark makes general: GPT-2, two TITAN RTX, 200 steps."""
 
     strategy: str
@@ -31,10 +31,10 @@ class Published:
 
 GUIDE = "Hugging Face transformers, docs/source/en/perf_train_gpu_many.md at 032b32abfb"
 PUBLISHED = (
-    Published("single", "default", "one GPU", 102.0, "Hugging Face transformers, issue 9371"),
-    Published("dp", "default", "nn.DataParallel, NVLink", 110.5948, GUIDE),
-    Published("ddp", "default", "DDP, NVLink", 101.9003, GUIDE),
-    Published("ddp", "p2p_off", "DDP, NCCL_P2P_DISABLE=1", 131.4367, GUIDE),
+    PublishedStep("single", "default", "one GPU", 102.0, "Hugging Face transformers, issue 9371"),
+    PublishedStep("dp", "default", "nn.DataParallel, NVLink", 110.5948, GUIDE),
+    PublishedStep("ddp", "default", "DDP, NVLink", 101.9003, GUIDE),
+    PublishedStep("ddp", "p2p_off", "DDP, NCCL_P2P_DISABLE=1", 131.4367, GUIDE),
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from hwcheck.explain.records import KernelEvent, KernelLog
+from hwcheck.explain.records import KernelEvent, KernelLogEvents
 from hwcheck.node import kernel_faults, xids
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.host.log import BOOT
@@ -69,7 +69,7 @@ class _Event(NamedTuple):
     seconds: float | None
 
 
-def read(file: str, text: str) -> KernelLog | None:
+def read(file: str, text: str) -> KernelLogEvents | None:
     """Return what a kernel log says, or None where this is none."""
     told, messages, kernel_lines, lines = _events(text)
     # A log says no name of a device; the messages have no age, as all of the file counts.
@@ -90,7 +90,7 @@ def read(file: str, text: str) -> KernelLog | None:
             f"{count(kernel_lines, 'line')} of the kernel, and none of an Xid, an SXid, a GPU that "
             "did not start or another fault of the machine; see that they go back to the boot"
         ]
-    return KernelLog(file, tuple(events), settled, incidents, tuple(notes))
+    return KernelLogEvents(file, tuple(events), settled, incidents, tuple(notes))
 
 
 def _events(text: str) -> tuple[list[_Event], list[KernelMessage], int, int]:
@@ -164,7 +164,7 @@ def _incidents(events: Sequence[_Event]) -> int | None:
     return sum(xids.incidents(times_s) for times_s in by_clock.values())
 
 
-def _fault_notes(faults: Sequence[kernel_faults.Fault]) -> Iterator[str]:
+def _fault_notes(faults: Sequence[kernel_faults.KernelFault]) -> Iterator[str]:
     for fault in faults[:MOST_NAMED]:
         errors = f", {count(fault.events, 'error')}" if fault.kind.counted else ""
         yield (

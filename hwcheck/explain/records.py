@@ -159,7 +159,7 @@ class KernelEvent:
 
 
 @dataclass(frozen=True)
-class KernelLog:
+class KernelLogEvents:
     """A kernel log; ``events`` are those that no reset of their GPU settled, the gravest first.
 
     ``incidents`` counts bursts of all events; None where their times are not in the log.
@@ -197,7 +197,7 @@ class Unknown:
         return {"file": self.file, "kind": self.kind, "notes": list(self.notes)}
 
 
-Entry = Benchmarks | TopologyMatrix | NcclLog | KernelLog | Unknown
+Entry = Benchmarks | TopologyMatrix | NcclLog | KernelLogEvents | Unknown
 
 
 def _plain(value: Any) -> Any:

@@ -48,7 +48,7 @@ another run's largest may be another size."""
 
 
 @dataclass(frozen=True)
-class Change:
+class Difference:
     """One thing that differs. ``before`` and ``after`` are words, ``share`` the change of a figure.
 
     ``subject`` is as in a sample; ``what`` is ``check.metric``, or the name of what differs.
@@ -80,7 +80,7 @@ class Comparison:
     before: dict[str, str]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
 
     @property
     def same(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _compared(
     of = [after, list(before), [former.called for former in before.values()], list(runs.values())]
     changes = [*_of_hosts(history, of), *_of_gpus(history, of), *_of_samples(history, of)]
     changes += [
-        Change(host, "name", "name", "node", _word(former.called), _word(host))
+        Difference(host, "name", "name", "node", _word(former.called), _word(host))
         for host, former in before.items()
         if former.called != host
     ]
@@ -171,7 +171,7 @@ b AS MATERIALIZED (SELECT t.* REPLACE (pairs.host AS host)
 the run $4 that it is held to."""
 
 
-def _of_hosts(history: History, of: Sequence[Any]) -> list[Change]:
+def _of_hosts(history: History, of: Sequence[Any]) -> list[Difference]:
     columns = {"outcome": "outcome", "kernel": "version", "driver": "version"}
     columns |= {"nccl": "version", "torch": "version"}
     both = ", ".join(f"b.{name}, a.{name}" for name in columns)
@@ -181,11 +181,11 @@ def _of_hosts(history: History, of: Sequence[Any]) -> list[Change]:
     ):
         for (name, kind), old, new in zip(columns.items(), values[::2], values[1::2], strict=True):
             if old != new:
-                changes.append(Change(host, kind, name, "node", _word(old), _word(new)))
+                changes.append(Difference(host, kind, name, "node", _word(old), _word(new)))
     return changes
 
 
-def _of_gpus(history: History, of: Sequence[Any]) -> list[Change]:
+def _of_gpus(history: History, of: Sequence[Any]) -> list[Difference]:
     rows = history.rows(
         f"""{PAIRS.format(table="gpus")}
         SELECT coalesce(a.host, b.host), coalesce(a.slot, b.slot), b.gpu, a.gpu, b.vbios, a.vbios
@@ -197,13 +197,15 @@ def _of_gpus(history: History, of: Sequence[Any]) -> list[Change]:
     changes = []
     for host, slot, gpu, new_gpu, vbios, new_vbios in rows:
         if gpu != new_gpu:
-            changes.append(Change(host, "GPU", "GPU", slot, _word(gpu), _word(new_gpu)))
+            changes.append(Difference(host, "GPU", "GPU", slot, _word(gpu), _word(new_gpu)))
         elif vbios != new_vbios:
-            changes.append(Change(host, "version", "VBIOS", slot, _word(vbios), _word(new_vbios)))
+            changes.append(
+                Difference(host, "version", "VBIOS", slot, _word(vbios), _word(new_vbios))
+            )
     return changes
 
 
-def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
+def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
     least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
     rows = history.rows(
         f"""{PAIRS.format(table="samples")},
@@ -256,7 +258,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Change]:
             at += f" and {count(sizes - 1, 'smaller size')}"
         kind = "setting" if not unit else "count" if unit in COUNTS else "figure"
         changes.append(
-            Change(
+            Difference(
                 *(host, kind, f"{check}.{metric}{at}", subject),
                 quantity(old if old_text is None else old_text, unit),
                 quantity(new if new_text is None else new_text, unit),

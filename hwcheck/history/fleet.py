@@ -39,7 +39,7 @@ class FleetHost:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetNights:
     """``nights`` are days (UTC) in a row, ``runs`` the last run of each, empty where none began.
 
     ``grid`` has a byte for each host and night, row by row: the worst that came out, as a code.
@@ -58,13 +58,13 @@ class Fleet:
         return self.grid[host.row * width : (host.row + 1) * width]
 
 
-def fleet_of(history: History, most_nights: int = MOST_NIGHTS) -> Fleet:
+def fleet_of(history: History, most_nights: int = MOST_NIGHTS) -> FleetNights:
     """Return the fleet over the last nights of a history; its hosts and findings are read."""
     ((first, last),) = history.rows(
         "SELECT min(CAST(started AS DATE)), max(CAST(started AS DATE)) FROM hosts"
     )
     if first is None:
-        return Fleet((), (), (), b"", ())
+        return FleetNights((), (), (), b"", ())
     first = max(first, last - timedelta(days=most_nights - 1))
     nights = tuple(first + timedelta(days=n) for n in range((last - first).days + 1))
     names = [
@@ -74,7 +74,7 @@ def fleet_of(history: History, most_nights: int = MOST_NIGHTS) -> Fleet:
         )
     ]
     grid = _grid(history, nights, names)
-    return Fleet(
+    return FleetNights(
         nights=nights,
         runs=_runs(history, nights),
         hosts=tuple(_hosts(history, nights, grid)),

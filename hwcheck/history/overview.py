@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hwcheck.history.events import NAMED, Event, events_of, renamed, stays
-from hwcheck.history.trend import Asked
+from hwcheck.history.trend import TrendMetric
 from hwcheck.history.views import History
 from hwcheck.text import line
 
@@ -124,7 +124,7 @@ def host_lines(
 
 
 def last_values(
-    history: History, asked: Asked, hosts: Sequence[str] = (), since: datetime | None = None
+    history: History, asked: TrendMetric, hosts: Sequence[str] = (), since: datetime | None = None
 ) -> dict[str, list[float]]:
     """Return a metric of each host run by run, the newest last: the median over its subjects."""
     values: dict[str, list[float]] = {}

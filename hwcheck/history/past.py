@@ -13,7 +13,7 @@ from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, Series, Setup, Setups
+from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, PastSeries, Setup, Setups
 from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
@@ -93,7 +93,7 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
 
     setups: dict[Setup, int] = {}
     setup_codes = np.full((len(manners), len(states)), -1, np.int32)
-    of_row: list[Series] = []
+    of_row: list[PastSeries] = []
     row_of = np.full(len(hosts) * len(series), -1, np.int32)
     values = np.empty((0, len(runs)))
     setup_of = np.empty((0, len(runs)), np.int32)
@@ -112,7 +112,7 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past:
         first_seen = np.unique(of[row_of[of] < 0])
         row_of[first_seen] = np.arange(len(of_row), len(of_row) + len(first_seen))
         of_row += [
-            Series(hosts[each // len(series)], *series[each % len(series)])
+            PastSeries(hosts[each // len(series)], *series[each % len(series)])
             for each in first_seen.tolist()
         ]
         more = len(first_seen), len(runs)

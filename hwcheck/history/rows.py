@@ -85,7 +85,7 @@ def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, 
     }
 
 
-class Timed(NamedTuple):
+class TimingRow(NamedTuple):
     """The busbw (1e9 B/s) of a collective at one message size, 0 for that of its largest."""
 
     check: str
@@ -117,7 +117,7 @@ def timing_table(assessment: Assessment) -> Table:
     }
 
 
-def _legs(run: Run) -> Iterator[Timed]:
+def _legs(run: Run) -> Iterator[TimingRow]:
     """Yield the legs of each host; those of its second visit have another subject."""
     visits = [(record, "") for record in run.records]
     visits += [(record, SECOND_VISIT) for record in run.second_visits.values()]
@@ -126,13 +126,13 @@ def _legs(run: Run) -> Iterator[Timed]:
             for leg in filter(is_clean, result.legs):
                 subject = f"leg {leg.leg}{visit}"
                 for size in leg.sizes:
-                    yield Timed(
+                    yield TimingRow(
                         *(leg.collective, BUSBW, subject, size.size_bytes, record.host),
                         *(size.busbw_gbps, max(size.spread, size.pass_spread), library_of(leg)),
                     )
 
 
-def _over_hosts(record: MultiHostRecord | None) -> Iterator[Timed]:
+def _over_hosts(record: MultiHostRecord | None) -> Iterator[TimingRow]:
     """Yield what ran over several hosts as one of each of them; not what looked for a culprit."""
     for run in record.runs if record else ():
         if run.outcome.kind != "ok" or not _is_comparable(run):
@@ -146,7 +146,9 @@ def _over_hosts(record: MultiHostRecord | None) -> Iterator[Timed]:
                 subject += f", {run.why}"
             of_run = (MULTI_HOST, f"{run.collective}_{BUSBW}", subject)
             for size_bytes, size in sizes:
-                yield Timed(*(*of_run, size_bytes, host, size.busbw_gbps, size.spread, run.library))
+                yield TimingRow(
+                    *(*of_run, size_bytes, host, size.busbw_gbps, size.spread, run.library)
+                )
 
 
 def _is_comparable(run: MultiHostRun) -> bool:

@@ -19,7 +19,7 @@ MARKED = ("name", "driver", "NCCL", "torch")
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrendMetric:
     """What a trend is of: a check's metric, its unit, and one subject or any (an empty text).
 
     ``size_bytes`` is that of a message, None for the figure at a leg's largest. A metric that legs
@@ -76,7 +76,7 @@ class Mark(NamedTuple):
 class Trend:
     """A metric over time. ``fail_at`` and ``warn_at`` are today's borders, in its unit."""
 
-    asked: Asked
+    asked: TrendMetric
     about: str
     points: tuple[Point, ...]
     bands: tuple[Band, ...]
@@ -86,7 +86,9 @@ class Trend:
     limit: str = ""
 
 
-def metric_named(history: History, name: str, subject: str = "", size: int | None = None) -> Asked:
+def metric_named(
+    history: History, name: str, subject: str = "", size: int | None = None
+) -> TrendMetric:
     """Return what ``busbw_gbps`` or ``all_reduce.busbw_gbps`` means.
 
     Raises UsageError, with the nearest name, for one that no run measured as a number.
@@ -102,7 +104,7 @@ def metric_named(history: History, name: str, subject: str = "", size: int | Non
         choice = ", ".join(f"{check}.{metric}" for check, metric, *_ in those)
         raise UsageError(f"{line(name, 80)}: several checks have it; say one of {line(choice)}")
     check, metric, unit, of_legs = those[0]
-    return Asked(check, metric, unit, subject or (DEFAULT_LEG if of_legs else ""), size)
+    return TrendMetric(check, metric, unit, subject or (DEFAULT_LEG if of_legs else ""), size)
 
 
 def _measured(history: History, runs: Sequence[str]) -> list[tuple[str, str, str, bool]]:
@@ -141,7 +143,7 @@ def gpus_named(history: History, name: str) -> list[str]:
 
 def trend(
     history: History,
-    asked: Asked,
+    asked: TrendMetric,
     host: str = "",
     gpus: Sequence[str] = (),
     since: datetime | None = None,

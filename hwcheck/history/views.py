@@ -130,7 +130,7 @@ class Form:
 
 
 @dataclass
-class Answer:
+class QueryResult:
     """The columns of a query's answer by name, and its rows."""
 
     columns: tuple[str, ...]
@@ -189,7 +189,7 @@ class History:
         """Return the columns of a query of ours, none of which has a null, as arrays of numpy."""
         return self._run(sql, parameters, methodcaller("fetchnumpy"))
 
-    def select(self, sql: str) -> Answer:
+    def select(self, sql: str) -> QueryResult:
         """Return the answer to somebody's one SELECT. Raises UsageError for anything else."""
         import duckdb
 
@@ -331,8 +331,8 @@ class History:
         self.left_out.append(LeftOut(folder, line(reason, 200), again))
 
 
-def _answer(cursor: DuckDBPyConnection) -> Answer:
-    return Answer(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
+def _answer(cursor: DuckDBPyConnection) -> QueryResult:
+    return QueryResult(tuple(column[0] for column in cursor.description or ()), cursor.fetchall())
 
 
 def _why_not(folder: Path) -> str | None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hwcheck.judge.past import Past, Series, Setup, start_s
+from hwcheck.judge.past import Past, PastSeries, Setup, start_s
 
 SOURCE = (
     "median and median absolute deviation over the subject's own runs (Leys et al., Journal of "
@@ -150,7 +150,7 @@ class Change(NamedTuple):
     shared: float = 0.0
 
 
-def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[Series, Change]]:
+def changes(past: Past, like: Mapping[str, str]) -> Iterator[tuple[PastSeries, Change]]:
     """Yield each figure of the last run that is not what it was.
 
     ``like`` has by host what it must share with others to be compared with them.

@@ -26,7 +26,7 @@ ANSWERED = ("reported", "partial")
 
 
 @dataclass(frozen=True)
-class Counted:
+class LegEvidence:
     """The legs of one collective by name, and by name why a leg does not count."""
 
     collective: str
@@ -181,7 +181,7 @@ def _leg_omission(leg: Leg, legs: Sequence[Leg], facts: NodeFacts) -> str:
     return leg_problem(leg, planned_env(leg.leg))
 
 
-def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[Counted]:
+def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[LegEvidence]:
     """Return what counts of a host's NCCL legs, one record for each collective that it reports.
 
     A leg counts as part of a whole answer of the check that is named as its collective, on every
@@ -204,7 +204,7 @@ def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[
             named.pop(leg.leg, None)
         else:
             named[leg.leg] = leg
-    return [Counted(name, legs[name], problems[name]) for name in legs]
+    return [LegEvidence(name, legs[name], problems[name]) for name in legs]
 
 
 def _nccl_legs(record: HostRecord) -> Iterator[tuple[CheckResult, Leg]]:

@@ -46,7 +46,7 @@ START_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LegComparison:
     """Two legs at one message size (bytes); busbw in 1e9 bytes/s.
 
     ``ratio`` is the other leg's busbw over the base leg's. ``spread`` is the sum of both relative
@@ -77,7 +77,7 @@ class Comparison:
         return 1 / self.ratio > 1 + self.threshold
 
 
-def compare(base: Leg, other: Leg) -> Comparison | None:
+def compare(base: Leg, other: Leg) -> LegComparison | None:
     """Compare two legs at the largest message size that both timed.
 
     Returns None when there is nothing to compare: another collective, backend, type or number of
@@ -93,7 +93,7 @@ def compare(base: Leg, other: Leg) -> Comparison | None:
     first, second = left[max(common)], right[max(common)]
     if not (_is_judged(first) and _is_judged(second)):
         return None
-    return Comparison(
+    return LegComparison(
         size_bytes=first.size_bytes,
         base_busbw_gbps=first.busbw_gbps,
         other_busbw_gbps=second.busbw_gbps,

@@ -27,7 +27,7 @@ from hwcheck.judge.changes import (
 )
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.past import Past, PastRun, Series, Setup, figures, joined, start_s
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, joined, start_s
 from hwcheck.judge.records import Finding
 from hwcheck.node.check import Check
 from hwcheck.node.wire import Value
@@ -87,7 +87,7 @@ def judge_own_past(
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
     }
     yield from _new_references(whole, by_name)
-    said: dict[tuple[str, str, str, str], tuple[Series, Change]] = {}
+    said: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
     for of, change in changes(whole, like):
         key = (of.host, of.check, of.metric, of.subject)
         if of.metric == "link_downed" and (of.host, of.subject) in flapping:
@@ -167,7 +167,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
 
 
 def _finding(
-    check: Check, of: Series, value: Value, change: Change, runs: Sequence[PastRun]
+    check: Check, of: PastSeries, value: Value, change: Change, runs: Sequence[PastRun]
 ) -> Finding:
     metric = check.metric(of.metric)
     unit = metric.unit if metric else ""
@@ -188,7 +188,7 @@ def _finding(
     )
 
 
-def _said(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+def _said(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
     """Return the limit and the reason of a figure that is not what it was."""
     manner = MANNERS[of.metric]
     side = "above" if manner.bad > 0 else "below"
@@ -221,7 +221,7 @@ def _said(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tup
     return limit, reason
 
 
-def _counted(of: Series, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
     """Return the limit and the reason of a counter that grows as it did not."""
     usual = f"{number(round(change.former, 2))} {unit} an hour"
     counter = RARE if of.metric in RARELY_COUNTED else USUAL

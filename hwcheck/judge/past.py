@@ -64,7 +64,7 @@ class PastRun(NamedTuple):
     profile: str = ""
 
 
-class Series(NamedTuple):
+class PastSeries(NamedTuple):
     """One quantity of one subject over the runs: as in a sample.
 
     ``size_bytes`` is the message size where the subject is a leg, otherwise 0.
@@ -100,7 +100,7 @@ class Past:
     """
 
     runs: tuple[PastRun, ...]
-    series: Sequence[Series]
+    series: Sequence[PastSeries]
     setups: Sequence[Setup]
     values: NDArray[np.float64]
     setup_of: NDArray[np.int32]
@@ -116,7 +116,7 @@ def start_s(run: PastRun) -> float:
 
 def figures(run: Run) -> Past:
     """Return the figures of one run that are held against other runs."""
-    series: list[Series] = []
+    series: list[PastSeries] = []
     values: list[float] = []
     setups: dict[Setup, int] = {}
     setup_of: list[int] = []
@@ -139,7 +139,7 @@ def joined(pasts: Iterable[Past]) -> Past:
     parts = list(pasts)
     runs = sorted({run for part in parts for run in part.runs}, key=start_s)
     column = {run: place for place, run in enumerate(runs)}
-    row: dict[Series, int] = {}
+    row: dict[PastSeries, int] = {}
     code: dict[Setup, int] = {}
     for part in parts:
         for of in part.series:
@@ -159,7 +159,7 @@ def joined(pasts: Iterable[Past]) -> Past:
     return Past(tuple(runs), tuple(row), tuple(code), values, setup_of)
 
 
-def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
+def _of_host(record: HostRecord) -> Iterator[tuple[PastSeries, float, Setup]]:
     registry = checks.load()
     setups = _setups(record)
     for result in record.report.results if record.report else ():
@@ -176,11 +176,11 @@ def _of_host(record: HostRecord) -> Iterator[tuple[Series, float, Setup]]:
             if metric is None or implausible(metric, sample):
                 continue
             if not isinstance(sample.value, (bool, str)):
-                of = Series(record.host, result.check, sample.metric, sample.subject)
+                of = PastSeries(record.host, result.check, sample.metric, sample.subject)
                 yield of, float(sample.value), setups.of_subject(sample.subject, load=check.load)
 
 
-def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[Series, float, Leg]]:
+def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[PastSeries, float, Leg]]:
     low, high = PLAUSIBLE_BUSBW_GBPS
     for leg in result.legs:
         if leg.backend != "nccl" or leg.exercise or not is_clean(leg):
@@ -188,7 +188,7 @@ def _of_legs(host: str, result: CheckResult) -> Iterator[tuple[Series, float, Le
         for size in leg.sizes:
             if size.size_bytes >= LEAST_BYTES and low <= size.busbw_gbps <= high:
                 subject = f"leg {leg.leg}"
-                of = Series(host, result.check, BUSBW, subject, size.size_bytes)
+                of = PastSeries(host, result.check, BUSBW, subject, size.size_bytes)
                 yield of, size.busbw_gbps, leg
 
 

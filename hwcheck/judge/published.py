@@ -28,7 +28,7 @@ busbw changes by a percent (B200: 838 GB/s at 8 GiB, 845.7 at 16)."""
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedBusbw:
     """A row of ``published.yml``; ``gpus`` are those of all hosts together."""
 
     model: str
@@ -43,11 +43,11 @@ class Published:
 
 
 @cache
-def published() -> tuple[date, tuple[Published, ...]]:
+def published() -> tuple[date, tuple[PublishedBusbw, ...]]:
     """Return the day of the file, and its rows."""
     text = resources.files("hwcheck.judge").joinpath("published.yml").read_text("utf-8")
     data = parse_yaml(text)
-    return data["as_of"], tuple(Published(**row) for row in data["rows"])
+    return data["as_of"], tuple(PublishedBusbw(**row) for row in data["rows"])
 
 
 def judge_published(host: HostCase) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def judge_published(host: HostCase) -> Iterator[Finding]:
             yield from (_finding(host, scope, best, row) for row in _fitting(host, best))
 
 
-def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[Published]:
+def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[PublishedBusbw]:
     """Yield the rows of such hosts, so many of them, and of the way that the data took."""
     gpus = host.facts
     found = [
@@ -89,16 +89,16 @@ def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[Published]:
             yield row
 
 
-def _within_a_domain(model_id: str) -> Iterator[Published]:
+def _within_a_domain(model_id: str) -> Iterator[PublishedBusbw]:
     for model in models():
         for row in model.busbw if model.id == model_id else ():
-            yield Published(
+            yield PublishedBusbw(
                 *(model_id, "", "one NVLink domain", 0, row.gpus, row.collective, row.size),
                 *(row.value, row.source),
             )
 
 
-def _finding(host: HostCase, scope: str, run: MultiHostRun, row: Published) -> Finding:
+def _finding(host: HostCase, scope: str, run: MultiHostRun, row: PublishedBusbw) -> Finding:
     measured = run.outcome.busbw_gbps
     what = f"{number(row.busbw_gbps)} GB/s on {row.gpus} GPUs ({row.model}, {row.platform})"
     return Finding(

@@ -39,7 +39,7 @@ UNCORRECTED_BIT = 61
 """UC in the status of a machine check (Intel SDM volume 3B, IA32_MCi_STATUS; AMD alike)."""
 
 
-class Kind(NamedTuple):
+class FaultKind(NamedTuple):
     """One kind of fault: how its lines look, and what they mean.
 
     A pattern names what the fault is of in its groups: ``pci`` or ``bus`` (an address, the latter
@@ -76,8 +76,8 @@ MCE = "Linux, arch/x86/kernel/cpu/mce/core.c and drivers/edac/mce_amd.c: "
 MCELOG = "mcelog, mcelog.conf: "
 HEALTH = "Linux, drivers/net/ethernet/mellanox/mlx5/core/"
 
-KINDS: Tuple[Kind, ...] = (
-    Kind(
+KINDS: Tuple[FaultKind, ...] = (
+    FaultKind(
         "memory_uncorrected",
         "memory of the host had an error that could not be corrected",
         "memory",
@@ -92,7 +92,7 @@ KINDS: Tuple[Kind, ...] = (
             fails=True,
         ),
     ),
-    Kind(
+    FaultKind(
         "memory_corrected",
         "memory of the host had errors, all corrected",
         "memory",
@@ -109,7 +109,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         counted=True,
     ),
-    Kind(
+    FaultKind(
         "machine_checks",
         "a processor reported an error that was not corrected",
         "cpu",
@@ -121,7 +121,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         _none(MCE + "the status of the machine check says uncorrected", fails=True),
     ),
-    Kind(
+    FaultKind(
         "machine_checks_corrected",
         "processors or firmware reported errors, all corrected",
         "",
@@ -137,7 +137,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         counted=True,
     ),
-    Kind(
+    FaultKind(
         "firmware_errors",
         "the firmware reported an error of the hardware that was not corrected",
         "firmware",
@@ -147,7 +147,7 @@ KINDS: Tuple[Kind, ...] = (
             "fatal or recoverable; one of the boot before counts for a day"
         ),
     ),
-    Kind(
+    FaultKind(
         "card_halted",
         "the firmware of a network card does not answer",
         "",
@@ -160,7 +160,7 @@ KINDS: Tuple[Kind, ...] = (
         over=MLX5 + r"health recovery succeeded",
         lasts=True,
     ),
-    Kind(
+    FaultKind(
         "card_hot",
         "a network card or its module says that it is too warm",
         "",
@@ -171,7 +171,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         _none(HEALTH + "events.c, temp_warn and port_module"),
     ),
-    Kind(
+    FaultKind(
         "cable_refused",
         "a network card does not accept the cable or module of a port",
         "",
@@ -183,7 +183,7 @@ KINDS: Tuple[Kind, ...] = (
         over=MLX5 + r"Port module event: (?P<module>module \d{1,3}), Cable (?:un)?plugged",
         lasts=True,
     ),
-    Kind(
+    FaultKind(
         "dma_refused",
         "the IOMMU refused an access of a GPU, a network card or a drive to memory",
         "",
@@ -198,7 +198,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         while_booting=False,
     ),
-    Kind(
+    FaultKind(
         "drive_errors",
         "a drive did not answer or reported an error",
         "drive",
@@ -212,7 +212,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         _none("Linux, drivers/nvme/host/pci.c, nvme_timeout, and block/blk-mq.c, blk_errors"),
     ),
-    Kind(
+    FaultKind(
         "stuck_tasks",
         "a process waited for two minutes or more for a driver or a disk",
         "task",
@@ -222,7 +222,7 @@ KINDS: Tuple[Kind, ...] = (
         ),
         _none("Linux, kernel/hung_task.c: a task in uninterruptible sleep"),
     ),
-    Kind(
+    FaultKind(
         "stuck_cpus",
         "a CPU ran in the kernel without a pause for 20 s or more",
         "cpu",
@@ -233,7 +233,7 @@ KINDS: Tuple[Kind, ...] = (
         _none("Linux, kernel/watchdog.c: twice watchdog_thresh, 10 s by default"),
         while_booting=False,
     ),
-    Kind(
+    FaultKind(
         "kernel_bugs",
         "the kernel met an error of its own and went on without what it was doing",
         "",
@@ -260,7 +260,7 @@ WORDS = (
 )
 """One of them is in every line of the table."""
 
-_LINES: Tuple[Tuple[Kind, Pattern[str], bool], ...] = tuple(
+_LINES: Tuple[Tuple[FaultKind, Pattern[str], bool], ...] = tuple(
     (kind, re.compile(line), False) for kind in KINDS for line in kind.lines
 ) + tuple((kind, re.compile(kind.over), True) for kind in KINDS if kind.over)
 _DETAIL = re.compile(
@@ -270,17 +270,17 @@ _DETAIL = re.compile(
 )
 
 
-class Fault(NamedTuple):
+class KernelFault(NamedTuple):
     """What the kernel wrote of one thing: its kind, subject, how often, and the latest line."""
 
-    kind: Kind
+    kind: FaultKind
     subject: str
     events: int
     text: str
 
 
-class _Line(NamedTuple):
-    kind: Kind
+class _LogLine(NamedTuple):
+    kind: FaultKind
     subject: str
     is_over: bool
     errors: int
@@ -290,13 +290,13 @@ class _Line(NamedTuple):
 
 def faults(
     messages: Sequence[KernelMessage], uptime_s: float, things: Mapping[str, str]
-) -> List[Fault]:
+) -> List[KernelFault]:
     """Return what the kernel's messages say of faults, each kind and subject once.
 
     ``things`` are the names, by PCI address, of the devices that count: an access that was refused
     to another one says nothing, and an address without a domain is that of one of these.
     """
-    lines: Dict[Tuple[str, str], List[_Line]] = {}
+    lines: Dict[Tuple[str, str], List[_LogLine]] = {}
     for line in _read(messages[-MESSAGE_LIMIT:], things):
         if line.is_over:
             lines.pop((line.kind.metric, line.subject), None)
@@ -309,16 +309,16 @@ def faults(
     return [_fault(alike) for alike in lines.values()]
 
 
-def _fault(alike: List[_Line]) -> Fault:
+def _fault(alike: List[_LogLine]) -> KernelFault:
     last = alike[-1]
     if last.kind.counted:
         events = sum(line.errors for line in alike)
     else:
         events = xids.incidents(line.age_s for line in alike)
-    return Fault(last.kind, last.subject, events, last.text)
+    return KernelFault(last.kind, last.subject, events, last.text)
 
 
-def _read(messages: Sequence[KernelMessage], things: Mapping[str, str]) -> Iterator[_Line]:
+def _read(messages: Sequence[KernelMessage], things: Mapping[str, str]) -> Iterator[_LogLine]:
     for place, message in enumerate(messages):
         for kind, pattern, is_over in _LINES:
             match = pattern.match(message.text)
@@ -335,8 +335,12 @@ def _read(messages: Sequence[KernelMessage], things: Mapping[str, str]) -> Itera
 
 
 def _line(
-    kind: Kind, match: Match[str], is_over: bool, message: KernelMessage, things: Mapping[str, str]
-) -> Optional[_Line]:
+    kind: FaultKind,
+    match: Match[str],
+    is_over: bool,
+    message: KernelMessage,
+    things: Mapping[str, str],
+) -> Optional[_LogLine]:
     groups = {name: value for name, value in match.groupdict().items() if value}
     errors = int(groups.pop("count", 1))
     status = groups.pop("status", "")
@@ -350,7 +354,7 @@ def _line(
         groups.pop("mc")
     thing = things.get(address, "pci " + address) if address else kind.thing
     subject = " ".join([thing, *(value.strip() for value in groups.values())]).strip() or "node"
-    return _Line(kind, subject, is_over, errors, message.age_s, message.text[:CUT])
+    return _LogLine(kind, subject, is_over, errors, message.age_s, message.text[:CUT])
 
 
 CORRECTED_CHECKS = next(kind for kind in KINDS if kind.metric == "machine_checks_corrected")

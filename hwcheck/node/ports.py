@@ -9,7 +9,7 @@ from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.pcie import Place, pci_path, place_of
 
 
-class Site(NamedTuple):
+class PortPlace(NamedTuple):
     """Where a port is. Ports with the same ``kind`` are cabled alike.
 
     The kind is the card's design, the link layer, the place on the card and the way to a GPU;
@@ -22,7 +22,7 @@ class Site(NamedTuple):
     gpus: Tuple[str, ...]
 
 
-def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, Site]:
+def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, PortPlace]:
     """Return the site of each port by its name."""
     gpus = [place_of(host, address) for address in host.pci_gpus()]
     by_port = {}
@@ -30,7 +30,7 @@ def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, Site]:
         path, near = _nearest(host, port, gpus)
         function, number = port.pci_address.rpartition(".")[2], port.name.rpartition("/")[2]
         kind = (port.design or port.name, port.link_layer, function, number, path)
-        by_port[port.name] = Site(kind, path, near)
+        by_port[port.name] = PortPlace(kind, path, near)
     return by_port
 
 

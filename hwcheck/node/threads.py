@@ -15,7 +15,7 @@ from hwcheck.node.check import CouldNotMeasure
 T = TypeVar("T")
 A = TypeVar("A")
 
-_idle: List["queue.SimpleQueue[Job]"] = []
+_idle: List["queue.SimpleQueue[BackgroundCall]"] = []
 """Threads that wait for their next call, by the queue that they read."""
 
 
@@ -23,7 +23,7 @@ class UnderWayError(Exception):
     """A call has not ended yet."""
 
 
-class Job:
+class BackgroundCall:
     """A call that begins at once, in a thread that has nothing else to do."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
@@ -67,11 +67,11 @@ class Job:
 
 def side_by_side(work: Callable[[A], T], items: Iterable[A]) -> Iterator[T]:
     """Yield ``work(item)`` of each item in order; all of them run at the same time."""
-    for job in [Job(work, item) for item in items]:
+    for job in [BackgroundCall(work, item) for item in items]:
         yield job.result()
 
 
-def _work(orders: "queue.SimpleQueue[Job]") -> None:
+def _work(orders: "queue.SimpleQueue[BackgroundCall]") -> None:
     while True:
         job = orders.get()
         answer = job.run()
@@ -93,7 +93,7 @@ class Bounded:
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._thread = threading.local()
-        self._under_way: Set[Job] = set()
+        self._under_way: Set[BackgroundCall] = set()
         self.hung = ""
         """What is said of every call after one that hung; empty until then."""
 
@@ -114,7 +114,7 @@ class Bounded:
         with self._lock:
             if self.hung:
                 raise CouldNotMeasure(self.hung)
-            job = Job(self._run, function, args)
+            job = BackgroundCall(self._run, function, args)
             self._under_way.add(job)
         try:
             return job.result(timeout_s)

@@ -15,8 +15,8 @@ from hwcheck.fold import fold
 from hwcheck.judge.records import OUTCOMES, worst
 from hwcheck.notify.problems import (
     CHECK_OF,
-    Observed,
     Problem,
+    RunProblems,
     links_not_measured,
     not_drained,
     not_measured,
@@ -78,7 +78,7 @@ class OpenProblem:
 
 
 @dataclass(frozen=True)
-class Ended:
+class LastSweep:
     """The last sweep of a level: when (UTC), with how many hosts, and when the next one is due."""
 
     started: str
@@ -98,7 +98,7 @@ class State:
     sweep: str = ""
     reminded: str = ""
     open: tuple[OpenProblem, ...] = ()
-    ended: Mapping[str, Ended] = field(default_factory=dict)
+    ended: Mapping[str, LastSweep] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Message:
 
 
 def changes(
-    former: State, sweep: Sweep, observed: Sequence[Observed], remind_days: int = REMIND_DAYS
+    former: State, sweep: Sweep, observed: Sequence[RunProblems], remind_days: int = REMIND_DAYS
 ) -> tuple[State, Message | None]:
     """Return what is open after a sweep, and what to tell; None where nothing changed.
 
@@ -206,15 +206,15 @@ def changes(
     return state, _message(state, sweep, news) if news or sweep.drained else None
 
 
-def _ended(sweep: Sweep) -> dict[str, Ended]:
+def _ended(sweep: Sweep) -> dict[str, LastSweep]:
     return {
-        level: Ended(sweep.started, sweep.finished, len(sweep.hosts), sweep.measured, every_s)
+        level: LastSweep(sweep.started, sweep.finished, len(sweep.hosts), sweep.measured, every_s)
         for level, every_s in sweep.levels.items()
     }
 
 
 def _in_sum(
-    observed: Iterable[Observed],
+    observed: Iterable[RunProblems],
 ) -> tuple[dict[tuple[str, str], Problem], dict[str, set[str]], set[tuple[str, str]]]:
     """Return problems by host and check, the checks that were well by host, and what is waived."""
     seen: dict[tuple[str, str], Problem] = {}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from hwcheck.judge.records import OUTCOMES, worst
-from hwcheck.notify.changes import Ended, State, parsed
+from hwcheck.notify.changes import LastSweep, State, parsed
 from hwcheck.text import line
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
@@ -91,7 +91,9 @@ def _escaped(text: str) -> str:
     return line(text, LABEL_CHARACTERS).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _of_levels(state: State, labels: Mapping[str, str], value: Callable[[Ended], float]) -> Samples:
+def _of_levels(
+    state: State, labels: Mapping[str, str], value: Callable[[LastSweep], float]
+) -> Samples:
     for level, ended in state.ended.items():
         yield {**labels, "level": level}, value(ended)
 

@@ -62,7 +62,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Observed:
+class RunProblems:
     """What one run says: problems, what the site bears, and what was looked at without complaint.
 
     ``well`` are the checks that complained of nothing, by host; ``waived`` host and check of what
@@ -75,7 +75,7 @@ class Observed:
     waived: frozenset[tuple[str, str]] = frozenset()
 
 
-def observe(assessment: Assessment) -> Observed:
+def observe(assessment: Assessment) -> RunProblems:
     """Return what a judged run says; of a check that a busy node left out it says nothing."""
     judgement, advice = assessment.judgement, assessment.advice
     fixes = {cause.title: cause.fix for cause in advice.causes.diagnoses}
@@ -111,7 +111,7 @@ def observe(assessment: Assessment) -> Observed:
         ended = {each.check for each in judgement.by_host.get(record.host, ()) if _ended(each)}
         looked_at = _looked_at(record, in_multi_host) - set(by_check) - ended
         well[record.host] = sets.setdefault(looked_at, looked_at)
-    return Observed(assessment.run.meta.id, tuple(problems), well, frozenset(waived))
+    return RunProblems(assessment.run.meta.id, tuple(problems), well, frozenset(waived))
 
 
 def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
@@ -123,7 +123,7 @@ def not_measured(days_by_host: Mapping[str, int]) -> tuple[Problem, ...]:
     )
 
 
-def in_short(seen: Iterable[Observed]) -> dict[tuple[str, str], str]:
+def in_short(seen: Iterable[RunProblems]) -> dict[tuple[str, str], str]:
     """Return the gravest of what runs say of each host, a cause before a check, by run and host."""
     words: dict[tuple[str, str], str] = {}
     for run in seen:

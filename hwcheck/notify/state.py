@@ -12,7 +12,7 @@ from typing import Any
 
 import fastjsonschema
 
-from hwcheck.notify.changes import Ended, OpenProblem, State
+from hwcheck.notify.changes import LastSweep, OpenProblem, State
 from hwcheck.notify.problems import Problem
 from hwcheck.results.files import NotPlainError, read_plain, replace_file
 
@@ -87,7 +87,7 @@ def read(folder: Path) -> State:
         raise DamagedStateError(f"{folder / NAME}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # what a schema refuses is a ValueError
         raise DamagedStateError(f"{folder / NAME}: {error}") from None
-    ended = {level: Ended(**each) for level, each in data["ended"].items()}
+    ended = {level: LastSweep(**each) for level, each in data["ended"].items()}
     return State(data["sweep"], data["reminded"], tuple(map(_open_problem, data["open"])), ended)
 
 

@@ -16,7 +16,7 @@ from hwcheck.notify.bodies import alerts, body
 from hwcheck.notify.changes import Message, OpenProblem, State, Sweep, changes
 from hwcheck.notify.config import Notify, Receiver
 from hwcheck.notify.outbox import Outbox
-from hwcheck.notify.problems import Observed
+from hwcheck.notify.problems import RunProblems
 from hwcheck.results.files import replace_file
 
 
@@ -24,7 +24,7 @@ def tell(
     notify: Notify,
     folder: Path,
     sweep: Sweep,
-    observed: Sequence[Observed],
+    observed: Sequence[RunProblems],
     deliver: Callable[[Outbox, Sequence[Receiver]], list[str]] = Outbox.deliver,
 ) -> list[str]:
     """Tell what changed and write the metrics; return in words what went wrong.

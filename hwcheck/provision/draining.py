@@ -11,7 +11,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.provision.rollout import Batch
 from hwcheck.scheduler.actions import Drains, drain, resume, wait_until_free
-from hwcheck.scheduler.records import DONE, REFUSED, Action, Amount, NodeState
+from hwcheck.scheduler.records import DONE, REFUSED, Amount, NodeAction, NodeState
 
 
 class Draining:
@@ -40,7 +40,7 @@ class Draining:
         self._refuse([name for part in plan for name in part.hosts], Amount(share=1.0))
         self._refuse(max((part.hosts for part in plan), key=len), self._at_most)
 
-    def drain(self, part: Batch) -> tuple[Action, ...]:
+    def drain(self, part: Batch) -> tuple[NodeAction, ...]:
         """Let no further job start on a batch. Raises UsageError where nothing was changed."""
         self._refuse(part.hosts, self._at_most)
         actions = self._drain(part.hosts, self._at_most, dry_run=False)
@@ -53,7 +53,7 @@ class Draining:
         hosts = [host for host in self._hosts if host.name in part.hosts]
         return wait_until_free(self.kind, hosts, self.limit_s, stop)
 
-    def resume(self, part: Batch) -> tuple[Action, ...]:
+    def resume(self, part: Batch) -> tuple[NodeAction, ...]:
         """Give a batch back. Raises UsageError where nothing was changed."""
         actions = resume(self._drains, self._hosts, part.hosts, dry_run=False)
         given_back = {action.host for action in actions if action.outcome == DONE}
@@ -67,6 +67,8 @@ class Draining:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise UsageError(f"{refused[0].line()}{more}")
 
-    def _drain(self, names: Sequence[str], at_most: Amount, *, dry_run: bool) -> tuple[Action, ...]:
+    def _drain(
+        self, names: Sequence[str], at_most: Amount, *, dry_run: bool
+    ) -> tuple[NodeAction, ...]:
         why = dict.fromkeys(names, self._drains.run)
         return drain(self._drains, self._hosts, why, at_most, dry_run=dry_run)

@@ -19,7 +19,7 @@ from hwcheck.accept.evidence import (
     STATES,
     WAIVED,
     Evidence,
-    Part,
+    InstalledPart,
     StageResult,
     worst,
 )
@@ -53,7 +53,7 @@ BAD = (NOT_MET, NOT_MEASURED)
 
 
 @dataclass(frozen=True)
-class Row:
+class RequirementRow:
     """One requirement over all hosts: the hosts by state, and what shows it on some of them."""
 
     id: str
@@ -172,7 +172,7 @@ def _names(requirement: Requirement) -> list[str]:
     return list(dict.fromkeys([*requirement.checks, *(f.check for f in requirement.figures)]))
 
 
-def rows(criteria: Criteria, hosts: Mapping[str, HostProgress]) -> list[Row]:
+def rows(criteria: Criteria, hosts: Mapping[str, HostProgress]) -> list[RequirementRow]:
     """Return every requirement with what shows it, in the order of the criteria."""
     by_id: dict[tuple[str, str], list[Evidence]] = {}
     for host in hosts.values():
@@ -193,7 +193,7 @@ def rows(criteria: Criteria, hosts: Mapping[str, HostProgress]) -> list[Row]:
             }
             requirement = known.get(name) or _unnamed(name, stage)
             made.append(
-                Row(
+                RequirementRow(
                     id=name,
                     text=requirement.text,
                     source=requirement.source,
@@ -256,7 +256,7 @@ def acceptance_page(
 
     With ``signature`` there is room for signatures.
     """
-    parts: dict[str, dict[str, Part]] = {}
+    parts: dict[str, dict[str, InstalledPart]] = {}
     software: dict[str, dict[str, str]] = {}
     for result in results:
         for name, host in result.hosts.items():
@@ -299,12 +299,12 @@ def acceptance_page(
     )
 
 
-def _lasting(parts: Mapping[str, Part]) -> dict[str, Part]:
+def _lasting(parts: Mapping[str, InstalledPart]) -> dict[str, InstalledPart]:
     """Return the parts that a visit without an inventory says nothing of: all but GPUs."""
     return {subject: part for subject, part in parts.items() if kind_of(subject) != "gpu"}
 
 
-def _whole(part: Part, known: Part | None) -> Part:
+def _whole(part: InstalledPart, known: InstalledPart | None) -> InstalledPart:
     """Return a part with what an earlier visit knew of the same one."""
     if known is None or known.identity != part.identity:
         return part

@@ -23,7 +23,7 @@ MOST_REASONS = 8
 
 
 @dataclass(frozen=True)
-class Kind:
+class DecisionKind:
     """What becomes of a host: the sign and the word of its group, and how the line puts it."""
 
     outcome: str
@@ -32,18 +32,18 @@ class Kind:
 
 
 KINDS = {
-    "drain": Kind("fail", "drain", "drain {names}"),
-    "service": Kind("pass", "may go into service", "{amount} may go into service"),
-    "service_warned": Kind(
+    "drain": DecisionKind("fail", "drain", "drain {names}"),
+    "service": DecisionKind("pass", "may go into service", "{amount} may go into service"),
+    "service_warned": DecisionKind(
         "warn", "may go into service, with warnings", "{amount} may, with warnings"
     ),
-    "asked": Kind("pass", "passed what was asked", "{amount} passed what was asked"),
-    "asked_warned": Kind(
+    "asked": DecisionKind("pass", "passed what was asked", "{amount} passed what was asked"),
+    "asked_warned": DecisionKind(
         "warn", "passed what was asked, with warnings", "{amount} did, with warnings"
     ),
-    "unproven": Kind("inconclusive", "not proven", "not proven: {names}"),
-    "unreachable": Kind("inconclusive", "unreachable", "{amount} unreachable"),
-    "not_visited": Kind("inconclusive", "not visited", "{amount} not visited"),
+    "unproven": DecisionKind("inconclusive", "not proven", "not proven: {names}"),
+    "unreachable": DecisionKind("inconclusive", "unreachable", "{amount} unreachable"),
+    "not_visited": DecisionKind("inconclusive", "not visited", "{amount} not visited"),
 }
 """In the order in which a run says it. ``asked``: not all was asked that is asked by default, or
 the host has no GPU, so nobody can say that it may go into service."""
@@ -55,7 +55,7 @@ ALONE = {
 
 
 @dataclass(frozen=True)
-class Group:
+class HostGroup:
     """Hosts of which the same becomes; ``reasons`` are why nothing is known, with folded names."""
 
     kind: str
@@ -78,7 +78,7 @@ class Group:
         return fold(self.hosts)
 
 
-def decide(run: Run, judgement: Judgement) -> tuple[Group, ...]:
+def decide(run: Run, judgement: Judgement) -> tuple[HostGroup, ...]:
     """Return what becomes of every host: each is in one group, in the order of ``KINDS``."""
     records = {record.host: record for record in run.records}
     whole = _asks_all(run.meta.checks)
@@ -87,13 +87,15 @@ def decide(run: Run, judgement: Judgement) -> tuple[Group, ...]:
         kind = _kind(verdict, records[verdict.host], whole=whole)
         hosts.setdefault(kind, []).append(verdict.host)
     return tuple(
-        Group(kind, tuple(hosts[kind]), _reasons(run, hosts[kind]) if kind == "unreachable" else ())
+        HostGroup(
+            kind, tuple(hosts[kind]), _reasons(run, hosts[kind]) if kind == "unreachable" else ()
+        )
         for kind in KINDS
         if kind in hosts
     )
 
 
-def decision(groups: Sequence[Group]) -> str:
+def decision(groups: Sequence[HostGroup]) -> str:
     """Return what becomes of the hosts in one line."""
     parts, kinds = [], {group.kind for group in groups}
     for group in groups:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from hwcheck.advise import causes
 from hwcheck.fold import fold
-from hwcheck.history.fleet import CODES, Fleet, FleetHost
+from hwcheck.history.fleet import CODES, FleetHost, FleetNights
 from hwcheck.judge.records import OUTCOMES
 from hwcheck.render.report import environment
 from hwcheck.render.words import OUTCOME_WORDS
@@ -72,7 +72,7 @@ class NightView:
     in_words: str
 
 
-def fleet_page(fleet: Fleet) -> str:
+def fleet_page(fleet: FleetNights) -> str:
     """Return the page. Links lead to the reports in run folders beside it."""
     hosts = sorted(fleet.hosts, key=_gravity)
     rows = (
@@ -111,7 +111,7 @@ def _gravity(host: FleetHost) -> tuple[int, str, str]:
     return OUTCOMES.index(host.outcome), str(host.since or ""), host.name
 
 
-def _verdict(fleet: Fleet, amounts: dict[str, int]) -> str:
+def _verdict(fleet: FleetNights, amounts: dict[str, int]) -> str:
     if not fleet.hosts:
         return "No run is in the history."
     parts = [
@@ -128,7 +128,7 @@ def _verdict(fleet: Fleet, amounts: dict[str, int]) -> str:
     return f"Of {count(len(fleet.hosts), 'host')}, each at its last run: {', '.join(parts)}."
 
 
-def _rows(fleet: Fleet, hosts: Iterable[FleetHost]) -> Iterator[RowView]:
+def _rows(fleet: FleetNights, hosts: Iterable[FleetHost]) -> Iterator[RowView]:
     for place, host in enumerate(hosts):
         cells = fleet.row(host)
         measured = [cell for cell in cells if cell]
@@ -157,7 +157,7 @@ def _what(host: FleetHost) -> str:
     return checks or line(host.reason, 160)
 
 
-def _open(fleet: Fleet) -> Iterator[OpenView]:
+def _open(fleet: FleetNights) -> Iterator[OpenView]:
     """Yield what is open: the gravest first, then what more hosts have."""
     groups: dict[tuple[str, str], list[FleetHost]] = {}
     for host in fleet.hosts:
@@ -177,7 +177,7 @@ def _open(fleet: Fleet) -> Iterator[OpenView]:
         )
 
 
-def _counts(fleet: Fleet) -> list[dict[str, int]]:
+def _counts(fleet: FleetNights) -> list[dict[str, int]]:
     """Return how many hosts came out how, night by night."""
     width = len(fleet.nights)
     by_night = []
@@ -208,7 +208,7 @@ def _measured(counts: Sequence[dict[str, int]], hosts: int) -> str:
     return f"M0 {CHART_HEIGHT}{steps}V{CHART_HEIGHT}z"
 
 
-def _nights(fleet: Fleet, counts: Sequence[dict[str, int]]) -> Iterator[NightView]:
+def _nights(fleet: FleetNights, counts: Sequence[dict[str, int]]) -> Iterator[NightView]:
     for place, (amounts, run) in enumerate(zip(counts, fleet.runs, strict=True)):
         if run:
             words = ", ".join(
@@ -238,7 +238,7 @@ def _day(day: date) -> str:
     return day.isoformat()
 
 
-def _map(fleet: Fleet, hosts: Sequence[FleetHost], colors: Sequence[str]) -> str:
+def _map(fleet: FleetNights, hosts: Sequence[FleetHost], colors: Sequence[str]) -> str:
     """Return the map as an address of a PNG: a line for each host, in the order of the table."""
     lines = [fleet.row(host) for host in hosts] or [b"\x00"]
     png = _png(lines, colors)

@@ -18,10 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hwcheck.fold import fold
-from hwcheck.history.compare import KINDS, Change, Comparison
+from hwcheck.history.compare import KINDS, Comparison, Difference
 from hwcheck.history.overview import HostLine, RunLine
-from hwcheck.history.trend import Asked
-from hwcheck.history.views import Answer, LeftOut
+from hwcheck.history.trend import TrendMetric
+from hwcheck.history.views import LeftOut, QueryResult
 from hwcheck.render.words import OUTCOME_WORDS, STYLES
 from hwcheck.render.wrap import Wrapped
 from hwcheck.text import count, line, number, quantity
@@ -70,7 +70,7 @@ def runs_table(runs: Sequence[RunLine], shown: int) -> RenderableType:
 
 
 def hosts_table(
-    hosts: Sequence[HostLine], values: Mapping[str, Sequence[float]], asked: Asked | None
+    hosts: Sequence[HostLine], values: Mapping[str, Sequence[float]], asked: TrendMetric | None
 ) -> RenderableType:
     """Return a line for each host, with what flaps, what became of its boards, and a metric.
 
@@ -104,7 +104,7 @@ def hosts_table(
     return Segments(lines)
 
 
-def answer_text(answer: Answer, form: str) -> str | RenderableType:
+def answer_text(answer: QueryResult, form: str) -> str | RenderableType:
     """Return the answer to a query: a table for Rich, or CSV or JSON as text."""
     if form == "table":
         lines = table(*(line(name, 60) for name in answer.columns))
@@ -209,11 +209,11 @@ def compared_with(comparison: Comparison) -> str:
     return f"{line(comparison.after, 80)} against {against}"
 
 
-def changes_by_kind(comparison: Comparison) -> list[tuple[str, list[tuple[str, Change]]]]:
+def changes_by_kind(comparison: Comparison) -> list[tuple[str, list[tuple[str, Difference]]]]:
     """Return by the title of each kind its changes, equal ones once with their hosts folded."""
     sections = []
     for kind in KINDS:
-        by_text: dict[str, list[Change]] = {}
+        by_text: dict[str, list[Difference]] = {}
         for change in comparison.changes:
             if change.kind == kind:
                 by_text.setdefault(change.text(), []).append(change)
@@ -236,10 +236,10 @@ def unchanged_lines(comparison: Comparison) -> list[str]:
     ]
 
 
-def comparison_answer(comparison: Comparison) -> Answer:
+def comparison_answer(comparison: Comparison) -> QueryResult:
     """Return a row for each change."""
     names = ("host", "kind", "what", "subject", "before", "after", "share")
-    return Answer(
+    return QueryResult(
         ("host", "former_run", *names[1:]),
         [
             (each.host, comparison.before[each.host], *(getattr(each, n) for n in names[1:]))

@@ -19,7 +19,7 @@ from hwcheck.node import checks
 from hwcheck.node.load.records import Series
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from hwcheck.text import count, number
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def load_plots(assessment: Assessment) -> tuple[Plot, ...]:
     marks_by_host = _marks_by_host(assessment.judgement)
     plots = []
     for host in drawn_hosts(assessment.run, assessment.judgement):
-        observed = assessment.series.get(host, Observed())
+        observed = assessment.series.get(host, VisitSeries())
         drawn, marks = stretches(observed), marks_by_host.get(host, {})
         if drawn:
             stopped = observed.load is not None and bool(observed.load.stopped)
@@ -158,7 +158,7 @@ class Stretch:
         return (begin_s, end_s) if begin_s <= end_s <= self.begin_s + self.length_s else None
 
 
-def stretches(observed: Observed) -> tuple[Stretch, ...]:
+def stretches(observed: VisitSeries) -> tuple[Stretch, ...]:
     """Return what a visit had its GPUs do, in that order; without an exercise on the CPU."""
     together, load = observed.collectives, observed.load
     of_visit = [

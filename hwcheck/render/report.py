@@ -149,7 +149,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
     return made
 
 
-class _Line(str):
+class _PlainLine(str):
     """One line of bounded length without controls. It still has to be escaped."""
 
 
@@ -162,7 +162,7 @@ class _Markdown(str):
 
 
 def _line(text: str, limit: int = 300) -> str:
-    return _Line(line(text, limit))
+    return _PlainLine(line(text, limit))
 
 
 def _markdown_text(value: object) -> str:
@@ -172,7 +172,7 @@ def _markdown_text(value: object) -> str:
     """
     if isinstance(value, _Markdown):
         return value
-    plain = value if isinstance(value, _Line) else line(str(value))
+    plain = value if isinstance(value, _PlainLine) else line(str(value))
     return _SPECIAL.sub(lambda found: ENTITIES.get(found.group(), f"\\{found.group()}"), plain)
 
 

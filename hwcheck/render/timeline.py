@@ -20,7 +20,7 @@ SIGNS = {"fail": "\u2715", "inconclusive": "?", "warn": "!"}
 
 
 @dataclass(frozen=True)
-class Visit:
+class VisitBar:
     """When a host's visit began, in s after the first one, and how long it took, in s."""
 
     host: str
@@ -49,7 +49,7 @@ def timeline(run: Run, judgement: Judgement) -> Timeline | None:
         return None
     first = min(began for _, began, _ in timed)
     visits = sorted(
-        (Visit(host, outcomes[host], began - first, length) for host, began, length in timed),
+        (VisitBar(host, outcomes[host], began - first, length) for host, began, length in timed),
         key=lambda visit: (visit.begin_s, visit.host),
     )
     span = max(visit.begin_s + visit.length_s for visit in visits)
@@ -62,7 +62,7 @@ def timeline(run: Run, judgement: Judgement) -> Timeline | None:
     return Timeline(_svg(visits, span, text), text)
 
 
-def _svg(visits: list[Visit], span: float, label: str) -> str:
+def _svg(visits: list[VisitBar], span: float, label: str) -> str:
     named = len(visits) <= NAMED_ROWS
     left = NAMES if named else 0.0
     row = 18.0 if named else max(0.4, HEIGHT_OF_ALL / len(visits))

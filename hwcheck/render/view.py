@@ -45,7 +45,7 @@ WAIVED = "waived"
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleRow:
     """One or more samples of a host that are shown as one line."""
 
     metric: str
@@ -81,7 +81,7 @@ class CheckView:
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[SampleRow, ...]:
         """What was judged, worst first, then what was only recorded. Made when it is shown."""
         return (
             *_finding_rows(self.findings),
@@ -89,7 +89,7 @@ class CheckView:
         )
 
     @cached_property
-    def complaints(self) -> tuple[Row, ...]:
+    def complaints(self) -> tuple[SampleRow, ...]:
         """What is no pass, worst first."""
         return tuple(row for row in _finding_rows(self.findings) if row.outcome not in QUIET)
 
@@ -249,7 +249,7 @@ def _joined(reasons: Iterable[str]) -> str:
     return "; ".join(list(dict.fromkeys(line(text) for text in reasons if text))[:3])
 
 
-def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:
+def _finding_rows(findings: Iterable[Finding]) -> Iterator[SampleRow]:
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         if finding.metric:
@@ -265,7 +265,7 @@ def _finding_rows(findings: Iterable[Finding]) -> Iterator[Row]:
             origin = f"{source} ({confidence})" if confidence else source
             for value, subjects in _merge(members, unit, ranges=outcome == "pass"):
                 text = f"{line(limit)}; waived: {line(why)}" if why else line(limit)
-                yield Row(line(metric, 80), subjects, value, outcome, text, line(origin))
+                yield SampleRow(line(metric, 80), subjects, value, outcome, text, line(origin))
 
 
 def _shown_outcome(finding: Finding) -> str:
@@ -274,7 +274,7 @@ def _shown_outcome(finding: Finding) -> str:
 
 def _unjudged_rows(
     samples: Iterable[Sample], findings: Iterable[Finding], not_judged: Mapping[str, str]
-) -> Iterator[Row]:
+) -> Iterator[SampleRow]:
     judged = {(finding.metric, finding.subject) for finding in findings}
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
@@ -284,7 +284,7 @@ def _unjudged_rows(
         for value, subjects in _merge(members, unit, ranges=True):
             left_out = f"{NOT_JUDGED}: {not_judged[metric]}" if metric in not_judged else ""
             outcome = NOT_JUDGED if left_out else "recorded"
-            yield Row(line(metric, 80), subjects, value, outcome, left_out)
+            yield SampleRow(line(metric, 80), subjects, value, outcome, left_out)
 
 
 def _merge(

@@ -25,7 +25,7 @@ from hwcheck.node.wire import Report, Timing, to_dict, to_json
 from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from hwcheck.site_limits import SiteLimits
 from hwcheck.waivers import Waiver
 
@@ -349,7 +349,7 @@ def _host_file(host: str) -> PurePath:
     return PurePath("nodes", f"{host}.json")
 
 
-def read_series(path: Path, host: str) -> Observed | None:
+def read_series(path: Path, host: str) -> VisitSeries | None:
     """Read a host's load from a run folder; None where it had none. Raises UsageError."""
     data = read_json(path, _series_file(host), "series")
     return None if data is None else series.unpack(data)

@@ -11,17 +11,17 @@ from hwcheck.node.load.records import CollectiveRun, Column, GpuWork, LoadRun, S
 
 
 @dataclass(frozen=True)
-class Observed:
+class VisitSeries:
     """The series of one visit: of its load, and of its collectives; None where there was none."""
 
     load: LoadRun | None = None
     collectives: CollectiveRun | None = None
 
 
-def unpack(data: Mapping[str, Any]) -> Observed:
+def unpack(data: Mapping[str, Any]) -> VisitSeries:
     """Return what ``pack`` wrote; ``problem`` has found nothing wrong with ``data``."""
     load, collectives = data.get("load"), data.get("collectives")
-    return Observed(
+    return VisitSeries(
         _load(load) if load else None,
         CollectiveRun(_series(collectives), collectives["end_s"]) if collectives else None,
     )

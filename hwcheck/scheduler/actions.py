@@ -34,8 +34,8 @@ from hwcheck.scheduler.records import (
     RESUME,
     UNKNOWN,
     WOULD,
-    Action,
     Amount,
+    NodeAction,
     NodeState,
 )
 
@@ -153,7 +153,7 @@ def drain(
     at_most: Amount,
     *,
     dry_run: bool,
-) -> tuple[Action, ...]:
+) -> tuple[NodeAction, ...]:
     """Drain hosts, each for the line that ``why`` has for it, in the order of ``why``.
 
     A host that hwcheck has drained already stays as it is (done). Refused are hosts that somebody
@@ -173,19 +173,19 @@ def drain(
             reason = text.line(drains.prefix + line, REASON_CHARACTERS)
             refusal = "" if node.state == DRAINED else _refusal(node) or bound.refusal(node)
             if node.state == DRAINED:
-                actions.append(Action(host, node.node, DRAIN, DONE, node.reason))
+                actions.append(NodeAction(host, node.node, DRAIN, DONE, node.reason))
             elif refusal:
-                actions.append(Action(host, node.node, DRAIN, REFUSED, refusal))
+                actions.append(NodeAction(host, node.node, DRAIN, REFUSED, refusal))
             else:
                 bound.add(node)
-                action = Action(host, node.node, DRAIN, WOULD if dry_run else DONE, reason)
+                action = NodeAction(host, node.node, DRAIN, WOULD if dry_run else DONE, reason)
                 actions.append(_act(drains, action, node, log) if log else action)
         return _verified(drains, hosts, actions) if log else tuple(actions)
 
 
 def resume(
     drains: Drains, hosts: Sequence[Host], names: Collection[str], *, dry_run: bool
-) -> tuple[Action, ...]:
+) -> tuple[NodeAction, ...]:
     """Give hosts back that were drained for this purpose; all others are refused.
 
     ``names`` are those of the hosts. Raises UsageError as ``drain`` does.
@@ -197,9 +197,11 @@ def resume(
         for host in names:
             node = by_host[host]
             if node.state != DRAINED or not node.reason.startswith(drains.prefix):
-                actions.append(Action(host, node.node, RESUME, REFUSED, _not_ours(drains, node)))
+                actions.append(
+                    NodeAction(host, node.node, RESUME, REFUSED, _not_ours(drains, node))
+                )
                 continue
-            action = Action(host, node.node, RESUME, WOULD if dry_run else DONE, node.reason)
+            action = NodeAction(host, node.node, RESUME, WOULD if dry_run else DONE, node.reason)
             actions.append(_act(drains, action, node, log) if log else action)
         return _verified(drains, hosts, actions) if log else tuple(actions)
 
@@ -278,7 +280,7 @@ class _Bound:
         return ("", *node.partitions)
 
 
-def _act(drains: Drains, action: Action, node: NodeState, log: BinaryIO) -> Action:
+def _act(drains: Drains, action: NodeAction, node: NodeState, log: BinaryIO) -> NodeAction:
     """Write the action down, then do it; where it fails that is a line of its own."""
     scheduler = _scheduler(drains.kind)
     try:
@@ -299,8 +301,8 @@ def _act(drains: Drains, action: Action, node: NodeState, log: BinaryIO) -> Acti
 
 
 def _verified(
-    drains: Drains, hosts: Sequence[Host], actions: Sequence[Action]
-) -> tuple[Action, ...]:
+    drains: Drains, hosts: Sequence[Host], actions: Sequence[NodeAction]
+) -> tuple[NodeAction, ...]:
     """Return the actions as the scheduler has them now: done is what it shows."""
     if not any(action.outcome == DONE for action in actions):
         return tuple(actions)
@@ -316,10 +318,10 @@ def _verified(
     )
 
 
-def _failed(action: Action, why: str) -> Action:
+def _failed(action: NodeAction, why: str) -> NodeAction:
     if action.outcome != DONE:
         return action
-    return Action(action.host, action.node, action.action, FAILED, why)
+    return NodeAction(action.host, action.node, action.action, FAILED, why)
 
 
 @contextmanager
@@ -339,7 +341,7 @@ def _locked(path: Path, *, dry_run: bool) -> Iterator[BinaryIO | None]:
         yield log
 
 
-def _append(log: BinaryIO, drains: Drains, action: Action, node: NodeState) -> None:
+def _append(log: BinaryIO, drains: Drains, action: NodeAction, node: NodeState) -> None:
     record = {
         "time": utc_now(),
         "by": f"{getpass.getuser()}@{socket.gethostname()}",

@@ -97,7 +97,7 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class Action:
+class NodeAction:
     """What was done to a node, or was not: ``outcome`` is done, would, refused or failed.
 
     ``why`` is the reason that was written for a drain, or why it was refused or failed.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hwcheck.sweep.levels import DAY_S, Level, length_text
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 
 BAD = ("fail", "warn")
 FLAPS_FROM, FLAPS_OF = 3, 10
@@ -29,7 +29,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Past:
+class VisitHistory:
     """What is known of the hosts when a sweep begins. Times are UTC, naive.
 
     ``visits`` are those of each host, the oldest first. ``waiting`` are hosts that had their turn
@@ -37,12 +37,12 @@ class Past:
     ``back`` are hosts that were away (drained, down) in the sweep before and are not any more.
     """
 
-    visits: Mapping[str, Sequence[Visit]]
+    visits: Mapping[str, Sequence[PastVisit]]
     waiting: Mapping[str, datetime]
     first_seen: Mapping[str, datetime]
     back: Mapping[str, str]
 
-    def measured(self, host: str, level: Level) -> Visit | None:
+    def measured(self, host: str, level: Level) -> PastVisit | None:
         """Return the last visit that measured the host, with the GPUs that it has, at a level."""
         for visit in reversed(self._as_it_is(host)):
             if visit.measured_at(level.name):
@@ -58,7 +58,7 @@ class Past:
             since = max(since, as_it_is[0].at)
         return max(0.0, (now - since).total_seconds())
 
-    def _as_it_is(self, host: str) -> Sequence[Visit]:
+    def _as_it_is(self, host: str) -> Sequence[PastVisit]:
         """Return the visits since the host has the GPUs that it has."""
         visits = self.visits.get(host, ())
         boards = next((visit.boards for visit in reversed(visits) if visit.boards), "")
@@ -71,7 +71,7 @@ class Past:
 
 
 def candidates(
-    hosts: Sequence[str], level: Level, past: Past, now: datetime
+    hosts: Sequence[str], level: Level, past: VisitHistory, now: datetime
 ) -> tuple[Candidate, ...]:
     """Return the hosts that are due at a level, the first to be measured first.
 
@@ -106,7 +106,7 @@ def candidates(
     return tuple(candidate for _, candidate in sorted(ranked, key=lambda each: each[0]))
 
 
-def suspicion_of(visits: Sequence[Visit]) -> str:
+def suspicion_of(visits: Sequence[PastVisit]) -> str:
     """Return why a host is under suspicion by its visits, the oldest first, or an empty text."""
     judged = [visit for visit in visits if visit.outcome in ("pass", *BAD)]
     if not judged:
@@ -120,7 +120,7 @@ def suspicion_of(visits: Sequence[Visit]) -> str:
     return {"fail": "failed last time", "warn": "warned last time"}.get(judged[-1].outcome, "")
 
 
-def typical_s(visits: Sequence[Visit], level: Level) -> float:
+def typical_s(visits: Sequence[PastVisit], level: Level) -> float:
     """Return the longest of the last visits of this very level in s; 0 where there is none."""
     of_level = [
         visit.duration_s

@@ -21,9 +21,18 @@ from hwcheck.scheduler.actions import (
     resume,
 )
 from hwcheck.scheduler.actions import states as ask_scheduler
-from hwcheck.scheduler.records import DONE, DRAIN, DRAINED, FAILED, UNKNOWN, WOULD, Action, Amount
+from hwcheck.scheduler.records import (
+    DONE,
+    DRAIN,
+    DRAINED,
+    FAILED,
+    UNKNOWN,
+    WOULD,
+    Amount,
+    NodeAction,
+)
 from hwcheck.sweep.drains import PURPOSE, is_well, of_evidence, why_not_released
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 
 DRY_RUN = "dry-run"
 
@@ -128,7 +137,7 @@ def _drain(
     asked: DrainFailed,
     evidence: Mapping[str, str],
     recent: set[str],
-) -> tuple[list[Action], list[str]]:
+) -> tuple[list[NodeAction], list[str]]:
     """Drain hosts of one scheduler, run by run; return also a line for each that takes no jobs.
 
     Raises UsageError where it cannot be asked.
@@ -145,18 +154,18 @@ def _drain(
             by_run.setdefault(run, {})[name] = evidence[name]
         else:
             others.append(f"{name}: it failed; it takes no jobs: it is {state.line()}")
-    actions: list[Action] = []
+    actions: list[NodeAction] = []
     for run, why in by_run.items():
         drains = _drains(kind, run, runs)
         try:
             actions += drain(drains, hosts, why, asked.at_most, dry_run=asked.dry_run)
         except UsageError as error:
-            actions += [Action(host, "", DRAIN, FAILED, str(error)) for host in why]
+            actions += [NodeAction(host, "", DRAIN, FAILED, str(error)) for host in why]
     return actions, others
 
 
 def release(
-    hosts: Sequence[Host], runs: Path, visits: Sequence[Visit], *, dry_run: bool
+    hosts: Sequence[Host], runs: Path, visits: Sequence[PastVisit], *, dry_run: bool
 ) -> tuple[str, int]:
     """Give back what sweeps drained and what measured well since. Raises UsageError.
 

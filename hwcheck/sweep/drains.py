@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from hwcheck.sweep.levels import RANK
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import line
 
 PURPOSE = "sweep"
@@ -28,7 +28,7 @@ def of_evidence(reason: str) -> tuple[str, str]:
 
 
 def to_drain(
-    former: Mapping[str, str], visits: Iterable[Visit], words: Mapping[tuple[str, str], str]
+    former: Mapping[str, str], visits: Iterable[PastVisit], words: Mapping[tuple[str, str], str]
 ) -> dict[str, str]:
     """Return the hosts that failed and were not well since, each with its evidence.
 
@@ -46,7 +46,7 @@ def to_drain(
     return kept
 
 
-def why_not_released(reason: str, visits: Iterable[Visit]) -> str:
+def why_not_released(reason: str, visits: Iterable[PastVisit]) -> str:
     """Return why a host stays drained, or an empty text where it was well since.
 
     ``reason`` is the evidence of its drain, ``visits`` are all of the host's, the oldest first.
@@ -68,12 +68,12 @@ def why_not_released(reason: str, visits: Iterable[Visit]) -> str:
     return f"it failed in {since}, and was not measured well at {open_level} since"
 
 
-def failed(visit: Visit) -> bool:
+def failed(visit: PastVisit) -> bool:
     """Whether the host failed in a run that had the checks of a level."""
     return visit.state == "reported" and visit.outcome == "fail" and visit.level in RANK
 
 
-def is_well(visit: Visit, level: str = "") -> bool:
+def is_well(visit: PastVisit, level: str = "") -> bool:
     """Whether the host was measured at this level (any), or a heavier one, and did not fail."""
     return visit.outcome in WELL and visit.measured_at(level or visit.level)
 

@@ -28,7 +28,7 @@ are ours."""
 
 
 @dataclass(frozen=True)
-class Counted:
+class FaultCount:
     """How many such events of a subject (``gpu3 xid 79``) a host's log held in a run.
 
     ``at`` is when the run began (UTC, naive). A host without any has 0 of one subject.
@@ -53,7 +53,7 @@ class Incident:
         return f"{self.at:%Y-%m-%d} {line(self.subjects[0], 60)}{more}"
 
 
-def incidents(counted: Iterable[Counted]) -> dict[str, list[Incident]]:
+def incidents(counted: Iterable[FaultCount]) -> dict[str, list[Incident]]:
     """Return the incidents of each host, the oldest first.
 
     New is what a log holds more of than in the run before. A log that holds less of it, after a
@@ -74,7 +74,7 @@ def incidents(counted: Iterable[Counted]) -> dict[str, list[Incident]]:
     return made
 
 
-def repeated(counted: Iterable[Counted], now: datetime) -> dict[str, str]:
+def repeated(counted: Iterable[FaultCount], now: datetime) -> dict[str, str]:
     """Return the hosts with many incidents within the window, each with the nights, in a line."""
     made = {}
     for host, of_host in incidents(counted).items():

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import replace_text
-from hwcheck.sweep.schedule import Job, cron, service, timer
+from hwcheck.sweep.schedule import ScheduledSweep, cron, service, timer
 from hwcheck.text import line
 
 SYSTEMCTL_S = 60.0
 
 
 @dataclass(frozen=True)
-class Place:
+class UnitFolder:
     """Where units or cron's files go. ``systemctl`` is empty where systemd does not run."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Place:
         return (self.folder / name,)
 
 
-def place() -> Place:
+def place() -> UnitFolder:
     """Return where the sweeps of this user go: root's are the system's.
 
     Raises UsageError where neither systemd nor cron is there for this user.
@@ -44,18 +44,18 @@ def place() -> Place:
     root = os.geteuid() == 0
     if Path("/run/systemd/system").is_dir() and shutil.which("systemctl"):
         if root:
-            return Place(Path("/etc/systemd/system"), ("systemctl",))
+            return UnitFolder(Path("/etc/systemd/system"), ("systemctl",))
         config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-        return Place(Path(config) / "systemd" / "user", ("systemctl", "--user"))
+        return UnitFolder(Path(config) / "systemd" / "user", ("systemctl", "--user"))
     if root and Path("/etc/cron.d").is_dir():
-        return Place(Path("/etc/cron.d"))
+        return UnitFolder(Path("/etc/cron.d"))
     raise UsageError(
         "neither systemd nor /etc/cron.d is there for this user; have `hwcheck sweep run` started "
         "every night by what is there, or run this as root"
     )
 
 
-def install(job: Job, where: Place, *, dry_run: bool = False) -> tuple[str, ...]:
+def install(job: ScheduledSweep, where: UnitFolder, *, dry_run: bool = False) -> tuple[str, ...]:
     """Put the files of a sweep in place and start its timer; return what was done, in lines.
 
     What is as it should be stays untouched; with ``dry_run`` everything does, and the lines say
@@ -84,7 +84,7 @@ def install(job: Job, where: Place, *, dry_run: bool = False) -> tuple[str, ...]
     return tuple(lines)
 
 
-def _put(texts: Mapping[Path, str], where: Place) -> None:
+def _put(texts: Mapping[Path, str], where: UnitFolder) -> None:
     try:
         where.folder.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
@@ -94,7 +94,7 @@ def _put(texts: Mapping[Path, str], where: Place) -> None:
         raise UsageError(f"cannot write {where.folder}: {error.strerror}") from None
 
 
-def remove(name: str, where: Place, *, dry_run: bool = False) -> tuple[Path, ...]:
+def remove(name: str, where: UnitFolder, *, dry_run: bool = False) -> tuple[Path, ...]:
     """Stop the timer of a sweep, take its files away and return them. Raises UsageError.
 
     A sweep that is under way goes on to its end. With ``dry_run`` nothing is touched.
@@ -122,7 +122,7 @@ def _read(file: Path) -> str | None:
         return None
 
 
-def _runs(where: Place, unit: str) -> bool:
+def _runs(where: UnitFolder, unit: str) -> bool:
     """Whether a timer is started, and will be at the next boot."""
     try:
         for question in ("is-enabled", "is-active"):
@@ -132,7 +132,7 @@ def _runs(where: Place, unit: str) -> bool:
     return True
 
 
-def _systemctl(where: Place, *words: str) -> None:
+def _systemctl(where: UnitFolder, *words: str) -> None:
     try:
         done = subprocess.run(
             [*where.systemctl, *words],

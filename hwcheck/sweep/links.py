@@ -17,7 +17,7 @@ from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.sweep.batches import Places
 from hwcheck.sweep.candidates import LATE_SHARE
 from hwcheck.sweep.levels import DAY_S, Level, length_text
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import line
 
 Pair = frozenset[str]
@@ -84,7 +84,7 @@ def class_ages(measured: Measured, places: Places) -> dict[Pair, datetime]:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkCoverage:
     """What is known of the links between hosts at a level when a sweep begins.
 
     ``since`` is when a link of each class was first there to be measured; ``round_s`` what a run
@@ -168,7 +168,7 @@ def links_of(
     places: Places,
     records: Records,
     first_seen: Mapping[str, datetime],
-) -> Links:
+) -> LinkCoverage:
     """Return what is known of the links at a level; ``records`` are of all runs that matter."""
     runs = [run for _, record in records for run in record.runs if run.state == "done"]
     round_s = max((run.duration_s for run in runs[-100:]), default=0.0) or ROUND_S
@@ -183,10 +183,10 @@ def links_of(
             since[of] = racks[0][1]
         elif len(racks) == 2 and all(racks):
             since[of] = max(racks[0][0], racks[1][0])
-    return Links(level, places, measured_links(records, level.scopes[0]), since, round_s)
+    return LinkCoverage(level, places, measured_links(records, level.scopes[0]), since, round_s)
 
 
-def can_run_together(host: str, visits: Mapping[str, Sequence[Visit]]) -> bool:
+def can_run_together(host: str, visits: Mapping[str, Sequence[PastVisit]]) -> bool:
     """Whether a host was well when it was last visited: a bad one would spoil the figures of all.
 
     Visits that were cut off or given up say nothing.
@@ -252,7 +252,7 @@ def next_group(
     return tuple(group)
 
 
-def coverage_text(links: Links, now: datetime) -> str:
+def coverage_text(links: LinkCoverage, now: datetime) -> str:
     """Say how many classes of links were measured in time, and which were not for too long."""
     level, ages = links.level, links.ages
     if not ages:

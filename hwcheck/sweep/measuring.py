@@ -15,7 +15,7 @@ from hwcheck.run.fan_out import VisitEvent, fan_out
 from hwcheck.run.plan import Plan
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.batches import Queue
-from hwcheck.sweep.watch import Watch
+from hwcheck.sweep.watch import SchedulerWatch
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Measuring:
         """Whether a further host may be measured."""
         return not (self.blind or self.stop.is_set())
 
-    def watch(self, hosts: Collection[str], until: float, *, load: bool = True) -> Watch:
+    def watch(self, hosts: Collection[str], until: float, *, load: bool = True) -> SchedulerWatch:
         """Return what ends the measuring of these hosts at a time, or when they are wanted.
 
         What does not ``load`` them goes on beside jobs.
         """
-        return Watch(self.ask if load else dict, hosts, self.stop, until)
+        return SchedulerWatch(self.ask if load else dict, hosts, self.stop, until)
 
     def batches(
         self,

@@ -12,10 +12,10 @@ from hwcheck.fold import fold
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.scheduler.records import UNKNOWN, NodeState
 from hwcheck.sweep.availability import AWAY, States
-from hwcheck.sweep.candidates import Past
+from hwcheck.sweep.candidates import VisitHistory
 from hwcheck.sweep.levels import Level, length_text
 from hwcheck.sweep.state import Finished, SweepState, UnderWay, as_text, parsed
-from hwcheck.sweep.visits import Visit
+from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import count, line
 
 
@@ -42,14 +42,14 @@ def under_way(state: SweepState, key: str, now: datetime, budget_s: float) -> tu
 
 
 def known_past(
-    state: SweepState, hosts: Iterable[str], visits: Iterable[Visit], states: States
-) -> Past:
+    state: SweepState, hosts: Iterable[str], visits: Iterable[PastVisit], states: States
+) -> VisitHistory:
     """Return what is known of the hosts; ``states`` is what the scheduler says of them now."""
-    of_host: dict[str, list[Visit]] = {host: [] for host in hosts}
+    of_host: dict[str, list[PastVisit]] = {host: [] for host in hosts}
     for visit in visits:
         if visit.host in of_host:
             of_host[visit.host].append(visit)
-    return Past(
+    return VisitHistory(
         of_host,
         waiting={host: parsed(at) for host, at in state.waiting.items()},
         first_seen={host: parsed(at) for host, at in state.first_seen.items()},
@@ -61,7 +61,7 @@ def known_past(
     )
 
 
-def done_in(sweep: str, level: Level, visits: Iterable[Visit]) -> set[str]:
+def done_in(sweep: str, level: Level, visits: Iterable[PastVisit]) -> set[str]:
     """Return the hosts that a sweep has visited at a level.
 
     But for visits that were cut off, or given up for a job.
@@ -91,7 +91,7 @@ def with_hosts(state: SweepState, hosts: Sequence[str], now: datetime) -> tuple[
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelResult:
     """What became of a level in a sweep.
 
     ``due`` are its hosts, ``visits`` those that were visited, ``refused`` those of them that said
@@ -102,7 +102,7 @@ class Part:
 
     level: Level
     due: tuple[str, ...]
-    visits: tuple[Visit, ...] = ()
+    visits: tuple[PastVisit, ...] = ()
     refused: tuple[str, ...] = ()
     kept_out: States = field(default_factory=dict)
     exit_code: int = 0
@@ -143,14 +143,14 @@ class Part:
 
 
 def ended(
-    part: Part,
-    past: Past,
+    part: LevelResult,
+    past: VisitHistory,
     hosts: Iterable[str],
     done: Collection[str],
     now: datetime,
     *,
     blind: bool,
-) -> Part:
+) -> LevelResult:
     """Return a part with the hosts that are late, and an exit code that says what is not known.
 
     ``done`` are hosts that the sweep has measured before; ``blind``: a scheduler did not answer.
@@ -165,7 +165,7 @@ def ended(
     return replace(part, exit_code=code, late=late)
 
 
-def late_text(part: Part) -> str:
+def late_text(part: LevelResult) -> str:
     """Say in one line which hosts were not measured for too long, by why they were not this time.
 
     Empty where there is none.
@@ -194,7 +194,7 @@ def busy_hosts(records: Iterable[HostRecord]) -> tuple[str, ...]:
     )
 
 
-def after(state: SweepState, parts: Sequence[Part], now: datetime) -> SweepState:
+def after(state: SweepState, parts: Sequence[LevelResult], now: datetime) -> SweepState:
     """Return the state after a sweep that came to its end."""
     at = as_text(now)
     finished = dict(state.finished)

@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:@=,+-]+")
 
 
 @dataclass(frozen=True)
-class Job:
+class ScheduledSweep:
     """A sweep that is started by the clock.
 
     ``words`` are its command line, ``folder`` where it is run, ``writable`` the folders that it
@@ -47,17 +47,17 @@ def time_of_day(text: str) -> str:
     return text
 
 
-def service(job: Job) -> str:
+def service(job: ScheduledSweep) -> str:
     """Return the service."""
     return _text("service.j2", job)
 
 
-def timer(job: Job) -> str:
+def timer(job: ScheduledSweep) -> str:
     """Return its timer."""
     return _text("timer.j2", job)
 
 
-def cron(job: Job) -> str:
+def cron(job: ScheduledSweep) -> str:
     """Return a file of cron.d that does the same.
 
     Cron takes ``%`` for the end of a line, and its jobs have no output that anybody reads: what
@@ -86,7 +86,7 @@ def unit_word(word: str) -> str:
     return escaped if _PLAIN.fullmatch(word) else f'"{escaped}"'
 
 
-def _text(name: str, job: Job) -> str:
+def _text(name: str, job: ScheduledSweep) -> str:
     shown = {
         **vars(job),
         "title": line(job.source, 200).replace("%", "%%"),

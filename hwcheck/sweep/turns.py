@@ -11,14 +11,14 @@ from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep.availability import States, may_be_measured
 from hwcheck.sweep.batches import Places, Queue
-from hwcheck.sweep.candidates import LATE_SHARE, Candidate, Past, candidates
+from hwcheck.sweep.candidates import LATE_SHARE, Candidate, VisitHistory, candidates
 from hwcheck.sweep.levels import DAY_S, Level, length_text
-from hwcheck.sweep.links import SHARE, Links, can_run_together
+from hwcheck.sweep.links import SHARE, LinkCoverage, can_run_together
 from hwcheck.sweep.night import named
 
 
 @dataclass(frozen=True)
-class Turn:
+class LevelPlan:
     """A level's part of a sweep: who is due, who of them in which batch, and who is kept out.
 
     ``together`` are the hosts that run together before.
@@ -54,22 +54,22 @@ class Turn:
 
 def turns(
     levels: Sequence[Level],
-    pasts: Mapping[str, Past],
+    pasts: Mapping[str, VisitHistory],
     hosts: Sequence[str],
     states: States,
     places: Places,
     now: datetime,
     budget_s: float,
-    links: Mapping[str, Links],
+    links: Mapping[str, LinkCoverage],
     *,
     drained: bool,
-) -> list[Turn]:
+) -> list[LevelPlan]:
     """Return the turns of these levels, the heaviest first, which take ``budget_s`` together.
 
     A host that one of them measures is not measured by the next. ``pasts`` are by level, and so are
     ``links``, as far as hosts run together there.
     """
-    made: list[Turn] = []
+    made: list[LevelPlan] = []
     taken: set[str] = set()
     for level in levels:
         due = candidates([h for h in hosts if h not in taken], level, pasts[level.name], now)
@@ -87,7 +87,7 @@ def turns(
             took_s += max(each.estimate_s for each in batch)
         taken |= {each.host for batch in batches for each in batch}
         budget_s -= took_s
-        made.append(Turn(level, due, tuple(batches), queue.kept_out, together))
+        made.append(LevelPlan(level, due, tuple(batches), queue.kept_out, together))
     return made
 
 
@@ -100,7 +100,7 @@ def together_s(level: Level, budget_s: float, due: Sequence[Candidate]) -> float
 
 
 def free_together(
-    hosts: Sequence[str], past: Past, states: States, *, drained: bool
+    hosts: Sequence[str], past: VisitHistory, states: States, *, drained: bool
 ) -> tuple[str, ...]:
     """Return the hosts that may run together now."""
     return tuple(
@@ -111,7 +111,7 @@ def free_together(
     )
 
 
-def refuse_what_never_fits(made: Sequence[Turn], budget_s: float) -> None:
+def refuse_what_never_fits(made: Sequence[LevelPlan], budget_s: float) -> None:
     """Refuse a budget in which not one of the visits that are due fits. Raises UsageError."""
     free = [
         (each.estimate_s, turn.level)

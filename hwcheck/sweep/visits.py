@@ -14,13 +14,13 @@ from hwcheck.history.views import History
 from hwcheck.results.files import read_json
 from hwcheck.results.multi_host import FILE, MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta
-from hwcheck.sweep.incidents import METRICS, Counted
+from hwcheck.sweep.incidents import METRICS, FaultCount
 from hwcheck.sweep.levels import LEVELS, RANK
 from hwcheck.sweep.state import parsed
 
 
 @dataclass(frozen=True)
-class Visit:
+class PastVisit:
     """One host in one run. ``at`` is when the run began (UTC, naive); ``level`` may be empty.
 
     ``loaded``: a check that loads the host gave a figure, so nobody else was at work on it.
@@ -68,8 +68,8 @@ class Runs:
     ``faults`` are what the driver had reported on each host.
     """
 
-    visits: list[Visit] = field(default_factory=list)
-    faults: list[Counted] = field(default_factory=list)
+    visits: list[PastVisit] = field(default_factory=list)
+    faults: list[FaultCount] = field(default_factory=list)
     together: list[tuple[datetime, MultiHostRecord]] = field(default_factory=list)
 
 
@@ -96,14 +96,14 @@ def read_runs(
 
 def read_visits(
     history: History, checks: Mapping[str, Collection[str]], loads: Collection[str]
-) -> list[Visit]:
+) -> list[PastVisit]:
     """Return the visits of a history, the oldest first.
 
     ``checks`` are those of each level, ``loads`` those that load a host.
     """
     metas = {run: meta for run, path in history.folders.items() if (meta := _meta(path))}
     return [
-        Visit(
+        PastVisit(
             host,
             run,
             at,
@@ -140,10 +140,10 @@ def level_of(meta: RunMeta, checks: Mapping[str, Collection[str]]) -> str:
     return of_profile if whole else ""
 
 
-def read_faults(history: History) -> list[Counted]:
+def read_faults(history: History) -> list[FaultCount]:
     """Return how many faults the driver had reported on each host in each run, by subject."""
     return [
-        Counted(host, at, subject, int(events))
+        FaultCount(host, at, subject, int(events))
         for host, at, subject, events in history.rows(
             """
             SELECT host, started, subject, sum(value) FROM samples

@@ -15,7 +15,7 @@ from hwcheck.sweep.availability import States, is_wanted
 TICK_S = 0.5
 
 
-class Watch:
+class SchedulerWatch:
     """A context manager: asks the scheduler now and then while these hosts are measured.
 
     ``given_up`` maps each of them that got a job, or is about to, to why its visit is not to go on;
@@ -41,7 +41,7 @@ class Watch:
             threading.Thread(target=target, daemon=True) for target in (self._look, self._end)
         ]
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> SchedulerWatch:
         for thread in self._threads:
             thread.start()
         return self

@@ -15,7 +15,7 @@ from hwcheck.inventory.inventory import Host
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.rollout import Batch
 from hwcheck.scheduler.actions import LOG
-from hwcheck.scheduler.records import DONE, FAILED, Action, Amount
+from hwcheck.scheduler.records import DONE, FAILED, Amount, NodeAction
 from hwcheck.tasks.flags import one_of, seconds
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.output import say
@@ -64,7 +64,7 @@ def say_what_is_left(draining: Draining) -> None:
         say(f"hwcheck: left drained in {draining.kind}: {names}; {what_to_do}")
 
 
-def _say_what_failed(actions: Sequence[Action]) -> None:
+def _say_what_failed(actions: Sequence[NodeAction]) -> None:
     for action in actions:
         if action.outcome != DONE:
             say(f"hwcheck: {action.line()}")

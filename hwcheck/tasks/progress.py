@@ -90,7 +90,7 @@ class LiveLine(ABC):
 
 
 @dataclass
-class _Visit:
+class _RunningVisit:
     """A visit under way: when it began and had its last line, and what the host works on."""
 
     began: float
@@ -120,7 +120,7 @@ class Progress(LiveLine):
         self._verbose = verbose
         self._clock = clock
         self._lock = threading.Lock()
-        self._running: dict[str, _Visit] = {}
+        self._running: dict[str, _RunningVisit] = {}
         self._took: list[float] = []
         self._done = 0
         self._failing = 0
@@ -129,7 +129,7 @@ class Progress(LiveLine):
         """Take one event, from any thread."""
         now = self._clock()
         with self._lock:
-            visit = self._running.setdefault(event.host, _Visit(now, now))
+            visit = self._running.setdefault(event.host, _RunningVisit(now, now))
             took = now - visit.began
             if event.kind == "finished":
                 del self._running[event.host]

@@ -22,7 +22,7 @@ from hwcheck.tasks.flags import one_of, read_cluster
 from hwcheck.tasks.output import emit
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
 from hwcheck.tasks.sweep_install import install, remove, status
-from hwcheck.tasks.sweep_run import Asked, all_visits, preview, run
+from hwcheck.tasks.sweep_run import SweepRequest, all_visits, preview, run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
 
@@ -102,7 +102,7 @@ def sweep(
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
         chosen = tuple(replace(each, max_unavailable=at_once, stated=True) for each in chosen)
-    asked = Asked(
+    asked = SweepRequest(
         cluster,
         chosen,
         budget_s or sum(each.budget_s for each in chosen),

@@ -15,11 +15,11 @@ from hwcheck.inventory.source import locate
 from hwcheck.sweep import install as units
 from hwcheck.sweep.levels import HOUR_S, length_text
 from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
-from hwcheck.sweep.schedule import MOST_RANDOM_S, Job
+from hwcheck.sweep.schedule import MOST_RANDOM_S, ScheduledSweep
 from hwcheck.sweep.state import holder, now_utc, read_state
 from hwcheck.sweep.turns import shortfall
 from hwcheck.tasks.output import say
-from hwcheck.tasks.sweep_run import Asked, turns_now
+from hwcheck.tasks.sweep_run import SweepRequest, turns_now
 from hwcheck.text import line
 
 AT = "02:30"
@@ -31,7 +31,7 @@ KEPT = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "KUBECONFIG", "SLURM_CO
 
 
 def install(
-    asked: Asked,
+    asked: SweepRequest,
     flags: Mapping[str, object],
     *,
     at: str,
@@ -71,7 +71,7 @@ def install(
         elif value:
             shown = Path(str(value)).resolve() if name == "site" else value
             words += [f"--{name}", str(shown)]
-    job = Job(
+    job = ScheduledSweep(
         name=_name(asked),
         source=inventory,
         words=tuple(words),
@@ -93,7 +93,7 @@ def install(
     return "".join(f"{each}\n" for each in lines)
 
 
-def remove(asked: Asked, level: str, *, dry_run: bool) -> str:
+def remove(asked: SweepRequest, level: str, *, dry_run: bool) -> str:
     """Undo ``install``; return what was taken away, or would be. Raises UsageError."""
     files = units.remove(_name(asked), units.place(), dry_run=dry_run)
     if not files:
@@ -103,7 +103,7 @@ def remove(asked: Asked, level: str, *, dry_run: bool) -> str:
     return "".join(f"{file}: {done}\n" for file in files)
 
 
-def status(asked: Asked) -> tuple[str, int]:
+def status(asked: SweepRequest) -> tuple[str, int]:
     """Return how old the last sweeps are, and the exit code: 1 where one is missing."""
     state, problem = read_state(asked.runs, asked.key)
     if problem:
@@ -113,7 +113,7 @@ def status(asked: Asked) -> tuple[str, int]:
     return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
 
 
-def _name(asked: Asked) -> str:
+def _name(asked: SweepRequest) -> str:
     """Return the name of the units: one for the night, one for the level beside jobs."""
     beside_jobs = not all(level.load for level in asked.levels)
     return f"hwcheck-sweep-{asked.key}" + ("-minutes" if beside_jobs else "")

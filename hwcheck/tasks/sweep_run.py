@@ -19,7 +19,7 @@ from hwcheck.node import checks as registry
 from hwcheck.node.wire import COLLECTIVES
 from hwcheck.notify.changes import Sweep
 from hwcheck.notify.config import Notify
-from hwcheck.notify.problems import Observed, in_short, observe
+from hwcheck.notify.problems import RunProblems, in_short, observe
 from hwcheck.notify.tell import tell
 from hwcheck.results.files import writing_to
 from hwcheck.results.multi_host import read_multi_host
@@ -28,16 +28,16 @@ from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep.batches import Places, Queue
-from hwcheck.sweep.candidates import Candidate, Past, candidates
+from hwcheck.sweep.candidates import Candidate, VisitHistory, candidates
 from hwcheck.sweep.cut_off import close_run, cut_off_runs, runs_of_sweep
 from hwcheck.sweep.draining import Drained, DrainFailed, drain_failed
 from hwcheck.sweep.drains import to_drain, why_not_released
 from hwcheck.sweep.incidents import repeated
 from hwcheck.sweep.levels import DAY_S, LEVELS, Level
-from hwcheck.sweep.links import Links, Records, coverage_text, late_hosts, links_of
+from hwcheck.sweep.links import LinkCoverage, Records, coverage_text, late_hosts, links_of
 from hwcheck.sweep.measuring import Measuring
 from hwcheck.sweep.night import (
-    Part,
+    LevelResult,
     after,
     busy_hosts,
     done_in,
@@ -60,14 +60,14 @@ from hwcheck.sweep.state import (
     write_state,
 )
 from hwcheck.sweep.turns import (
-    Turn,
+    LevelPlan,
     free_together,
     refuse_what_never_fits,
     shortfall,
     together_s,
     turns,
 )
-from hwcheck.sweep.visits import Runs, Visit, read_runs
+from hwcheck.sweep.visits import PastVisit, Runs, read_runs
 from hwcheck.tasks.flags import USUAL, select
 from hwcheck.tasks.golden import golden_of
 from hwcheck.tasks.index_page import write_index
@@ -84,7 +84,7 @@ LOOK_BACK = 2
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequest:
     """What ``sweep run`` was asked for; ``whole``: about all hosts of the inventory."""
 
     cluster: Cluster
@@ -120,7 +120,7 @@ class Asked:
         return self.runs if level.load else self.runs.with_name(f"{self.runs.name}-{level.name}")
 
 
-def preview(asked: Asked) -> str:
+def preview(asked: SweepRequest) -> str:
     """Return who would be measured now, batch by batch, with the reason of each place."""
     lines = [line for turn in turns_now(asked) for line in turn.lines()]
     if asked.drain_failed:
@@ -129,7 +129,7 @@ def preview(asked: Asked) -> str:
     return "".join(f"{each}\n" for each in lines or ["no host is due"])
 
 
-def run(asked: Asked) -> int:
+def run(asked: SweepRequest) -> int:
     """Sweep, and return the exit code."""
     stop = threading.Event()
     golden_of(asked.cluster.hosts)  # a file that cannot be read is refused before anything else
@@ -141,7 +141,7 @@ def run(asked: Asked) -> int:
         Lock(asked.runs, asked.key, asked.cluster.source, what),
         Interrupts(stop) as interrupts,
     ):
-        seen: list[Observed] = []
+        seen: list[RunProblems] = []
         codes = _end_what_was_cut_off(asked, seen)
         now = now_utc()
         state, problem = read_state(asked.runs, asked.key)
@@ -183,14 +183,16 @@ def run(asked: Asked) -> int:
     return combine([*codes, *(part.exit_code for part in parts)])
 
 
-def _judge_the_rest(asked: Asked, sweeps: Sequence[UnderWay], seen: list[Observed]) -> list[Visit]:
+def _judge_the_rest(
+    asked: SweepRequest, sweeps: Sequence[UnderWay], seen: list[RunProblems]
+) -> list[PastVisit]:
     """Judge again what sweeps had measured before they were cut off; return all their visits.
 
     Visits are in the order in which their runs began, and so is what was ``seen`` then.
     """
     if not asked.notify and not asked.drain_failed:
         return []
-    visits: list[Visit] = []
+    visits: list[PastVisit] = []
     judged = {each.run for each in seen}
     folders = {asked.runs_of(level): level for level in asked.levels}
     for runs, level in folders.items():
@@ -207,12 +209,12 @@ def _judge_the_rest(asked: Asked, sweeps: Sequence[UnderWay], seen: list[Observe
 
 
 def _drain_failed(
-    asked: Asked,
+    asked: SweepRequest,
     wanted: DrainFailed,
     state: SweepState,
     sweep: UnderWay,
-    visits: Sequence[Visit],
-    seen: Sequence[Observed],
+    visits: Sequence[PastVisit],
+    seen: Sequence[RunProblems],
 ) -> Drained:
     """Drain the hosts that failed in this sweep, and those that could not be drained before."""
     names = set(asked.names)
@@ -235,12 +237,12 @@ def _drain_failed(
 
 
 def _tell(
-    asked: Asked,
+    asked: SweepRequest,
     notify: Notify,
     sweep: UnderWay,
-    parts: Sequence[Part],
-    seen: Sequence[Observed],
-    visits: Sequence[Visit],
+    parts: Sequence[LevelResult],
+    seen: Sequence[RunProblems],
+    visits: Sequence[PastVisit],
     drained: Drained,
     often: Mapping[str, str] | None,
 ) -> None:
@@ -277,7 +279,7 @@ def _tell(
         say(f"hwcheck: {text}")
 
 
-def _repeated(asked: Asked) -> dict[str, str]:
+def _repeated(asked: SweepRequest) -> dict[str, str]:
     """Return, and say, on which hosts the driver reports faults again and again, and when."""
     folders = {asked.runs_of(level): level for level in LEVELS.values()}
     faults = [each for level in folders.values() for each in _read(asked, level).faults]
@@ -288,20 +290,20 @@ def _repeated(asked: Asked) -> dict[str, str]:
     return often
 
 
-def _folder_of(asked: Asked, visit: Visit) -> Path:
+def _folder_of(asked: SweepRequest, visit: PastVisit) -> Path:
     """Return the run folder of a visit of a sweep; those over several hosts are of no level."""
     runs = asked.runs_of(LEVELS[visit.level]) if visit.level else asked.runs
     return runs / visit.run
 
 
-def _late_links(parts: Sequence[Part]) -> dict[str, str] | None:
+def _late_links(parts: Sequence[LevelResult]) -> dict[str, str] | None:
     """Return the hosts of which links are late, each with which; None where no level had a look."""
     if not any(part.level.scopes for part in parts):
         return None
     return {host: why for part in parts for host, why in part.late_links.items()}
 
 
-def _end_what_was_cut_off(asked: Asked, seen: list[Observed]) -> list[int]:
+def _end_what_was_cut_off(asked: SweepRequest, seen: list[RunProblems]) -> list[int]:
     """Judge the runs of a sweep that was killed, and return their exit codes."""
     codes = []
     for runs in dict.fromkeys(map(asked.runs_of, LEVELS.values())):
@@ -314,7 +316,7 @@ def _end_what_was_cut_off(asked: Asked, seen: list[Observed]) -> list[int]:
     return codes
 
 
-def turns_now(asked: Asked) -> list[Turn]:
+def turns_now(asked: SweepRequest) -> list[LevelPlan]:
     """Return what a sweep would do now."""
     now = now_utc()
     state, _ = with_hosts(read_state(asked.runs, asked.key)[0], asked.names, now)
@@ -331,22 +333,22 @@ def turns_now(asked: Asked) -> list[Turn]:
     )
 
 
-def shortfalls(asked: Asked, made: Sequence[Turn]) -> Iterator[str]:
+def shortfalls(asked: SweepRequest, made: Sequence[LevelPlan]) -> Iterator[str]:
     """Yield why hosts, or links between them, cannot all be measured in the stated time."""
     for turn in made:
         yield shortfall(turn.level, turn.due, len(asked.names), asked.budget_s)
         if turn.level.scopes:
-            yield Links(turn.level, asked.places, {}, {}).shortfall()
+            yield LinkCoverage(turn.level, asked.places, {}, {}).shortfall()
 
 
-def all_visits(asked: Asked) -> list[Visit]:
+def all_visits(asked: SweepRequest) -> list[PastVisit]:
     """Return the visits of all runs as far back as matters, in the order of the runs."""
     folders = {asked.runs_of(level): level for level in LEVELS.values()}
     visits = [visit for level in folders.values() for visit in _read(asked, level).visits]
     return sorted(visits, key=lambda each: each.run)
 
 
-def _read(asked: Asked, level: Level, only: Sequence[str] = ()) -> Runs:
+def _read(asked: SweepRequest, level: Level, only: Sequence[str] = ()) -> Runs:
     """Return what ``only`` some runs tell, or all as far back as matters."""
     look_back_s = LOOK_BACK * max(each.at_latest_s for each in asked.levels)
     every = registry.load()
@@ -371,21 +373,21 @@ def checks_of(level: Level) -> tuple[str, ...]:
 class _Night:
     """Measures level by level, and judges and reports each. ``until``: time.monotonic."""
 
-    asked: Asked
+    asked: SweepRequest
     state: SweepState
     sweep: str
     measuring: Measuring
     until: float
-    seen: list[Observed]
+    seen: list[RunProblems]
 
-    def part(self, level: Level) -> Part:
+    def part(self, level: Level) -> LevelResult:
         """Measure who is due at a level."""
         asked, measuring, now = self.asked, self.measuring, now_utc()
         read = _read(asked, level)
         past = known_past(self.state, asked.names, read.visits, measuring.states())
         done = measuring.visited | done_in(self.sweep, level, read.visits)
         due = candidates([host for host in asked.names if host not in done], level, past, now)
-        part = Part(level, tuple(each.host for each in due))
+        part = LevelResult(level, tuple(each.host for each in due))
         until = min(self.until, time.monotonic() + level.budget_s)
         if level.scopes and level.together(len(asked.names)) > 1:
             part = self._together(part, due, past, read.together, until)
@@ -398,12 +400,12 @@ class _Night:
 
     def _together(
         self,
-        part: Part,
+        part: LevelResult,
         due: Sequence[Candidate],
-        past: Past,
+        past: VisitHistory,
         records: Records,
         until: float,
-    ) -> Part:
+    ) -> LevelResult:
         """Let hosts run together, group by group, as long as a class of links is due."""
         level, asked, codes = part.level, self.asked, [part.exit_code]
         end = time.monotonic() + together_s(level, until - time.monotonic(), due)
@@ -443,7 +445,7 @@ class _Night:
         folder.finish(interrupted=watch.ends.is_set())
         return folder.path, self._show(folder)
 
-    def _one_by_one(self, part: Part, due: Sequence[Candidate], until: float) -> Part:
+    def _one_by_one(self, part: LevelResult, due: Sequence[Candidate], until: float) -> LevelResult:
         level, asked = part.level, self.asked
         plan = self._plan(level, [each.host for each in due], checks_of(level))
         connector = self._connector(plan, self.measuring.stop)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hwcheck.accept.criteria import Criteria, Figure, Requirement
-from hwcheck.accept.evidence import OTHER, HostResult, Part, stage_result, state_result
+from hwcheck.accept.evidence import OTHER, HostResult, InstalledPart, stage_result, state_result
 from hwcheck.advise.assessment import assess
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
@@ -175,7 +175,7 @@ def test_parts_and_software_of_a_host_are_kept() -> None:
     more = CheckResult("parts", "done", samples=samples)
     report = replace(host.report, results=(*host.report.results, more))
     result = shown(criteria(required("pcie_link")), replace(host, report=report))
-    assert result.parts["cpu0"] == Part("F4D1", "Xeon", "", "F4D1", "0x2b")
+    assert result.parts["cpu0"] == InstalledPart("F4D1", "Xeon", "", "F4D1", "0x2b")
     assert result.parts["gpu0"].identity == "GPU-n1-0"
     assert [*result.parts][-2:] == ["gpu7", "gpu10"]
 

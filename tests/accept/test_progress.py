@@ -8,7 +8,7 @@ import pytest
 
 from hwcheck.accept.criteria import Criteria, Requirement
 from hwcheck.accept.estimate import estimates
-from hwcheck.accept.evidence import Evidence, HostResult, Part, StageResult
+from hwcheck.accept.evidence import Evidence, HostResult, InstalledPart, StageResult
 from hwcheck.accept.progress import HostProgress, progress
 
 STAGES = ("idle", "load", "collectives", "pairs", "all")
@@ -33,7 +33,7 @@ def result(
     hosts = {}
     for host, state in states.items():
         gpus = {"gpu0": f"GPU-{host}-0", "gpu1": NEW if host in repaired else f"GPU-{host}-1"}
-        parts = {name: Part(identity) for name, identity in gpus.items()}
+        parts = {name: InstalledPart(identity) for name, identity in gpus.items()}
         hosts[host] = HostResult(host, parts, (Evidence(stage.upper(), host, state, "", "r"),))
     times = [f"2027-01-31T12:{at + minute:02}:00Z" for minute in (0, 1)]
     return StageResult(stage, f"r{at}", *times, hosts)
@@ -153,7 +153,7 @@ def of_one(parts: list[dict[str, str]], stages: tuple[str, ...] = OF_CARDS) -> H
     def ran(stage: str, at: int, said: dict[str, str]) -> StageResult:
         host = HostResult(
             "n1",
-            {name: Part(serial) for name, serial in said.items()},
+            {name: InstalledPart(serial) for name, serial in said.items()},
             (Evidence(stage, "n1", "met", "", f"r{at}"),),
         )
         return StageResult(stage, f"r{at}", "", "", {"n1": host})

@@ -9,7 +9,7 @@ import pytest
 
 from hwcheck.explain.explain import explain
 from hwcheck.explain.kernel_log import GRAVITY, MOST_EVENTS, MOST_NAMED, read
-from hwcheck.explain.records import KernelLog
+from hwcheck.explain.records import KernelLogEvents
 from hwcheck.explain.sources import LogFile
 from hwcheck.node import xids
 from tests.factories import HOSTILE
@@ -24,7 +24,7 @@ NVLINK5 = (
 )
 
 
-def log_of(text: str) -> KernelLog:
+def log_of(text: str) -> KernelLogEvents:
     found = read("dmesg.txt", text)
     assert found is not None
     return found
@@ -50,7 +50,7 @@ def log_of(text: str) -> KernelLog:
 @pytest.mark.parametrize("event", [OFF, SXID])
 def test_each_form_of_a_log(stamp: str, event: str) -> None:
     (entry,) = explain(LogFile("f", f"{stamp}{event}\n{stamp}{event}\n"))
-    assert isinstance(entry, KernelLog)
+    assert isinstance(entry, KernelLogEvents)
     assert [each.count for each in entry.events] == [2]
     assert entry.incidents == (1 if stamp else None)
 

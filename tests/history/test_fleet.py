@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.history.fleet import CODES, Fleet, FleetHost, fleet_of
+from hwcheck.history.fleet import CODES, FleetHost, FleetNights, fleet_of
 from hwcheck.history.views import History
 from hwcheck.render.fleet import PALETTES, fleet_page
 from hwcheck.tasks.index_page import INDEX, write_index
@@ -37,12 +37,12 @@ def runs(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fleet(runs: Path) -> Fleet:
+def fleet(runs: Path) -> FleetNights:
     with History.open(runs, kinds=("hosts", "findings")) as history:
         return fleet_of(history)
 
 
-def test_every_host_has_its_outcome_of_every_night(fleet: Fleet) -> None:
+def test_every_host_has_its_outcome_of_every_night(fleet: FleetNights) -> None:
     assert fleet.nights == tuple(date(2026, 1, 1) + timedelta(days=n) for n in range(NIGHTS + 4))
     assert fleet.runs[0] == run_id(0)
     assert fleet.runs[NIGHTS : NIGHTS + 2] == ("", "")
@@ -53,7 +53,7 @@ def test_every_host_has_its_outcome_of_every_night(fleet: Fleet) -> None:
     assert set(flapping[NIGHTS : NIGHTS + 2]) == {0}
 
 
-def test_what_is_open_has_its_first_night_its_cause_and_its_run(fleet: Fleet) -> None:
+def test_what_is_open_has_its_first_night_its_cause_and_its_run(fleet: FleetNights) -> None:
     host = fleet.hosts[0]
     assert (host.name, host.outcome, host.run) == ("node01", "fail", run_id(NIGHTS + 3))
     assert host.since == date(2026, 1, NIGHTS + 3)
@@ -72,7 +72,7 @@ def test_the_last_nights_only(runs: Path) -> None:
     assert len(short.grid) == 2 * 4
 
 
-def test_the_page_shows_it_and_leads_to_the_reports(runs: Path, fleet: Fleet) -> None:
+def test_the_page_shows_it_and_leads_to_the_reports(runs: Path, fleet: FleetNights) -> None:
     assert write_index(runs) == []
     page = (runs / INDEX).read_text()
     assert page == fleet_page(fleet)
@@ -107,7 +107,7 @@ def pixels(page: str, palette: str) -> tuple[int, int, bytes]:
 
 
 @pytest.mark.parametrize("palette", ["light", "dark"])
-def test_the_map_has_a_pixel_for_each_host_and_night(fleet: Fleet, palette: str) -> None:
+def test_the_map_has_a_pixel_for_each_host_and_night(fleet: FleetNights, palette: str) -> None:
     page = fleet_page(fleet)
     width, height, codes = pixels(page, palette)
     assert (width, height) == (len(fleet.nights), 4)
@@ -117,7 +117,7 @@ def test_the_map_has_a_pixel_for_each_host_and_night(fleet: Fleet, palette: str)
     assert codes == b"".join(by_name[name] for name in order)
 
 
-def made_up(hosts: int, nights: int, text: str = "x") -> Fleet:
+def made_up(hosts: int, nights: int, text: str = "x") -> FleetNights:
     """A fleet of which every host and night is another: nothing can be packed well."""
     random.seed(19)
     days = tuple(date(2026, 1, 1) + timedelta(days=n) for n in range(nights))
@@ -128,7 +128,7 @@ def made_up(hosts: int, nights: int, text: str = "x") -> Fleet:
         )
         for n in range(hosts)
     )
-    return Fleet(days, tuple(f"run-{n}{text}" for n in range(nights)), listed, grid, ())
+    return FleetNights(days, tuple(f"run-{n}{text}" for n in range(nights)), listed, grid, ())
 
 
 def test_a_thousand_hosts_and_a_year_of_which_nothing_is_alike_stay_below_2_mb() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import Counted, counted
+from hwcheck.judge.evidence import LegEvidence, counted
 from hwcheck.judge.host_case import node_facts
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
@@ -23,7 +23,7 @@ from tests.factories import (
 LEGS = (leg(), leg("p2p_off", 40.0), leg("net", 9.0))
 
 
-def _counted(host: HostRecord, double: str = "", **expect: Any) -> Counted:
+def _counted(host: HostRecord, double: str = "", **expect: Any) -> LegEvidence:
     (found,) = counted(host, node_facts(expect, host), double)
     return found
 

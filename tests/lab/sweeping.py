@@ -12,7 +12,7 @@ CHECKS = ("file_systems", "host_memory")
 """They load nothing, and each host answers within a second."""
 
 
-def sweep(asked: sweep_run.Asked) -> None:
+def sweep(asked: sweep_run.SweepRequest) -> None:
     """Sweep; what it prints goes nowhere, and the exit code is the process's."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as it lives
     sweep_run.checks_of = lambda level: CHECKS

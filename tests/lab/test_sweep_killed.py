@@ -20,7 +20,7 @@ from hwcheck.results.run_folder import CUT_OFF, read_run
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.state import holder, read_state
-from hwcheck.tasks.sweep_run import Asked
+from hwcheck.tasks.sweep_run import SweepRequest
 from tests.lab.lab import Lab, wait_until
 from tests.lab.sweeping import sweep
 
@@ -38,9 +38,9 @@ def lab(namespaces: None) -> Iterator[Lab]:
         yield made
 
 
-def asked_of(lab: Lab, out: Path) -> Asked:
+def asked_of(lab: Lab, out: Path) -> SweepRequest:
     level = replace(LEVELS["minutes"], max_unavailable=Amount(count=AT_ONCE))
-    return Asked(
+    return SweepRequest(
         Cluster(tuple(lab.hosts()), "lab"),
         (level,),
         budget_s=level.budget_s,
@@ -52,7 +52,7 @@ def asked_of(lab: Lab, out: Path) -> Asked:
     )
 
 
-def begin(asked: Asked) -> BaseProcess:
+def begin(asked: SweepRequest) -> BaseProcess:
     process = PROCESSES.Process(target=sweep, args=(asked,))
     process.start()
     return process

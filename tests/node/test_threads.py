@@ -11,7 +11,7 @@ import pytest
 
 from hwcheck.node import threads
 from hwcheck.node.check import CouldNotMeasure
-from hwcheck.node.threads import Bounded, Job, UnderWayError, side_by_side
+from hwcheck.node.threads import BackgroundCall, Bounded, UnderWayError, side_by_side
 
 
 def test_all_run_at_the_same_time_and_answer_in_order() -> None:
@@ -41,15 +41,15 @@ def test_what_a_call_raises_is_raised_where_it_is_asked_for() -> None:
 
 def test_a_call_that_ends_the_thread_ends_only_itself() -> None:
     with pytest.raises(SystemExit):
-        Job(sys.exit, 3).result(10)
-    assert Job(int, "7").result(10) == 7
+        BackgroundCall(sys.exit, 3).result(10)
+    assert BackgroundCall(int, "7").result(10) == 7
 
 
 def test_a_thread_that_is_done_serves_again() -> None:
-    first = Job(threading.get_ident).result(10)
+    first = BackgroundCall(threading.get_ident).result(10)
     assert threads._idle
     before = threading.active_count()
-    assert [Job(threading.get_ident).result(10) for _ in range(50)]
+    assert [BackgroundCall(threading.get_ident).result(10) for _ in range(50)]
     assert threading.active_count() == before
     assert first != threading.get_ident()
 
@@ -57,7 +57,7 @@ def test_a_thread_that_is_done_serves_again() -> None:
 def test_a_call_that_takes_long_can_be_given_up() -> None:
     release = threading.Event()
     try:
-        job = Job(release.wait)
+        job = BackgroundCall(release.wait)
         with pytest.raises(UnderWayError):
             job.result(0.01)
         job.give_up(ValueError("enough"))
@@ -109,7 +109,7 @@ def test_calls_run_in_a_thread_of_their_own() -> None:
 def test_calls_of_several_threads_run_at_the_same_time() -> None:
     bounded = Bounded("the library", 20)
     together = threading.Barrier(3)
-    jobs = [Job(bounded.call, together.wait, 10) for _ in range(3)]
+    jobs = [BackgroundCall(bounded.call, together.wait, 10) for _ in range(3)]
     assert sorted(job.result(20) for job in jobs) == [0, 1, 2]
 
 
@@ -168,11 +168,11 @@ def test_a_hang_ends_the_wait_of_every_other_call(release: threading.Event) -> N
         release.wait()
 
     started = time.monotonic()
-    first = Job(bounded.call, hang)
+    first = BackgroundCall(bounded.call, hang)
     assert began.wait(10)
     began.clear()
     assert not release.wait(0.5)
-    second = Job(bounded.call, hang)
+    second = BackgroundCall(bounded.call, hang)
     assert began.wait(10)
     for job in (first, second):
         with pytest.raises(CouldNotMeasure, match="did not answer within 1 s"):

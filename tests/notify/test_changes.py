@@ -12,7 +12,7 @@ from hwcheck.advise.assessment import assess
 from hwcheck.node.wire import CheckResult
 from hwcheck.notify import state as file
 from hwcheck.notify.changes import Message, State, Sweep, changes
-from hwcheck.notify.problems import Observed, Problem, observe
+from hwcheck.notify.problems import Problem, RunProblems, observe
 from hwcheck.results.run_folder import GIVEN_UP, HostRecord
 from hwcheck.waivers import Waiver
 from tests import factories
@@ -43,11 +43,11 @@ def half(name: str, gpu: int = 3) -> HostRecord:
     return factories.gpu_host(name, pcie_link_width=(gpu, 8))
 
 
-def of(*records: HostRecord) -> Observed:
+def of(*records: HostRecord) -> RunProblems:
     return observe(assess(factories.run(*records)))
 
 
-def nights(*observed: Sequence[Observed]) -> list[Message | None]:
+def nights(*observed: Sequence[RunProblems]) -> list[Message | None]:
     """Tell of one sweep after the other."""
     state, told = State(), []
     for night, of_night in enumerate(observed, 1):
@@ -190,9 +190,9 @@ def test_what_follows_from_a_cause_that_is_open_is_no_news() -> None:
     brought = Problem("n1", "device_to_host", "warn", ("gpu3",), "link down", "12 GB/s")
     worse = replace(brought, check="all_reduce", outcome="fail")
     other = replace(worse, cause="")
-    first = Observed("a", (cause,))
-    assert nights([first], [Observed("b", (cause, brought, worse))])[1] is None
-    assert kinds(nights([first], [Observed("b", (cause, other))])[1]) == [
+    first = RunProblems("a", (cause,))
+    assert nights([first], [RunProblems("b", (cause, brought, worse))])[1] is None
+    assert kinds(nights([first], [RunProblems("b", (cause, other))])[1]) == [
         ("new", "all_reduce", ("n1",))
     ]
 
@@ -234,7 +234,7 @@ def test_the_gravest_and_the_causes_come_first() -> None:
         Problem("n1", "mig", "fail"),
         Problem("n2", "mig", "fail"),
     )
-    (message,) = nights([Observed("a", problems)])
+    (message,) = nights([RunProblems("a", problems)])
     assert [title for _, title, _ in kinds(message)] == [
         "link down",
         "mig",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck import shipped
-from hwcheck.notify.changes import Ended, OpenProblem, State, Sweep
+from hwcheck.notify.changes import LastSweep, OpenProblem, State, Sweep
 from hwcheck.notify.config import Notify
 from hwcheck.notify.metrics import metrics, seconds
 from hwcheck.notify.problems import Problem
@@ -29,7 +29,7 @@ STATE = State(
         OpenProblem(Problem("n2", "", "inconclusive"), "2026-02-01T03:00:00Z"),
         OpenProblem(Problem("n1", "mig", "warn"), "2026-02-01T03:00:00Z"),
     ),
-    {"nightly": Ended("2026-02-01T02:30:00Z", "2026-02-01T03:00:00Z", 3, 2, 86400.0)},
+    {"nightly": LastSweep("2026-02-01T02:30:00Z", "2026-02-01T03:00:00Z", 3, 2, 86400.0)},
 )
 TEXT = metrics(STATE, 'cluster "a".yml', ["n1", "n2", "n3"], {"ops": 2})
 

@@ -22,14 +22,14 @@ from hwcheck.notify import send as sending
 from hwcheck.notify.changes import State, Sweep, changes
 from hwcheck.notify.config import Notify, Receiver, Secret
 from hwcheck.notify.outbox import Outbox
-from hwcheck.notify.problems import Observed, Problem
+from hwcheck.notify.problems import Problem, RunProblems
 from hwcheck.notify.send import Result, send
 from hwcheck.notify.tell import tell
 from tests.factories import HOSTILE
 from tests.notify.receivers import http_receiver, smtp_receiver
 
 LINK = Problem("n1", "pcie_link", "fail", ("gpu3",), "link down", "8 lanes (gpu3)", "reseat")
-WELL = Observed("b", (), {"n1": frozenset({"pcie_link"})})
+WELL = RunProblems("b", (), {"n1": frozenset({"pcie_link"})})
 SECRET = "xoxb-4711-secret"
 
 
@@ -54,7 +54,7 @@ def quickly(box: Outbox, receivers: Sequence[Receiver]) -> list[str]:
     return box.deliver(receivers, waits_s=(0.0,))
 
 
-def night(folder: Path, notify: Notify, number: int, *observed: Observed) -> list[str]:
+def night(folder: Path, notify: Notify, number: int, *observed: RunProblems) -> list[str]:
     return tell(notify, folder, sweep(number), observed, quickly)
 
 
@@ -185,7 +185,7 @@ def hostile_message() -> bodies.Message:
         for place, text in enumerate(HOSTILE)
     )
     hosts = tuple(each.host for each in problems)
-    _, message = changes(State(), replace(sweep(1), hosts=hosts), [Observed("a", problems)])
+    _, message = changes(State(), replace(sweep(1), hosts=hosts), [RunProblems("a", problems)])
     assert message is not None
     return message
 
@@ -211,7 +211,7 @@ def test_text_of_a_node_is_nothing_but_text(kind: str) -> None:
 
 
 def test_a_message_names_hosts_since_when_and_what_to_do() -> None:
-    _, message = changes(State(), sweep(1), [Observed("a", (LINK, replace(LINK, host="n2")))])
+    _, message = changes(State(), sweep(1), [RunProblems("a", (LINK, replace(LINK, host="n2")))])
     assert message is not None
     assert bodies.email(message) == {
         "subject": "hwcheck nightly: hosts: 2 new",
@@ -236,9 +236,9 @@ def test_it_is_posted_once_and_the_secret_is_on_no_disk(tmp_path: Path) -> None:
     with http_receiver() as taken:
         receiver = replace(webhook(taken.url), secret=Secret("k", file=str(token)))
         notify = Notify((receiver,), reports="https://reports.example.net/runs/")
-        assert night(folder, notify, 1, Observed("a", (LINK,))) == []
-        assert night(folder, notify, 1, Observed("a", (LINK,))) == []
-        assert night(folder, notify, 2, Observed("a", (LINK,))) == []
+        assert night(folder, notify, 1, RunProblems("a", (LINK,))) == []
+        assert night(folder, notify, 1, RunProblems("a", (LINK,))) == []
+        assert night(folder, notify, 2, RunProblems("a", (LINK,))) == []
         assert night(folder, notify, 3, WELL) == []
         assert night(folder, notify, 4, WELL) == []
         ids = [headers["Idempotency-Key"] for _, headers, _ in taken.came]
@@ -256,12 +256,12 @@ def test_who_does_not_answer_is_told_the_next_time_in_order(tmp_path: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
     gone = Notify((webhook(f"http://127.0.0.1:{port}"),))
-    (line,) = night(tmp_path, gone, 1, Observed("a", (LINK,)))
+    (line,) = night(tmp_path, gone, 1, RunProblems("a", (LINK,)))
     assert line.startswith("ops was not told: Connection refused; 1 in ")
     assert Outbox(tmp_path).waiting() == {"ops": 1}
     with http_receiver() as taken:
         notify = Notify((webhook(taken.url),))
-        assert night(tmp_path, notify, 2, Observed("a", (LINK, replace(LINK, host="n2")))) == []
+        assert night(tmp_path, notify, 2, RunProblems("a", (LINK, replace(LINK, host="n2")))) == []
         keys = [headers["Idempotency-Key"] for _, headers, _ in taken.came]
     assert keys == ["nightly.1", "nightly.2"]
     assert Outbox(tmp_path).waiting() == {}
@@ -270,14 +270,14 @@ def test_who_does_not_answer_is_told_the_next_time_in_order(tmp_path: Path) -> N
 @pytest.mark.parametrize("code", [500, 503, 429, 401, 404])
 def test_what_may_be_taken_later_is_tried_again(tmp_path: Path, code: int) -> None:
     with http_receiver(code) as taken:
-        assert night(tmp_path, Notify((webhook(taken.url),)), 1, Observed("a", (LINK,))) == []
+        assert night(tmp_path, Notify((webhook(taken.url),)), 1, RunProblems("a", (LINK,))) == []
         assert len(taken.came) == 2
 
 
 @pytest.mark.parametrize("code", [400, 413, 302])
 def test_what_is_refused_is_put_aside_and_named(tmp_path: Path, code: int) -> None:
     with http_receiver(code) as taken:
-        (line,) = night(tmp_path, Notify((webhook(taken.url),)), 1, Observed("a", (LINK,)))
+        (line,) = night(tmp_path, Notify((webhook(taken.url),)), 1, RunProblems("a", (LINK,)))
         assert line.startswith(f"ops refuses a message: HTTP {code}")
         assert [path for path, _, _ in taken.came] == ["/"]
     assert len(list((tmp_path / "outbox" / "refused").iterdir())) == 1
@@ -290,9 +290,9 @@ def test_where_nobody_knows_whether_it_came_it_is_not_sent_again(tmp_path: Path)
         address.write_text(taken.url)
         address.chmod(0o600)
         receiver = Receiver("ops", "slack", secret=Secret("k", file=str(address)))
-        (line,) = night(tmp_path, Notify((receiver,)), 1, Observed("a", (LINK,)))
+        (line,) = night(tmp_path, Notify((receiver,)), 1, RunProblems("a", (LINK,)))
         assert line.startswith("ops may not have been told")
-        both = Observed("a", (LINK, replace(LINK, host="n2")))
+        both = RunProblems("a", (LINK, replace(LINK, host="n2")))
         assert night(tmp_path, Notify((receiver,)), 2, both) == []
         assert (
             night(
@@ -300,7 +300,7 @@ def test_where_nobody_knows_whether_it_came_it_is_not_sent_again(tmp_path: Path)
                 Notify((receiver,)),
                 3,
                 both,
-                Observed("b", (replace(LINK, check="mig", cause=""),)),
+                RunProblems("b", (replace(LINK, check="mig", cause=""),)),
             )
             == []
         )
@@ -312,7 +312,7 @@ def test_where_nobody_knows_whether_it_came_it_is_not_sent_again(tmp_path: Path)
 
 def test_a_webhook_that_hung_up_is_sent_the_same_key_again(tmp_path: Path) -> None:
     with http_receiver(0) as taken:
-        assert night(tmp_path, Notify((webhook(taken.url),)), 1, Observed("a", (LINK,))) == []
+        assert night(tmp_path, Notify((webhook(taken.url),)), 1, RunProblems("a", (LINK,))) == []
         assert [headers["Idempotency-Key"] for _, headers, _ in taken.came] == ["nightly.1"] * 2
 
 
@@ -356,10 +356,10 @@ def test_a_kill_at_any_point_tells_nobody_twice_and_loses_nothing(
             for name in real:
                 patch.setattr(os, name, counting(name))
             try:
-                tell(notify, folder, sweep(1), [Observed("a", (LINK,))], deliver)
+                tell(notify, folder, sweep(1), [RunProblems("a", (LINK,))], deliver)
             except Killed:
                 killed = True
-        tell(notify, folder, sweep(1), [Observed("a", (LINK,))], deliver)
+        tell(notify, folder, sweep(1), [RunProblems("a", (LINK,))], deliver)
         assert arrived.count("nightly.1") <= 1
         doubt = Outbox(folder).in_doubt("ops")
         assert arrived == ["nightly.1"] or doubt == ["nightly.1"], points
@@ -405,16 +405,16 @@ def test_a_full_disk_is_one_line_and_told_the_next_time(
         notify = Notify((webhook(taken.url),), metrics=tmp_path / "hwcheck.prom")
         with monkeypatch.context() as patch:
             patch.setattr(outbox, "replace_file", full)
-            (line,) = night(tmp_path, notify, 1, Observed("a", (LINK,)))
+            (line,) = night(tmp_path, notify, 1, RunProblems("a", (LINK,)))
             assert line.endswith("No space left on device; nobody is told")
-        assert night(tmp_path, notify, 2, Observed("a", (LINK,))) == []
+        assert night(tmp_path, notify, 2, RunProblems("a", (LINK,))) == []
         assert [headers["Idempotency-Key"] for _, headers, _ in taken.came] == ["nightly.2"]
     assert "hwcheck_waiting_messages" in (tmp_path / "hwcheck.prom").read_text()
 
 
 def test_a_damaged_file_of_open_problems_is_kept_and_said(tmp_path: Path) -> None:
     (tmp_path / state.NAME).write_text("{")
-    (line,) = night(tmp_path, Notify(), 1, Observed("a", (LINK,)))
+    (line,) = night(tmp_path, Notify(), 1, RunProblems("a", (LINK,)))
     assert "kept as problems.json.damaged, and all that is open is told again" in line
     assert (tmp_path / "problems.json.damaged").read_text() == "{"
 
@@ -430,7 +430,7 @@ def test_what_lies_in_place_of_a_file_keeps_no_sweep_waiting(
     (tmp_path / "outbox" / "refused").mkdir(parents=True)
     os.mkfifo(file) if planted == "fifo" else file.symlink_to(target)
     with http_receiver() as taken:
-        lines = night(tmp_path, Notify((webhook(taken.url),)), 1, Observed("a", (LINK,)))
+        lines = night(tmp_path, Notify((webhook(taken.url),)), 1, RunProblems("a", (LINK,)))
         told = [headers["Idempotency-Key"] for _, headers, _ in taken.came]
     assert target.read_text() == "{}"
     if name.endswith(".lock"):
@@ -547,11 +547,11 @@ def test_a_real_alertmanager_holds_what_is_open(tmp_path: Path, alertmanager: st
         )
         return replace(sweep(number), started=begin, finished=end)
 
-    def told(number: int, *observed: Observed) -> list[str]:
+    def told(number: int, *observed: RunProblems) -> list[str]:
         return tell(notify, folder, at(number), observed, quickly)
 
     other = replace(LINK, host="n2", check="mig", cause="", evidence=HOSTILE[0])
-    assert told(1, Observed("a", (LINK, other))) == []
+    assert told(1, RunProblems("a", (LINK, other))) == []
     listed = {each["labels"]["host"]: each for each in open_alerts(alertmanager)}
     assert set(listed) == {"n1", "n2"}
     assert listed["n1"]["labels"] == {
@@ -563,7 +563,7 @@ def test_a_real_alertmanager_holds_what_is_open(tmp_path: Path, alertmanager: st
     }
     assert listed["n1"]["annotations"]["summary"] == "n1: link down"
     assert listed["n1"]["generatorURL"] == "https://r.example.net/2026-1/report.html"
-    well = Observed("b", (other,), {"n1": frozenset({"pcie_link"})})
+    well = RunProblems("b", (other,), {"n1": frozenset({"pcie_link"})})
     assert told(2, well) == []
     assert told(3, well) == []
     assert {each["labels"]["host"] for each in open_alerts(alertmanager)} == {"n2"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwcheck.accept.criteria import Criteria, NotShown, Requirement
 from hwcheck.accept.estimate import StageEstimate
-from hwcheck.accept.evidence import Evidence, HostResult, LimitUsed, Part, StageResult
+from hwcheck.accept.evidence import Evidence, HostResult, InstalledPart, LimitUsed, StageResult
 from hwcheck.accept.progress import progress
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.tasks.output import rendered
@@ -34,7 +34,7 @@ def results() -> list[StageResult]:
     narrow = "pcie_link: pcie_link_width of gpu6: 8 lanes"
     wrong = "/etc/nccl.conf is missing (role nccl, nccl_conf)"
     states = {"n1": ("met", "met"), "n2": ("met", "not met"), "n3": ("not met", "waiting")}
-    parts = {"gpu0": Part("GPU-1", HOSTILE, "692-2G520", "165001", "96.00")}
+    parts = {"gpu0": InstalledPart("GPU-1", HOSTILE, "692-2G520", "165001", "96.00")}
     asserted = {
         name: HostResult(name, {}, (Evidence("STATE", name, state, wrong, "r0"),))
         for name, (state, _) in states.items()
@@ -69,8 +69,11 @@ def test_the_explanation_says_what_is_not_shown() -> None:
 
 def test_a_later_visit_keeps_what_the_inventory_said_of_the_same_part() -> None:
     first, idle = results()
-    rich = {"gpu0": Part("GPU-1", "H100", "PN-1", "S-1"), "cpu0": Part("C1", "Xeon", "", "C1")}
-    lean = {"gpu0": Part("GPU-1", "H100"), "gpu1": Part("GPU-9", "H200")}
+    rich = {
+        "gpu0": InstalledPart("GPU-1", "H100", "PN-1", "S-1"),
+        "cpu0": InstalledPart("C1", "Xeon", "", "C1"),
+    }
+    lean = {"gpu0": InstalledPart("GPU-1", "H100"), "gpu1": InstalledPart("GPU-9", "H200")}
     runs = [
         replace(
             idle, hosts={"n1": HostResult("n1", parts, (Evidence("LINKS", "n1", "met", "", ""),))}
@@ -82,7 +85,8 @@ def test_a_later_visit_keeps_what_the_inventory_said_of_the_same_part() -> None:
     for words in ("PN-1", "S-1", "C1", "H200"):
         assert words in page
     other = replace(
-        runs[1], hosts={"n1": replace(runs[1].hosts["n1"], parts={"gpu0": Part("GPU-2", "H100")})}
+        runs[1],
+        hosts={"n1": replace(runs[1].hosts["n1"], parts={"gpu0": InstalledPart("GPU-2", "H100")})},
     )
     page = acceptance_page({}, CRITERIA, now, [runs[0], other], signature=True)
     assert "PN-1" not in page

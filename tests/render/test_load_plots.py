@@ -30,7 +30,7 @@ from hwcheck.render.load_plots import (
 )
 from hwcheck.render.svg import Plot
 from hwcheck.results.run_folder import Run
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from hwcheck.site.fake_load import fake_collectives, fake_load
 from tests.factories import HOSTILE, gpu_host, hosts, judgement
 from tests.render.example import judged
@@ -51,15 +51,17 @@ def load(gpus: int = 2, **changes: Any) -> LoadRun:
     return replace(made, **changes)
 
 
-def worked(gpus: int = 2, **changes: Any) -> Observed:
-    return Observed(load(gpus, **changes))
+def worked(gpus: int = 2, **changes: Any) -> VisitSeries:
+    return VisitSeries(load(gpus, **changes))
 
 
 def drawn(made: LoadRun, bounds: Bounds, outcomes: Mapping[str, str]) -> str:
-    return load_svg(stretches(Observed(made)), bounds, outcomes)
+    return load_svg(stretches(VisitSeries(made)), bounds, outcomes)
 
 
-def _load_plots(run: Run, judgement: Judgement, series: Mapping[str, Observed]) -> tuple[Plot, ...]:
+def _load_plots(
+    run: Run, judgement: Judgement, series: Mapping[str, VisitSeries]
+) -> tuple[Plot, ...]:
     advice = Advice(actions=(), nccl=NcclAdvice((), "", ()))
     return load_plots(Assessment(run, judgement, advice, series=series))
 
@@ -135,7 +137,7 @@ def test_a_long_series_is_drawn_evenly_though_its_ends_have_more_samples() -> No
     )
     column = tuple(float(i % 3) for i in range(len(times)))
     series = Series(times, {"gpu0": {"power_w": column}})
-    (stretch,) = stretches(Observed(load(1, series=series, load_end_s=3600.0)))
+    (stretch,) = stretches(VisitSeries(load(1, series=series, load_end_s=3600.0)))
     drawn_s = [at_s for at_s, _ in stretch.points(STRIPS[0], "gpu0")]
     assert MOST_POINTS / 2 < len(drawn_s) <= MOST_POINTS
     assert max(late - early for early, late in pairwise(drawn_s)) < 2 * 3680 / MOST_POINTS
@@ -175,7 +177,7 @@ def test_no_text_of_a_node_is_in_the_svg(text: str) -> None:
     made = load(1)
     columns: Mapping[str, Any] = {**made.series.columns, text: {text: (1.0,), "power_w": (1.0,)}}
     bad = replace(made, stopped=text, library=text, series=replace(made.series, columns=columns))
-    (plot,) = _load_plots(hosts(1), judgement(), {"n00": Observed(bad)})
+    (plot,) = _load_plots(hosts(1), judgement(), {"n00": VisitSeries(bad)})
     assert text not in plot.svg + plot.caption
     assert "ended for safety" in plot.caption
 
@@ -185,9 +187,9 @@ def test_figures_that_cannot_be_are_left_out(value: float) -> None:
     made = load(1)
     count = len(made.series.time_s)
     columns = {"gpu0": dict.fromkeys(EACH, (value,) * count)}
-    assert stretches(Observed(replace(made, series=replace(made.series, columns=columns)))) == ()
+    assert stretches(VisitSeries(replace(made, series=replace(made.series, columns=columns)))) == ()
     times = (value,) * count
-    assert stretches(Observed(replace(made, series=replace(made.series, time_s=times)))) == ()
+    assert stretches(VisitSeries(replace(made, series=replace(made.series, time_s=times)))) == ()
 
 
 @pytest.mark.parametrize("end_s", [1e300, -1e300, float("inf"), float("nan")])
@@ -234,14 +236,14 @@ def test_the_caption_names_what_is_wrong_and_says_no_more_than_fits() -> None:
 
 def test_collectives_stand_before_the_load() -> None:
     together = fake_collectives({"each": {"series": EACH}, "gpus": [{}, {}, {}], "end_s": 10.0})
-    both = Observed(load(), together)
+    both = VisitSeries(load(), together)
     (plot,) = _load_plots(hosts(1), judgement(), {"n00": both})
     assert "each over 45 s, the first band is the collectives, the second the load" in plot.caption
     assert "gpu2" in texts(plot.svg), "one that only the collectives saw"
-    (alone,) = _load_plots(hosts(1), judgement(), {"n00": Observed(collectives=together)})
+    (alone,) = _load_plots(hosts(1), judgement(), {"n00": VisitSeries(collectives=together)})
     assert alone.caption.endswith("each over 12 s, the band is the collectives")
     assert plot.svg.count(BAND) == 2 * alone.svg.count(BAND) == 18
-    exercise = Observed(load(backend="cpu"), together)
+    exercise = VisitSeries(load(backend="cpu"), together)
     assert _load_plots(hosts(1), judgement(), {"n00": exercise}) == (alone,)
 
 

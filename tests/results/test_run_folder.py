@@ -25,7 +25,7 @@ from hwcheck.results.run_folder import (
     write_rendered,
 )
 from hwcheck.results.schema_check import schema_problem
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from tests.small_disk import fill
 
 LEG = Leg("all_reduce", "net", "gloo", 2, "done", sizes=(SizeTiming(8, 20, 1, 2, 0.1, 3, 3, 0),))
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_back(folder: RunFolder) -> None:
 def test_the_series_of_a_load(folder: RunFolder) -> None:
     load = LoadRun("cuda", "torch", (), Series((0.0, 0.2), {"gpu0": {"power_w": (70, None)}}), 1, 2)
     folder.write_series("node01", pack(load))
-    assert read_series(folder.path, "node01") == Observed(load)
+    assert read_series(folder.path, "node01") == VisitSeries(load)
     assert read_series(folder.path, "node02") is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import CollectiveRun, GpuWork, LoadRun, Series
 from hwcheck.results.schema_check import schema_problem
-from hwcheck.results.series import Observed, problem, unpack
+from hwcheck.results.series import VisitSeries, problem, unpack
 
 COLUMNS = {
     "gpu0": {
@@ -52,15 +52,15 @@ def test_it_comes_back_but_for_digits_that_nobody_measured() -> None:
 def test_an_exercise_has_no_columns() -> None:
     bare = LoadRun("cpu", "torch", (GpuWork("cpu", "fp32", 512, 9),), Series(), 3.0, 4.0)
     assert schema_problem(pack(bare), "series") == ""
-    assert unpack(pack(bare)) == Observed(bare)
+    assert unpack(pack(bare)) == VisitSeries(bare)
 
 
 def test_collectives_beside_a_load() -> None:
     run = CollectiveRun(Series((0.0, 0.2), {"gpu0": {"power_w": (70, 250)}}), 0.4)
     data = {**packed(), **json.loads(json.dumps(pack(run)))}
     assert schema_problem(data, "series") == ""
-    assert unpack(data) == Observed(unpack(packed()).load, run)
-    assert unpack(pack(run)) == Observed(collectives=run)
+    assert unpack(data) == VisitSeries(unpack(packed()).load, run)
+    assert unpack(pack(run)) == VisitSeries(collectives=run)
     data["collectives"]["columns"]["gpu0"]["power_w"] = [[1, 5]]
     assert schema_problem(data, "series") == "collectives: power_w of gpu0 has 5 rows of 2"
     assert schema_problem({}, "series")

@@ -21,7 +21,7 @@ from hwcheck.results.run_folder import (
     RunFolder,
     read_series,
 )
-from hwcheck.results.series import Observed
+from hwcheck.results.series import VisitSeries
 from hwcheck.run import fan_out
 from hwcheck.run.fan_out import VisitEvent
 from tests.lab.visits import log_of, visit_all
@@ -59,7 +59,7 @@ def test_the_series_of_a_load_lies_in_the_folder(out: Path) -> None:
     frame = {"frame": {"kind": "series", "series": pack(load)}}
     visit_all(HOSTS[:2], out, expect={"n0": {"first": frame}})
     (run,) = out.iterdir()
-    assert read_series(run, "n0") == Observed(load)
+    assert read_series(run, "n0") == VisitSeries(load)
     assert read_series(run, "n1") is None
 
 

@@ -16,7 +16,7 @@ import yaml
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
 from hwcheck.sweep import measuring
-from hwcheck.sweep.watch import Watch
+from hwcheck.sweep.watch import SchedulerWatch
 from hwcheck.tasks import sweep_run
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
@@ -53,7 +53,7 @@ def nights(
     everything = yaml.safe_load(lab.inventory(**python).read_text())["all"]
     common = everything.get("vars", {})
     ways = {name: {**common, **own} for name, own in everything["hosts"].items()}
-    monkeypatch.setattr(measuring, "Watch", partial(Watch, poll_s=0.2))
+    monkeypatch.setattr(measuring, "Watch", partial(SchedulerWatch, poll_s=0.2))
     return Nights(ways, "slurm", monkeypatch, capfd)
 
 

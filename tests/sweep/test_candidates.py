@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from hwcheck.sweep.candidates import (
-    Past,
+    VisitHistory,
     age_text,
     candidates,
     suspicion_of,
@@ -20,7 +20,7 @@ NIGHTLY, WEEKLY = LEVELS["nightly"], LEVELS["weekly"]
 HOSTS = ("n1", "n2", "n3", "n4", "n5")
 
 
-def order(known: Past, hosts: tuple[str, ...] = HOSTS) -> list[tuple[str, str]]:
+def order(known: VisitHistory, hosts: tuple[str, ...] = HOSTS) -> list[tuple[str, str]]:
     return [(each.host, each.reason) for each in candidates(hosts, NIGHTLY, known, NOW)]
 
 

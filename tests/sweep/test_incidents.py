@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hwcheck.sweep.incidents import OFTEN, Counted, incidents, repeated
+from hwcheck.sweep.incidents import OFTEN, FaultCount, incidents, repeated
 from tests.sweep.builders import NOW
 
 CLEAN = {"node": 0}
 LOST = {"gpu3 xid 79": 1}
 
 
-def nights(*logs: dict[str, int], host: str = "n1", apart: float = 4.0) -> list[Counted]:
+def nights(*logs: dict[str, int], host: str = "n1", apart: float = 4.0) -> list[FaultCount]:
     """What the log of a host held, night by night; the last is tonight."""
     return [
-        Counted(host, NOW - timedelta(days=apart * (len(logs) - number)), subject, events)
+        FaultCount(host, NOW - timedelta(days=apart * (len(logs) - number)), subject, events)
         for number, log in enumerate(logs, 1)
         for subject, events in log.items()
     ]
 
 
-def days(counted: list[Counted]) -> list[int]:
+def days(counted: list[FaultCount]) -> list[int]:
     return [(NOW - each.at).days for each in incidents(counted).get("n1", ())]
 
 

@@ -17,7 +17,7 @@ from hwcheck.sweep.links import (
     LONG_AGO,
     ROUND_S,
     SHARE,
-    Links,
+    LinkCoverage,
     Pair,
     can_run_together,
     class_ages,
@@ -119,10 +119,10 @@ def test_the_classes_are_those_of_which_there_is_a_link() -> None:
     assert ages == {frozenset([""]): LONG_AGO}
 
 
-def links(measured: dict[Pair, datetime] | None = None, days: float = 0.0) -> Links:
+def links(measured: dict[Pair, datetime] | None = None, days: float = 0.0) -> LinkCoverage:
     """The links of six racks that are known for so many days."""
     since = dict.fromkeys(classes(PLACES), NOW - timedelta(days=days))
-    return Links(WEEKLY, PLACES, measured or {}, since)
+    return LinkCoverage(WEEKLY, PLACES, measured or {}, since)
 
 
 def test_a_class_is_due_and_late_by_its_level() -> None:
@@ -155,15 +155,15 @@ def test_late_links_are_named_and_whose_they_are() -> None:
     assert late_hosts([frozenset([""])], WEEKLY, AB)["a"].endswith("3w: to other hosts")
     of_two = {host: PLACES[host] for host in HOSTS[:9]}
     since = dict.fromkeys(classes(of_two), NOW - timedelta(days=30))
-    known = Links(WEEKLY, of_two, {frozenset(HOSTS[:2]): NOW}, since)
+    known = LinkCoverage(WEEKLY, of_two, {frozenset(HOSTS[:2]): NOW}, since)
     assert coverage_text(known, NOW) == (
         "weekly: links: 1 of 2 classes measured within 3w; not measured for too long: r0 to r1"
     )
-    assert coverage_text(Links(WEEKLY, {"a": ("", "")}, {}, {}), NOW) == ""
+    assert coverage_text(LinkCoverage(WEEKLY, {"a": ("", "")}, {}, {}), NOW) == ""
 
 
 def test_a_group_is_as_large_as_time_and_bound_allow() -> None:
-    known = Links(replace(WEEKLY, max_unavailable=Amount(count=20)), PLACES, {}, {})
+    known = LinkCoverage(replace(WEEKLY, max_unavailable=Amount(count=20)), PLACES, {}, {})
     for left_s in (0.0, 11 * ROUND_S, 12 * ROUND_S, 20 * ROUND_S, 1000 * ROUND_S):
         most = known.most(left_s)
         assert most <= 20
@@ -172,7 +172,7 @@ def test_a_group_is_as_large_as_time_and_bound_allow() -> None:
     assert known.most(1000 * ROUND_S) == 20
     slow = links_of(WEEKLY, PLACES, [(NOW, record(replace(run("a", "b"), duration_s=90.0)))], {})
     assert slow.round_s == 90.0
-    whole = Links(replace(MONTHLY, max_unavailable=Amount(count=20)), PLACES, {}, {})
+    whole = LinkCoverage(replace(MONTHLY, max_unavailable=Amount(count=20)), PLACES, {}, {})
     assert whole.most(SHARE * MONTHLY.budget_s) == 20
 
 
@@ -180,14 +180,14 @@ def test_a_bound_of_one_host_lets_nobody_run_together_and_a_default_two() -> Non
     assert [WEEKLY.together(hosts) for hosts in (1, 8, 100)] == [1, 2, 10]
     one = replace(WEEKLY, max_unavailable=Amount(count=1), stated=True)
     assert one.together(48) == 1
-    text = Links(one, PLACES, {}, {}).shortfall()
+    text = LinkCoverage(one, PLACES, {}, {}).shortfall()
     assert text.startswith("weekly: no two hosts run together: max_unavailable 1 and a quarter of")
 
 
 @pytest.mark.parametrize(("at_once", "enough"), [(2, False), (6, True)])
 def test_classes_that_take_more_nights_than_there_are_are_said(at_once: int, enough: bool) -> None:
     level = replace(WEEKLY, max_unavailable=Amount(count=at_once), budget_s=60 * MINUTE_S)
-    text = Links(level, PLACES, {}, {}).shortfall()
+    text = LinkCoverage(level, PLACES, {}, {}).shortfall()
     assert text == "" if enough else "21 classes of links, 2 hosts together, take 21 sweeps" in text
 
 

@@ -11,7 +11,7 @@ from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP
 from hwcheck.scheduler.records import BUSY, DOWN, DRAINED_BY_OTHER, IDLE, NodeState
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.night import (
-    Part,
+    LevelResult,
     after,
     busy_hosts,
     done_in,
@@ -80,9 +80,9 @@ def test_a_clock_that_was_set_back_makes_no_host_wait_for_it() -> None:
     assert back.first_seen == {"n1": as_text(NOW - timedelta(days=300))}
 
 
-def part(**changes: object) -> Part:
+def part(**changes: object) -> LevelResult:
     kept_out = {"n2": NodeState(state=BUSY), "n3": NodeState(state=DRAINED_BY_OTHER, reason="disk")}
-    made = Part(NIGHTLY, HOSTS, (visit("n1"),), kept_out=kept_out)
+    made = LevelResult(NIGHTLY, HOSTS, (visit("n1"),), kept_out=kept_out)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.install import Place, install, remove
-from hwcheck.sweep.schedule import Job, cron, service, time_of_day, timer
+from hwcheck.sweep.install import UnitFolder, install, remove
+from hwcheck.sweep.schedule import ScheduledSweep, cron, service, time_of_day, timer
 
-JOB = Job(
+JOB = ScheduledSweep(
     name="hwcheck-sweep-cluster-12345678",
     source="/srv/cluster.yml",
     words=("/usr/bin/env", "sweep", "run", "--hosts", "/srv/cluster.yml", "--limit", "all:!n3"),
@@ -49,7 +49,7 @@ def analyze() -> str:
     return ANALYZE
 
 
-def written(folder: Path, job: Job) -> list[Path]:
+def written(folder: Path, job: ScheduledSweep) -> list[Path]:
     files = [folder / f"{job.name}.service", folder / f"{job.name}.timer"]
     for file, text in zip(files, (service(job), timer(job)), strict=True):
         file.write_text(text)
@@ -61,7 +61,7 @@ def written(folder: Path, job: Job) -> list[Path]:
     [JOB, ODD, replace(JOB, user="", local=True), replace(JOB, at="", randomize_s=0, every_s=900)],
     ids=["plain", "odd", "local", "minutes"],
 )
-def test_systemd_finds_nothing_wrong(job: Job, tmp_path: Path, analyze: str) -> None:
+def test_systemd_finds_nothing_wrong(job: ScheduledSweep, tmp_path: Path, analyze: str) -> None:
     command = [analyze, "verify", "--man=no", *map(str, written(tmp_path, job))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     about_ours = [line for line in done.stderr.splitlines() if "hwcheck" in line]
@@ -143,7 +143,7 @@ def test_times_of_day() -> None:
 
 
 @pytest.fixture
-def systemctl(tmp_path: Path) -> Place:
+def systemctl(tmp_path: Path) -> UnitFolder:
     """A systemctl that writes down how it is called."""
     script = tmp_path / "systemctl"
     script.write_text(
@@ -153,10 +153,10 @@ def systemctl(tmp_path: Path) -> Place:
         "echo Failed to connect to bus >&2; exit 1; }\n"
     )
     script.chmod(0o755)
-    return Place(tmp_path / "system", (str(script),))
+    return UnitFolder(tmp_path / "system", (str(script),))
 
 
-def test_installed_and_removed(systemctl: Place, tmp_path: Path) -> None:
+def test_installed_and_removed(systemctl: UnitFolder, tmp_path: Path) -> None:
     unit, files = f"{JOB.name}.timer", systemctl.files(JOB.name)
     would = install(JOB, systemctl, dry_run=True)
     assert would == (*(f"{file}: would be written" for file in files), f"{unit}: would be started")
@@ -176,7 +176,7 @@ def test_installed_and_removed(systemctl: Place, tmp_path: Path) -> None:
 
 
 def test_what_somebody_changed_is_written_again_and_a_timer_that_stands_is_started(
-    systemctl: Place, tmp_path: Path
+    systemctl: UnitFolder, tmp_path: Path
 ) -> None:
     install(JOB, systemctl)
     service_file, timer_file = systemctl.files(JOB.name)
@@ -189,7 +189,9 @@ def test_what_somebody_changed_is_written_again_and_a_timer_that_stands_is_start
     assert service_file.read_text() == service(JOB)
 
 
-def test_a_timer_that_cannot_be_started_leaves_nothing(systemctl: Place, tmp_path: Path) -> None:
+def test_a_timer_that_cannot_be_started_leaves_nothing(
+    systemctl: UnitFolder, tmp_path: Path
+) -> None:
     (tmp_path / "fails").touch()
     with pytest.raises(UsageError, match="daemon-reload: Failed to connect to bus"):
         install(JOB, systemctl)
@@ -197,7 +199,7 @@ def test_a_timer_that_cannot_be_started_leaves_nothing(systemctl: Place, tmp_pat
 
 
 def test_cron_without_systemd(tmp_path: Path) -> None:
-    where = Place(tmp_path)
+    where = UnitFolder(tmp_path)
     (file,) = where.files(JOB.name)
     assert install(JOB, where) == (f"{file}: written",)
     assert install(JOB, where) == (f"{file}: as it is",)

@@ -9,8 +9,8 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import BUSY, Amount, NodeState
 from hwcheck.sweep.levels import LEVELS, MINUTE_S
-from hwcheck.sweep.links import Links
-from hwcheck.sweep.turns import Turn, refuse_what_never_fits, shortfall, together_s, turns
+from hwcheck.sweep.links import LinkCoverage
+from hwcheck.sweep.turns import LevelPlan, refuse_what_never_fits, shortfall, together_s, turns
 from tests.sweep.builders import NOW, past, visit
 
 LEVELS_HERE = (LEVELS["weekly"], LEVELS["nightly"])
@@ -18,9 +18,11 @@ HOSTS = ("n1", "n2", "n3")
 KNOWN = past(visit("n1", 2, level="weekly", duration_s=900.0), hosts=HOSTS)
 
 
-def planned(budget_s: float = 7200.0, states: dict[str, NodeState] | None = None) -> list[Turn]:
+def planned(
+    budget_s: float = 7200.0, states: dict[str, NodeState] | None = None
+) -> list[LevelPlan]:
     pasts = dict.fromkeys(LEVELS, KNOWN)
-    links = {"weekly": Links(LEVELS["weekly"], dict.fromkeys(HOSTS, ("", "")), {}, {})}
+    links = {"weekly": LinkCoverage(LEVELS["weekly"], dict.fromkeys(HOSTS, ("", "")), {}, {})}
     return turns(LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, links, drained=False)
 
 
@@ -63,7 +65,7 @@ def test_a_budget_that_does_not_go_round_is_said() -> None:
 def test_hosts_that_were_well_run_together_first_and_leave_time_for_a_visit() -> None:
     known = past(visit("n1", 8, level="weekly"), visit("n2", 8), visit("n3", 1, outcome="fail"))
     level, of_all = LEVELS["weekly"], dict.fromkeys(HOSTS, ("", ""))
-    links = {"weekly": Links(level, of_all, {}, {})}
+    links = {"weekly": LinkCoverage(level, of_all, {}, {})}
     (turn,) = turns(
         *((level,), {"weekly": known}, HOSTS, {}, {}, NOW, 7200.0, links), drained=False
     )

@@ -17,7 +17,7 @@ from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, write_mult
 from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta, read_run
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
 from hwcheck.sweep.drains import is_well
-from hwcheck.sweep.visits import Visit, level_of, read_visits
+from hwcheck.sweep.visits import PastVisit, level_of, read_visits
 from tests import factories
 from tests.sweep.builders import visit
 
@@ -46,7 +46,7 @@ def write(out: Path, *records: factories.HostRecord, **changes: object) -> Path:
     return path
 
 
-def visits(runs: Path) -> list[Visit]:
+def visits(runs: Path) -> list[PastVisit]:
     with History.open(runs, kinds=("hosts", "samples")) as history:
         return read_visits(history, CHECKS, LOADS)
 

@@ -11,7 +11,7 @@ from hwcheck.errors import UsageError
 from hwcheck.results.run_folder import GIVEN_UP, OUT_OF_TIME
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
 from hwcheck.sweep.availability import States
-from hwcheck.sweep.watch import Watch
+from hwcheck.sweep.watch import SchedulerWatch
 from tests.lab.waiting import wait_until
 
 FOREVER = float("inf")
@@ -34,7 +34,7 @@ class Scheduler:
 
 def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
     scheduler = Scheduler()
-    with Watch(scheduler.ask, ("n1", "n2"), threading.Event(), FOREVER, 0.01) as watch:
+    with SchedulerWatch(scheduler.ask, ("n1", "n2"), threading.Event(), FOREVER, 0.01) as watch:
         wait_until(lambda: scheduler.asked > 2, 20)
         assert (watch.given_up, watch.ends.is_set()) == ({}, False)
         scheduler.states = None
@@ -58,7 +58,7 @@ def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
     ],
 )
 def test_who_is_wanted(state: NodeState, wanted: dict[str, str]) -> None:
-    watch = Watch(lambda: {"n1": state}, ("n1",), threading.Event(), FOREVER)
+    watch = SchedulerWatch(lambda: {"n1": state}, ("n1",), threading.Event(), FOREVER)
     watch.look()
     assert watch.given_up == {host: f"{GIVEN_UP}: {why}" for host, why in wanted.items()}
 
@@ -70,6 +70,6 @@ def test_the_end_of_the_sweep_and_of_the_time_end_it_too(by: str) -> None:
         stop.set()
     else:
         until = time.monotonic()
-    with Watch(dict, ("n1",), stop, until) as watch:
+    with SchedulerWatch(dict, ("n1",), stop, until) as watch:
         assert watch.ends.wait(20)
         assert watch.given_up == ({} if by == "stop" else {"n1": OUT_OF_TIME})

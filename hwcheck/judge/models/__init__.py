@@ -13,10 +13,20 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
-from hwcheck.judge.models.records import Board, Busbw, Figure, Joined, Model
+from hwcheck.judge.models.records import Board, Busbw, Joined, Model, ModelFigure
 from hwcheck.shipped import parse_yaml
 
-__all__ = ["UNITS", "Board", "Busbw", "Figure", "Joined", "Model", "model_of", "models", "parse"]
+__all__ = [
+    "UNITS",
+    "Board",
+    "Busbw",
+    "Joined",
+    "Model",
+    "ModelFigure",
+    "model_of",
+    "models",
+    "parse",
+]
 
 UNITS = {
     "bf16_tflops": "TFLOP/s",
@@ -91,7 +101,7 @@ def read(model_id: str, text: str) -> Model:
 def parse(model_id: str, data: Mapping[str, Any]) -> Model:
     """Return a model from what its file says. Raises TypeError for a key too many or too few."""
     rest = dict(data)
-    figures = {name: Figure(**figure) for name, figure in rest.pop("figures").items()}
+    figures = {name: ModelFigure(**figure) for name, figure in rest.pop("figures").items()}
     names, pci_ids = tuple(rest.pop("names")), tuple(rest.pop("pci_ids"))
     board, busbw = Board(**rest.pop("board")), tuple(map(_busbw, rest.pop("busbw", ())))
     return Model(model_id, names, figures, board, pci_ids, busbw=busbw, **rest)

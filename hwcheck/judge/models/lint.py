@@ -14,7 +14,7 @@ from statistics import median
 
 import yaml
 
-from hwcheck.judge.models import UNITS, Figure, Model, models, read
+from hwcheck.judge.models import UNITS, Model, ModelFigure, models, read
 from hwcheck.judge.models.hardware import CHIPS, LEAST_SUSTAINED, MOST_SUSTAINED, Chip
 from hwcheck.judge.models.lint_busbw import busbw_problems
 from hwcheck.judge.models.lint_text import has_word, is_source, quoted_share
@@ -91,7 +91,7 @@ def _board(model: Model) -> Iterator[str]:
         yield f"board: a bus of {board.bus_bits} bits"
 
 
-def _fields(name: str, figure: Figure) -> Iterator[str]:
+def _fields(name: str, figure: ModelFigure) -> Iterator[str]:
     if UNITS.get(name) is None:
         yield f"there is no such figure: {', '.join(UNITS)}"
         return
@@ -118,7 +118,7 @@ def _fields(name: str, figure: Figure) -> Iterator[str]:
             yield f"{what}source: this is no source for {confidence}"
 
 
-def _reach(figure: Figure) -> Iterator[str]:
+def _reach(figure: ModelFigure) -> Iterator[str]:
     """Yield why a limit that is a share of the figure could not be reached, or finds nothing."""
     most, least = MOST_SUSTAINED.get(figure.unit), LEAST_SUSTAINED.get(figure.unit)
     if most is not None and figure.sustained > most:
@@ -133,7 +133,9 @@ def _reach(figure: Figure) -> Iterator[str]:
             yield f"sustained: {figure.sustained:g} is more than the {share:.3g} of its source"
 
 
-def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) -> Iterator[str]:
+def _size(
+    model: Model, name: str, figure: ModelFigure, all_models: Sequence[Model]
+) -> Iterator[str]:
     """Yield where the figure is not of the size that board or neighbors allow."""
     chip = CHIPS.get(model.board.chip)
     if chip is None or name not in UNITS:
@@ -161,7 +163,7 @@ def _size(model: Model, name: str, figure: Figure, all_models: Sequence[Model]) 
             yield from _neighbors(model, name, figure.value, all_models)
 
 
-def _board_watts(figure: Figure) -> list[str]:
+def _board_watts(figure: ModelFigure) -> list[str]:
     """Return the limits that the reasons for a share reckon with."""
     return BOARD_HAS.findall(" ".join(figure.sustained_source.split()))
 

@@ -11,7 +11,7 @@ SIZE = re.compile(r"(\d{1,5}) ([KMG]iB)\Z")
 
 
 @dataclass(frozen=True)
-class Figure:
+class ModelFigure:
     """One figure: the vendor's ``value``, and the share of it that a healthy GPU sustains.
 
     ``size``, ``gpus`` and ``algorithm`` are those of the work that is held against it: a copy
@@ -104,7 +104,7 @@ class Model:
 
     id: str
     names: tuple[str, ...]
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, ModelFigure]
     board: Board
     pci_ids: tuple[str, ...]
     pci_source: str

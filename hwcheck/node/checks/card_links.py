@@ -119,7 +119,7 @@ def card_links(node: Node) -> Iterator[Sample]:
         raise CouldNotMeasure("; ".join(reasons))
 
 
-class Link(NamedTuple):
+class CardLink(NamedTuple):
     """A card's link: in use, and the most that both its ends can do."""
 
     subject: str
@@ -135,7 +135,7 @@ class Link(NamedTuple):
         return self.lanes * 2.0 ** (self.generation - 1)
 
 
-def _link(card: Card, host: NodeHost) -> Link:
+def _link(card: Card, host: NodeHost) -> CardLink:
     address = card.pci_address
     lanes, lanes_max = host.pcie_widths(address)
     generation, generation_max = host.pcie_generations(address)
@@ -143,10 +143,10 @@ def _link(card: Card, host: NodeHost) -> Link:
         lanes_max = min(lanes_max, host.pcie_port_width_max(address))
         generation_max = min(generation_max, host.pcie_port_generation_max(address))
     ids = host.pci_ids(address)
-    return Link(card.subject, ids, lanes, lanes_max, generation, generation_max)
+    return CardLink(card.subject, ids, lanes, lanes_max, generation, generation_max)
 
 
-def _alike(link: Link, other: Link) -> bool:
+def _alike(link: CardLink, other: CardLink) -> bool:
     """Return whether another card of the same design is in a slot that can do as much."""
     most, other_most = (
         (each.design, each.lanes_max, each.generation_max) for each in (link, other)
@@ -154,7 +154,7 @@ def _alike(link: Link, other: Link) -> bool:
     return other is not link and bool(link.design) and most == other_most
 
 
-def _samples(link: Link, alike: List[Link]) -> Iterator[Sample]:
+def _samples(link: CardLink, alike: List[CardLink]) -> Iterator[Sample]:
     subject = link.subject
     yield Sample("card_link_width", link.lanes, "lanes", subject)
     yield Sample("card_link_width_max", link.lanes_max, "lanes", subject)

@@ -93,7 +93,7 @@ def port_flaps(node: Node) -> Iterator[Sample]:
             % (log.reach_s / MINUTE_S)
         )
     since_s = min(DAY_S, uptime_s - START_S)
-    by_port: Dict[str, Dict[str, List[Event]]] = {}
+    by_port: Dict[str, Dict[str, List[LinkEvent]]] = {}
     linked: Set[str] = set()
     for message in log.messages[-MESSAGE_LIMIT:]:
         event = _event(message)
@@ -115,7 +115,7 @@ def port_flaps(node: Node) -> Iterator[Sample]:
         yield Sample("longest_outage_s", round(longest, 1), "s", subject)
 
 
-class Event(NamedTuple):
+class LinkEvent(NamedTuple):
     """A link that went down or came up, by the name of who tells it."""
 
     pci_address: str
@@ -125,15 +125,15 @@ class Event(NamedTuple):
     age_s: float
 
 
-def _event(message: KernelMessage) -> Optional[Event]:
+def _event(message: KernelMessage) -> Optional[LinkEvent]:
     match = EVENT.match(message.text)
     if match is None:
         return None
     address, name, port, state = match.groups()
-    return Event(address, port or "1", name, state.lower() == "down", message.age_s)
+    return LinkEvent(address, port or "1", name, state.lower() == "down", message.age_s)
 
 
-def _downs(events: List[Event]) -> int:
+def _downs(events: List[LinkEvent]) -> int:
     """Return how often a link went down; down once more is no event."""
     return sum(
         event.is_down and not (place and events[place - 1].is_down)
@@ -141,7 +141,7 @@ def _downs(events: List[Event]) -> int:
     )
 
 
-def _longest(events: List[Event], goes_on: bool) -> float:
+def _longest(events: List[LinkEvent], goes_on: bool) -> float:
     """Return the longest outage; one without an end counts where it ``goes_on``."""
     longest, since = 0.0, None
     for event in events:

@@ -23,7 +23,7 @@ from hwcheck.node.collective.spec import (
     LegPlan,
     rank_environment,
 )
-from hwcheck.node.collective.watch import Timed, Watch
+from hwcheck.node.collective.watch import TimedSize, Watch
 from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
 
@@ -47,7 +47,7 @@ class Taken:
 
     state: str
     reason: str
-    timed: List[Timed]
+    timed: List[TimedSize]
     library: str
     stop: str
     largest: int

@@ -17,7 +17,7 @@ from hwcheck.node.collective.spec import (
     LegPlan,
     size_text,
 )
-from hwcheck.node.collective.unit import Unit
+from hwcheck.node.collective.unit import CollectiveUnit
 from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming, to_dict
 
@@ -51,7 +51,7 @@ def serve(
             send({"kind": "leg", "leg": to_dict(leg.leg(of_every_leg))})
 
 
-class RankedLeg(Unit):
+class RankedLeg(CollectiveUnit):
     """A ``schedule.TimedLeg`` that our own ranks time."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Ranks:
         self._number = 0
         self._one_at_a_time = False
 
-    def take_turn(self, unit: Unit, bounds: Bounds, sizes: Tuple[int, ...]) -> Taken:
+    def take_turn(self, unit: CollectiveUnit, bounds: Bounds, sizes: Tuple[int, ...]) -> Taken:
         """Time ``sizes``, or without any as far as the bounds allow, and add it to the unit."""
 
         def on_size(timing: SizeTiming) -> None:
@@ -110,7 +110,7 @@ class Ranks:
         return took
 
     def _taken(
-        self, run: LegRun, unit: Unit, turn: Turn, on_size: Callable[[SizeTiming], None]
+        self, run: LegRun, unit: CollectiveUnit, turn: Turn, on_size: Callable[[SizeTiming], None]
     ) -> Taken:
         """Have a leg take a turn, and say what it came to: who listens waits for one turn."""
         took = run.take(turn, unit.factor, on_size)

@@ -12,7 +12,7 @@ from hwcheck.node.collective.operations import Operation
 from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
-from hwcheck.node.collective.watch import Timed
+from hwcheck.node.collective.watch import TimedSize
 from hwcheck.node.wire import Leg, SizeTiming, Value
 
 LATE = "; take a smaller -b or -n, or a longer profile"
@@ -20,7 +20,7 @@ LATE = "; take a smaller -b or -n, or a longer profile"
 LACKS = ("support", "scalar type")
 
 
-class Unit:
+class CollectiveUnit:
     """The turns of one collective under one leg.
 
     ``largest`` is the largest size of its first turn, and ``complete`` whether that was all it was
@@ -39,7 +39,7 @@ class Unit:
         self.compared: Tuple[int, ...] = ()
         self._spec = spec
         self._reason = ""
-        self._timed: Dict[Tuple[int, bool], List[Timed]] = {}
+        self._timed: Dict[Tuple[int, bool], List[TimedSize]] = {}
         self._notes: List[str] = []
         self._tail = ""
         self._library = ""

@@ -20,7 +20,7 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedSize:
     """One size as the ranks timed it: for each iteration the slowest rank's time (us).
 
     ``requested_bytes`` is rounded down to whole chunks for ``size_bytes``.
@@ -50,7 +50,7 @@ class Watch:
         stays: bool = False,
     ) -> None:
         self.sizes: List[SizeTiming] = []
-        self.timed: List[Timed] = []
+        self.timed: List[TimedSize] = []
         self.others: List[Dict[str, Any]] = []
         self.library = ""
         self.stop = ""
@@ -192,7 +192,7 @@ class Watch:
         took_s = max(part.get("took_s", 0.0) for part in parts)
         requested_bytes = message.get("requested_bytes", size_bytes)
         self.timed.append(
-            Timed(requested_bytes, size_bytes, in_place, slowest(times), wrong, took_s)
+            TimedSize(requested_bytes, size_bytes, in_place, slowest(times), wrong, took_s)
         )
         timing = summarize(size_bytes, times, self._factor, wrong)
         if in_place:

@@ -23,7 +23,7 @@ from hwcheck.node.load.records import Series
 from hwcheck.node.load.rows import Rows
 from hwcheck.node.nvml.reader import GpuLost
 from hwcheck.node.nvml.samples import EACH, OFTEN, SELDOM
-from hwcheck.node.threads import Job, UnderWayError
+from hwcheck.node.threads import BackgroundCall, UnderWayError
 
 PERIOD_S = 0.2
 OFTEN_TICKS, SELDOM_TICKS = 5, 25
@@ -59,7 +59,7 @@ class Latest:
         self.lost = False
 
 
-class _Line:
+class _GpuReader:
     """GPUs that are read one after the other, in a thread beside the sampler's."""
 
     def __init__(self, sources: Sequence[SampleSource]) -> None:
@@ -67,13 +67,15 @@ class _Line:
         self.at: Optional[SampleSource] = None
         self.cut = False
         self._answers: List[Tuple[str, Answer]] = []
-        self._job: Optional[Job] = None
+        self._job: Optional[BackgroundCall] = None
 
     def begin(self, depth: Callable[[SampleSource], int]) -> None:
         """Begin a round, unless one is under way."""
         if self._job is None:
             self.cut = False
-            self._job = Job(self._read, [(source, depth(source)) for source in self.sources])
+            self._job = BackgroundCall(
+                self._read, [(source, depth(source)) for source in self.sources]
+            )
 
     def ended(self, within_s: float) -> bool:
         """Return whether the round has ended, waiting so long for it."""
@@ -117,7 +119,7 @@ class Sampler:
         self, sources: Sequence[SampleSource], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._places = {source.subject: place for place, source in enumerate(sources)}
-        self._lines = [_Line(sources)] if sources else []
+        self._lines = [_GpuReader(sources)] if sources else []
         self._now = now
         self._rows = Rows()
         self._latest = {source.subject: Latest(now()) for source in sources}
@@ -176,12 +178,12 @@ class Sampler:
         # All of it the first time: counters are held against what they were before the load.
         return EACH if self._ticks and (self._ticks + place) % OFTEN_TICKS else OFTEN
 
-    def _leave_behind(self, line: _Line) -> None:
+    def _leave_behind(self, line: _GpuReader) -> None:
         stuck = line.at
         others = [source for source in line.sources if source is not stuck]
         if stuck is not None and others:
             line.cut, line.sources = True, [stuck]
-            self._lines.append(_Line(others))
+            self._lines.append(_GpuReader(others))
 
     def _taken(self) -> Iterator[Tuple[str, Mapping[str, float]]]:
         for line in self._lines:

@@ -26,7 +26,7 @@ from hwcheck.node.collective.spec import SECOND_TRY, CollectiveSpec, LegPlan, ra
 from hwcheck.node.nccl_tests import json_form, process, text
 from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.pace import Pace
-from hwcheck.node.nccl_tests.process import Ended
+from hwcheck.node.nccl_tests.process import ProgramResult
 from hwcheck.node.nccl_tests.records import Table
 from hwcheck.node.wire import COLLECTIVES, Leg
 
@@ -179,7 +179,7 @@ class NcclTestsProgram:
         self,
         leg: Leg,
         plan: LegPlan,
-        ended: Ended,
+        ended: ProgramResult,
         table: Table,
         log: str,
         start_s: Optional[float],

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Tuple
 
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, size_text
-from hwcheck.node.nccl_tests.process import MOST_BYTES, Ended
+from hwcheck.node.nccl_tests.process import MOST_BYTES, ProgramResult
 from hwcheck.node.nccl_tests.records import (
     Half,
     Table,
@@ -50,7 +50,12 @@ class ProgramOutcome:
 
 
 def outcome(
-    collective: str, spec: CollectiveSpec, ended: Ended, table: Table, *, has_started: bool = True
+    collective: str,
+    spec: CollectiveSpec,
+    ended: ProgramResult,
+    table: Table,
+    *,
+    has_started: bool = True,
 ) -> ProgramOutcome:
     """Return what became of a leg. A leg with wrong data is done: its wrong elements say it.
 
@@ -93,7 +98,7 @@ def outcome(
     return ProgramOutcome("done", "", sizes, notes)
 
 
-def _notes(ended: Ended, table: Table) -> Tuple[str, ...]:
+def _notes(ended: ProgramResult, table: Table) -> Tuple[str, ...]:
     notes = []
     if ended.why == "" and table.rows and not table.ended:
         notes.append("no footer follows the table")

@@ -21,7 +21,7 @@ LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramResult:
     """How a program ended: ``code`` as subprocess has it, what it wrote, and who ended it.
 
     ``why`` is empty where it ended by itself; ``time`` by its wall clock, ``stopped`` by whoever
@@ -49,7 +49,7 @@ def run(
     goes_on: Optional[Callable[[str], bool]] = None,
     *,
     ends_at_term: bool = False,
-) -> Ended:
+) -> ProgramResult:
     """Run ``command`` in a process group of its own; stdout and stderr come as one text.
 
     ``until`` says, on the monotonic clock, when it is ended; it is asked again and again, once a
@@ -77,7 +77,7 @@ def run(
             stuck = not _end(process)
     output = b"".join(taken).decode("utf-8", "replace")
     code = -signal.SIGKILL if process.returncode is None else process.returncode
-    return Ended(code, output, why, stuck, time.monotonic() - start)
+    return ProgramResult(code, output, why, stuck, time.monotonic() - start)
 
 
 def _read(

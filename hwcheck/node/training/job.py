@@ -16,7 +16,7 @@ LEARNING_RATE = 1e-3
 SEED = 20260
 
 
-class Job:
+class RankJob:
     """One order on one rank. ``groups`` are the process's own: meshes are made once."""
 
     def __init__(

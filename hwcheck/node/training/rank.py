@@ -15,7 +15,7 @@ from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores
 from hwcheck.node.training import strategies
 from hwcheck.node.training.device import device as device_of
-from hwcheck.node.training.job import Job
+from hwcheck.node.training.job import RankJob
 from hwcheck.node.training.order import TrainingOrder
 
 BEYOND_S = 60.0  # the launcher sees a hang before torch does
@@ -55,7 +55,7 @@ def run_rank(
             break
         order = TrainingOrder.from_dict(message)
         try:
-            Turn(order, rank, device, groups, send).take()
+            RunningOrder(order, rank, device, groups, send).take()
         except Exception as error:
             if not _is_of_memory(error):
                 raise
@@ -71,7 +71,7 @@ def _is_of_memory(error: Exception) -> bool:
     return isinstance(error, kinds) or CPU_ALLOCATOR in str(error)
 
 
-class Turn:
+class RunningOrder:
     """One order at work."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Turn:
         self._spoke = 0.0
         self._strategy = strategies.load(order.strategy)
         degrees = self._strategy.degrees(order.world, order.hosts)
-        self._job = Job(order, rank, device, degrees, groups)
+        self._job = RankJob(order, rank, device, degrees, groups)
 
     def take(self) -> None:
         """Build the model, send the losses of the first steps, then the times of the others."""

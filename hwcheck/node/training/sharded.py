@@ -6,10 +6,10 @@ from typing import Any
 
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
-from hwcheck.node.training.job import Job
+from hwcheck.node.training.job import RankJob
 
 
-def shard(job: Job, module: Any, *, reshard: bool, offload: bool = False) -> Any:
+def shard(job: RankJob, module: Any, *, reshard: bool, offload: bool = False) -> Any:
     """Shard over the mesh axis ``shard`` and replicate over ``replicate``.
 
     With ``reshard`` a block's weights are given back after its forward pass and gathered again for

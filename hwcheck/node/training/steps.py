@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any, Callable, ContextManager, List, Optional, Tuple
 
 from hwcheck.node.torch_runtime import dist, torch
-from hwcheck.node.training.job import Job, averaged_over, gradient_of, local
+from hwcheck.node.training.job import RankJob, averaged_over, gradient_of, local
 from hwcheck.node.training.model import loss_of
 
 Context = Callable[[], ContextManager[Any]]
@@ -21,7 +21,7 @@ class Replica:
 
     def __init__(
         self,
-        job: Job,
+        job: RankJob,
         module: Any,
         optimizer: Any,
         pause: Context = nullcontext,
@@ -59,7 +59,7 @@ class Pipeline:
 
     def __init__(
         self,
-        job: Job,
+        job: RankJob,
         schedule: Callable[..., Any],
         wrap: Callable[[Any], Any] = lambda module: module,
         optimizer: Optional[Callable[[List[Any]], Any]] = None,
@@ -111,7 +111,7 @@ class Pipeline:
 class _Ends:
     """The two copies of the embedding's weights, on the first and the last rank of a pipeline."""
 
-    def __init__(self, job: Job, modules: List[Any]) -> None:
+    def __init__(self, job: RankJob, modules: List[Any]) -> None:
         self._parameters = [
             part
             for module in modules

@@ -20,7 +20,7 @@ from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.multi_host.scope_runner import LOOPBACK
 from hwcheck.run.training.options import CPU_RANKS, SINGLE, TrainingOptions
 from hwcheck.run.training.orders import (
-    Unit,
+    TrainingCase,
     compared,
     merged,
     orders,
@@ -112,7 +112,7 @@ class Bench:
     def _on(self, ranks: int) -> None:
         options, sequences = self._options, self._options.sequences(ranks)
         units = {
-            name: [Unit(name, leg, ranks, sequences, sequences) for leg in self._legs(name)]
+            name: [TrainingCase(name, leg, ranks, sequences, sequences) for leg in self._legs(name)]
             for name in self._names()
         }
         problem = options.batch_problem(ranks) or self._placing(ranks)
@@ -157,18 +157,18 @@ class Bench:
             self._options.model, ranks, len(self._hosts), cuda=cuda
         )
 
-    def _refuse(self, units: Sequence[Unit], reason: str) -> None:
+    def _refuse(self, units: Sequence[TrainingCase], reason: str) -> None:
         for unit in units:
             self._recorder.put(refused(unit, self._hosts, "not_applicable", reason))
 
-    def _turns(self, units: Sequence[Unit], expected: Sequence[float]) -> list[TrainingRun]:
+    def _turns(self, units: Sequence[TrainingCase], expected: Sequence[float]) -> list[TrainingRun]:
         """Have the legs of a strategy take turns: each once, then each again, and so on.
 
         A leg by itself has its repetitions at once. Those that did not end well have no further.
         """
         repeats = self._options.repeats
         turns, each = (1, repeats) if len(units) == 1 else (repeats, 1)
-        runs: dict[Unit, TrainingRun] = {}
+        runs: dict[TrainingCase, TrainingRun] = {}
         for turn in range(turns):
             for unit in units:
                 if turn and runs[unit].state != "done":
@@ -184,7 +184,7 @@ class Bench:
                 self._say(f"{fold(self._hosts)}: {label} {unit.leg} on {unit.ranks}: {state}")
         return list(runs.values())
 
-    def _taken(self, unit: Unit, repeats: int, parity_steps: int) -> TrainingRun:
+    def _taken(self, unit: TrainingCase, repeats: int, parity_steps: int) -> TrainingRun:
         self._number += 1
         launch = f"{self._hosts[0]}/{unit.ranks}/{unit.leg}/{self._generation}"
         hosts = self._hosts if unit.ranks > 1 else self._hosts[:1]

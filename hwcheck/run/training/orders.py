@@ -20,7 +20,7 @@ RANK = re.compile(r"rank (\d{1,6}): ")
 
 
 @dataclass(frozen=True)
-class Unit:
+class TrainingCase:
     """A strategy under a leg on so many ranks."""
 
     strategy: str
@@ -49,7 +49,7 @@ def spread(hosts: Sequence[str], ready: Mapping[str, Ready], ranks: int) -> dict
 def orders(
     number: int,
     launch: str,
-    unit: Unit,
+    unit: TrainingCase,
     hosts: Sequence[str],
     ready: Mapping[str, Ready],
     options: TrainingOptions,
@@ -91,13 +91,13 @@ def orders(
     return made
 
 
-def refused(unit: Unit, hosts: Sequence[str], state: str, reason: str) -> TrainingRun:
+def refused(unit: TrainingCase, hosts: Sequence[str], state: str, reason: str) -> TrainingRun:
     """Return the run of what is not started, for this reason."""
     return TrainingRun(tuple(hosts), unit.strategy, unit.leg, unit.ranks, state, reason[:4000])
 
 
 def merged(
-    unit: Unit,
+    unit: TrainingCase,
     order_by_host: Mapping[str, Mapping[str, Any]],
     answers: Mapping[str, Mapping[str, Any]],
     lost: Mapping[str, str],
@@ -171,9 +171,9 @@ def with_turn(run: TrainingRun, turn: TrainingRun) -> TrainingRun:
     )
 
 
-def single(sequences: int, ranks: int) -> Unit:
+def single(sequences: int, ranks: int) -> TrainingCase:
     """Return the unit of one GPU: the share of one rank is timed, the losses are those of all."""
-    return Unit(SINGLE, "default", 1, sequences // ranks, sequences)
+    return TrainingCase(SINGLE, "default", 1, sequences // ranks, sequences)
 
 
 def _losses(answers: Mapping[str, Mapping[str, Any]]) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ from hwcheck.node.collective.spec import (
     CollectiveSpec,
     LegPlan,
 )
-from hwcheck.node.collective.watch import Timed
+from hwcheck.node.collective.watch import TimedSize
 from hwcheck.node.wire import COLLECTIVES, DTYPES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
@@ -278,7 +278,7 @@ class Ranks:
             sizes = turn.sizes or (MIB, min(largest, turn.bounds.max_bytes))
             time_us = 100.0 * nth
             timed = [
-                Timed(size, size, False, [time_us] * 20, 0, self.ranks.took_s) for size in sizes
+                TimedSize(size, size, False, [time_us] * 20, 0, self.ranks.took_s) for size in sizes
             ]
             start_s = self.ranks.start_s
             return Taken(

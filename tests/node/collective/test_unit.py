@@ -12,23 +12,23 @@ from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
-from hwcheck.node.collective.unit import Unit
-from hwcheck.node.collective.watch import Timed
+from hwcheck.node.collective.unit import CollectiveUnit
+from hwcheck.node.collective.watch import TimedSize
 
 SPEC = CollectiveSpec(("all_gather",), 4, 4, 45.0, 1 << 34)
 SHM = "x [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
 TOLD = "x NCCL INFO NCCL_P2P_DISABLE set by environment to 1\n"
 
 
-def unit(spec: CollectiveSpec = SPEC) -> Unit:
-    return Unit(spec, load("all_gather"), EVERY_NODE_LEGS[1])
+def unit(spec: CollectiveSpec = SPEC) -> CollectiveUnit:
+    return CollectiveUnit(spec, load("all_gather"), EVERY_NODE_LEGS[1])
 
 
-def timed(time_us: float, in_place: bool = False, wrong: int = 0) -> Timed:
-    return Timed(MIB, MIB - 16, in_place, [time_us] * 20, wrong, 0.5)
+def timed(time_us: float, in_place: bool = False, wrong: int = 0) -> TimedSize:
+    return TimedSize(MIB, MIB - 16, in_place, [time_us] * 20, wrong, 0.5)
 
 
-def taken(*sizes: Timed, **changes: Any) -> Taken:
+def taken(*sizes: TimedSize, **changes: Any) -> Taken:
     made = Taken(
         "done", "", list(sizes), "NCCL 2.27.5", LARGEST_MEASURED, MIB, "", [], TOLD + SHM, 2.0
     )

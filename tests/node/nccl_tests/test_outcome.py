@@ -4,7 +4,7 @@ import pytest
 
 from hwcheck.node.collective.spec import MIB, CollectiveSpec
 from hwcheck.node.nccl_tests.outcome import outcome, timing
-from hwcheck.node.nccl_tests.process import Ended
+from hwcheck.node.nccl_tests.process import ProgramResult
 from hwcheck.node.nccl_tests.text import read
 from tests.node.nccl_tests import logs
 from tests.node.nccl_tests.logs import device, header, row
@@ -15,7 +15,7 @@ SPEC = CollectiveSpec(
 
 
 def ended(code=0, why="", stuck=False):
-    return Ended(code, "", why, stuck, 1.0)
+    return ProgramResult(code, "", why, stuck, 1.0)
 
 
 def one(*lines):

@@ -12,7 +12,7 @@ from hwcheck.results.training import TrainingRun
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.training.options import TrainingOptions
 from hwcheck.run.training.orders import (
-    Unit,
+    TrainingCase,
     compared,
     merged,
     orders,
@@ -27,7 +27,7 @@ READY = {
     "c": Ready("10.0.0.3", 4002, "eth0", 0),
 }
 OPTIONS = TrainingOptions(MODELS["tiny"], steps=3, warmup=1, dtype="fp32")
-UNIT = Unit("ddp", "p2p_off", 8, 32, 32)
+UNIT = TrainingCase("ddp", "p2p_off", 8, 32, 32)
 
 
 def answer(**changes: Any) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def test_turns_are_added_and_a_broken_one_ends_the_run() -> None:
 
 
 def test_one_gpu_times_the_share_of_a_rank() -> None:
-    assert single(32, 8) == Unit("single", "default", 1, 4, 32)
+    assert single(32, 8) == TrainingCase("single", "default", 1, 4, 32)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ class InstalledPart:
     number: str = ""
     serial: str = ""
     firmware: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def parts_of(record: HostRecord) -> dict[str, InstalledPart]:
             number=its.get("part_number", ""),
             serial=serial,
             firmware=its.get("part_firmware", "") or its.get("card_firmware", ""),
+            place=its.get("part_place", ""),
         )
     return parts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hwcheck.inventory.variables import Variables
 
-FIELDS = ("model", "number", "serial", "firmware", "neighbor")
+FIELDS = ("model", "number", "serial", "firmware", "place", "neighbor")
 KEYS = ("part", "count", *FIELDS)
 COLUMNS = ("host", *KEYS)
 SHAPE = '{part: gpu, count: 8, model: NVIDIA H200}, {part: cpu0, serial: "F4D1"}'

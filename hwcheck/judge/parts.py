@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,9 +15,12 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "number": ("part_number",),
     "serial": ("part_serial",),
     "firmware": ("part_firmware", "card_firmware"),
+    "place": ("part_place",),
     "neighbor": ("neighbor",),
 }
 """What is ordered of a part, and the metrics that tell it."""
+UNTOLD = ("system", "board", "chassis", "bios", "bmc", "memory", "psu", "rack")
+"""Kinds that are on no bus: firmware or NVML names them, or does not, though they are there."""
 SOURCE = "the inventory's hwcheck_parts"
 SHOWN = 4
 
@@ -66,7 +68,7 @@ def _finding(
         outcome, reason = "pass", ""
     elif len(right) > wanted:
         outcome, reason = "fail", f"{len(right)} are there, {wanted} were ordered"
-    elif len(right) + len(unread) >= wanted or not whole:
+    elif len(right) + len(unread) >= wanted or not whole or _is_untold(name, there):
         outcome = "inconclusive"
         reason = _unread(unread, asked, answer.reason if answer else "no answer")
     else:
@@ -89,7 +91,17 @@ def _finding(
 def _is_named(subject: str, name: str) -> bool:
     """Whether a name means a part: its own, that without its kind, or that of all of its kind."""
     kind, _, rest = subject.partition(" ")
-    return name in (subject, rest or subject, kind, re.sub(r"\d+$", "", kind))
+    return name in (subject, rest or subject, kind, _kind(subject))
+
+
+def _is_untold(name: str, there: Mapping[str, Part]) -> bool:
+    """Whether nothing of a part's kind is named, and its kind is one that a node may not tell."""
+    kind = _kind(name)
+    return kind in UNTOLD and kind not in map(_kind, there)
+
+
+def _kind(name: str) -> str:
+    return name.partition(" ")[0].rstrip("0123456789")
 
 
 def _state(part: Part, asked: Mapping[str, str]) -> str:

@@ -106,6 +106,21 @@ class Fabric(NamedTuple):
     clique_id: Optional[int] = None
 
 
+class RackPlace(NamedTuple):
+    """Where a GPU is in a rack that NVLink spans, as ``nvidia-smi -q`` has it (Platform Info).
+
+    ``chassis_serial`` is that of the rack; ``slot`` counts its places with those of switches,
+    ``tray`` those of compute trays only, ``host`` the nodes of a tray, ``module`` the GPUs of a
+    node.
+    """
+
+    chassis_serial: str
+    slot: int
+    tray: int
+    host: int
+    module: int
+
+
 class GpuProcess(NamedTuple):
     """A process with a context; ``memory_bytes`` is None where the driver does not tell."""
 

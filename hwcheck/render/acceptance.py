@@ -312,6 +312,6 @@ def _whole(part: InstalledPart, known: InstalledPart | None) -> InstalledPart:
         part,
         **{
             name: getattr(part, name) or getattr(known, name)
-            for name in ("model", "number", "serial", "firmware")
+            for name in ("model", "number", "serial", "firmware", "place")
         },
     )

@@ -23,6 +23,7 @@ from hwcheck.node.quantities import (
     NvLinkErrors,
     NvLinkRates,
     P2PStatus,
+    RackPlace,
     RetiredPages,
     RowRemap,
 )
@@ -236,6 +237,9 @@ class FakeGpu:
 
     def fabric(self) -> Fabric | None:
         return self._record("fabric", Fabric)
+
+    def rack_place(self) -> RackPlace | None:
+        return self._record("rack_place", RackPlace) if "rack_place" in self._says else None
 
     def processes(self) -> list[GpuProcess]:
         return [GpuProcess(**process) for process in self._say("processes")]

@@ -18,6 +18,7 @@ THERE = {
     "bios": {"part_model": "SYS-821GE", "part_firmware": "2.1"},
     "nic mlx5_0": {"part_model": "CX7", "card_firmware": "28.39.2048", "part_serial": "MT1"},
     "nvme0": {"part_model": "MZQL2"},
+    "rack": {"part_serial": "1821624190123", "part_place": "slot 22, tray 14, host 1"},
     **GPUS,
 }
 ENDS = {"port mlx5_0/1": {"neighbor": "leaf1 23"}, "port mlx5_1/1": {"neighbor": "leaf2 23"}}
@@ -49,7 +50,11 @@ def judged(*rows: dict[str, Any], state: str = "done") -> list[Finding]:
         ({"part": "nic", "count": 8}, "fail", "1 of 8"),
         ({"part": "bios", "firmware": "2.3"}, "fail", "bios has firmware 2.1"),
         ({"part": "nvme", "serial": "S64G"}, "inconclusive", "does not tell serial of nvme0"),
-        ({"part": "psu", "count": 6}, "fail", "no psu is there"),
+        ({"part": "psu", "count": 6}, "inconclusive", "does not tell that of the part"),
+        ({"part": "nvswitch", "count": 4}, "fail", "no nvswitch is there"),
+        ({"part": "rack", "serial": "1821624190123"}, "pass", ""),
+        ({"part": "rack", "place": "slot 22, tray 14, host 1"}, "pass", ""),
+        ({"part": "rack", "place": "slot 21, tray 13, host 1"}, "fail", "rack has place slot 22"),
         ({"part": "mlx5_0/1", "neighbor": "leaf1 23"}, "pass", ""),
         ({"part": "mlx5_0/1", "neighbor": "leaf2 23"}, "fail", "has neighbor leaf1 23"),
         ({"part": "mlx5_9/1", "neighbor": "leaf2 23"}, "fail", "no mlx5_9/1 is there"),

@@ -133,6 +133,8 @@ Links::
                                     (replay, recovery, crc_flit, crc_data);
                                     supported: false in place of all: NOT_SUPPORTED
     nvlink_speed_common_gbps        what GPUs say that have no speed per link
+    platform: {chassis_serial: "1821624190123", slot: 22, tray: 14, host: 1}
+                                    nvmlPlatformInfo_v2_t: the rack, and where in it the node is
     fabric: {state: completed, status: SUCCESS, cluster_uuid: "...", clique_id: 0, version: 3,
              degraded_bandwidth: false, route_recovery: false, route_unhealthy: false,
              access_timeout_recovery: false, incorrect_configuration: none,

@@ -251,6 +251,9 @@ GPU: dict[str, to.Reader] = {
     "events": to.numbered(event),
     "nvlinks": nvlinks,
     "fabric": fabric,
+    "platform": to.group(
+        {"chassis_serial": to.text} | kinds(to.count, "slot tray host"), ("slot",)
+    ),
     "errors": gpu_errors,
     "lost": lost,
     "hang": function_list,

@@ -248,6 +248,7 @@ NOT_CHANGED = {
     "lost": "a change of its own",
     "hang": "the faults of h100x8 have it",
     "total_energy_j": "goes up with time",
+    "platform": "where a node is; right is what was ordered (tests/judge/test_parts.py)",
     "virtualization_mode": "what a GPU is, not how it does; vgpu_guest has another",
 }
 """Keys of a GPU in a scenario that the table leaves out, and why."""

@@ -30,6 +30,7 @@ GPU: dict[str, Any] = {
     "virtualization_mode": "vgpu",
     "minor_number": 3,
     "module_id": 5,
+    "platform": {"chassis_serial": "1821624190123", "slot": 200, "tray": 14, "host": 1},
     "board_id": 6144,
     "numa_node": 1,
     "cpu_affinity": "0-2,65",
@@ -154,6 +155,12 @@ QUANTITIES: dict[str, Any] = {
     "nvmlDeviceGetMinorNumber(gpu)": 3,
     "nvmlDeviceGetModuleId(gpu)": 5,
     "nvmlDeviceGetBoardId(gpu)": 6144,
+    "list(bytes(filled(c_nvmlPlatformInfo_v2_t(), nvmlDeviceGetPlatformInfo, gpu)))[33:]":
+        [0, 0, 0, 200, 14, 1, 0, 5, 0, 0, 0],
+    "filled(c_nvmlPlatformInfo_v2_t(), nvmlDeviceGetPlatformInfo, gpu).chassisSerialNumber":
+        "1821624190123",
+    "filled(c_nvmlPlatformInfo_v1_t(), nvmlDeviceGetPlatformInfo, gpu)":
+        "error: Argument version mismatch",
     "nvmlDeviceGetNumaNodeId(gpu)": 1,
     "nvmlDeviceGetCpuAffinity(gpu, 2)": [7, 2],
     "nvmlDeviceGetCpuAffinityWithinScope(gpu, 1, 0)": [7],

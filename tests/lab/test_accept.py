@@ -144,7 +144,7 @@ def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
     with tarfile.open(first / out.splitlines()[0]) as archive:
         files = {each.name.partition("/")[2]: archive.extractfile(each) for each in archive}
         texts = {n: f.read().decode("latin-1") for n, f in files.items() if f}
-    assert "pcie\\_link\\_width of gpu" in texts["fault.md"]
+    assert "pcie_link_width of gpu" in texts["fault.md"]
     assert " (failed): NVIDIA H100 80GB HBM3, serial " in texts["fault.md"]
     assert "- chassis: Supermicro, serial C8210LP23A0007" in texts["fault.md"]
     assert {"inventory.json", "idle.json", "attached/nvidia-bug-report.log.gz"} <= set(texts)

@@ -109,6 +109,8 @@ FIRST: dict[str, Any] = {
     "uuid": "GPU-aaaa",
     "pci_address": "0000:18:00.0",
     "serial": "1650522000001",
+    "module_id": 2,
+    "platform": {"chassis_serial": "1821624190123", "slot": 200, "tray": 14, "host": 1},
     "board_part_number": "692-2G520-0200-000",
     "power_limit_w": 700,
     "temperature_c": 30,
@@ -225,6 +227,7 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
     "blackwell": ({}, {"nvlinks": links(BLACKWELL, ("malformed_packet",))}, {}),
     "rates": ({}, {"nvlinks": [
         {"active": True, "rates": {"symbol": "15e-255", "effective": "2e-6"}}]}, {}),
+    "no_rack": ({}, {}, {"module_id": 1, "platform": {"slot": 0, "tray": 0, "host": 1}}),
     "no_ways": ({"topology": None, "p2p": None}, {}, {}),
     "no_fabric": ({}, {"fabric": None}, {}),
     "fabric_unknown_error": ({}, {"fabric": None, "errors": {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Dict, Iterator, Optional, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, Survey, among_equals
 from hwcheck.node.host.facts import Part
 from hwcheck.node.limits import AtLeast, Equal, FromSample, like_most
+from hwcheck.node.quantities import RackPlace
 from hwcheck.node.wire import Sample
 
 COMPARED_ELSEWHERE = ("gpu", "nic")
@@ -54,6 +55,7 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
             ),
         ),
         Metric("part_firmware_of_most", "", "firmware that most parts of this model have here"),
+        Metric("part_place", "", "where the part is: in its rack, or among the GPUs of its node"),
         Metric("card_firmware", "", "firmware of a GPU or network card, compared by other checks"),
     ],
     remedy=Remedy(
@@ -73,8 +75,9 @@ def parts(node: Node) -> Iterator[Sample]:
     Model, part number, serial number and firmware, as far as firmware, bus and drivers tell. With
     them on record a repair is seen, and what was delivered is held against what was ordered, where
     the inventory declares that (hwcheck_parts). Serial numbers of the machine itself may be read by
-    root only. Not applicable where nothing names itself. Trays of a rack that hold nothing but
-    NVSwitches are not on any node's bus.
+    root only. Not applicable where nothing names itself. Of a rack that NVLink spans the GPUs tell
+    its serial number, and slot, tray and host of the node in it (nvidia-smi -q, Platform Info).
+    Trays of a rack that hold nothing but NVSwitches are not on any node's bus.
     """
     machine, gpus = node.host.parts(), node.host.pci_gpus()
     hidden = node.host.hidden_parts()
@@ -94,15 +97,23 @@ def parts(node: Node) -> Iterator[Sample]:
     if not gpus:
         return
     answers = Survey(node, _of_gpu)
-    for gpu, part in answers.answers:
+    racks: Dict[Tuple[str, str], None] = {}
+    for gpu, (part, place) in answers.answers:
         yield from _samples(part._replace(name=gpu.subject))
+        if place is not None:
+            yield Sample("part_place", "module %d" % place.module, "", gpu.subject)
+            of_node = "slot %d, tray %d, host %d" % (place.slot, place.tray, place.host)
+            racks[place.chassis_serial, of_node] = None
+    for number, (serial, of_node) in enumerate(racks):
+        name = "rack" if len(racks) == 1 else "rack%d" % number
+        yield Sample("part_serial", serial, "", name)
+        yield Sample("part_place", of_node, "", name)
     answers.conclude("NVML sees no GPU")
 
 
-def _of_gpu(gpu: Gpu) -> Part:
-    return Part(
-        "", gpu.name(), gpu.board_part_number() or "", gpu.serial() or "", gpu.vbios() or ""
-    )
+def _of_gpu(gpu: Gpu) -> Tuple[Part, Optional[RackPlace]]:
+    number, serial, vbios = gpu.board_part_number(), gpu.serial(), gpu.vbios()
+    return Part("", gpu.name(), number or "", serial or "", vbios or ""), gpu.rack_place()
 
 
 def _samples(part: Part) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ from hwcheck.node.nvml.reader import (
     NvmlReader,
     VersionMismatch,
 )
-from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors, NvLinkRates
+from hwcheck.node.quantities import Fabric, NvLink, NvLinkErrors, NvLinkRates, RackPlace
 
 FABRIC_STATES = ("not supported", "not started", "in progress", "completed")
 """NVML_GPU_FABRIC_STATE_* in order."""
@@ -147,6 +147,19 @@ class LinkReader(NvmlReader):
             raise problem
         return None
 
+    def rack_place(self) -> Optional[RackPlace]:
+        try:
+            info = self.structure(
+                "place in the rack", "nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v2_t"
+            )
+        except (NotSupported, VersionMismatch):
+            return None
+        # A Blackwell board outside a rack gives no serial number, and numbers that mean nothing
+        # (slot 0, tray 0, host 1: RTX PRO 6000, driver 595.58).
+        serial = _raw(info, "chassisSerialNumber").split(b"\0")[0].decode("ascii", "replace")
+        names = ("slotNumber", "trayIndex", "hostId", "moduleId")
+        return RackPlace(serial, *(_raw(info, name)[0] for name in names)) if serial else None
+
     def _fabric(self, info: Any) -> Optional[Fabric]:
         state = int(info.state)
         if state == 0:
@@ -213,3 +226,9 @@ class LinkReader(NvmlReader):
 def _rate(encoded: int) -> float:
     mantissa = (encoded >> MANTISSA_SHIFT) & MANTISSA_MASK
     return float("%de-%d" % (mantissa, encoded & EXPONENT_MASK))
+
+
+def _raw(structure: Any, field: str) -> bytes:
+    """Return the bytes of a field; pynvml takes any ``c_char`` for a text, a slot of 200 too."""
+    place = getattr(type(structure), field)
+    return bytes(structure)[place.offset : place.offset + place.size]

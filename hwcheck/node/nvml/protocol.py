@@ -14,6 +14,7 @@ from hwcheck.node.quantities import (
     NvLinkErrors,
     NvLinkRates,
     P2PStatus,
+    RackPlace,
     RetiredPages,
     RowRemap,
 )
@@ -204,6 +205,9 @@ class Gpu(Protocol):
 
     def fabric(self) -> Optional[Fabric]:
         """Registration with an NVSwitch fabric; None on a GPU that does not register."""
+
+    def rack_place(self) -> Optional[RackPlace]:
+        """Where in its rack it is; None where it is in none, or the driver does not tell."""
 
     def processes(self) -> List[GpuProcess]:
         """Every process with a compute or graphics context, but the one that asks.

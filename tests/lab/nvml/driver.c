@@ -33,6 +33,7 @@ static const struct {
     {"nvmlDeviceGetSramEccErrorStatus", 550},
     {"nvmlDeviceGetDriverModel_v2", 570},
     {"nvmlDeviceGetMarginTemperature", 570},
+    {"nvmlDeviceGetPlatformInfo", 570},
     {"nvmlDeviceGetTemperatureV", 570},
 };
 

@@ -167,3 +167,22 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
   if (result == NVML_SUCCESS) memcpy(out, &whole, asked);
   return result;
 }
+
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *out) {
+  count_t slot;
+  int gpu;
+  nvmlReturn_t result = enter_gpu(__func__, device, "platform", &gpu);
+  if (result != NVML_SUCCESS) return result;
+  if (!out) return NVML_ERROR_INVALID_ARGUMENT;
+  if (out->version != nvmlPlatformInfo_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (!scenario_count(gpu, "platform.slot", &slot)) return NVML_ERROR_NOT_SUPPORTED;
+  char serial[TEXT_SIZE] = "";
+  scenario_text(gpu, "platform.chassis_serial", serial, sizeof serial);
+  *out = (nvmlPlatformInfo_t){.version = out->version, .slotNumber = (unsigned char)slot};
+  for (size_t i = 0; i < sizeof out->chassisSerialNumber && serial[i]; i++)
+    out->chassisSerialNumber[i] = (unsigned char)serial[i];
+  out->trayIndex = (unsigned char)scenario_count_or(gpu, "platform.tray", 0);
+  out->hostId = (unsigned char)scenario_count_or(gpu, "platform.host", 1);
+  out->moduleId = (unsigned char)scenario_count_or(gpu, "module_id", 1);
+  return NVML_SUCCESS;
+}

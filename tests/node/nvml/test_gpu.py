@@ -142,6 +142,14 @@ def test_identity_and_firmware(ask: Ask) -> None:
     assert (first["vbios"], first["inforom_image"]) == ("96.00.99.00.01", "G520.0200.00.05")
 
 
+def test_where_in_its_rack_it_is(ask: Ask) -> None:
+    first, second = ask()["gpus"].values()
+    of_rack = {"chassis_serial": "1821624190123", "slot": 200, "tray": 14, "host": 1}
+    assert first["rack_place"] == {**of_rack, "module": 2}
+    assert second["rack_place"] is None, "a driver or board without it"
+    assert ask("no_rack")["gpus"]["gpu1"]["rack_place"] is None, "numbers without a serial"
+
+
 @pytest.mark.parametrize(("deviation", "valid"), [("", True), ("corrupted", False)])
 def test_a_corrupted_inforom_is_an_answer(ask: Ask, deviation: str, valid: bool) -> None:
     assert ask(deviation)["gpus"]["gpu1"]["inforom_valid"] is valid

@@ -68,7 +68,10 @@ def test_a_call_that_takes_long_can_be_given_up() -> None:
 
 
 def test_a_stuck_call_does_not_hold_up_the_exit() -> None:
-    code = "import threading; from hwcheck.node.threads import Job; Job(threading.Event().wait)"
+    code = (
+        "import threading; from hwcheck.node.threads import BackgroundCall; "
+        "BackgroundCall(threading.Event().wait)"
+    )
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.roles.machine import PYTHON
 from tests.roles.wheels import write_wheel
@@ -68,3 +69,26 @@ def test_a_variable_of_the_wrong_kind_is_refused() -> None:
     refused = play(validation_env_requirements={"torch": "latest"})
     assert refused.returncode != 0
     assert "validation_env_requirements" in refused.stdout
+
+
+@pytest.mark.parametrize(
+    ("notes", "reasons"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"rdma": "a driver\n"}, "rdma:a driver\n"),
+        ({"a": "x\n", "b": "y\n"}, "a:x\nb:y\n"),
+    ],
+)
+def test_who_needs_a_reboot_is_asked_of_any_folder(
+    tmp_path: Path, notes: dict[str, str] | None, reasons: str
+) -> None:
+    folder = tmp_path / "reboot"
+    if notes is not None:
+        folder.mkdir()
+        for name, text in notes.items():
+            (folder / name).write_text(text)
+    tasks = yaml.safe_load((ROOT / "roles/node_reboot/tasks/main.yml").read_text())
+    words = [*tasks[0]["ansible.builtin.command"]["argv"][:-1], str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, reasons, "")

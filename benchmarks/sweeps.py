@@ -44,9 +44,9 @@ from hwcheck.sweep.links import (
     links_of,
     measured_links,
 )
-from hwcheck.sweep.night import LevelResult, after, ended, known_past, under_way, with_hosts
+from hwcheck.sweep.night import LevelResult, after, ended, under_way, visit_history, with_hosts
+from hwcheck.sweep.plans import free_together, together_s
 from hwcheck.sweep.state import SweepState, as_text
-from hwcheck.sweep.turns import free_together, together_s
 from hwcheck.sweep.visits import PastVisit
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc).replace(tzinfo=None)
@@ -208,7 +208,7 @@ def _told(
 def _part(
     fleet: Fleet, night: Night, level: Level, now: datetime, visited: set[str], states: States
 ) -> LevelResult:
-    past = known_past(fleet.state, fleet.hosts, fleet.visits, states)
+    past = visit_history(fleet.state, fleet.hosts, fleet.visits, states)
     due = candidates([host for host in fleet.hosts if host not in visited], level, past, now)
     queue = Queue(due, level, len(fleet.hosts), fleet.places, drained=False)
     at_once = level.at_once(len(fleet.hosts))

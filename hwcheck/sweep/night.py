@@ -41,7 +41,7 @@ def under_way(state: SweepState, key: str, now: datetime, budget_s: float) -> tu
     return left, f"goes on with the sweep that began at {left.began}, until {left.ends}"
 
 
-def known_past(
+def visit_history(
     state: SweepState, hosts: Iterable[str], visits: Iterable[PastVisit], states: States
 ) -> VisitHistory:
     """Return what is known of the hosts; ``states`` is what the scheduler says of them now."""

@@ -11,18 +11,21 @@ from invoke import Context
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.node import checks as registry
+from hwcheck.node.wire import COLLECTIVES
 from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.draining import read_drain_failed, refuse, release
-from hwcheck.sweep.levels import LEVELS, chosen_levels, length_s, read_levels
+from hwcheck.sweep.levels import LEVELS, Level, chosen_levels, length_s, read_levels
+from hwcheck.sweep.request import SweepRequest, preview
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
-from hwcheck.tasks.flags import one_of, read_cluster
+from hwcheck.tasks.flags import USUAL, one_of, read_cluster, select
 from hwcheck.tasks.output import emit
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
+from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, site_hashes, with_site
 from hwcheck.tasks.sweep_install import install, remove, status
-from hwcheck.tasks.sweep_run import SweepRequest, all_visits, preview, run
+from hwcheck.tasks.sweep_run import run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
 
@@ -102,40 +105,50 @@ def sweep(
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
         chosen = tuple(replace(each, max_unavailable=at_once, stated=True) for each in chosen)
-    asked = SweepRequest(
+    request = SweepRequest(
         cluster,
         chosen,
+        {each.name: checks_of(each) for each in LEVELS.values()},
+        tuple(name for name, check in registry.load().items() if check.load),
         budget_s or sum(each.budget_s for each in chosen),
         Path(out),
         whole=limit is None,
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,
-        verbose=verbose,
+        site=site_hashes(),
         notify=config.read(Path(notify)) if notify else None,
         drain_failed=read_drain_failed(drain_failed, max_drained),
     )
-    if asked.drain_failed:
-        refuse(cluster.hosts, asked.runs, asked.drain_failed, dry_run=dry_run)
+    if request.drain_failed:
+        refuse(cluster.hosts, request.runs, request.drain_failed, dry_run=dry_run)
     if action == "status":
-        text, code = status(asked)
+        text, code = status(request)
         emit(text)
         end(code)
     elif action == "release":
-        text, code = release(cluster.hosts, asked.runs, all_visits(asked), dry_run=dry_run)
+        text, code = release(cluster.hosts, request.runs, request.visits(), dry_run=dry_run)
         emit(text)
         end(code)
     elif action == "remove":
-        emit(remove(asked, level, dry_run=dry_run))
+        emit(remove(request, level, dry_run=dry_run))
     elif action == "install":
         begin = _parsed("--at", time_of_day, at) or ""
         random_s = _parsed("--randomize", length_s, randomize)
         flags = {"limit": limit, **of_run, "level": level, "site": site}
         flags |= _kept(connection, extra_vars or ())
-        emit(install(asked, flags, at=begin, randomize_s=random_s, user=run_as, dry_run=dry_run))
+        emit(install(request, flags, at=begin, randomize_s=random_s, user=run_as, dry_run=dry_run))
     elif dry_run:
-        emit(preview(asked))
+        emit(preview(request))
     else:
-        end(run(asked))
+        end(run(request, verbose=verbose))
+
+
+def checks_of(level: Level) -> tuple[str, ...]:
+    """Return the checks of a level."""
+    every = registry.load()
+    usual = USUAL if level.profile == "quick" else COLLECTIVES
+    names = select(every, None, None, usual=usual)
+    return tuple(name for name in names if level.load or not every[name].load)
 
 
 def _kept(connection: ConnectionFlags, extra_vars: Sequence[str]) -> dict[str, object]:

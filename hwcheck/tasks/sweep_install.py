@@ -15,11 +15,11 @@ from hwcheck.inventory.source import locate
 from hwcheck.sweep import install as units
 from hwcheck.sweep.levels import HOUR_S, length_text
 from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
+from hwcheck.sweep.plans import shortfall
+from hwcheck.sweep.request import SweepRequest, plans_now
 from hwcheck.sweep.schedule import MOST_RANDOM_S, ScheduledSweep
 from hwcheck.sweep.state import holder, now_utc, read_state
-from hwcheck.sweep.turns import shortfall
 from hwcheck.tasks.output import say
-from hwcheck.tasks.sweep_run import SweepRequest, turns_now
 from hwcheck.text import line
 
 AT = "02:30"
@@ -31,7 +31,7 @@ KEPT = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "KUBECONFIG", "SLURM_CO
 
 
 def install(
-    asked: SweepRequest,
+    request: SweepRequest,
     flags: Mapping[str, object],
     *,
     at: str,
@@ -48,21 +48,24 @@ def install(
         _refuse_user(user)
     if (randomize_s or 0.0) > MOST_RANDOM_S:
         raise UsageError(f"--randomize: at most {length_text(MOST_RANDOM_S)}")
-    by_clock = all(level.load for level in asked.levels)
+    by_clock = all(level.load for level in request.levels)
     if not by_clock and (at or randomize_s):
-        level = asked.levels[0]
+        level = request.levels[0]
         raise UsageError(f"--at: {level.name} is swept every {length_text(level.every_s)}")
-    for turn in turns_now(asked):
-        text = shortfall(turn.level, turn.due, len(asked.names), asked.budget_s)
+    for plan in plans_now(request):
+        text = shortfall(plan.level, plan.due, len(request.names), request.budget_s)
         if text:
             raise UsageError(text)
-    source = locate(asked.cluster.source)
+    source = locate(request.cluster.source)
     inventory = str(source.path.resolve()) if source.path else source.text
-    folders = [asked.runs.resolve(), *(asked.runs_of(level).resolve() for level in asked.levels)]
-    if asked.notify and asked.notify.metrics:
-        folders.append(asked.notify.metrics.parent)
+    folders = [
+        request.runs.resolve(),
+        *(request.runs_of(level).resolve() for level in request.levels),
+    ]
+    if request.notify and request.notify.metrics:
+        folders.append(request.notify.metrics.parent)
     words = [str(_program()), "sweep", "run", "--hosts", inventory]
-    words += ["--out", str(asked.runs.resolve())]
+    words += ["--out", str(request.runs.resolve())]
     for name, value in flags.items():
         if value is True:
             words.append(f"--{name}")
@@ -72,17 +75,17 @@ def install(
             shown = Path(str(value)).resolve() if name == "site" else value
             words += [f"--{name}", str(shown)]
     job = ScheduledSweep(
-        name=_name(asked),
+        name=_name(request),
         source=inventory,
         words=tuple(words),
         folder=str(Path.cwd()),
         writable=tuple(map(str, dict.fromkeys(folders))),
         at=(at or AT) if by_clock else "",
         randomize_s=int(RANDOM_S if randomize_s is None else randomize_s) if by_clock else 0,
-        every_s=int(min(level.every_s for level in asked.levels)),
-        timeout_s=int(asked.budget_s + AFTER_BUDGET_S),
+        every_s=int(min(level.every_s for level in request.levels)),
+        timeout_s=int(request.budget_s + AFTER_BUDGET_S),
         user=user,
-        local=any(host.connection == "local" for host in asked.cluster.hosts),
+        local=any(host.connection == "local" for host in request.cluster.hosts),
         environment=tuple((name, os.environ[name]) for name in KEPT if os.environ.get(name)),
     )
     for path in () if dry_run else job.writable:
@@ -93,30 +96,30 @@ def install(
     return "".join(f"{each}\n" for each in lines)
 
 
-def remove(asked: SweepRequest, level: str, *, dry_run: bool) -> str:
+def remove(request: SweepRequest, level: str, *, dry_run: bool) -> str:
     """Undo ``install``; return what was taken away, or would be. Raises UsageError."""
-    files = units.remove(_name(asked), units.place(), dry_run=dry_run)
+    files = units.remove(_name(request), units.place(), dry_run=dry_run)
     if not files:
         what = f" of {level}" if level else ""
-        return f"no sweep{what} is installed for {line(asked.cluster.source, 200)}\n"
+        return f"no sweep{what} is installed for {line(request.cluster.source, 200)}\n"
     done = "would be removed" if dry_run else "removed"
     return "".join(f"{file}: {done}\n" for file in files)
 
 
-def status(asked: SweepRequest) -> tuple[str, int]:
+def status(request: SweepRequest) -> tuple[str, int]:
     """Return how old the last sweeps are, and the exit code: 1 where one is missing."""
-    state, problem = read_state(asked.runs, asked.key)
+    state, problem = read_state(request.runs, request.key)
     if problem:
         say(f"hwcheck: {problem}")
-    statuses = level_statuses(asked.levels, state, now_utc())
-    lines = status_lines(statuses, state, holder(asked.runs, asked.key))
+    statuses = level_statuses(request.levels, state, now_utc())
+    lines = status_lines(statuses, state, holder(request.runs, request.key))
     return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
 
 
-def _name(asked: SweepRequest) -> str:
+def _name(request: SweepRequest) -> str:
     """Return the name of the units: one for the night, one for the level beside jobs."""
-    beside_jobs = not all(level.load for level in asked.levels)
-    return f"hwcheck-sweep-{asked.key}" + ("-minutes" if beside_jobs else "")
+    beside_jobs = not all(level.load for level in request.levels)
+    return f"hwcheck-sweep-{request.key}" + ("-minutes" if beside_jobs else "")
 
 
 def _program() -> Path:

@@ -19,13 +19,15 @@ from hwcheck.inventory.inventory import Cluster
 from hwcheck.results.run_folder import CUT_OFF, read_run
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.levels import LEVELS
+from hwcheck.sweep.request import SweepRequest
 from hwcheck.sweep.state import holder, read_state
-from hwcheck.tasks.sweep_run import SweepRequest
 from tests.lab.lab import Lab, wait_until
 from tests.lab.sweeping import sweep
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(3600)]
 
+CHECKS = ("file_systems", "host_memory")
+"""They load nothing, and each host answers within a second."""
 NAMES = tuple(f"n{number:02}" for number in range(1, 13))
 KILLS, ALL = 3, 50
 AT_ONCE = 4
@@ -43,12 +45,13 @@ def asked_of(lab: Lab, out: Path) -> SweepRequest:
     return SweepRequest(
         Cluster(tuple(lab.hosts()), "lab"),
         (level,),
+        dict.fromkeys(LEVELS, CHECKS),
+        loads=(),
         budget_s=level.budget_s,
         runs=out / "runs",
         whole=True,
         drained=False,
         accept_new_host_keys=False,
-        verbose=False,
     )
 
 

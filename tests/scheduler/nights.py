@@ -15,7 +15,7 @@ import yaml
 from hwcheck.node import checks as registry
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import SweepState, key_of, read_state
-from hwcheck.tasks import sweep_run
+from hwcheck.tasks import sweep
 from hwcheck.tasks.command_line import program
 from tests.lab.waiting import wait_until
 
@@ -49,8 +49,8 @@ class Nights:
         self._capfd = capfd
         every = registry.load()
         every[LOADS] = replace(every[LOADS], load=True)
-        monkeypatch.setattr(sweep_run, "registry", SimpleNamespace(load=lambda: every))
-        monkeypatch.setattr(sweep_run, "checks_of", lambda level: CHECKS)
+        monkeypatch.setattr(sweep, "registry", SimpleNamespace(load=lambda: every))
+        monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
 
     def hosts(self, *, bad: Collection[str] = (), every: str = "1d") -> None:
         """Write the inventory; ``bad`` are the hosts that fail, ``every`` is when they are due."""

@@ -17,7 +17,7 @@ from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
 from hwcheck.sweep import measuring
 from hwcheck.sweep.watch import SchedulerWatch
-from hwcheck.tasks import sweep_run
+from hwcheck.tasks import sweep, sweep_run
 from tests.lab.conftest import namespaces
 from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
@@ -107,7 +107,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     nights.hosts()
     Path("hwcheck/checks").mkdir(parents=True)
     Path("hwcheck/checks/slow.py").write_text(SLOW)
-    monkeypatch.setattr(sweep_run, "checks_of", lambda level: ("file_systems", "slow"))
+    monkeypatch.setattr(sweep, "checks_of", lambda level: ("file_systems", "slow"))
 
     def is_slow() -> bool:
         records = Path("runs").glob("*/nodes/gpu2.json")

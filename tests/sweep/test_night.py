@@ -15,9 +15,9 @@ from hwcheck.sweep.night import (
     after,
     busy_hosts,
     done_in,
-    known_past,
     late_text,
     under_way,
+    visit_history,
     with_hosts,
 )
 from hwcheck.sweep.state import SweepState, as_text
@@ -124,7 +124,7 @@ def test_who_was_at_work_waits_since_the_first_time_and_until_measured() -> None
 def test_a_host_that_is_back_is_under_suspicion_where_the_scheduler_knows_it() -> None:
     state = SweepState(away={"n1": DOWN, "n2": DOWN, "n3": DOWN, "gone": DOWN})
     states = {"n1": NodeState(state=IDLE), "n2": NodeState(state=DOWN)}
-    assert known_past(state, HOSTS, [], states).back == {"n1": "it was down before"}
+    assert visit_history(state, HOSTS, [], states).back == {"n1": "it was down before"}
 
 
 def test_the_minutes_leave_who_waits_alone() -> None:

@@ -16,11 +16,11 @@ import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
-from hwcheck.results.run_folder import read_run
+from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import FOLDER, Lock, SweepState, key_of, read_state, write_state
-from hwcheck.tasks import sweep_run
+from hwcheck.tasks import sweep, sweep_run
 from hwcheck.tasks.command_line import program
 from tests.small_disk import fill
 
@@ -42,7 +42,7 @@ all:
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep_run, "checks_of", lambda level: CHECKS)
+    monkeypatch.setattr(sweep, "checks_of", lambda level: CHECKS)
     inventory("{}")
 
 
@@ -144,7 +144,7 @@ def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_run, "_tell", killed)
+        patch.setattr("hwcheck.sweep.sweep.tell", killed)
         with pytest.raises(Killed):
             typed(capfd, *RUN, "--notify", "notify.yml")
     assert told == []
@@ -248,14 +248,14 @@ def test_a_disk_that_fills_up_amid_a_sweep_loses_no_host(
     capfd: pytest.CaptureFixture[str], small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = small_disk / "runs"
-    finish = sweep_run.RunFolder.finish
+    finish = RunFolder.finish
 
-    def full(folder: sweep_run.RunFolder, **words: object) -> None:
+    def full(folder: RunFolder, **words: object) -> None:
         fill(small_disk)
         finish(folder, **words)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_run.RunFolder, "finish", full)
+        patch.setattr(RunFolder, "finish", full)
         code, _, err = typed(capfd, *RUN, "--out", str(runs))
     assert code == 2
     assert "No space left on device" in err
@@ -283,7 +283,7 @@ def test_a_clock_that_jumps_a_day_is_said_and_costs_nobody_a_turn(
     left = sweep_state.UnderWay(f"{key_of('cluster.yml')}.x", *[state.finished["minutes"].at] * 2)
     write_state(Path("runs"), key_of("cluster.yml"), SweepState(left, state.finished))
     jumped = sweep_state.now_utc() + timedelta(days=days)
-    monkeypatch.setattr(sweep_run, "now_utc", lambda: jumped)
+    monkeypatch.setattr(sweep_state, "now_utc", lambda: jumped)
     code, _, err = typed(capfd, *RUN)
     assert code == 3
     expected = "the clock was set back" if days < 0 else "was cut off; its budget is over"
@@ -313,7 +313,8 @@ def test_a_scheduler_that_goes_down_at_night_loses_nothing_that_was_measured(
             raise UsageError("sinfo: Unable to contact slurm controller")
         return answer
 
-    monkeypatch.setattr(sweep_run, "all_states", asked)
+    monkeypatch.setattr("hwcheck.sweep.request.all_states", asked)
+    monkeypatch.setattr("hwcheck.sweep.measuring.all_states", asked)
     code, _, err = typed(capfd, *RUN, "--max-unavailable", "1")
     assert code == 3
     said = "hwcheck: sinfo: Unable to contact slurm controller; no further host is measured\n"
@@ -352,7 +353,7 @@ def test_a_controller_that_was_rebooted_amid_a_sweep_goes_on_and_says_so(
         raise RebootError
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_run.RunFolder, "finish", reboot)
+        patch.setattr(RunFolder, "finish", reboot)
         with pytest.raises(RebootError):
             typed(capfd, *RUN)
     capfd.readouterr()
@@ -380,7 +381,7 @@ def test_a_host_that_is_late_is_a_finding(
 ) -> None:
     typed(capfd, *RUN)
     later = sweep_state.now_utc() + timedelta(days=2)
-    monkeypatch.setattr(sweep_run, "now_utc", lambda: later)
+    monkeypatch.setattr(sweep_state, "now_utc", lambda: later)
     code, _, err = typed(capfd, *RUN)
     assert code == 3
     assert "minutes: not measured for more than 1d: away[1-2] (unreachable)" in err

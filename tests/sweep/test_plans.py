@@ -10,7 +10,13 @@ from hwcheck.errors import UsageError
 from hwcheck.scheduler.records import BUSY, Amount, NodeState
 from hwcheck.sweep.levels import LEVELS, MINUTE_S
 from hwcheck.sweep.links import LinkCoverage
-from hwcheck.sweep.turns import LevelPlan, refuse_what_never_fits, shortfall, together_s, turns
+from hwcheck.sweep.plans import (
+    LevelPlan,
+    level_plans,
+    refuse_what_never_fits,
+    shortfall,
+    together_s,
+)
 from tests.sweep.builders import NOW, past, visit
 
 LEVELS_HERE = (LEVELS["weekly"], LEVELS["nightly"])
@@ -23,7 +29,9 @@ def planned(
 ) -> list[LevelPlan]:
     pasts = dict.fromkeys(LEVELS, KNOWN)
     links = {"weekly": LinkCoverage(LEVELS["weekly"], dict.fromkeys(HOSTS, ("", "")), {}, {})}
-    return turns(LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, links, drained=False)
+    return level_plans(
+        LEVELS_HERE, pasts, HOSTS, states or {}, {}, NOW, budget_s, links, drained=False
+    )
 
 
 def test_who_has_a_turn_at_a_heavier_level_has_none_at_a_lighter() -> None:
@@ -66,12 +74,12 @@ def test_hosts_that_were_well_run_together_first_and_leave_time_for_a_visit() ->
     known = past(visit("n1", 8, level="weekly"), visit("n2", 8), visit("n3", 1, outcome="fail"))
     level, of_all = LEVELS["weekly"], dict.fromkeys(HOSTS, ("", ""))
     links = {"weekly": LinkCoverage(level, of_all, {}, {})}
-    (turn,) = turns(
+    (plan,) = level_plans(
         *((level,), {"weekly": known}, HOSTS, {}, {}, NOW, 7200.0, links), drained=False
     )
-    assert turn.together == ("n1", "n2")
-    assert turn.lines()[0] == "weekly: pairs and rails over n[1-2]"
-    assert turn.batches
-    assert together_s(level, 7200.0, turn.due) == 1800.0
-    assert together_s(level, 240.0, turn.due) == 40.0  # a visit takes 200 s
-    assert together_s(LEVELS["nightly"], 7200.0, turn.due) == 0.0
+    assert plan.together == ("n1", "n2")
+    assert plan.lines()[0] == "weekly: pairs and rails over n[1-2]"
+    assert plan.batches
+    assert together_s(level, 7200.0, plan.due) == 1800.0
+    assert together_s(level, 240.0, plan.due) == 40.0  # a visit takes 200 s
+    assert together_s(LEVELS["nightly"], 7200.0, plan.due) == 0.0

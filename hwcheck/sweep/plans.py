@@ -52,7 +52,7 @@ class LevelPlan:
         return lines
 
 
-def turns(
+def level_plans(
     levels: Sequence[Level],
     pasts: Mapping[str, VisitHistory],
     hosts: Sequence[str],
@@ -64,7 +64,7 @@ def turns(
     *,
     drained: bool,
 ) -> list[LevelPlan]:
-    """Return the turns of these levels, the heaviest first, which take ``budget_s`` together.
+    """Return the plans of these levels, the heaviest first, which take ``budget_s`` together.
 
     A host that one of them measures is not measured by the next. ``pasts`` are by level, and so are
     ``links``, as far as hosts run together there.
@@ -111,15 +111,15 @@ def free_together(
     )
 
 
-def refuse_what_never_fits(made: Sequence[LevelPlan], budget_s: float) -> None:
+def refuse_what_never_fits(plans: Sequence[LevelPlan], budget_s: float) -> None:
     """Refuse a budget in which not one of the visits that are due fits. Raises UsageError."""
     free = [
-        (each.estimate_s, turn.level)
-        for turn in made
-        for each in turn.due
-        if each.host not in turn.kept_out
+        (each.estimate_s, plan.level)
+        for plan in plans
+        for each in plan.due
+        if each.host not in plan.kept_out
     ]
-    if free and not any(turn.batches for turn in made):
+    if free and not any(plan.batches for plan in plans):
         shortest_s, level = min(free, key=lambda each: each[0])
         raise UsageError(
             f"a budget of {length_text(min(budget_s, level.budget_s))} is too short for one visit: "

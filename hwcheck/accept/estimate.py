@@ -10,6 +10,7 @@ from statistics import median
 
 from hwcheck.accept.criteria import Criteria
 from hwcheck.accept.evidence import StageResult
+from hwcheck.accept.progress import HostProgress
 from hwcheck.accept.stages import STAGES, STATE
 
 VISIT_S = 12.0
@@ -43,6 +44,26 @@ class StageEstimate:
     hosts: int
     seconds: float
     by: str
+
+
+def estimates_left(
+    criteria: Criteria,
+    hosts: Mapping[str, HostProgress],
+    forks: int,
+    results: Sequence[StageResult],
+) -> list[StageEstimate]:
+    """Return how long each stage takes that is left, with those that every call repeats.
+
+    Empty where no host has a stage left.
+    """
+    left: dict[str, int] = {}
+    for host in hosts.values():
+        stage = host.next or host.blocked
+        for name in criteria.stages[criteria.stages.index(stage) :] if stage else ():
+            left[name] = left.get(name, 0) + 1
+    if left:
+        left |= {name: len(hosts) for name in criteria.stages if not STAGES[name].void_by}
+    return estimates(criteria, left, forks, results)
 
 
 def estimates(

@@ -1,4 +1,4 @@
-"""What the accepted hosts measured, as one host of each kind: the reference of nightly runs. Pure.
+"""What the accepted hosts measured, as one host of each kind: the reference of nightly runs.
 
 Each figure is the median over the hosts, each text what most of them gave.
 """
@@ -8,16 +8,49 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median_low
 from typing import Any
 
+from hwcheck import __version__
+from hwcheck.accept.progress import HostProgress
 from hwcheck.judge.host_case import gpus_of
 from hwcheck.node.wire import CheckResult, Report, Sample, Value
-from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.run_folder import HostRecord, read_run
 
 FORMAT = 1
 KEPT_FACTS = ("index", "name", "pci_device_id", "pci_subsystem_id", "mig")
 """What of a GPU tells its kind; what tells it from others of its kind is left out."""
+
+
+def golden(name: str, hosts: Iterable[HostProgress], runs: Path) -> dict[str, Any]:
+    """Return the content of ``golden.json``: what the accepted hosts measured in these run folders.
+
+    Raises UsageError for a run folder that cannot be read.
+    """
+    of_host = {
+        host.host: {each.run for stage in host.stages.values() for each in stage.evidence}
+        for host in hosts
+        if host.accepted
+    }
+    names = sorted(set().union(*of_host.values()))
+    read = {name: read_run(runs / name) for name in names if (runs / name / "run.json").is_file()}
+    records = {
+        host: [
+            record
+            for name, run in read.items()
+            if name in of_its and run.meta.checks
+            for record in run.records
+            if record.host == host
+        ]
+        for host, of_its in of_host.items()
+    }
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "id": name,
+        "hosts": golden_hosts(name, records),
+    }
 
 
 def golden_hosts(name: str, records: Mapping[str, Sequence[HostRecord]]) -> list[HostRecord]:

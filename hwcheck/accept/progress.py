@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hwcheck import exit_codes
 from hwcheck.accept.criteria import Criteria
 from hwcheck.accept.evidence import GOOD, NOT_MEASURED, Evidence, StageResult, worst
-from hwcheck.accept.stages import STAGES
+from hwcheck.accept.stages import STAGES, Stage
 
 WAITING = "waiting"
 """The state of a stage that a host has not reached, or has to repeat."""
@@ -58,6 +59,34 @@ def progress(
         host: _of_host(criteria, before, over_hosts, results, ready)
         for host, before in alone.items()
     }
+
+
+def exit_code(hosts: Mapping[str, HostProgress], criteria: Criteria) -> int:
+    """Return 0 where as many hosts as the criteria want are accepted, 1 where that cannot be."""
+    accepted = sum(host.accepted for host in hosts.values())
+    failed = sum(bool(host.blocked) for host in hosts.values())
+    if accepted >= criteria.hosts_needed(len(hosts)):
+        return exit_codes.PASS
+    if len(hosts) - failed < criteria.hosts_needed(len(hosts)):
+        return exit_codes.FAILED
+    return exit_codes.NOT_MEASURED
+
+
+def due(
+    stage: Stage, hosts: Mapping[str, HostProgress], failed_before: Mapping[str, str]
+) -> list[str]:
+    """Return the hosts that get a stage now.
+
+    Those whose next one it is, those that failed it in a former call (``failed_before``: host to
+    stage) and may have been repaired since, and all where every call repeats it.
+    """
+    return [
+        name
+        for name, host in hosts.items()
+        if host.next == stage.name
+        or (host.blocked == stage.name and failed_before.get(name) == stage.name)
+        or not stage.void_by
+    ]
 
 
 def _of_host(

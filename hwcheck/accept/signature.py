@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwcheck.accept.acceptance import about_of_record
+from hwcheck.accept.record import check_record
 from hwcheck.errors import UsageError
 from hwcheck.text import line
 
@@ -22,6 +24,39 @@ class Signature:
 
     key: str
     signer: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A record against its signature: of how many files, what is not as it was signed, by whom.
+
+    ``signature`` is None where ``problems`` names anything.
+    """
+
+    files: int
+    problems: tuple[str, ...]
+    signature: Signature | None = None
+
+
+def sign_record(file: Path, key: Path) -> Path:
+    """Sign a record that is whole, and that this version reads; return the signature's file.
+
+    Raises UsageError as ``sign``, and then nothing is signed.
+    """
+    checked = check_record(file)
+    if checked.problems:
+        raise UsageError(f"{file}: not signed: {checked.problems[0]}")
+    about_of_record(file)
+    return sign(file, key)
+
+
+def verify_record(file: Path, signers: Path | None) -> Verified:
+    """Hold a record against its manifest and its signature. Raises UsageError as ``verify``."""
+    checked = check_record(file)
+    if checked.problems:
+        return Verified(len(checked.files), checked.problems)
+    about_of_record(file)
+    return Verified(len(checked.files), (), verify(file, signers))
 
 
 def signature_of(file: Path) -> Path:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path, PurePath
+from dataclasses import dataclass
+from pathlib import Path
 
 from invoke import Context
 
 from hwcheck import __version__
-from hwcheck.accept.criteria import ANY, Criteria, brought, read_criteria
-from hwcheck.accept.estimate import StageEstimate, estimates
-from hwcheck.accept.fault import fault_of, log_for_vendor
-from hwcheck.accept.golden import FORMAT as GOLDEN_FORMAT
-from hwcheck.accept.golden import golden_hosts
+from hwcheck.accept.acceptance import About, begin, criteria_of, new_about, read_about, record_files
+from hwcheck.accept.criteria import ANY, brought
+from hwcheck.accept.estimate import StageEstimate, estimates, estimates_left
+from hwcheck.accept.fault import fault_of
+from hwcheck.accept.golden import golden
 from hwcheck.accept.pdf import pdf
-from hwcheck.accept.progress import HostProgress, progress
-from hwcheck.accept.record import check_record, read_member, write_record
-from hwcheck.accept.signature import sign, verify
+from hwcheck.accept.progress import HostProgress, exit_code, progress
+from hwcheck.accept.record import write_record
+from hwcheck.accept.rma import answers_and_logs, attachments, runs_until_failure
+from hwcheck.accept.signature import sign_record, verify_record
 from hwcheck.accept.stages import STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.errors import UsageError
@@ -28,11 +27,10 @@ from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
-from hwcheck.results.files import read_json, replace_text, writing_to
-from hwcheck.results.run_folder import GOLDEN, read_run, utc_now
-from hwcheck.results.schema_check import schema_problem
+from hwcheck.results.files import replace_text, writing_to
+from hwcheck.results.run_folder import GOLDEN
 from hwcheck.sweep.state import Lock
-from hwcheck.tasks.accept_run import Acceptance, exit_code, roles_of, run, saved_results
+from hwcheck.tasks.accept_run import Acceptance, roles_of, run, saved_results
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, read_cluster, whole
 from hwcheck.tasks.outcome import judged
@@ -43,25 +41,17 @@ from hwcheck.text import line
 ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
 WITH_HOSTS = ("run", "status", "record", "rma", "golden")
 OUT = "acceptance"
-FORMAT = 1
-ABOUT = "acceptance.json"
-CRITERIA = "criteria.yml"
+LOCK = "acceptance"
 PAGE = "acceptance.html"
-DERIVED = (".parquet", ".new")
-"""Files of a run folder that are made again from the others."""
 
 
 @dataclass(frozen=True)
-class About:
-    """``acceptance.json``: which acceptance a folder is of."""
+class _Begun:
+    """An acceptance that has begun, and how far its hosts are."""
 
-    id: str
-    started: str
-    inventory: str
-    criteria: str
-    sha256: str
-    version: str = __version__
-    format: int = FORMAT
+    about: About
+    acceptance: Acceptance
+    hosts: Mapping[str, HostProgress]
 
 
 @reaching_command(
@@ -127,24 +117,24 @@ def accept(
             return
         if not key:
             raise UsageError("accept sign: name the key: --key ~/.ssh/id_ed25519")
-        _sign(Path(file), Path(key))
+        emit(f"{sign_record(Path(file), Path(key))}\n")
         return
     if not out.strip():
         raise UsageError(f"--out is empty; name a folder, or leave --out out for {OUT}")
     at_once = whole("--forks", forks, 1)
     folder = Path(out)
-    about = _about(folder)
+    about = read_about(folder)
     if action != "run" and about is None:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
-    chosen = _criteria(folder, about, criteria)
+    chosen = criteria_of(folder, about, criteria)
     roles_of(chosen)
     cluster = read_cluster(
         hosts or (about.inventory if about else None), None, extra_vars or (), connection
     )
     refuse_unknown_names(cluster)
-    known = about or _new(cluster.source, chosen)
+    is_new, about = about is None, about or new_about(cluster.source, chosen)
     acceptance = Acceptance(
-        known.id,
+        about.id,
         folder,
         cluster,
         chosen,
@@ -153,32 +143,25 @@ def accept(
         verbose=verbose,
     )
     if explain:
-        results = saved_results(acceptance)
-        whole_fleet = dict.fromkeys(chosen.stages, len(cluster.hosts))
-        expected = estimates(chosen, whole_fleet, acceptance.forks, results)
-        left = _left(acceptance, progress(chosen, acceptance.names, results)) if results else ()
-        emit(rendered(explanation(chosen, acceptance.names, expected, left)))
+        _explain(acceptance)
         return
     if action == "run":
-        with Lock(folder, known.id, cluster.source, "accept run"):
-            if about is None:
-                _begin(folder, known, chosen)
-            code = run(acceptance, lambda running: _write_page(acceptance, known, running))
-            _write_page(acceptance, known)
-    results = saved_results(acceptance)
-    now = progress(chosen, acceptance.names, results)
+        with Lock(folder, LOCK, cluster.source, "accept run"):
+            if is_new:
+                begin(folder, about, chosen)
+            run(acceptance, lambda stage: _write_page(_begun(acceptance, about), running=stage))
+            _write_page(_begun(acceptance, about))
+    begun = _begun(acceptance, about)
     if action == "golden":
-        _write_golden(acceptance, known, now)
-        return
-    if action == "record":
-        _record(acceptance, known, now)
-        end(exit_code(now, chosen))
-        return
-    if action == "rma":
-        _rma(acceptance, known, now, Path(attach) if attach else None)
-        return
-    emit(rendered(status(now, chosen, _left(acceptance, now))))
-    end(code if action == "run" else exit_code(now, chosen))
+        _write_golden(begun)
+    elif action == "rma":
+        _write_bundles(begun, Path(attach) if attach else None)
+    else:
+        if action == "record":
+            _write_record(begun)
+        else:
+            emit(rendered(status(begun.hosts, chosen, _left(begun))))
+        end(exit_code(begun.hosts, chosen))
 
 
 def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) -> None:
@@ -188,230 +171,141 @@ def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) 
             raise UsageError(f"--{name}: it goes with accept {' and '.join(actions)}")
 
 
-def _about(folder: Path) -> About | None:
-    """Return which acceptance a folder is of. Raises UsageError."""
-    data = read_json(folder, PurePath(ABOUT), "acceptance") if folder.is_dir() else None
-    if data is None:
-        return None
-    if data["format"] > FORMAT:
-        version = line(str(data["version"]), 40)
-        raise UsageError(f"{folder / ABOUT}: begun by hwcheck {version}, which is newer than this")
-    return About(**data)
-
-
-def _criteria(folder: Path, about: About | None, named: str) -> Criteria:
-    """Return the criteria: of a new acceptance those that are named, later its own copy."""
-    if about is None:
-        return read_criteria(Path(named) if named else None)
-    own = read_criteria(folder / CRITERIA)
-    if own.sha256 != about.sha256:
-        raise UsageError(f"{folder / CRITERIA}: changed since the acceptance began; restore it")
-    if named and read_criteria(Path(named)).sha256 != own.sha256:
-        raise UsageError(
-            f"--criteria {named}: this acceptance began with others ({about.criteria}); leave it "
-            "out, or begin another with --out"
-        )
-    return own
-
-
-def _new(inventory: str, criteria: Criteria) -> About:
-    """Return what a new acceptance is called; nothing is written."""
-    started = utc_now()
-    stamp = started.replace("-", "").replace(":", "")
-    return About(
-        f"{stamp}-{secrets.token_hex(3)}", started, inventory, criteria.source, criteria.sha256
-    )
-
-
-def _begin(folder: Path, about: About, criteria: Criteria) -> None:
-    """Write what the acceptance is about, the criteria first."""
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / CRITERIA, criteria.text)
-        replace_text(folder / ABOUT, to_json(asdict(about)) + "\n")
-
-
-def _left(acceptance: Acceptance, now: Mapping[str, HostProgress]) -> list[StageEstimate]:
-    left: dict[str, int] = {}
-    stages = acceptance.criteria.stages
-    for host in now.values():
-        stage = host.next or host.blocked
-        for name in stages[stages.index(stage) :] if stage else ():
-            left[name] = left.get(name, 0) + 1
+def _begun(acceptance: Acceptance, about: About) -> _Begun:
     results = saved_results(acceptance)
-    return estimates(acceptance.criteria, left, acceptance.forks, results)
+    return _Begun(about, acceptance, progress(acceptance.criteria, acceptance.names, results))
 
 
-def _page(acceptance: Acceptance, about: About, *, running: str = "", signed: bool = False) -> str:
-    """Return the page; while a stage is ``running`` a browser loads it again."""
+def _left(begun: _Begun) -> list[StageEstimate]:
+    of = begun.acceptance
+    return estimates_left(of.criteria, begun.hosts, of.forks, saved_results(of))
+
+
+def _explain(acceptance: Acceptance) -> None:
+    """Say what is done, how long it takes on all hosts, and what is left of one that has begun."""
     results = saved_results(acceptance)
-    now = progress(acceptance.criteria, acceptance.names, results)
+    criteria = acceptance.criteria
+    every_stage = dict.fromkeys(criteria.stages, len(acceptance.names))
+    whole_time = estimates(criteria, every_stage, acceptance.forks, results)
+    hosts = progress(criteria, acceptance.names, results)
+    left = estimates_left(criteria, hosts, acceptance.forks, results) if results else ()
+    emit(rendered(explanation(criteria, acceptance.names, whole_time, left)))
+
+
+def _page(begun: _Begun, *, running: str = "", signature: bool = False) -> str:
+    about, acceptance = begun.about, begun.acceptance
     title = {
         "Acceptance": about.id,
         "Inventory": about.inventory,
         "Criteria": f"{about.criteria}, SHA-256 {about.sha256}",
         "hwcheck": __version__,
     }
-    left = () if signed else _left(acceptance, now)
     return acceptance_page(
-        title, acceptance.criteria, now, results, left, running=running, signature=signed
+        title,
+        acceptance.criteria,
+        begun.hosts,
+        saved_results(acceptance),
+        () if signature else _left(begun),
+        running=running,
+        signature=signature,
     )
 
 
-def _write_page(acceptance: Acceptance, about: About, running: str = "") -> None:
-    page = _page(acceptance, about, running=running)
-    with writing_to(acceptance.folder):
-        replace_text(acceptance.folder / PAGE, page)
+def _write_page(begun: _Begun, running: str = "") -> None:
+    """Write the page; while a stage is ``running`` a browser loads it again."""
+    folder = begun.acceptance.folder
+    with writing_to(folder):
+        replace_text(folder / PAGE, _page(begun, running=running))
 
 
-def _golden(
-    acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]
-) -> dict[str, object]:
-    """Return the content of ``golden.json``: what the hosts measured that met every requirement."""
-    runs: dict[str, list[str]] = {}
-    for host in now.values():
-        if host.accepted:
-            evidence = (each for stage in host.stages.values() for each in stage.evidence)
-            runs[host.host] = sorted({each.run for each in evidence})
-    read = {
-        name: read_run(acceptance.runs / name)
-        for name in sorted({name for names in runs.values() for name in names})
-        if (acceptance.runs / name / "run.json").is_file()
-    }
-    records = {
-        host: [
-            record
-            for name in names
-            if name in read and read[name].meta.checks
-            for record in read[name].records
-            if record.host == host
-        ]
-        for host, names in runs.items()
-    }
-    hosts = golden_hosts(about.id, records)
-    return {"format": GOLDEN_FORMAT, "version": __version__, "id": about.id, "hosts": hosts}
+def _golden(begun: _Begun) -> str:
+    """Return ``golden.json``; empty where no host has met every requirement."""
+    content = golden(begun.about.id, begun.hosts.values(), begun.acceptance.runs)
+    return to_json(content) + "\n" if content["hosts"] else ""
 
 
-def _write_golden(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
+def _write_golden(begun: _Begun) -> None:
     """Write what nightly runs hold their hosts against, and say where. Raises UsageError."""
-    golden = _golden(acceptance, about, now)
-    if not golden["hosts"]:
-        raise UsageError(f"{acceptance.folder}: no host has met every requirement yet")
-    file = acceptance.folder / GOLDEN
-    with writing_to(acceptance.folder):
-        replace_text(file, to_json(golden) + "\n")
+    folder, content = begun.acceptance.folder, _golden(begun)
+    if not content:
+        raise UsageError(f"{folder}: no host has met every requirement yet")
+    file = folder / GOLDEN
+    with writing_to(folder):
+        replace_text(file, content)
     emit(f"{file}\nin the inventory: hwcheck_golden: {file.absolute()}\n")
 
 
-def _record(acceptance: Acceptance, about: About, now: Mapping[str, HostProgress]) -> None:
+def _write_record(begun: _Begun) -> None:
     """Write the archive, and say what it is and where."""
-    page = _page(acceptance, about, signed=True)
-    contents: dict[str, Path | bytes] = {
+    page, content = _page(begun, signature=True), _golden(begun)
+    files: dict[str, Path | bytes] = {
         "report.html": page.encode(),
-        **_pdf("report", page, about),
+        **_pdf("report.pdf", page, begun.about),
+        **({GOLDEN: content.encode()} if content else {}),
+        **record_files(begun.acceptance.folder),
     }
-    golden = _golden(acceptance, about, now)
-    if golden["hosts"]:
-        contents[GOLDEN] = (to_json(golden) + "\n").encode()
-    for name in (ABOUT, CRITERIA):
-        contents[name] = acceptance.folder / name
-    for path in sorted(acceptance.runs.rglob("*")):
-        if path.is_file() and not path.is_symlink() and path.suffix not in DERIVED:
-            contents[str(path.relative_to(acceptance.folder))] = path
-    file = acceptance.folder / f"{about.id}.tar.gz"
-    digest = write_record(file, about.id, contents)
-    emit(f"{file}\nSHA-256 {digest}, {len(contents)} files\n")
+    archive = begun.acceptance.folder / f"{begun.about.id}.tar.gz"
+    digest = write_record(archive, begun.about.id, files)
+    emit(f"{archive}\nSHA-256 {digest}, {len(files)} files\n")
 
 
-def _pdf(name: str, page: str, about: About) -> dict[str, Path | bytes]:
+def _pdf(name: str, page: str, about: About) -> dict[str, bytes]:
+    """Return a page as PDF by this name; nothing where nothing here can make one."""
     made = pdf(page, about.started)
     if made is None:
         say("hwcheck: no PDF: install chromium, or weasyprint beside hwcheck")
-        return {}
-    return {f"{name}.pdf": made}
+    return {name: made} if made else {}
 
 
-def _rma(
-    acceptance: Acceptance, about: About, now: Mapping[str, HostProgress], attach: Path | None
-) -> None:
+def _write_bundles(begun: _Begun, attach: Path | None) -> None:
     """Write an archive for each host that failed a stage, with nothing of any other host."""
-    failed = [host for host in now.values() if host.blocked]
-    known: dict[str, Assessment] = {}
     if attach and not attach.is_dir():
         raise UsageError(f"--attach {attach}: no such folder")
+    results, runs = saved_results(begun.acceptance), begun.acceptance.runs
+    failed = [host for host in begun.hosts.values() if host.blocked]
+    assessments: dict[str, Assessment] = {}
     for host in failed:
         if host.blocked == STATE:
             emit(f"{host.host}: failed {STATE}: no part is at fault; hwcheck provision mends it\n")
             continue
-        runs = [result.run for result in saved_results(acceptance) if host.host in result.hosts]
-        runs = [run for run in runs if (acceptance.runs / run / "run.json").is_file()]
-        last = host.stages[host.blocked].evidence[-1].run
-        runs = runs[: runs.index(last) + 1]
-        known |= {run: judged(acceptance.runs / run) for run in runs if run not in known}
-        assessments = [known[run] for run in runs]
-        fault = fault_of(assessments, host.host)
-        page = fault_html(fault)
-        contents: dict[str, Path | bytes] = {
-            "fault.md": fault_markdown(fault).encode(),
-            "fault.html": page.encode(),
-            **_pdf("fault", page, about),
-        }
-        for stage, name in ((each.run.meta.acceptance["stage"], each.run) for each in assessments):
-            log = name.path / "nodes" / f"{host.host}.log"
-            answer = log.with_suffix(".json")
-            if answer.is_file() and not answer.is_symlink():
-                contents[f"{stage}.json"] = answer
-            if log.is_file() and not log.is_symlink():
-                text = log.read_text("utf-8", "replace")
-                contents[f"{stage}.log"] = log_for_vendor(text, assessments, host.host).encode()
-        beside = attach / host.host if attach else None
-        for path in sorted(beside.iterdir()) if beside and beside.is_dir() else ():
-            if path.is_file() and not path.is_symlink():
-                contents[f"attached/{path.name}"] = path
-        file = acceptance.folder / "rma" / f"{host.host}-{last}.tar.gz"
-        with writing_to(acceptance.folder):
-            file.parent.mkdir(exist_ok=True)
-        write_record(file, f"{host.host}-{last}", contents)
-        emit(f"{file}\n")
+        names = runs_until_failure(host, results)
+        measured = [name for name in names if (runs / name / "run.json").is_file()]
+        assessments |= {name: judged(runs / name) for name in measured if name not in assessments}
+        _write_bundle(begun, host.host, [assessments[name] for name in measured], attach)
     if not failed:
         emit("no host failed a stage\n")
 
 
-def _sign(file: Path, key: Path) -> None:
-    checked = check_record(file)
-    if checked.problems:
-        raise UsageError(f"{file}: not signed: {checked.problems[0]}")
-    _refuse_newer(file)
-    emit(f"{sign(file, key)}\n")
-
-
-def _refuse_newer(file: Path) -> None:
-    """Refuse the record of a newer version, which may mean more than this one reads."""
-    try:
-        about = json.loads(read_member(file, ABOUT))
-    except ValueError:
-        raise UsageError(f"{file}: {ABOUT}: not JSON") from None
-    problem = schema_problem(about, "acceptance")
-    if problem:
-        raise UsageError(f"{file}: {ABOUT}: {problem}")
-    if about["format"] > FORMAT:
-        version = line(about["version"], 40)
-        raise UsageError(f"{file}: made by hwcheck {version}, which is newer than this: use that")
+def _write_bundle(
+    begun: _Begun, host: str, assessments: Sequence[Assessment], attach: Path | None
+) -> None:
+    fault = fault_of(assessments, host)
+    page = fault_html(fault)
+    files: dict[str, Path | bytes] = {
+        "fault.md": fault_markdown(fault).encode(),
+        "fault.html": page.encode(),
+        **_pdf("fault.pdf", page, begun.about),
+        **dict(answers_and_logs(assessments, host)),
+        **dict(attachments(attach, host)),
+    }
+    folder, name = begun.acceptance.folder / "rma", f"{host}-{fault.run}"
+    with writing_to(begun.acceptance.folder):
+        folder.mkdir(exist_ok=True)
+    write_record(folder / f"{name}.tar.gz", name, files)
+    emit(f"{folder / name}.tar.gz\n")
 
 
 def _verify(file: Path, signers: Path | None) -> int:
     """Say whether a record is as it was signed, and by whom; return the exit code."""
-    checked = check_record(file)
-    for problem in checked.problems:
+    verified = verify_record(file, signers)
+    for problem in verified.problems:
         say(f"hwcheck: {file}: {problem}")
-    if checked.problems:
+    if verified.signature is None:
         return FAILED
-    _refuse_newer(file)
-    signature = verify(file, signers)
-    if not signature.signer:
+    key, signer = verified.signature.key, line(verified.signature.signer, 200)
+    if not signer:
         say(f"hwcheck: {file}: whose key this is nobody vouches for: name --signers")
-        emit(f"{file}: {len(checked.files)} files as signed with {signature.key}\n")
+        emit(f"{file}: {verified.files} files as signed with {key}\n")
         return NOT_MEASURED
-    signer = line(signature.signer, 200)
-    emit(f"{file}: {len(checked.files)} files as signed by {signer} with {signature.key}\n")
+    emit(f"{file}: {verified.files} files as signed by {signer} with {key}\n")
     return PASS

@@ -10,16 +10,16 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+from hwcheck.accept.acceptance import RUNS, run_folders
 from hwcheck.accept.criteria import Criteria
 from hwcheck.accept.evidence import StageResult, stage_result, state_result
-from hwcheck.accept.progress import HostProgress, progress
+from hwcheck.accept.progress import due, progress
 from hwcheck.accept.stages import STAGES, STATE, Stage
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
@@ -39,8 +39,6 @@ from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import payload_files, save_site, site_hashes
 
 STATE_FILE = "state.json"
-RUNS = "runs"
-"""The folder of the run folders in that of an acceptance."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,8 @@ class Acceptance:
         return self.folder / RUNS
 
 
-def run(acceptance: Acceptance, begins: Callable[[str], None]) -> int:
-    """Take every host through the stages that it has left; return the exit code.
+def run(acceptance: Acceptance, begins: Callable[[str], None]) -> None:
+    """Take every host through the stages that it has left.
 
     ``begins`` is called before each stage, with what begins.
 
@@ -80,45 +78,25 @@ def run(acceptance: Acceptance, begins: Callable[[str], None]) -> int:
     built = payload.build(payload_files())
     results = end_what_was_cut_off(acceptance)
     before = progress(acceptance.criteria, acceptance.names, results)
-    again = {name: host.blocked for name, host in before.items() if host.blocked}
+    failed_before = {name: host.blocked for name, host in before.items() if host.blocked}
     with Interrupts(stop) as interrupts:
         for name in acceptance.criteria.stages:
             stage = STAGES[name]
             repeats = acceptance.criteria.repeats if name == "collectives" else 1
             for _ in range(repeats):
                 now = progress(acceptance.criteria, acceptance.names, results)
-                due = [
-                    host
-                    for host in acceptance.names
-                    if now[host].next == name
-                    or (now[host].blocked == name and again.get(host) == name)
-                    or not stage.void_by
-                ]
-                for host in due:
-                    again.pop(host, None) if again.get(host) == name else None
-                if stop.is_set() or not due or (stage.over_hosts and len(due) < 2):
+                hosts = due(stage, now, failed_before)
+                if stop.is_set() or not hosts or (stage.over_hosts and len(hosts) < 2):
                     break
-                begins(f"{name} on {fold(due)}, since {utc_now()}")
-                results.append(_measured(acceptance, stage, due, built, stop))
+                begins(f"{name} on {fold(hosts)}, since {utc_now()}")
+                results.append(_measured(acceptance, stage, hosts, built, stop))
         interrupts.visits_over()
-    return exit_code(progress(acceptance.criteria, acceptance.names, results), acceptance.criteria)
-
-
-def exit_code(hosts: dict[str, HostProgress], criteria: Criteria) -> int:
-    """Return 0 where as many hosts as the criteria want are accepted, 1 where that cannot be."""
-    accepted = sum(host.accepted for host in hosts.values())
-    failed = sum(bool(host.blocked) for host in hosts.values())
-    if accepted >= criteria.hosts_needed(len(hosts)):
-        return PASS
-    if len(hosts) - failed < criteria.hosts_needed(len(hosts)):
-        return FAILED
-    return NOT_MEASURED
 
 
 def saved_results(acceptance: Acceptance) -> list[StageResult]:
     """Judge the runs of the folder again, the oldest first. Raises UsageError."""
     results = []
-    for path in _run_folders(acceptance):
+    for path in run_folders(acceptance.folder):
         result = acceptance.judged.get(path.name) or _saved_result(acceptance, path)
         if result is not None:
             results.append(result)
@@ -142,7 +120,7 @@ def _saved_result(acceptance: Acceptance, path: Path) -> StageResult | None:
 
 def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
     """Bring runs of a call that was killed to their end, and return all results."""
-    for path in _run_folders(acceptance):
+    for path in run_folders(acceptance.folder):
         if path.is_dir() and not any((path / name).is_file() for name in ("run.json", STATE_FILE)):
             shutil.rmtree(path)  # assertions that were cut off
             continue
@@ -151,18 +129,6 @@ def end_what_was_cut_off(acceptance: Acceptance) -> list[StageResult]:
             say(f"hwcheck: {path} was cut off; what it measured stands")
             show(path, as_json=False, silent=True)
     return saved_results(acceptance)
-
-
-def _run_folders(acceptance: Acceptance) -> list[Path]:
-    """Return the run folders, the oldest first. Raises UsageError for a link to one.
-
-    The record would have its result, and not its evidence.
-    """
-    paths = sorted(acceptance.runs.iterdir()) if acceptance.runs.is_dir() else []
-    for path in paths:
-        if path.is_symlink():
-            raise UsageError(f"{path}: a symbolic link; put the folder itself there")
-    return paths
 
 
 def _measured(

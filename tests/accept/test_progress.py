@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.accept.criteria import Criteria, Requirement
-from hwcheck.accept.estimate import estimates
+from hwcheck.accept.estimate import estimates, estimates_left
 from hwcheck.accept.evidence import Evidence, HostResult, InstalledPart, StageResult
-from hwcheck.accept.progress import HostProgress, progress
+from hwcheck.accept.progress import HostProgress, due, progress
+from hwcheck.accept.stages import STAGES as ALL
 
 STAGES = ("idle", "load", "collectives", "pairs", "all")
 CRITERIA = Criteria(
@@ -207,3 +208,23 @@ def test_the_judging_after_a_run_counts_and_the_night_between_two_calls_does_not
 
     assert took(1) == 80.0
     assert took(30) == 60.0
+
+
+def test_a_stage_is_due_where_it_is_next_or_failed_before_or_is_of_every_call() -> None:
+    runs = [both("idle"), both("load", at=1)]
+    now = of([*runs, result("collectives", {"n1": "met", "n2": "not met"}, 2)])
+    failed_before = {"n2": "collectives"}
+    assert due(ALL["collectives"], now, failed_before) == ["n2"]
+    assert due(ALL["collectives"], now, {}) == [], "it failed in this call"
+    assert due(ALL["pairs"], now, failed_before) == ["n1"]
+    assert due(ALL["idle"], now, {}) == ["n1", "n2"]
+
+
+def test_what_every_call_repeats_is_left_on_all_hosts_while_anything_is() -> None:
+    def left(runs: list[StageResult]) -> dict[str, int]:
+        return {each.stage: each.hosts for each in estimates_left(CRITERIA, of(runs), 32, runs)}
+
+    runs = [both(stage, at=at) for at, stage in enumerate(STAGES)]
+    assert left([]) == dict.fromkeys(STAGES, 2)
+    assert left(runs[:-1]) == {"idle": 2, "all": 2}
+    assert left(runs) == {}

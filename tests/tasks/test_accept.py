@@ -138,7 +138,7 @@ def test_two_acceptances_of_one_folder_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = begun(folder)
-    with Lock(made, "20270131T120000Z-abcdef", "n1,", "accept run"):
+    with Lock(made, "acceptance", "n1,", "accept run"):
         code, said = ended_with("accept run --hosts n1,", capsys)
     assert code == 2
     assert "one at a time: accept run, since" in said

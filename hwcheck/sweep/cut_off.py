@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import read_json, writing_to
-from hwcheck.results.folders import LATEST
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import RunFolder, read_run
 
@@ -34,7 +33,8 @@ def runs_of_sweep(runs: Path, sweep: str, began: str) -> Iterator[Path]:
 
 def _folders(runs: Path) -> Iterator[Path]:
     for path in sorted(runs.iterdir()) if runs.is_dir() else ():
-        if path.name.startswith(".") or path.name == LATEST:
+        # Behind a link (``latest``, or one to another disk) a run may be somebody else's.
+        if path.name.startswith(".") or path.is_symlink():
             continue
         if (path / "run.json").is_file():
             yield path

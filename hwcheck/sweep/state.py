@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from hwcheck.errors import UsageError
-from hwcheck.results.files import read_json, replace_file, writing_to
+from hwcheck.results.files import open_plain, read_json, replace_file, writing_to
 from hwcheck.results.run_folder import utc_now
 from hwcheck.text import line
 
@@ -163,8 +163,8 @@ class Lock:
     def __enter__(self) -> Lock:
         with writing_to(self._runs):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(self._file, flags, 0o644)
+            name = PurePath(FOLDER, self._file.name)
+            self._descriptor = open_plain(self._runs, name, os.O_RDWR | os.O_CREAT)
             end = time.monotonic() + LOCK_WAIT_S
             while not _locked(self._descriptor, fcntl.LOCK_EX):
                 if time.monotonic() > end:
@@ -193,7 +193,7 @@ class Lock:
 def holder(runs: Path, key: str) -> str:
     """Return who holds the lock of an inventory, or an empty text."""
     try:
-        descriptor = os.open(runs / FOLDER / f"{key}.lock", os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = open_plain(runs, PurePath(FOLDER, f"{key}.lock"))
     except OSError:
         return ""
     try:

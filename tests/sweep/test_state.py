@@ -128,3 +128,11 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(DiskError), Lock(tmp_path, "c-1", "cluster.yml", "one"):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_fifo_in_the_place_of_the_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    os.mkfifo(tmp_path / FOLDER / "c-1.lock")
+    assert holder(tmp_path, "c-1") == ""
+    with pytest.raises(DiskError, match="not a file"), Lock(tmp_path, "c-1", "cluster.yml", "one"):
+        pass

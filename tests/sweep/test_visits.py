@@ -140,6 +140,15 @@ def test_runs_of_others_are_left_alone(tmp_path: Path) -> None:
     assert list(cut_off_runs(tmp_path / "nowhere", "c-1")) == []
 
 
+def test_a_run_behind_a_link_is_left_to_whoever_has_it(tmp_path: Path) -> None:
+    elsewhere = begun(tmp_path / "other", factories.gpu_host("n1"))
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / elsewhere.name).symlink_to(elsewhere)
+    assert list(cut_off_runs(runs, "c-1")) == []
+    assert list(cut_off_runs(tmp_path / "other", "c-1")) == [elsewhere]
+
+
 def test_a_run_that_was_killed_while_it_was_judged_is_judged_again(tmp_path: Path) -> None:
     path = factories.saved(tmp_path, factories.gpu_host("n1"), sweep=SWEEP)
     assert list(cut_off_runs(tmp_path, "c-1")) == [path]

@@ -12,7 +12,12 @@ from hwcheck.node import descendants, json_lines
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.json_lines import Send
 
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from %s import main; main()"
+BOOT = (
+    "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "
+    "from %s import main; main()"
+)
+"""An empty entry would let a file in the current folder stand in for a module."""
+
 IMPORT_LIMIT_S = 120.0  # torch from a cold network file system
 KILL_LIMIT_S = 5.0
 ADVICE = "set hwcheck_torch_python to an interpreter that has"

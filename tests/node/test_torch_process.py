@@ -43,6 +43,16 @@ def test_messages_leave_on_stdout_and_chatter_goes_to_the_log(tmp_path: Path) ->
     assert log == "chatter\n"
 
 
+def test_a_module_in_the_current_folder_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("print('planted')\n")
+    monkeypatch.chdir(tmp_path)
+    planted = start("import json", tmp_path)
+    assert planted[0] == "planted\n"
+    assert "planted" not in "".join(start(torch_process.BOOT % "json.tool", tmp_path))
+
+
 def test_a_child_that_will_not_end_is_killed(tmp_path: Path) -> None:
     boot = "import threading; threading.Event().wait()"
     process = torch_process.start(sys.executable, boot, ROOT, subprocess.DEVNULL, 2)

@@ -8,15 +8,13 @@ import re
 import sys
 from typing import Dict, List, Optional
 
+from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
 from hwcheck.node.host.torch_stack import version_in_name
 from hwcheck.node.host.tree import Tree, contents
 
-BOOT = (
-    "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "
-    "from hwcheck.node.host.torch_stack import main; main()"
-)
+BOOT = torch_process.BOOT % "hwcheck.node.host.torch_stack"
 PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
 """The folder that holds this package."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json as json_module
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +14,12 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
-from hwcheck.node.training.shape import MODELS, ModelShape
 from hwcheck.node.training.strategies import NAMES
 from hwcheck.results.run_folder import RunFolder
-from hwcheck.run.multi_host.participants import Participants, RunStoppedError
+from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.plan import make_plan
-from hwcheck.run.training.bench import Bench, Recorder, fit_together
+from hwcheck.run.training.bench import bench
+from hwcheck.run.training.models import read_model
 from hwcheck.run.training.options import LEGS, TrainingOptions
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
@@ -105,7 +103,7 @@ def train(
     one_of("--dtype", dtype or DTYPES[0], DTYPES)
     named = split("--strategies", strategies, NAMES, "strategy", "train by all")
     options = TrainingOptions(
-        model=shape_of(model),
+        model=read_model(model),
         strategies=tuple(named) or NAMES,
         legs=P2P[p2p],
         ranks=tuple(whole("--ranks", part.strip(), 1) for part in ranks.split(",") if ranks),
@@ -143,13 +141,11 @@ def train(
             apart=scope == SCOPES[0] or len(plan.hosts) == 1,
         )
         with members:
-            _train(
-                members,
-                folder,
-                _for_cpus(options, members, model, dtype, micro_batch),
-                together=scope == "all",
-                verbose=verbose,
-            )
+            if not any(ready.gpus for ready in members.ready.values()):
+                flags = {"model": model, "dtype": dtype, "micro_batch": micro_batch}
+                options = options.without_gpus({name for name, text in flags.items() if text})
+            progress = say if verbose else None
+            bench(members, folder.path, options, progress, together=scope == "all")
         for answer in members.answers().values():
             folder.write_host(answer)
         interrupts.visits_over()
@@ -158,86 +154,8 @@ def train(
     end(exit_code)
 
 
-def _train(
-    members: Participants,
-    folder: RunFolder,
-    options: TrainingOptions,
-    *,
-    together: bool,
-    verbose: bool,
-) -> None:
-    recorder = Recorder(folder.path, [*members.ready, *members.absent], options)
-    sets = [fit_together(members)] if together else [(host,) for host in members.present]
-
-    def tell(text: str) -> None:
-        if verbose:
-            say(text)
-
-    def bench(hosts: tuple[str, ...]) -> bool:
-        try:
-            Bench(members, hosts, options, recorder, tell).run()
-        except RunStoppedError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(max(1, len(sets))) as pool:
-        whole_runs = all(list(pool.map(bench, filter(None, sets))))
-    recorder.finish(dict(members.absent), finished=whole_runs)
-
-
-def _for_cpus(
-    options: TrainingOptions, members: Participants, model: str, dtype: str, micro_batch: str
-) -> TrainingOptions:
-    """Return what was asked; where no host has a GPU, what was not named is small."""
-    if any(ready.gpus for ready in members.ready.values()):
-        return options
-    return replace(
-        options,
-        model=options.model if model else MODELS["tiny"],
-        dtype=dtype or "fp32",
-        tf32=False,
-        micro_batch=options.micro_batch if micro_batch else 1,
-        legs=options.legs[:1],
-    )
-
-
 def _at_most(name: str, text: str, least: int) -> int:
     number = whole(f"--{name}", text, least)
     if number > MOST[name]:
         raise UsageError(f"--{name} {number}: at most {MOST[name]}")
     return number
-
-
-KEYS = {
-    "layers": ("n_layer", "num_hidden_layers"),
-    "hidden": ("n_embd", "hidden_size"),
-    "heads": ("n_head", "num_attention_heads"),
-    "vocabulary": ("vocab_size",),
-    "sequence": ("n_positions", "max_position_embeddings"),
-}
-"""The sizes of a model, by their names in a config.json of Hugging Face."""
-MOST_SIZE = 10_000_000
-
-
-def shape_of(name: str) -> ModelShape:
-    """Return the model of that name, or of a config.json. Raises UsageError."""
-    if not name or name in MODELS:
-        return MODELS[name or "gpt2"]
-    if not name.endswith(".json"):
-        one_of("--model", name, (*MODELS, "a config.json"))
-    try:
-        data = json_module.loads(Path(name).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or f"no JSON ({error})"
-        raise UsageError(f"--model {name}: {why}") from None
-    sizes = {}
-    for size, keys in KEYS.items():
-        value = next((data[key] for key in keys if isinstance(data, dict) and key in data), None)
-        if type(value) is not int or not 0 < value <= MOST_SIZE:
-            raise UsageError(f"--model {name}: it needs {' or '.join(keys)}, a whole number")
-        sizes[size] = value
-    if sizes["hidden"] % sizes["heads"]:
-        raise UsageError(
-            f"--model {name}: hidden {sizes['hidden']} is no multiple of {sizes['heads']} heads"
-        )
-    return ModelShape(Path(name).stem[:80], **sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hwcheck.results.training import (
     TrainingSet,
     write_training,
 )
-from hwcheck.run.multi_host.participants import Participants
+from hwcheck.run.multi_host.participants import Participants, RunStoppedError
 from hwcheck.run.multi_host.scope_runner import LOOPBACK
 from hwcheck.run.training.options import CPU_RANKS, SINGLE, TrainingOptions
 from hwcheck.run.training.orders import (
@@ -198,6 +199,33 @@ class Bench:
                 1  # where others ended well, their ranks wait for those that are gone
             )
         return replace(run, hosts=self._hosts)
+
+
+def bench(
+    participants: Participants,
+    folder: Path,
+    options: TrainingOptions,
+    say: Say | None = None,
+    *,
+    together: bool,
+) -> TrainingRecord:
+    """Train on the hosts ``together``, or on each by itself at the same time; keep the record.
+
+    ``say`` is called with what goes on, in a line.
+    """
+    recorder = Recorder(folder, [*participants.ready, *participants.absent], options)
+    sets = [fit_together(participants)] if together else [(host,) for host in participants.present]
+
+    def to_its_end(hosts: tuple[str, ...]) -> bool:
+        try:
+            Bench(participants, hosts, options, recorder, say or (lambda _: None)).run()
+        except RunStoppedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(max(1, len(sets))) as pool:
+        finished = all(list(pool.map(to_its_end, filter(None, sets))))
+    return recorder.finish(dict(participants.absent), finished=finished)
 
 
 def fit_together(participants: Participants) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
-from hwcheck.node.training.shape import ModelShape
+from hwcheck.node.training.shape import MODELS, ModelShape
 from hwcheck.node.training.strategies import NAMES
 
 LEGS: Mapping[str, Mapping[str, str]] = {
@@ -43,6 +43,17 @@ class TrainingOptions:
     prove: bool = False
     silence_s: float = 120.0
     start_s: float = 300.0
+
+    def without_gpus(self, named: Collection[str]) -> TrainingOptions:
+        """Return the options for hosts that have no GPU: what was not ``named`` is small."""
+        return replace(
+            self,
+            model=self.model if "model" in named else MODELS["tiny"],
+            dtype=self.dtype if "dtype" in named else "fp32",
+            tf32=False,
+            micro_batch=self.micro_batch if "micro_batch" in named else 1,
+            legs=self.legs[:1],
+        )
 
     def sequences(self, ranks: int) -> int:
         """Return the global batch on so many ranks."""

@@ -11,7 +11,8 @@ import pytest
 from hwcheck.node.training.shape import MODELS
 from hwcheck.results.training import TrainingRecord, read_training
 from hwcheck.run.multi_host.orders import Ready
-from hwcheck.run.training.bench import Bench, Recorder, fit_together
+from hwcheck.run.multi_host.participants import RunStoppedError
+from hwcheck.run.training.bench import Bench, Recorder, bench, fit_together
 from hwcheck.run.training.options import TrainingOptions
 from tests.run.training.test_orders import answer
 
@@ -160,3 +161,26 @@ def test_what_cannot_train_with_the_others_is_left_out() -> None:
 def test_the_control_is_trained_where_it_is_asked_for(tmp_path: Path) -> None:
     _, turns, _ = run(tmp_path, prove=True, strategies=("ddp",))
     assert ("ddp_over_tp", "default", 2) in turns
+
+
+def test_hosts_by_themselves_have_a_set_each_and_one_that_is_stopped_is_said(
+    tmp_path: Path,
+) -> None:
+    def stopped(order: Mapping[str, Any]) -> dict[str, Any]:
+        raise RunStoppedError
+
+    options = TrainingOptions(MODELS["tiny"], strategies=("single", "ddp"), repeats=1, steps=1)
+    for script, finished in ((well, True), (stopped, False)):
+        members: Any = Scripted(script)
+        record = bench(members, tmp_path, options, together=False)
+        assert [each.hosts for each in record.sets] == [("a",)]
+        assert record.finished is finished
+        assert read_training(tmp_path) == record
+
+
+def test_without_gpus_what_was_not_named_is_small() -> None:
+    options = TrainingOptions(MODELS["gpt2"], dtype="bf16", micro_batch=4)
+    small = options.without_gpus({"dtype"})
+    assert (small.model.name, small.dtype, small.tf32, small.micro_batch, small.legs) == (
+        *("tiny", "bf16", False, 1, ("default",)),
+    )

@@ -78,6 +78,7 @@ DEFAULTS: dict[str, Any] = {
     "torch_stack": None,
     "rdma_ports": [],
     "rdma_devices": {},
+    "cards_without_rdma": {},
     "nvme_drives": [],
     "parts": [],
     "hidden_parts": "",
@@ -192,6 +193,9 @@ class FakeHost:
 
     def rdma_devices(self) -> dict[str, str]:
         return dict(self._say("rdma_devices"))
+
+    def cards_without_rdma(self) -> dict[str, str]:
+        return dict(self._say("cards_without_rdma"))
 
     def acs_control(self, pci_address: str) -> int | None:
         value = self._of("acs_control", pci_address)

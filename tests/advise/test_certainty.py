@@ -178,6 +178,7 @@ STATED_OTHERWISE: Mapping[str, str] = {
     "nvls_unused": "NCCL's log says that multicast could not be bound",
     "shm_too_small": "NCCL's log says that no space is left in /dev/shm",
     "gpu_missing": "no GPU is on the bus",
+    "rdma_driver_missing": "the reason of the check names the cards on the bus and their driver",
 }
 """Causes that are certain by a reason or a log, or by several readings together."""
 

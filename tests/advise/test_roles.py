@@ -83,6 +83,7 @@ WITHOUT: Mapping[str, str] = {
                 "memory_held",
                 "pcie_slots_limited",
                 "rdma_cards_missing",
+                "rdma_driver_missing",
                 "rdma_partition_differs",
                 "nvlink_domain_split",
             ),

@@ -6,6 +6,7 @@ from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.fold import fold
 from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
+from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg
 from hwcheck.site_limits import ABSENT
 
@@ -14,6 +15,9 @@ SOCKET = "NET/Socket"
 
 NAMES_GPU = "the GPU at "
 """Words of infiniband_ports about a port without a link."""
+
+IDLE_CARDS = "but the bus has"
+"""Words of infiniband_ports about a node without RDMA devices whose bus has cards."""
 
 
 @rule(
@@ -59,6 +63,22 @@ def rdma_port_down(host: HostFindings) -> Sign | None:
 
 
 @rule(
+    title="RDMA cards are on the bus, and their driver has made no RDMA device of them",
+    effect="NCCL reaches other nodes over sockets, if at all",
+    fix="load the driver of the cards (modprobe mlx5_ib); where it does not load, as after a "
+    "change of the kernel, install it again for this kernel and look in the log at why it gives up",
+    confirm="lspci -k | grep -iA3 -E 'infiniband|mellanox'; lsmod | grep -E 'mlx5_(core|ib)'; sudo "
+    "dmesg | grep -i mlx5",
+    source="Linux kernel, Documentation/ABI/stable/sysfs-class-infiniband: a device is there when "
+    "its driver is; PCI Code and ID Assignment Specification, class 02h",
+)
+def rdma_driver_missing(host: HostFindings) -> Sign | None:
+    """The bus shows the cards, and no device of the class infiniband is there."""
+    idle = _idle_cards(host)
+    return sign("certain", _without_rdma(host), [f"infiniband_ports: {idle}"]) if idle else None
+
+
+@rule(
     title="The RDMA cards that like hosts have are not there: their driver is not loaded, or they "
     "are gone from the bus",
     effect="NCCL reaches other nodes over sockets, if at all",
@@ -71,12 +91,8 @@ def rdma_port_down(host: HostFindings) -> Sign | None:
     "its driver is; the majority of like hosts",
 )
 def rdma_cards_missing(host: HostFindings) -> Sign | None:
-    """No device of the class infiniband; what else a host lacks for it follows."""
-    if host.values("infiniband_ports", "active_ports"):
-        return None
-    checks = ("infiniband_ports", "memlock", "peermem", "roce_gids")
-    absent = (finding for check in checks for finding in host.bad(check, ABSENT))
-    return sign("likely", (*absent, *host.bad("infiniband_ports", "active_ports")))
+    """No device of the class infiniband, and no card on the bus that one knows for one."""
+    return None if _idle_cards(host) else sign("likely", _without_rdma(host))
 
 
 @rule(
@@ -123,6 +139,23 @@ def rdma_link_unstable(host: HostFindings) -> Sign | None:
 def rdma_partition_differs(host: HostFindings) -> Sign | None:
     """The tables of the ports are compared with each other."""
     return sign("likely", host.bad("partition_keys"))
+
+
+def _without_rdma(host: HostFindings) -> tuple[Finding, ...]:
+    """Return that a host has no RDMA device, and what else it lacks for it."""
+    if host.values("infiniband_ports", "active_ports"):
+        return ()
+    checks = ("infiniband_ports", "memlock", "peermem", "roce_gids")
+    absent = (finding for check in checks for finding in host.bad(check, ABSENT))
+    return (*absent, *host.bad("infiniband_ports", "active_ports"))
+
+
+def _idle_cards(host: HostFindings) -> str:
+    """Return what infiniband_ports says of cards on the bus without RDMA; empty: of none."""
+    for answer in host.record.report.results if host.record.report else ():
+        if answer.check == "infiniband_ports" and IDLE_CARDS in answer.reason:
+            return answer.reason
+    return ""
 
 
 def _without_link(host: HostFindings, subject: str, state: object) -> str:

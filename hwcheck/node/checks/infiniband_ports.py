@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List
+from typing import Dict, Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
@@ -17,6 +17,7 @@ LINKED = "LinkUp"
 ACTIVE = "ACTIVE"
 INFINIBAND = "InfiniBand"
 HOUR_S = 3600.0
+MOST_NAMED = 4
 LEAST_NEAR, LEAST_FAR = 2, 4
 """Ports alike that must have a link before one without is missed: near a GPU, and elsewhere, where
 of fewer half may well be there for something else."""
@@ -307,11 +308,11 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
     no figure for a healthy node is known. The ports by which NVSwitches of HGX B200 are managed are
     left out; where the login may not read which they are, nothing is measured. Not applicable
-    without RDMA devices.
+    without RDMA devices: where the bus has cards of which no driver made any, that is said.
     """
     ports = node.host.rdma_ports()
     if not ports:
-        raise NotApplicable("no RDMA device")
+        raise NotApplicable("no RDMA device" + _idle_cards(node.host.cards_without_rdma()))
     unclear = next((port.name for port in ports if port.may_be_bridge), "")
     if unclear:
         raise CouldNotMeasure(
@@ -326,6 +327,18 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     yield from among_equals("firmware", [_firmware(port) for port in ports])
     yield from _rates(node, ports)
     _need_rates(ports)
+
+
+def _idle_cards(drivers: Dict[str, str]) -> str:
+    """Say that cards are on the bus, and whether a driver has taken them."""
+    if not drivers:
+        return ""
+    named = sorted(drivers)
+    more = " and %d more" % (len(named) - MOST_NAMED) if len(named) > MOST_NAMED else ""
+    cards = "%d card%s" % (len(named), "s" if len(named) > 1 else "")
+    taken = ", ".join(sorted({driver or "none" for driver in drivers.values()}))
+    where = ", ".join(named[:MOST_NAMED]) + more
+    return ", but the bus has %s for it: %s (driver: %s)" % (cards, where, taken)
 
 
 def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:

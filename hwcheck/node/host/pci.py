@@ -23,6 +23,8 @@ SWITCH_CLASSES = ("0x0680",)
 NVME_CLASS = "0x0108"
 """Non-volatile memory controllers (the same, base class 01h)."""
 
+NETWORK_CLASS, INFINIBAND_CLASS = "0x02", "0x0207"
+"""PCI Code and ID Assignment Specification, 1.3: network controllers, and those of InfiniBand."""
 BRIDGE_VENDOR = "0x15b3"
 SWITCH_MANAGEMENT = b"SW_MNG"
 """Mark in the Vital Product Data of a ConnectX-7 bridge by which the fabric manager reaches the
@@ -196,6 +198,21 @@ class PciReader(Tree):
             if is_card and address not in self._switch_bridges():
                 devices[name] = address
         return devices
+
+    def cards_without_rdma(self) -> Dict[str, str]:
+        others = {*self.rdma_devices().values(), *self._switch_bridges()}
+        return {
+            address: self.pci_driver(address)
+            for address in self._list(DEVICES)
+            if address not in others
+            and self._is_rdma_card(address)
+            and not os.path.lexists(self._path(DEVICES + address + "/physfn"))
+        }
+
+    def _is_rdma_card(self, address: str) -> bool:
+        kind = self._read(DEVICES + address + "/class").strip()
+        mellanox = self._read(DEVICES + address + "/vendor").strip() == BRIDGE_VENDOR
+        return kind.startswith(INFINIBAND_CLASS) or (mellanox and kind.startswith(NETWORK_CLASS))
 
     def acs_control(self, pci_address: str) -> Optional[int]:
         return self._extended(pci_address, ACS_ID)

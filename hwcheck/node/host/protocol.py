@@ -96,6 +96,13 @@ class NodeHost(Protocol):
         Software, virtual functions and bridges that manage NVSwitches are left out.
         """
 
+    def cards_without_rdma(self) -> Dict[str, str]:
+        """Driver by PCI address of InfiniBand and ConnectX cards that are no RDMA device.
+
+        It is empty where no driver has taken the card. Virtual functions and bridges that manage
+        NVSwitches are left out.
+        """
+
     def acs_control(self, pci_address: str) -> Optional[int]:
         """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
 

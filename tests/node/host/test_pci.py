@@ -270,6 +270,21 @@ def test_no_rdma_device(root: Root) -> None:
     assert root.host.rdma_devices() == {}
 
 
+def test_cards_on_the_bus_that_are_no_rdma_device(root: Root) -> None:
+    """Those of InfiniBand and NVIDIA's; no device's, no virtual function, no other maker's."""
+    rdma(root, "mlx5_0", "0000:18:00.0")
+    cards = ("0000:19:00.0", "0x15b3", "0x020000"), ("0000:1a:00.0", "0x1fc1", "0x020700")
+    others = ("0000:1b:00.0", "0x8086", "0x020000"), ("0000:1c:00.0", "0x15b3", "0x060400")
+    for address, vendor, kind in (*cards, *others):
+        root.device(address, vendor=vendor, kind=kind)
+    virtual = root.device("0000:1d:00.2", vendor="0x15b3", kind="0x020700") + "/0000:1d:00.2"
+    (root.path / virtual / "physfn").mkdir()
+    driver = root.path / "sys/bus/pci/drivers/mlx5_core"
+    driver.mkdir(parents=True)
+    os.symlink(driver, root.path / "sys/bus/pci/devices/0000:19:00.0/driver")
+    assert root.host.cards_without_rdma() == {"0000:19:00.0": "mlx5_core", "0000:1a:00.0": ""}
+
+
 def test_a_device_that_fell_off_the_bus_reads_as_all_ones(root: Root) -> None:
     folder = root.device(GPU) + "/" + GPU
     with pytest.raises(CouldNotMeasure, match=f"the configuration space of {GPU} cannot be read"):

@@ -98,6 +98,7 @@ def fleet(dice: random.Random, kinds: tuple[Kind, ...]) -> Run:
 
 @pytest.mark.parametrize("fleets", [FEW, pytest.param(MANY, marks=pytest.mark.fleets)])
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
+@pytest.mark.timeout(3600)
 def test_healthy_fleets_raise_next_to_no_warning(kinds: tuple[Kind, ...], fleets: int) -> None:
     dice = random.Random(20261121)
     alarmed: Counter[tuple[str, str, str]] = Counter()

@@ -5,7 +5,8 @@ Text from a node is in it: each form is one in which such text is nothing but te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -17,11 +18,20 @@ from hwcheck.text import count, line
 FORMAT = 1
 WORDS = {"fail": "failed", "inconclusive": "not known", "warn": "warning"}
 MOST_GROUPS = 20
-"""Slack takes 50 blocks, Teams 28 KB: the rest is in the report."""
+"""Slack takes 50 blocks: the rest is in the report."""
+MOST_REPORTS = 8
 NAME_CHARACTERS = 600
 SLACK_CHARACTERS = 2800
 """Of one section, of 3,000 that Slack takes, before its own escapes."""
+SLACK_TOTAL = 10_000
+"""Characters of all blocks. Slack refuses more than some 12,000 (``msg_blocks_too_long``), blocks
+counting with what they are made of: slackapi/bolt-js, issues 2509 and 2867."""
+SLACK_BLOCK = 100
+"""What a block is made of beside its text."""
 TEAMS_CHARACTERS = 900
+TEAMS_BYTES = 20_000
+"""Of the body. Teams takes 28,672 from a workflow, of what grows on its way: 24,453 that were
+posted were 28,897 there (MicrosoftDocs/msteams-docs, issue 11274), and who posted had his 202."""
 ALERT_NAME = "HwcheckProblem"
 
 
@@ -41,7 +51,7 @@ def text_lines(message: Message) -> Iterable[str]:
         yield headline(group)
         yield from (f"  {text}" for text in details(group))
         yield ""
-    yield from closing(message)
+    yield from closing(message, MOST_GROUPS)
 
 
 def headline(group: Group) -> str:
@@ -61,9 +71,9 @@ def details(group: Group) -> Iterable[str]:
         yield f"Do: {line(group.fix)}"
 
 
-def closing(message: Message) -> Iterable[str]:
-    """Yield what stands below all groups."""
-    left = len(message.groups) - MOST_GROUPS
+def closing(message: Message, shown: int) -> Iterable[str]:
+    """Yield what stands below the groups that are ``shown``."""
+    left = len(message.groups) - shown
     if left > 0:
         yield f"and {left} more, see the report"
     measured = f"{message.measured} of {count(message.hosts, 'host')}"
@@ -71,8 +81,30 @@ def closing(message: Message) -> Iterable[str]:
         f"{measured} of {line(message.inventory)} measured; "
         f"{count(message.open_problems, 'problem')} open on {count(message.open_hosts, 'host')}"
     )
-    yield from (f"report: {line(report)}" for report in message.reports)
+    yield from (f"report: {line(report)}" for report in message.reports[:MOST_REPORTS])
+    if len(message.reports) > MOST_REPORTS:
+        yield f"and {count(len(message.reports) - MOST_REPORTS, 'more report')}"
     yield from (line(note) for note in message.notes)
+
+
+def _fitting(
+    message: Message,
+    make: Callable[[Message, int, int], dict[str, Any]],
+    size: Callable[[dict[str, Any]], int],
+    most: int,
+) -> dict[str, Any]:
+    """Return what ``make`` makes of so many groups, and of so many in detail, as a receiver takes.
+
+    The last lose their details first; then groups are left out, which the message says.
+    """
+    every = min(MOST_GROUPS, len(message.groups))
+    tries = [(every, detailed) for detailed in range(every, 0, -1)]
+    tries += [(shown, 0) for shown in range(every, 0, -1)]
+    for shown, detailed in tries:
+        made = make(message, shown, detailed)
+        if size(made) <= most:
+            return made
+    return make(message, 0, 0)
 
 
 def email(message: Message) -> dict[str, Any]:
@@ -85,11 +117,20 @@ def slack(message: Message) -> dict[str, Any]:
 
     All text is ``plain_text``, in which nothing is a link, a mention or mark-up.
     """
+    return _fitting(message, _slack, _slack_size, SLACK_TOTAL)
+
+
+def _slack(message: Message, shown: int, detailed: int) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [_slack_block("header", line(message.title, 145))]
-    for group in message.groups[:MOST_GROUPS]:
-        blocks.append(_slack_block("section", "\n".join((headline(group), *details(group)))))
-    blocks.append(_slack_block("section", "\n".join(closing(message))))
+    for place, group in enumerate(message.groups[:shown]):
+        texts = (headline(group), *(details(group) if place < detailed else ()))
+        blocks.append(_slack_block("section", "\n".join(texts)))
+    blocks.append(_slack_block("section", "\n".join(closing(message, shown))))
     return {"text": _slack_text(line(message.title, 150)), "blocks": blocks}
+
+
+def _slack_size(made: dict[str, Any]) -> int:
+    return sum(len(block["text"]["text"]) + SLACK_BLOCK for block in made["blocks"])
 
 
 def _slack_block(kind: str, text: str) -> dict[str, Any]:
@@ -106,11 +147,15 @@ def teams(message: Message) -> dict[str, Any]:
 
     All text is in ``TextRun``, which knows no Markdown.
     """
+    return _fitting(message, _teams, lambda made: len(json.dumps(made)), TEAMS_BYTES)
+
+
+def _teams(message: Message, shown: int, detailed: int) -> dict[str, Any]:
     items = [_teams_text(message.title, size="Large", weight="Bolder")]
-    for group in message.groups[:MOST_GROUPS]:
+    for place, group in enumerate(message.groups[:shown]):
         items.append(_teams_text(headline(group), weight="Bolder", separator=True))
-        items += [_teams_text(text) for text in details(group)]
-    items += [_teams_text(text, isSubtle=True) for text in closing(message)]
+        items += [_teams_text(text) for text in details(group) if place < detailed]
+    items += [_teams_text(text, isSubtle=True) for text in closing(message, shown)]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

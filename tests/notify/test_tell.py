@@ -19,7 +19,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.notify import bodies, config, outbox, state
 from hwcheck.notify import send as sending
-from hwcheck.notify.changes import State, Sweep, changes
+from hwcheck.notify.changes import Group, State, Sweep, changes
 from hwcheck.notify.config import Notify, Receiver, Secret
 from hwcheck.notify.outbox import Outbox
 from hwcheck.notify.problems import Problem, RunProblems
@@ -208,6 +208,39 @@ def test_text_of_a_node_is_nothing_but_text(kind: str) -> None:
         assert {run["type"] for run in runs} == {"TextRun"}
     if kind == "email":
         assert "\n" not in made["subject"]
+
+
+def bad_night(word: str) -> bodies.Message:
+    """Twenty-five causes on as many racks, each with all the evidence that there may be."""
+    groups = tuple(
+        Group(
+            *("new", "fail", f"cause {rack}", (f"n{rack:02}-1", f"n{rack:02}-2"), ("nvlink",)),
+            *("2026-02-01T03:00:00Z", 0),
+            tuple(f"n{rack:02}-{place}: nvlink: {word * 250}" for place in range(4)),
+            fix=word * 250,
+        )
+        for rack in range(25)
+    )
+    _, message = changes(State(), sweep(1), [RunProblems("a", (LINK,))])
+    assert message is not None
+    return replace(message, groups=groups, reports=("/srv/runs/" + 300 * "r",) * 40)
+
+
+@pytest.mark.parametrize("word", ["w", "\u00e9"])
+def test_a_bad_night_is_not_more_than_slack_and_teams_take(word: str) -> None:
+    message = bad_night(word)
+    of_slack = [block["text"]["text"] for block in bodies.slack(message)["blocks"]]
+    assert sum(map(len, of_slack)) < 10_000  # of some 12,000
+    card = bodies.teams(message)
+    assert len(json.dumps(card)) <= 20_000  # of 28,672, and it grows on its way
+    items = card["attachments"][0]["content"]["body"]
+    of_teams = [run["text"] for item in items for run in item["inlines"]]
+    for texts in (of_slack, of_teams):
+        text = "\n".join(texts)
+        assert all(f"cause {rack}, on n{rack:02}-[1-2]" in text for rack in range(20)), "all named"
+        assert word * 200 in text, "the gravest has its evidence"
+        assert "and 5 more, see the report" in text
+        assert "and 32 more reports" in text
 
 
 def test_a_message_names_hosts_since_when_and_what_to_do() -> None:

@@ -265,6 +265,10 @@ def _together(
             break
         if len(group) > level.at_once(len(fleet.hosts)) or any(fleet.jobs[h] for h in group):
             night.passed.append(f"{level.name}: {len(group)} hosts together, or one at work")
+        racks, feeds = (Counter(fleet.places[host][n] for host in group) for n in (0, 1))
+        of_rack, of_feed = (max(2, most) for most in bounds(fleet.places, len(group)))
+        if max(racks.values()) > of_rack or max(feeds.values()) > of_feed:
+            night.passed.append(f"{level.name}: {len(group)} together, {racks}, {feeds}")
         used_s += links.takes_s(len(group))
         night.together += len(group)
         fleet.jobs_begin()

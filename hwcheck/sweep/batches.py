@@ -24,6 +24,32 @@ def bounds(places: Places, at_once: int) -> tuple[int, int]:
     return math.ceil(at_once / max(1, racks)), math.ceil(at_once / max(1, feeds))
 
 
+class Shares:
+    """How many of the hosts that begin at once each rack and each power feed bears.
+
+    ``least`` is what each of them bears however small its share is.
+    """
+
+    def __init__(self, places: Places, at_once: int, least: int = 1) -> None:
+        self._places = places
+        self._most = tuple(max(least, most) for most in bounds(places, at_once))
+        self._taken: tuple[Counter[str], ...] = (Counter(), Counter())
+
+    def bear(self, host: str) -> bool:
+        """Whether one more host may begin."""
+        return all(
+            not name or taken[name] < most
+            for name, taken, most in zip(
+                self._places.get(host, ("", "")), self._taken, self._most, strict=True
+            )
+        )
+
+    def add(self, host: str) -> None:
+        """Count a host that begins."""
+        for name, taken in zip(self._places.get(host, ("", "")), self._taken, strict=True):
+            taken[name] += 1
+
+
 def next_batch(
     in_line: Sequence[Candidate], at_once: int, left_s: float, places: Places
 ) -> tuple[Candidate, ...]:
@@ -32,20 +58,14 @@ def next_batch(
     A host whose visit takes longer than what is left, or whose rack or feed bears its share
     already, lets the next one go first.
     """
-    of_rack, of_feed = bounds(places, at_once)
-    racks: Counter[str] = Counter()
-    feeds: Counter[str] = Counter()
+    shares = Shares(places, at_once)
     batch: list[Candidate] = []
     for candidate in in_line:
         if len(batch) == at_once:
             break
-        rack, feed = places.get(candidate.host, ("", ""))
-        full = (rack and racks[rack] == of_rack) or (feed and feeds[feed] == of_feed)
-        if full or candidate.estimate_s > left_s:
-            continue
-        racks[rack] += 1
-        feeds[feed] += 1
-        batch.append(candidate)
+        if candidate.estimate_s <= left_s and shares.bear(candidate.host):
+            shares.add(candidate.host)
+            batch.append(candidate)
     return tuple(batch)
 
 

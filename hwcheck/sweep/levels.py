@@ -82,7 +82,7 @@ LEVELS: Mapping[str, Level] = {
             load=False,
         ),
         # Of a fleet that is half at work, 95 % have a turn within 11 to 13 nights, and no host that
-        # is free waits for two (benchmarks/sweeps.py).
+        # is free waits for three (benchmarks/sweeps.py).
         Level("nightly", "quick", DAY_S, 14 * DAY_S, 2 * HOUR_S, 4 * MINUTE_S),
         # ClusterMAX, expectations of health checks: active checks of idle nodes every week.
         Level(

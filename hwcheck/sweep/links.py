@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from itertools import combinations
 
 from hwcheck.results.multi_host import MultiHostRecord
-from hwcheck.sweep.batches import Places
+from hwcheck.sweep.batches import Places, Shares
 from hwcheck.sweep.candidates import LATE_SHARE
 from hwcheck.sweep.levels import DAY_S, Level, length_text
 from hwcheck.sweep.visits import PastVisit
@@ -206,8 +206,11 @@ def next_group(
     """Return up to ``most`` of the free hosts, to run together; nobody where there is no pair.
 
     First the two whose class, and then whose pair, was not measured for longest; then host by host
-    the one that adds most: the time since each class that comes in was measured, summed up over
-    those that wait for ``due_s``, and where that is alike the time since its own pairs were.
+    the one that adds most: the time since each class that comes in was measured, squared (what has
+    waited for longest is not outvoted) and summed up over those that wait for ``due_s``, and where
+    that is alike the time since its own pairs were. All begin their load at once: each rack and
+    each power feed has its share of them, as in a batch, or two, without which a link within it
+    would never be measured.
     """
     if len(free) < 2 or most < 2:
         return ()
@@ -231,20 +234,27 @@ def next_group(
         if rack_of[other] == racks[1] and one != other
     ]
     group = list(max(pairs, key=lambda pair: own_s(*pair)))
+    shares = Shares(places, most, least=2)
+    for host in group:
+        shares.add(host)
     covered = {link_class(group, places)}
     rest = {host: sum(own_s(host, each) for each in group) for host in free if host not in group}
-    while rest and len(group) < most:
+    while len(group) < most:
+        rest = {host: own for host, own in rest.items() if shares.bear(host)}
+        if not rest:
+            break
         inside = {rack_of[each] for each in group}
-        added_s = {
+        added = {
             rack: sum(
-                waits_s[of]
+                waits_s[of] ** 2
                 for of in {frozenset((rack, each)) for each in inside} - covered
                 if waits_s.get(of, -1.0) >= due_s
             )
             for rack in set(rack_of.values())
         }
-        best = max(rest, key=lambda host: (added_s[rack_of[host]], rest[host]))
+        best = max(rest, key=lambda host: (added[rack_of[host]], rest[host]))
         del rest[best]
+        shares.add(best)
         covered |= {link_class((best, each), places) for each in group}
         group.append(best)
         for host in rest:

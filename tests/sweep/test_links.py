@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import combinations
@@ -77,6 +79,29 @@ def test_the_first_group_is_of_as_many_racks_as_it_has_hosts() -> None:
     of_group = {link_class(pair, PLACES) for pair in combinations(group, 2)}
     assert len(group) == len(set(group)) == MOST
     assert len(of_group) >= 11, of_group  # of 15 pairs; one rack twice measures within a rack
+
+
+@pytest.mark.parametrize("most", [2, 3, 6, 12, 24])
+def test_each_power_feed_and_each_rack_has_its_share_of_a_group(most: int) -> None:
+    feeds = {host: (f"r{n // 8}", f"f{n // 24}") for n, host in enumerate(HOSTS)}
+    # All that was measured is on the first feed's racks, or nothing is: both would be of one feed.
+    pairs = combinations(HOSTS[:24], 2)
+    for measured in ({}, dict.fromkeys(map(frozenset, pairs), NOW)):
+        group = next_group(HOSTS, most, measured, feeds, NOW)
+        assert len(group) == most
+        for place, share in ((0, most / 6), (1, most / 2)):
+            most_of_one = max(Counter(feeds[host][place] for host in group).values())
+            assert most_of_one <= max(2, math.ceil(share)), (place, group)
+
+
+def test_a_link_within_a_rack_is_measured_where_the_rack_is_all_of_its_feed() -> None:
+    places = {"a": ("r1", "f1"), "b": ("r1", "f1"), "c": ("r2", "f2"), "d": ("r2", "f2")}
+    measured: dict[Pair, datetime] = {}
+    for night in range(4):
+        at = NOW + timedelta(days=night)
+        group = next_group(list(places), 2, measured, places, at)
+        measured |= {frozenset(pair): at for pair in combinations(group, 2)}
+    assert LONG_AGO not in class_ages(measured, places).values()
 
 
 def nights_to_cover(seed: int, *, at_random: bool) -> int:

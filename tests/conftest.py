@@ -80,7 +80,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     One that is marked ``urgent`` gets the processors before theirs, and has no other such beside
     it; where this user may not give it that, it runs alone.
     """
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    if not has_workers():
         return (yield)
     # The folder of all workers of this run; pytest keeps no public name for it.
     folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
@@ -102,6 +102,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+def has_workers() -> bool:
+    """Whether this process is one of several; what is beside its own folder is for all."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
 def _lock(stack: ExitStack, path: Path, how: int) -> None:
     """Hold a lock until the stack is left."""
     file = stack.enter_context(path.open("w"))
@@ -111,10 +116,11 @@ def _lock(stack: ExitStack, path: Path, how: int) -> None:
 
 
 @contextmanager
-def ansible_server() -> Iterator[None]:
+def ansible_server(kept: Path) -> Iterator[None]:
     """Let Ansible's programs be run by a server that has loaded what they import.
 
-    Not where another ansible-core is to be tried.
+    ``kept`` is a folder for what one call leaves to the next (``server.py``). Not where another
+    ansible-core is to be tried.
     """
     if "HWCHECK_TEST_ANSIBLE" in os.environ:
         yield
@@ -123,7 +129,8 @@ def ansible_server() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="hw-") as private, socket.socket(AF_UNIX) as listener:
         listener.bind(f"{private}/ansible")
         listener.listen(64)
-        command = [sys.executable, str(folder / "server.py"), str(listener.fileno())]
+        kept.mkdir(exist_ok=True)
+        command = [sys.executable, folder / "server.py", str(listener.fileno()), kept]
         server = subprocess.Popen(
             command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True
         )
@@ -137,9 +144,10 @@ def ansible_server() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_ansible() -> Iterator[None]:
+def quick_ansible(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run Ansible's programs by their server; ``real_ansible`` starts them as a user does."""
-    with ansible_server():
+    folder = tmp_path_factory.getbasetemp()
+    with ansible_server((folder.parent if has_workers() else folder) / "ansible"):
         yield
 
 

@@ -1,6 +1,8 @@
 """Runs ansible-core in forks of a process that has loaded it.
 
-usage: python server.py SOCKET, the number of one that listens
+usage: python server.py SOCKET FOLDER
+  SOCKET  the number of one that listens
+  FOLDER  keeps what a call has packed, compiled and parsed; servers may share it
 
 Ansible reads its configuration while it is imported. So there is one process for each configuration
 that callers have (``configuration`` in the client), which imports Ansible once and forks for every
@@ -30,7 +32,7 @@ KEPT = 6
 """So many configurations; the one that was used longest ago gives way."""
 
 
-def serve(listener: socket.socket) -> None:
+def serve(listener: socket.socket, kept: str) -> None:
     """Hand each call to the process of its configuration, until standard input ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     loaded: dict[bytes, socket.socket] = {}
@@ -48,13 +50,12 @@ def serve(listener: socket.socket) -> None:
             if len(loaded) == KEPT:
                 loaded.pop(next(iter(loaded))).close()
             calls, others = socket.socketpair()
-            modules = os.path.join(os.path.dirname(listener.getsockname()), key.hex())
             if os.fork() == 0:
                 for each in (calls, listener, caller, *loaded.values()):
                     each.close()
                 for file in files:
                     os.close(file)
-                fork_for_each(others, modules)
+                fork_for_each(others, kept)
                 return
             others.close()
         try:
@@ -67,12 +68,8 @@ def serve(listener: socket.socket) -> None:
             os.close(file)
 
 
-def fork_for_each(calls: socket.socket, modules: str) -> None:
-    """Load Ansible as the first caller is configured; run each call in a process of its own.
-
-    ``modules`` is the folder in which they find the modules that one of them has packed.
-    """
-    os.makedirs(modules, exist_ok=True)
+def fork_for_each(calls: socket.socket, kept: str) -> None:
+    """Load Ansible as the first caller is configured; run each call in a process of its own."""
     loaded = False
     while True:
         _, fds, _, _ = socket.recv_fds(calls, 1, 4)
@@ -82,19 +79,19 @@ def fork_for_each(calls: socket.socket, modules: str) -> None:
         line = caller.makefile("rb").readline()
         request = json.loads(line) if line.endswith(b"\n") else None  # or it was killed meanwhile
         if request and not loaded:
-            load(request, modules)
+            load(request, kept)
             loaded = True
         if request and os.fork() == 0:
             calls.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            answer(caller, request, fds[1:], modules)
+            answer(caller, request, fds[1:], kept)
             return
         caller.close()
         for file in fds[1:]:
             os.close(file)
 
 
-def load(request: dict[str, Any], modules: str) -> None:
+def load(request: dict[str, Any], kept: str) -> None:
     """Import ansible-core in place of what stands in for it."""
     sys.path.remove(HERE)
     forget()
@@ -102,7 +99,7 @@ def load(request: dict[str, Any], modules: str) -> None:
     for name in COMMANDS:
         importlib.import_module(name)
     sys.path.append(HERE)
-    importlib.import_module("shortcuts").install(modules)
+    importlib.import_module("shortcuts").install(kept)
     sys.path.remove(HERE)
     gc.freeze()
 
@@ -115,7 +112,7 @@ def configure(request: dict[str, Any]) -> None:
     os.chdir(request["folder"])
 
 
-def answer(caller: socket.socket, request: dict[str, Any], files: list[int], modules: str) -> None:
+def answer(caller: socket.socket, request: dict[str, Any], files: list[int], kept: str) -> None:
     """Run one call in a fork; tell how it ended, or end it with the caller."""
     if json.loads(json.dumps(who())) != request["who"]:
         caller.sendall(b"\n")
@@ -123,7 +120,7 @@ def answer(caller: socket.socket, request: dict[str, Any], files: list[int], mod
     pid = os.fork()
     if pid == 0:
         caller.close()
-        run(request, files, modules)
+        run(request, files, kept)
         return
     for file in files:
         os.close(file)
@@ -138,7 +135,7 @@ def answer(caller: socket.socket, request: dict[str, Any], files: list[int], mod
     os._exit(0)
 
 
-def run(request: dict[str, Any], files: list[int], modules: str) -> None:
+def run(request: dict[str, Any], files: list[int], kept: str) -> None:
     """Be what the caller is, and start Ansible."""
     os.setsid()
     for number, file in enumerate(files):
@@ -148,7 +145,7 @@ def run(request: dict[str, Any], files: list[int], modules: str) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     configure(request)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    own_folder(modules)
+    own_folder(kept)
     sys.argv = request["arguments"]
     sys.path[0] = request["folder"]
     start(request["module"])
@@ -163,7 +160,7 @@ def open_streams() -> tuple[TextIO, TextIO, TextIO]:
     return open(0, **how), output, errors
 
 
-def own_folder(modules: str) -> None:
+def own_folder(kept: str) -> None:
     """Let this process make and remove its temporary folder, as it does when it imports Ansible.
 
     What Ansible packs for a node, 0.3 s for each module, is packed once for all.
@@ -174,9 +171,9 @@ def own_folder(modules: str) -> None:
     atexit.unregister(cleanup_tmp_file)
     parent, name = os.path.split(constants.DEFAULT_LOCAL_TMP)
     constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix=name, dir=parent)
-    os.symlink(modules, os.path.join(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache"))
+    os.symlink(kept, os.path.join(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache"))
     atexit.register(cleanup_tmp_file, constants.DEFAULT_LOCAL_TMP, warn=True)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])

@@ -1,7 +1,8 @@
 """What a play does in less time here, with the same outcome.
 
 Each task runs in the play's process and not in a fork of it: what a fork would load, compile and
-forget is there for the next task. Templates are compiled once for all plays. A template that a
+forget is there for the next task. Templates are compiled once for all plays, and YAML is parsed
+once: that of a role, of what a plugin says of its options, of Ansible's names. A template that a
 variable looks up is given the variables themselves, of which Ansible makes a deep copy, only to set
 some of its own beside them. And a module for a simulated machine is handed to what runs modules
 there (``tests/roles/quick_modules``), with the environment that a login has, and not to a login.
@@ -13,6 +14,7 @@ import copy
 import hashlib
 import marshal
 import os
+import pickle
 import socket
 import sys
 import tempfile
@@ -20,12 +22,15 @@ import time
 from types import CodeType
 from typing import Any
 
+import yaml
 from ansible._internal._task import TaskContext
 from ansible._internal._templating._jinja_bits import AnsibleEnvironment, _TemplateCompileContext
 from ansible.errors import AnsibleConnectionFailure
 from ansible.executor.process.worker import WorkerProcess
 from ansible.executor.task_executor import TaskExecutor
 from ansible.executor.task_result import _RawTaskResult
+from ansible.module_utils._internal._datatag import AnsibleTagHelper
+from ansible.parsing.yaml.loader import AnsibleLoader
 from ansible.plugins import strategy
 from ansible.plugins.connection import ssh
 from ansible.plugins.lookup import template
@@ -149,9 +154,7 @@ class Compiled:
         code = self._load(path)
         if code is None:
             code = self._compile(env, source, name, filename)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                marshal.dump(code, file)
-            os.rename(file.name, path)
+            _keep(path, marshal.dumps(code))
         return code
 
     def _of_expression(self, env: Any, source: str, undefined_to_none: bool = True) -> Any:
@@ -166,9 +169,8 @@ class Compiled:
     def _path(self, env: Any, *what: object) -> str:
         context = _TemplateCompileContext.current(optional=True)
         syntax = [getattr(env, name) for name in SYNTAX]
-        described = repr((type(env), context and context.escape_backslashes, syntax, what))
-        digest = hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest()
-        return os.path.join(self._folder, digest + ".code")
+        escape = context and context.escape_backslashes
+        return _kept(self._folder, "code", type(env), escape, syntax, what)
 
     def _load(self, path: str) -> CodeType | None:
         try:
@@ -176,6 +178,44 @@ class Compiled:
                 return marshal.load(file)
         except FileNotFoundError:
             return None
+
+
+class Parsed:
+    """What is in YAML, pickled, one file for each in a folder that all plays share."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._parse = yaml.load
+
+    def install(self) -> None:
+        """Stand in for what parses."""
+        yaml.load = lambda *words, **more: self._load(*words, **more)
+
+    def _load(self, stream: Any, Loader: Any) -> Any:  # noqa: N803
+        if Loader not in (AnsibleLoader, yaml.CBaseLoader) or not isinstance(stream, (str, bytes)):
+            return self._parse(stream, Loader)
+        tags = sorted(map(repr, AnsibleTagHelper.tags(stream)))
+        path = _kept(self._folder, "yaml", Loader.__name__, tags, stream)
+        try:
+            with open(path, "rb") as file:
+                return pickle.load(file)
+        except FileNotFoundError:
+            parsed = self._parse(stream, Loader)
+            _keep(path, pickle.dumps(parsed))
+            return parsed
+
+
+def _kept(folder: str, suffix: str, *what: object) -> str:
+    """Return the path of the file for what is described."""
+    digest = hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
+    return os.path.join(folder, f"{digest}.{suffix}")
+
+
+def _keep(path: str, content: bytes) -> None:
+    """Write a file that others may read or write at the same time."""
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
+        file.write(content)
+    os.rename(file.name, path)
 
 
 def install(folder: str) -> None:
@@ -186,3 +226,4 @@ def install(folder: str) -> None:
     sys.modules[BUILTIN + "connection.ssh"] = ssh
     Modules().install()
     Compiled(folder).install()
+    Parsed(folder).install()

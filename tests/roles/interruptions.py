@@ -131,7 +131,11 @@ def bare_machine() -> Iterator[tuple[Machine, dict[str, object]]]:
 
 def outcomes_of(roles: Sequence[str]) -> Iterator[Outcome]:
     """Break these roles off after each of their tasks that change something."""
-    with ansible_server(), bare_machine() as (machine, variables):
+    with (
+        tempfile.TemporaryDirectory() as kept,
+        ansible_server(Path(kept)),
+        bare_machine() as (machine, variables),
+    ):
         for role in roles:
             yield from break_off(machine, role, variables)
 

@@ -24,6 +24,8 @@ LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, res
 KEY_BYTES = 32
 IMPORTED = ("ANSIBLE_", "HOME", "LANG", "LC_", "PYTHON", "TMPDIR", "TZ")
 """How the variables begin that Ansible, and Python for it, read at the start."""
+READ_LATER = ("ANSIBLE_CACHE_PLUGIN_CONNECTION", "ANSIBLE_SSH_CONTROL_PATH_DIR")
+"""Those of them that a plugin reads, when a play asks for it."""
 
 
 def main() -> None:
@@ -89,7 +91,11 @@ def _ask(path: str, module: str | None) -> None:
 
 def configuration() -> bytes:
     """Return a digest of what Ansible reads while it is imported."""
-    read = sorted(each for each in os.environ.items() if each[0].startswith(IMPORTED))
+    read = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(IMPORTED) and name not in READ_LATER
+    )
     files = ["ansible.cfg", os.path.expanduser("~/.ansible.cfg"), "/etc/ansible/ansible.cfg"]
     files += [os.environ["ANSIBLE_CONFIG"]] if "ANSIBLE_CONFIG" in os.environ else []
     texts = []

@@ -17,6 +17,7 @@ from hwcheck.inventory.variables import Variables
 from hwcheck.node import checks
 from hwcheck.node.wire import Report, Request
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
+from tests.lab import at_work
 from tests.lab.answers import Forks, answers
 from tests.lab.scenario import Scenario, load, names
 
@@ -33,6 +34,26 @@ FAULTS = [load(healthy.name, fault) for healthy in SCENARIOS for fault in health
 
 def title(scenario: Scenario) -> str:
     return scenario.name + (f" {scenario.fault.name}" if scenario.fault else "")
+
+
+WITHOUT_NVML = "h100x8 nvml_of_another_version"
+
+
+def _controls() -> list[Scenario]:
+    """Return a fault of each check, and those whose nodes tests name."""
+    named = {WITHOUT_NVML, *(node.node for node in at_work.faulty())}
+    found: dict[str, list[Scenario]] = {}
+    for faulty in FAULTS:
+        assert faulty.fault
+        of_check = found.setdefault(faulty.fault.check, [])
+        if not of_check or title(faulty) in named:
+            of_check.append(faulty)
+    return [faulty for of_check in found.values() for faulty in of_check]
+
+
+CONTROLS = _controls()
+"""The faults of ``make test``; ``make test-wide`` takes the others."""
+OTHERS = [faulty for faulty in FAULTS if faulty not in CONTROLS]
 
 
 def declared(scenario: Scenario) -> dict[str, Any]:
@@ -55,9 +76,14 @@ def install(scenario: Scenario, folder: Path) -> tuple[Request, dict[str, str]]:
     return Request(TOKEN, tuple(IDLE), host_root=root, expect=declared(scenario)), environment
 
 
+def report(node: str) -> Report:
+    """Return what the node with this title answers; it is asked once, whoever wants to know."""
+    return _reports(node in map(title, OTHERS))[node]
+
+
 @cache
-def reports() -> dict[str, Report]:
-    """Return what every node answers; it is asked once, whoever wants to know.
+def _reports(others: bool) -> dict[str, Report]:
+    """Ask the nodes with the other faults, or the healthy ones and the controls.
 
     On ``THROUGH_PAYLOAD`` the payload runs as it would there; the others, which are many, are asked
     in forks.
@@ -68,10 +94,12 @@ def reports() -> dict[str, Report]:
         zipped = folder / "payload.pyz"
         zipped.write_bytes(payload.build().data)
 
-        healthy = {each.name: install(each, folder) for each in SCENARIOS}
+        healthy, faulty = ([], OTHERS) if others else (SCENARIOS, CONTROLS)
+        # Also where they are not asked: faulty nodes read their trees.
+        trees = {each.name: install(each, folder) for each in SCENARIOS}
 
         def installed(scenario: Scenario) -> tuple[Request, dict[str, str]]:
-            return install(scenario, folder) if scenario.fault else healthy[scenario.name]
+            return install(scenario, folder) if scenario.fault else trees[scenario.name]
 
         def ask(scenario: Scenario) -> Report:
             return answers(zipped, *installed(scenario), timeout_s=TIME_LIMIT_S)[0]
@@ -80,8 +108,8 @@ def reports() -> dict[str, Report]:
             with Forks(gpus=scenarios[0].nvml is not None) as forks:
                 return {title(each): forks.ask(*installed(each)) for each in scenarios}
 
-        alone = [each for each in SCENARIOS if each.name in THROUGH_PAYLOAD]
-        rest = [*(each for each in SCENARIOS if each not in alone), *FAULTS]
+        alone = [each for each in healthy if each.name in THROUGH_PAYLOAD]
+        rest = [*(each for each in healthy if each not in alone), *faulty]
         with_gpus = [each for each in rest if each.nvml is not None]
         without = [each for each in rest if each.nvml is None]
         some = [with_gpus[n::AT_A_TIME] for n in range(AT_A_TIME)]
@@ -97,4 +125,4 @@ def run_of(scenario: Scenario) -> Run:
     name = title(scenario)
     plan = HostPlan(name, "127.0.0.1", declared(scenario))
     meta = RunMeta(id="matrix", started="", checks=tuple(IDLE), hosts=(plan,))
-    return Run(Path(), meta, (HostRecord(name, "reported", report=reports()[name]),))
+    return Run(Path(), meta, (HostRecord(name, "reported", report=report(name)),))

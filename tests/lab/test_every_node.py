@@ -8,6 +8,7 @@ the real checks, the judge and the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import pytest
 
@@ -17,7 +18,18 @@ from hwcheck.judge.judge import judge
 from hwcheck.judge.records import worst
 from tests.lab import at_work
 from tests.lab.at_work import AtWork
-from tests.lab.every_node import FAULTS, IDLE, SCENARIOS, declared, reports, run_of, title
+from tests.lab.every_node import (
+    CONTROLS,
+    FAULTS,
+    IDLE,
+    OTHERS,
+    SCENARIOS,
+    WITHOUT_NVML,
+    declared,
+    report,
+    run_of,
+    title,
+)
 from tests.lab.scenario import Scenario, load
 
 ONLY_A_REAL_MACHINE: Mapping[str, str] = {}
@@ -39,22 +51,24 @@ SIGNS = {"pass": ".", "warn": "W", "fail": "F", "inconclusive": "?", NOT_APPLICA
 LEGEND = ". pass   W warn   F fail   ? inconclusive   - not applicable"
 
 pytestmark = pytest.mark.timeout(300)
-"""The first test waits for all nodes: 25 s on two processors that have nothing else to do."""
+"""The first test waits for its nodes: 15 s on two processors that have nothing else to do."""
 
 Row = dict[str, str]
 
+each_fault = pytest.mark.parametrize(
+    "faulty",
+    [*CONTROLS, *(pytest.param(faulty, marks=pytest.mark.wide) for faulty in OTHERS)],
+    ids=title,
+)
 
-@pytest.fixture(scope="module")
-def rows() -> dict[str, Row]:
-    """Return the outcome of each check on each node."""
-    return {title(scenario): _row(scenario) for scenario in [*SCENARIOS, *FAULTS]}
 
-
-def _row(scenario: Scenario) -> Row:
-    report, found = reports()[title(scenario)], dict[str, list[str]]()
-    for finding in judge(run_of(scenario)).findings:
+@cache
+def row(node: str) -> Row:
+    """Return the outcome of each check on the node with this title."""
+    found: dict[str, list[str]] = {}
+    for finding in judge(run_of(load(*node.split()))).findings:
         found.setdefault(finding.check, []).append(finding.outcome)
-    states = {result.check: result.state for result in report.results}
+    states = {result.check: result.state for result in report(node).results}
     return {
         check: NOT_APPLICABLE
         if states[check] == "not_applicable" and check not in found
@@ -78,24 +92,24 @@ def changed(healthy: Row, faulty: Row, blinds: bool = False) -> set[str]:
 
 
 @pytest.mark.parametrize("healthy", SCENARIOS, ids=title)
-def test_a_healthy_node_raises_nothing(healthy: Scenario, rows: dict[str, Row]) -> None:
-    assert alarms(rows[title(healthy)]) == dict.fromkeys(healthy.unanswered, "inconclusive")
+def test_a_healthy_node_raises_nothing(healthy: Scenario) -> None:
+    assert alarms(row(title(healthy))) == dict.fromkeys(healthy.unanswered, "inconclusive")
 
 
-@pytest.mark.parametrize("faulty", FAULTS, ids=title)
-def test_a_fault_is_found_by_its_check(faulty: Scenario, rows: dict[str, Row]) -> None:
+@each_fault
+def test_a_fault_is_found_by_its_check(faulty: Scenario) -> None:
     assert faulty.fault is not None
     fault = faulty.fault
-    assert rows[title(faulty)][fault.check] == fault.outcome
+    assert row(title(faulty))[fault.check] == fault.outcome
     if fault.subjects:
         findings = [each for each in judge(run_of(faulty)).findings if each.check == fault.check]
         assert {each.subject for each in findings if each.outcome != "pass"} == set(fault.subjects)
 
 
-@pytest.mark.parametrize("faulty", FAULTS, ids=title)
-def test_no_other_check_answers_otherwise(faulty: Scenario, rows: dict[str, Row]) -> None:
+@each_fault
+def test_no_other_check_answers_otherwise(faulty: Scenario) -> None:
     assert faulty.fault is not None
-    others = changed(rows[faulty.name], rows[title(faulty)], faulty.fault.blinds)
+    others = changed(row(faulty.name), row(title(faulty)), faulty.fault.blinds)
     assert others - {faulty.fault.check} == set(faulty.fault.also)
 
 
@@ -117,14 +131,15 @@ def test_a_change_would_be_seen() -> None:
     assert changed(healthy, faulty, blinds=True) == {"driver", "mig"}
 
 
-def test_without_nvml_the_host_is_checked_as_ever(rows: dict[str, Row]) -> None:
-    others = changed(rows["h100x8"], rows["h100x8 nvml_of_another_version"])
+def test_without_nvml_the_host_is_checked_as_ever() -> None:
+    others = changed(row("h100x8"), row(WITHOUT_NVML))
     assert not others & HOST_CHECKS
-    assert rows["h100x8"].keys() >= HOST_CHECKS
+    assert row("h100x8").keys() >= HOST_CHECKS
 
 
-def test_the_table(rows: dict[str, Row], capsys: pytest.CaptureFixture[str]) -> None:
-    table = render(rows)
+@pytest.mark.wide
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    table = render({node: row(node) for node in map(title, [*SCENARIOS, *FAULTS])})
     with capsys.disabled():
         print("\n" + table)
     cells = [line.split("  ")[-1].split() for line in table.splitlines() if "x8 link_down " in line]
@@ -320,7 +335,7 @@ def causes(scenario: Scenario) -> tuple[str, ...]:
 
 def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:
     """Return what is no pass on a node at work, and its causes, the likeliest first."""
-    run = node.run(reports()[node.node], declared(load(*node.node.split())))
+    run = node.run(report(node.node), declared(load(*node.node.split())))
     judgement = judge(run)
     bad = [
         f"{f.check} {f.metric} {f.subject}: {f.value} {f.reason}"
@@ -339,7 +354,7 @@ def test_a_healthy_node_has_no_cause(healthy: Scenario) -> None:
     assert causes(healthy) == (("login_unprivileged",) if healthy.unanswered else ())
 
 
-@pytest.mark.parametrize("faulty", FAULTS, ids=title)
+@each_fault
 def test_the_right_cause_comes_first(faulty: Scenario) -> None:
     assert causes(faulty)[:1] == (CAUSES[title(faulty)],)
 

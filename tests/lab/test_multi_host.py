@@ -120,6 +120,7 @@ def test_a_frozen_rank_is_a_hang_that_is_named_and_leaves_nothing(tmp_path: Path
     assert suspect.evidence[0].endswith(f"on {FROZEN} is stopped")
 
 
+@pytest.mark.wide
 def test_a_frozen_host_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with Lab(NAMES, rates=EVEN) as lab:

@@ -107,6 +107,7 @@ def test_nccl_complains_where_the_copies_are_whole(tmp_path: Path) -> None:
     assert "contradict each other" in why
 
 
+@pytest.mark.wide
 def test_ras_complains_in_the_same_communicator(tmp_path: Path) -> None:
     words = "uncorrected volatile errors on rank(s) {3} (worst=2)"
     came = Came(tmp_path, H100, {**NEW, "diagnostics": {"ras": {"ECC": words}}}, DIAGNOSTICS)
@@ -117,6 +118,7 @@ def test_ras_complains_in_the_same_communicator(tmp_path: Path) -> None:
     assert "could not be corrected" in why
 
 
+@pytest.mark.wide
 def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:
     node = faulty(H100, "corrupts", gpu2={"5": {"flip_every": 1}})
     came = Came(tmp_path, node, NEW, COPIES, DIAGNOSTICS)
@@ -126,6 +128,7 @@ def test_the_copies_go_wrong_where_nccl_has_verified(tmp_path: Path) -> None:
     assert found["contradicts gpu2-gpu5"].startswith("NCCL: verified; copies: ")
 
 
+@pytest.mark.wide
 def test_an_older_nccl_is_not_asked(tmp_path: Path) -> None:
     came = Came(tmp_path, H100, {}, DIAGNOSTICS)
     assert came.by_nccl.state == "not_applicable"

@@ -94,6 +94,17 @@ DRIFTED = {
     *("dcgm_exporter_address", "dcgm_exporter_enabled"),
     "time_sync_ntp_servers",
 }
+MORE_WRONG: list[tuple[str, dict[str, object], str]] = [
+    ("rdma", {"rdma_roce_traffic_class": 256}, "rdma_roce_traffic_class is 0 to 255"),
+    ("dcgm_exporter", {"dcgm_enabled": False}, "set dcgm_enabled: true too"),
+    ("dcgm_exporter", {"dcgm_exporter_address": "9400"}, "is no address"),
+    ("time_sync", {"time_sync_ntp_servers": [{"hostname": "a b"}]}, "is no name or address"),
+    (
+        "time_sync",
+        {"time_sync_ntp_servers": [{"hostname": "a", "iburst": "maybe"}]},
+        "not a valid boolean",
+    ),
+]
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -182,6 +193,7 @@ def test_the_state_fails_before_and_holds_after(
     assert holds.variables("pass") >= before.variables("fail")
 
 
+@pytest.mark.wide
 def test_drift_is_found_and_mended_and_nothing_else_is_touched(
     machine: Machine, first: Played
 ) -> None:
@@ -206,15 +218,7 @@ def test_drift_is_found_and_mended_and_nothing_else_is_touched(
             "3.2.0 is wanted and doca-ofed 3.1.0-091000 is",
         ),
         ("rdma", {"rdma_stack": "inbox"}, "and doca-ofed is installed; set rdma_stack: ofed"),
-        ("rdma", {"rdma_roce_traffic_class": 256}, "rdma_roce_traffic_class is 0 to 255"),
-        ("dcgm_exporter", {"dcgm_enabled": False}, "set dcgm_enabled: true too"),
-        ("dcgm_exporter", {"dcgm_exporter_address": "9400"}, "is no address"),
-        ("time_sync", {"time_sync_ntp_servers": [{"hostname": "a b"}]}, "is no name or address"),
-        (
-            "time_sync",
-            {"time_sync_ntp_servers": [{"hostname": "a", "iburst": "maybe"}]},
-            "not a valid boolean",
-        ),
+        *(pytest.param(*each, marks=pytest.mark.wide) for each in MORE_WRONG),
     ],
 )
 def test_what_cannot_work_is_refused(

@@ -77,6 +77,7 @@ def test_the_state_fails_before_and_holds_after(
     assert holds.code == 0, holds.text
 
 
+@pytest.mark.wide
 def test_drift_is_found_and_mended(machine: Machine, first: Played) -> None:
     machine.ask("; ".join(DRIFT.values()))
     found = state(machine, ROLE, **WANTED)

@@ -154,6 +154,7 @@ def test_the_state_fails_before_and_holds_after(
     assert after.variables("pass") == before.variables("fail") | before.variables("inconclusive")
 
 
+@pytest.mark.wide
 def test_drift_is_found_and_mended(
     machine: Machine, first: Played, variables: dict[str, object]
 ) -> None:
@@ -166,6 +167,7 @@ def test_drift_is_found_and_mended(
     assert state(machine, ROLE, **variables).code == 0
 
 
+@pytest.mark.wide
 def test_the_other_choices_hold(
     machine: Machine, first: Played, variables: dict[str, object]
 ) -> None:

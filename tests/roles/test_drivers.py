@@ -250,6 +250,7 @@ def test_a_node_at_work_is_not_rebooted(machine: Machine, raised: Played) -> Non
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
 
 
+@pytest.mark.wide
 def test_a_rollout_reboots_a_drained_node_then_asserts_and_validates_it(
     machine: Machine, raised: Played, tmp_path: Path
 ) -> None:
@@ -307,8 +308,18 @@ def test_a_branch_is_held_at_the_version_that_came(machine: Machine, raised: Pla
     ("role", "wrong", "says"),
     [
         ("nvidia_fabricmanager", {"nvidia_fabricmanager_version": "570"}, "does not start with"),
-        ("cuda_toolkit", {"cuda_toolkit_driver_minimum": "600"}, "is older than 600"),
-        ("nvidia_driver", {"nvidia_driver_version": "newest"}, "is no version"),
+        pytest.param(
+            "cuda_toolkit",
+            {"cuda_toolkit_driver_minimum": "600"},
+            "is older than 600",
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            "nvidia_driver",
+            {"nvidia_driver_version": "newest"},
+            "is no version",
+            marks=pytest.mark.wide,
+        ),
         ("nvidia_driver", {"nvidia_driver_version": "999"}, "999"),
     ],
 )

@@ -120,6 +120,7 @@ def test_imex_knows_the_hosts_of_its_fabric_and_has_a_channel(
     assert holds.code == 0, holds.text
 
 
+@pytest.mark.wide
 def test_drift_is_found_and_mended_but_imex_is_not_restarted_under_jobs(
     machine: Machine, second: Played
 ) -> None:
@@ -154,7 +155,11 @@ def test_where_jobs_start_imex_the_service_is_left_alone(machine: Machine, secon
     [
         ({"nvidia_imex_gpus": ["0x2941"]}, "this host has no GPU whose NVLink fabric spans"),
         ({"nvidia_imex_addresses": ["10.9.9.9"]}, "lists none of this host's addresses"),
-        ({"nvidia_imex_version": "570"}, f"IMEX 570 does not start with driver {OLD}"),
+        pytest.param(
+            {"nvidia_imex_version": "570"},
+            f"IMEX 570 does not start with driver {OLD}",
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_what_cannot_work_is_refused(

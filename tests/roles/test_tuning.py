@@ -161,6 +161,15 @@ DRIFTED = {
     "nccl_conf",
     "validation_env_requirements",
 }
+MORE_WRONG: list[tuple[str, dict[str, object], str]] = [
+    ("system_tuning", {"system_tuning_numa_balancing": "off"}, "must be one of"),
+    ("system_tuning", {"system_tuning_sysctls": {"vm.no_such": "1"}}, "no such file"),
+    ("system_tuning", {"system_tuning_sysctls": {"vm.swappiness": "low"}}, "takes numbers"),
+    ("rdma", {"rdma_memlock_kib": "64G"}, "is no number of KiB"),
+    ("rdma", {"rdma_memlock_services": ["../../x"]}, "is no name of a service"),
+    ("gpu_settings", {"gpu_settings_application_clocks": "fast"}, 'is no pair "memory,graphics"'),
+    ("nccl", {"nccl_conf_settings": {"LD_PRELOAD": "x"}}, "is no NCCL setting"),
+]
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -361,23 +370,13 @@ def test_the_other_choices_are_applied_and_hold(
 @pytest.mark.parametrize(
     ("role", "wrong", "says"),
     [
-        ("system_tuning", {"system_tuning_numa_balancing": "off"}, "must be one of"),
-        ("system_tuning", {"system_tuning_sysctls": {"vm.no_such": "1"}}, "no such file"),
-        ("system_tuning", {"system_tuning_sysctls": {"vm.swappiness": "low"}}, "takes numbers"),
         (
             "system_tuning",
             {"system_tuning_sysctls": {"vm.x\nkernel.y": "1"}},
             "no name of a sysctl",
         ),
-        ("rdma", {"rdma_memlock_kib": "64G"}, "is no number of KiB"),
-        ("rdma", {"rdma_memlock_services": ["../../x"]}, "is no name of a service"),
         ("pcie_p2p", {"pcie_p2p_kernel_parameters": ["a;reboot"]}, "is no kernel parameter"),
-        (
-            "gpu_settings",
-            {"gpu_settings_application_clocks": "fast"},
-            'is no pair "memory,graphics"',
-        ),
-        ("nccl", {"nccl_conf_settings": {"LD_PRELOAD": "x"}}, "is no NCCL setting"),
+        *(pytest.param(*each, marks=pytest.mark.wide) for each in MORE_WRONG),
     ],
 )
 def test_a_wrong_value_is_refused(

@@ -20,7 +20,8 @@ from hwcheck.connect.ssh_config import SshConfig, SshSettings
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
 
-QUICK = Deadlines(connect_s=1, banner_s=0.5, authentication_s=1)
+QUICK = Deadlines(connect_s=10, banner_s=2, authentication_s=2)
+"""Not shorter: on a busy machine the thread of the server is late."""
 
 
 def session(
@@ -111,11 +112,11 @@ def test_opening_reads_no_configuration_that_another_thread_may_rebuild(
 @pytest.mark.parametrize(
     ("says", "then_close", "phase", "reason"),
     [
-        (b"", False, "banner", "accepted the connection but sent no SSH banner within 0.5 s"),
+        (b"", False, "banner", "accepted the connection but sent no SSH banner within 2 s"),
         (b"", True, "banner", "closed the connection before the SSH banner"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n" * 100, True, "banner", "no SSH server: "),
         (b"SSH-1.5-old\r\n", False, "key exchange", "Incompatible version (1.5 instead of 2.0)"),
-        (b"SSH-2.0-mute\r\n", False, "key exchange", "not finished within 1 s"),
+        (b"SSH-2.0-mute\r\n", False, "key exchange", "not finished within 2 s"),
     ],
 )
 def test_servers_that_are_none(
@@ -126,7 +127,7 @@ def test_servers_that_are_none(
         error = failure(session(tmp_path, port))
     assert (error.phase, error.state) == (phase, "unreachable")
     assert error.reason.startswith(reason)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 20
 
 
 def test_a_closed_port(tmp_path: Path) -> None:

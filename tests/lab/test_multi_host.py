@@ -24,6 +24,7 @@ FAULTS = Path(__file__).with_name("torch_faults")
 NAMES = ("n1", "n2", "n3", "n4")
 SLOW, WRONG, FROZEN = "n3", "n2", "n4"
 GONE_S = 5.0
+SLOW_LINK = {name: FIFTH if name == SLOW else RATE for name in NAMES}
 EVEN = dict.fromkeys(NAMES, RATE)
 """Unlimited links would show how busy this machine is."""
 BRIEF = replace(GLOO, start_s=5.0)
@@ -36,20 +37,15 @@ def nothing_left(*nodes: Node) -> None:
     wait_until(lambda: not any(node.visitors() for node in nodes), GONE_S)
 
 
-def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path) -> None:
+def test_a_slow_link_is_named_by_the_tournament(tmp_path: Path) -> None:
     """The tournament as its user runs it, and its report again from the saved run."""
     pytest.importorskip("torch")
-    rates = {name: FIFTH if name == SLOW else RATE for name in NAMES}
-    with Lab(NAMES, rates=rates) as lab:
+    with Lab(NAMES, rates=SLOW_LINK) as lab:
         file = lab.inventory(ansible_python_interpreter=sys.executable, hwcheck_interface="eth0")
         command = [HWCHECK, "validate", "--hosts", file, "--json", "--scope", "pairs"]
         command += ["--datatype", "bfloat16", "--warmup-iters", "0"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         nothing_left(*lab.nodes.values())
-        split = run_multi_host(python_with_torch(lab.hosts()), tmp_path / "split", ("all",))
-        nothing_left(*lab.nodes.values())
-    assert [(each.hosts, each.kind) for each in split.suspects] == [((SLOW,), "slow")]
-    assert {each.why for each in split.runs} == {"pairs", "all", "split"}
     assert done.returncode == 1, done.stderr
     summary = json.loads(done.stdout)
     suspects = [(each["hosts"], each["kind"]) for each in summary["group"]["suspects"]]
@@ -66,6 +62,16 @@ def test_a_slow_link_is_named_by_the_tournament_and_by_bisection(tmp_path: Path)
     again = subprocess.run([HWCHECK, "report", run], cwd=tmp_path, capture_output=True, check=False)
     assert again.returncode == 1
     assert (run / "report.html").read_bytes() == report
+
+
+@pytest.mark.wide
+def test_a_slow_link_is_named_by_bisection(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with Lab(NAMES, rates=SLOW_LINK) as lab:
+        split = run_multi_host(python_with_torch(lab.hosts()), tmp_path, ("all",))
+        nothing_left(*lab.nodes.values())
+    assert [(each.hosts, each.kind) for each in split.suspects] == [((SLOW,), "slow")]
+    assert {each.why for each in split.runs} == {"pairs", "all", "split"}
 
 
 @pytest.mark.wide

@@ -63,6 +63,12 @@ class Figure:
             return fnmatchcase(subject, self.subject)
         return not subject.startswith("leg ") or subject.removeprefix("leg ") in LEGS
 
+    @property
+    def has_room(self) -> bool:
+        """Whether any value is within the border."""
+        borders = [each for each in (self.at_least, self.at_most) if each is not None]
+        return any(map(self.holds, borders))
+
     def holds(self, value: float) -> bool:
         """Whether a value is within the border, and its tolerance."""
         share = self.tolerance_percent / 100
@@ -243,7 +249,10 @@ def parse_criteria(text: str, source: str) -> Criteria:
         _schema()(data)
     except fastjsonschema.JsonSchemaValueException as refusal:
         keys = [int(key) if key.isdecimal() else key for key in refusal.path[1:]]
-        raise UsageError(_at(source, root, keys, *_in_words(refusal))) from None
+        raise UsageError(_at(source, root, *_in_words(refusal, keys))) from None
+    for key in _keys_twice(root):
+        place = f"{source}:{key.start_mark.line + 1}"
+        raise UsageError(f"{place}: {key.value[:60]}: it is there twice; leave one out")
     requirements = tuple(map(_requirement, data["requirements"]))
     criteria = Criteria(
         name=data["name"],
@@ -315,6 +324,8 @@ def _problems(criteria: Criteria) -> Any:
                 yield [*keys, "metric"], _unknown(figure.metric, metrics, "metric of the check")
             if figure.at_least is None and figure.at_most is None:
                 yield keys, "it has no border: write at_least or at_most"
+            elif not figure.has_room:
+                yield keys, "no value is within its border: at_most is below at_least"
         if requirement.roles and stage.name != STATE:
             yield [*where, "roles"], f"roles are asserted in the stage {STATE} only"
         if not named and not stage.over_hosts and stage.name != STATE:
@@ -327,21 +338,42 @@ def _unknown(name: str, names: Collection[str], noun: str) -> str:
     return f"{name[:60]}: no such {noun}; {hint}"
 
 
-def _in_words(refusal: fastjsonschema.JsonSchemaValueException) -> tuple[str]:
-    """Return what a schema refuses in the words of whoever writes the file."""
-    rule, value = refusal.rule, refusal.value
-    if rule == "required":
-        return ("lacks " + ", ".join(n for n in refusal.rule_definition if n not in value),)
-    if rule == "additionalProperties":
-        names = refusal.definition["properties"]
-        extra = next(name for name in value if name not in names)
-        return (_unknown(str(extra), names, "key"),)
+def _keys_twice(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    """Yield the keys that a mapping has twice; YAML would take the last without a word."""
+    seen: set[str] = set()
+    for each in node.value if isinstance(node, yaml.CollectionNode) else ():
+        if isinstance(each, yaml.Node):
+            yield from _keys_twice(each)
+            continue
+        key, value = each
+        if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            yield key
+        seen.add(str(key.value))
+        yield from _keys_twice(value)
+
+
+def _in_words(
+    refusal: fastjsonschema.JsonSchemaValueException, keys: Sequence[str | int]
+) -> tuple[Sequence[str | int], str]:
+    """Return what a schema refuses at these keys, in the words of whoever writes the file.
+
+    With them come the keys of the place: a misspelled key has its own line.
+    """
+    rule, value, definition = refusal.rule, refusal.value, refusal.definition
+    if rule in ("required", "additionalProperties"):
+        names = definition["properties"]
+        for extra in (name for name in value if name not in names):
+            _, _, problem = _unknown(str(extra), names, "key").partition(": ")
+            return [*keys, str(extra)], problem
+        return keys, "lacks " + ", ".join(n for n in refusal.rule_definition if n not in value)
     if rule == "enum":
-        return (_unknown(str(value), [str(each) for each in refusal.rule_definition], "word"),)
-    description = refusal.definition.get("description", "")
+        if [*keys] == ["format"]:
+            return keys, f"{value}: this hwcheck reads format 1; a newer one may read it"
+        words = [str(each) for each in refusal.rule_definition]
+        return keys, _unknown(str(value), words, "word")
     shown = json.dumps(value, default=str)[:60]
     what = refusal.message.removeprefix(refusal.name).strip()
-    return (f"{shown}: {description or what}",)
+    return keys, f"{shown}: {definition.get('description') or what}"
 
 
 def _at(source: str, root: yaml.Node | None, keys: Sequence[str | int], problem: str) -> str:

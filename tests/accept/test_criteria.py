@@ -37,8 +37,13 @@ requirements:
       - {check: all_reduce, metric: busbw_gbps, source: annex B, at_least: 450}
 """
 MISTAKES = [
-    ("name: order 4711", "nam: order 4711", 1, "lacks name"),
-    ("gpu: h100_sxm", "gpus: h100_sxm", 1, "gpus: no such key; did you mean gpu?"),
+    ("name: order 4711", "nam: order 4711", 2, "nam: no such key; did you mean name?"),
+    ("name: order 4711\n", "", 1, "lacks name"),
+    ("name: order 4711", "name: order 4711\nname: order 4712", 3, "name: it is there twice"),
+    ("    stage: idle\n", "    stage: idle\n    stage: idle\n", 13, "stage: it is there twice"),
+    ("    text: links", "    txt: links", 10, "txt: no such key; did you mean text?"),
+    ("at_least: 450", "at_least: 450, at_most: 400", 19, "at_most is below at_least"),
+    ("gpu: h100_sxm", "gpus: h100_sxm", 3, "gpus: no such key; did you mean gpu?"),
     ("gpu: h100_sxm", "gpu: h100_smx", 3, "gpu: h100_smx: no such GPU model; did you mean h100"),
     ("burn_in: 24h", "burn_in: 24", 4, "burn_in: 24: it is a duration: 90m or 24h"),
     ("burn_in: 24h", "burn_in: 1 day", 4, "it is a duration"),
@@ -48,7 +53,7 @@ MISTAKES = [
     ("hosts_percent: 95", "hosts_percent: 120", 6, "it is a percentage above 0 and up to 100"),
     ("[pcie_link]\nreq", "[pci_link]\nreq", 7, "pci_link: no such check; did you mean pcie_link?"),
     ("[pcie_link]\nreq", "pcie_link\nreq", 7, "it is a list of checks that a site may waive"),
-    ("format: 1", "format: 2", 1, "format: 2: no such word"),
+    ("format: 1", "format: 2", 1, "format: 2: this hwcheck reads format 1"),
     ("id: LINKS", "id: 4711", 9, "id: 4711: it is a word of letters"),
     ("id: LINKS", "id: BUSBW", 14, "id: BUSBW is there twice: give each its own"),
     ("    text: links are whole\n", "", 9, "lacks text"),

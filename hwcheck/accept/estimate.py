@@ -51,17 +51,20 @@ def estimates_left(
     hosts: Mapping[str, HostProgress],
     forks: int,
     results: Sequence[StageResult],
+    *,
+    of_this_call: bool = False,
 ) -> list[StageEstimate]:
     """Return how long each stage takes that is left, with those that every call repeats.
 
-    Empty where no host has a stage left.
+    Empty where no host has a stage left. With ``of_this_call`` what the call has left that is at
+    work: nothing is repeated in it, and a host that failed waits for the next one.
     """
     left: dict[str, int] = {}
     for host in hosts.values():
-        stage = host.next or host.blocked
+        stage = host.next if of_this_call else host.next or host.blocked
         for name in criteria.stages[criteria.stages.index(stage) :] if stage else ():
             left[name] = left.get(name, 0) + 1
-    if left:
+    if left and not of_this_call:
         left |= {name: len(hosts) for name in criteria.stages if not STAGES[name].void_by}
     return estimates(criteria, left, forks, results)
 

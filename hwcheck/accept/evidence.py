@@ -197,7 +197,10 @@ def software_of(record: HostRecord) -> dict[str, str]:
         line(sample.metric.replace("_", " "), 60): line(str(sample.value), 80)
         for check in SOFTWARE
         for sample in samples_of(record, check)
-        if sample.subject == "node" and isinstance(sample.value, str) and sample.value
+        if sample.subject == "node"
+        and isinstance(sample.value, str)
+        and sample.value
+        and sample.metric != "nvml_status"
     }
 
 
@@ -335,7 +338,9 @@ class _OfRun:
             return NOT_MEASURED, f"{name}: the run has nothing of it"
         warned = [finding for finding in findings if finding.outcome == "warn"]
         if warned:
-            return MET, f"{_in_words(name, warned)}, a warning"
+            passed = [finding for finding in findings if finding.outcome == "pass"]
+            figure = f"{_in_words(name, _narrowest(passed))}; " if passed else ""
+            return MET, f"{figure}{_in_words(name, warned)}, a warning"
         return MET, _in_words(name, _narrowest(findings))
 
     def _of_figure(self, figure: Figure) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hwcheck.accept.evidence import InstalledPart, parts_of, software_of
 from hwcheck.advise.assessment import Assessment
@@ -25,9 +26,10 @@ FIELD_DIAGNOSTIC = (
     "the field diagnostic (fieldiag) ends with FAIL; RETEST is run again, CONFIG is a fault of the "
     "set-up and no reason. The vendor gives it out and runs it: the driver must be unloaded for it"
 )
-SECRET = re.compile(
-    r"(?i)(passw(?:or)?d|secret|token|api[_-]?key|credential|authorization)(\S{0,20}?[=: ]+)\S+"
-)
+SENSITIVE = r"(?:passw(?:or)?d|secret|token|api[_-]?key|credential|authorization)"
+SECRET = re.compile(rf"(?i)({SENSITIVE}\S{{0,20}}?[=: ]+(?:(?:basic|bearer) +)?)\S+")
+LOGIN = re.compile(r"(\w://)[^\s/@]{1,200}@")
+"""A user and a password in an address."""
 CRITERIA = (
     ("row_remap", "row_remap_failure", "a row could not be remapped", MANAGEMENT),
     ("ecc_errors", "sram_threshold_exceeded", "SRAM failed oftener than its threshold", MANAGEMENT),
@@ -173,7 +175,28 @@ def without(text: str, others: re.Pattern[str] | None) -> str:
 
 def log_for_vendor(log: str, assessments: Sequence[Assessment], host: str) -> str:
     """Return a host's log without the names of other hosts, and without what looks like secrets."""
-    return SECRET.sub(r"\1\2***", without(log, _others(assessments, host)))
+    return _without_secrets(without(log, _others(assessments, host)))
+
+
+def answer_for_vendor(answer: Any, assessments: Sequence[Assessment], host: str) -> Any:
+    """Return a host's answer (parsed JSON) with every text in it as ``log_for_vendor`` has it."""
+    others = _others(assessments, host)
+
+    def kept(value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {without(key, others): kept(each, key) for key, each in value.items()}
+        if isinstance(value, list):
+            return [kept(each, name) for each in value]
+        if not isinstance(value, str):
+            return value
+        hidden = re.search(rf"(?i){SENSITIVE}", name)
+        return "***" if hidden else _without_secrets(without(value, others))
+
+    return kept(answer)
+
+
+def _without_secrets(text: str) -> str:
+    return LOGIN.sub(r"\1***@", SECRET.sub(r"\1***", text))
 
 
 def _gpus(record: HostRecord, failed: Collection[str]) -> Iterator[GpuParts]:

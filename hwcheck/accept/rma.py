@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hwcheck.accept.evidence import StageResult
-from hwcheck.accept.fault import log_for_vendor
+from hwcheck.accept.fault import answer_for_vendor, log_for_vendor
 from hwcheck.accept.progress import HostProgress
 from hwcheck.advise.assessment import Assessment
+from hwcheck.node.wire import to_json
 
 
 def runs_until_failure(host: HostProgress, results: Sequence[StageResult]) -> list[str]:
@@ -18,19 +20,18 @@ def runs_until_failure(host: HostProgress, results: Sequence[StageResult]) -> li
     return runs[: runs.index(failed_in) + 1]
 
 
-def answers_and_logs(
-    assessments: Sequence[Assessment], host: str
-) -> Iterator[tuple[str, Path | bytes]]:
+def answers_and_logs(assessments: Sequence[Assessment], host: str) -> Iterator[tuple[str, bytes]]:
     """Yield the host's answer and log in each stage, by their names in the archive.
 
-    Other hosts' names and what looks like secrets are left out of logs. A link is not followed.
+    Other hosts' names and what looks like a secret are left out. A link is not followed.
     """
     for assessment in assessments:
         stage = assessment.run.meta.acceptance["stage"]
         log = assessment.run.path / "nodes" / f"{host}.log"
         answer = log.with_suffix(".json")
         if _is_plain(answer):
-            yield f"{stage}.json", answer
+            data = json.loads(answer.read_bytes())
+            yield f"{stage}.json", to_json(answer_for_vendor(data, assessments, host)).encode()
         if _is_plain(log):
             text = log_for_vendor(log.read_text("utf-8", "replace"), assessments, host)
             yield f"{stage}.log", text.encode()

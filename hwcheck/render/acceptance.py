@@ -23,7 +23,7 @@ from hwcheck.accept.evidence import (
     StageResult,
     worst,
 )
-from hwcheck.accept.progress import WAITING, HostProgress, kind_of
+from hwcheck.accept.progress import WAITING, HostProgress, exit_code, kind_of
 from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.fold import fold
 from hwcheck.node import checks
@@ -279,8 +279,7 @@ def acceptance_page(
         title=title,
         criteria=criteria,
         verdict=verdict(hosts, criteria),
-        accepted=sum(host.accepted for host in hosts.values()) >= criteria.hosts_needed(len(hosts)),
-        failed=any(host.blocked for host in hosts.values()),
+        exit_code=exit_code(hosts, criteria),
         hosts=hosts,
         rows=rows(criteria, hosts),
         stages={name: STAGES[name] for name in criteria.stages},
@@ -289,7 +288,7 @@ def acceptance_page(
         remedy=remedy,
         parts=parts,
         limits=[(stage, limit) for (stage, *_), limit in limits.items()],
-        software={name: of_host for name, of_host in software.items() if of_host},
+        software=_by_versions(software),
         results=results,
         left=[_in_words(each) for each in left],
         total=length(sum(each.seconds for each in left)) if left else "",
@@ -297,6 +296,15 @@ def acceptance_page(
         refresh_s=REFRESH_S,
         signature=signature,
     )
+
+
+def _by_versions(software: Mapping[str, Mapping[str, str]]) -> list[tuple[str, dict[str, str]]]:
+    """Return hosts that have the same versions as one line each: their folded names, versions."""
+    hosts: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, versions in software.items():
+        if versions:
+            hosts.setdefault(tuple(versions.items()), []).append(name)
+    return [(fold(names), dict(versions)) for versions, names in hosts.items()]
 
 
 def _lasting(parts: Mapping[str, InstalledPart]) -> dict[str, InstalledPart]:

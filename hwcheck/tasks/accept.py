@@ -176,9 +176,10 @@ def _begun(acceptance: Acceptance, about: About) -> _Begun:
     return _Begun(about, acceptance, progress(acceptance.criteria, acceptance.names, results))
 
 
-def _left(begun: _Begun) -> list[StageEstimate]:
-    of = begun.acceptance
-    return estimates_left(of.criteria, begun.hosts, of.forks, saved_results(of))
+def _left(begun: _Begun, *, of_this_call: bool = False) -> list[StageEstimate]:
+    of, hosts = begun.acceptance, begun.hosts
+    results = saved_results(of)
+    return estimates_left(of.criteria, hosts, of.forks, results, of_this_call=of_this_call)
 
 
 def _explain(acceptance: Acceptance) -> None:
@@ -205,7 +206,7 @@ def _page(begun: _Begun, *, running: str = "", signature: bool = False) -> str:
         acceptance.criteria,
         begun.hosts,
         saved_results(acceptance),
-        () if signature else _left(begun),
+        () if signature else _left(begun, of_this_call=bool(running)),
         running=running,
         signature=signature,
     )

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from hwcheck.accept.fault import Fault, fault_of, log_for_vendor
+from hwcheck.accept.fault import Fault, answer_for_vendor, fault_of, log_for_vendor
 from hwcheck.accept.pdf import BROWSERS, pdf
 from hwcheck.advise.assessment import assess
 from hwcheck.node.wire import CheckResult, Sample
@@ -31,7 +31,10 @@ def test_what_failed_has_its_limit_and_its_source() -> None:
     text = fault_markdown(made)
     assert "8 lanes; limit: fail unless" in text
     assert "A PCIe link runs below what board and slot have" in text
-    assert "n2" not in text + fault_html(made)
+    page = fault_html(made)
+    assert "n2" not in text + page
+    assert page.rindex(".source { display: block") > page.rindex(".source { display: none"), "print"
+    assert page.index("gpu3<br><b>failed") < page.index("<td>gpu0<"), "what failed comes first"
 
 
 def remap(failed: bool) -> CheckResult:
@@ -104,6 +107,26 @@ def test_other_hosts_and_secrets_stay_here() -> None:
     assert "hunter2" not in kept
     assert "abc" not in kept
     assert "n12.x" in kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer hunter2",
+        "authorization=Basic hunter2",
+        "http://me:hunter2@proxy:3128",
+        "--api-key hunter2",
+        "DB_PASSWORD=hunter2",
+    ],
+)
+def test_what_looks_like_a_secret_is_in_no_answer_and_no_log(text: str) -> None:
+    runs = [assess(factories.run(factories.gpu_host("n1"), factories.gpu_host("n2")))]
+    assert "hunter2" not in log_for_vendor(f"a {text} b", runs, "n1")
+    answer = {"facts": {"n2": [f"a {text} b"], "proxy_token": "hunter2"}, "size": 4, "peer": "n2"}
+    kept = answer_for_vendor(answer, runs, "n1")
+    assert "hunter2" not in str(kept)
+    assert "n2" not in str(kept)
+    assert (kept["size"], kept["peer"]) == (4, "another host")
 
 
 def test_words_of_a_node_stay_words() -> None:

@@ -228,3 +228,6 @@ def test_what_every_call_repeats_is_left_on_all_hosts_while_anything_is() -> Non
     assert left([]) == dict.fromkeys(STAGES, 2)
     assert left(runs[:-1]) == {"idle": 2, "all": 2}
     assert left(runs) == {}
+    failed = [runs[0], result("load", {"n1": "met", "n2": "not met"}, 1)]
+    now = estimates_left(CRITERIA, of(failed), 32, failed, of_this_call=True)
+    assert {each.stage: each.hosts for each in now} == dict.fromkeys(STAGES[2:], 1)

@@ -114,3 +114,13 @@ def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup
     running = acceptance_page({}, CRITERIA, now, made, LEFT, running="idle on n2")
     assert 'http-equiv="refresh" content="10"' in running
     assert "Running: idle on n2" in running
+    assert '<td data-name="Hosts">n[1-2]</td>' in page, "equal versions are one line"
+    assert '<div class="verdict fail">' in page
+
+
+def test_an_acceptance_that_is_open_is_not_shown_as_one_that_failed() -> None:
+    made = results()
+    now = progress(CRITERIA, ["n1", "n2", "n3"], made[:1])
+    page = acceptance_page({}, CRITERIA, now, made[:1])
+    assert "open; 0 of 3 hosts" in page
+    assert '<div class="verdict inconclusive">' in page

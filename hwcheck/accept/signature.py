@@ -50,6 +50,13 @@ def sign_record(file: Path, key: Path) -> Path:
     return sign(file, key)
 
 
+def refuse_signed(file: Path) -> None:
+    """Refuse to write a record anew that has been signed. Raises UsageError."""
+    signature = signature_of(file)
+    if signature.exists():
+        raise UsageError(f"{file} is signed: it stays as it is; move it and {signature.name} away")
+
+
 def verify_record(file: Path, signers: Path | None) -> Verified:
     """Hold a record against its manifest and its signature. Raises UsageError as ``verify``."""
     checked = check_record(file)

@@ -20,6 +20,7 @@ from hwcheck.accept.evidence import (
     WAIVED,
     Evidence,
     InstalledPart,
+    LimitUsed,
     StageResult,
     worst,
 )
@@ -267,13 +268,6 @@ def acceptance_page(
                     for subject, part in {**_lasting(known), **host.parts}.items()
                 }
             software.setdefault(name, {}).update(host.software)
-    limits = {
-        (stage, limit.check, limit.metric, limit.source): limit
-        for stage in criteria.stages
-        for result in results
-        if result.stage == stage
-        for limit in result.limits
-    }
     template = environment("html").get_template("acceptance.html.j2")
     return template.render(
         title=title,
@@ -281,13 +275,13 @@ def acceptance_page(
         verdict=verdict(hosts, criteria),
         exit_code=exit_code(hosts, criteria),
         hosts=hosts,
-        rows=rows(criteria, hosts),
+        rows=[_for_record(row) if signature else row for row in rows(criteria, hosts)],
         stages={name: STAGES[name] for name in criteria.stages},
         stage_classes=CLASSES,
         waiting=WAITING,
         remedy=remedy,
         parts=parts,
-        limits=[(stage, limit) for (stage, *_), limit in limits.items()],
+        limits=_limits(criteria, results),
         software=_by_versions(software),
         results=results,
         left=[_in_words(each) for each in left],
@@ -296,6 +290,23 @@ def acceptance_page(
         refresh_s=REFRESH_S,
         signature=signature,
     )
+
+
+def _for_record(row: RequirementRow) -> RequirementRow:
+    """Return a row as it is signed: what was not reached is not measured."""
+    return replace(row, state=NOT_MEASURED) if row.state == WAITING else row
+
+
+def _limits(
+    criteria: Criteria, results: Sequence[StageResult]
+) -> list[tuple[list[str], LimitUsed]]:
+    """Return each limit once, with the stages that held figures against it, in their order."""
+    stages: dict[LimitUsed, dict[str, None]] = {}
+    for stage in criteria.stages:
+        for result in results:
+            for limit in result.limits if result.stage == stage else ():
+                stages.setdefault(limit, {})[stage] = None
+    return [(list(of_it), limit) for limit, of_it in stages.items()]
 
 
 def _by_versions(software: Mapping[str, Mapping[str, str]]) -> list[tuple[str, dict[str, str]]]:

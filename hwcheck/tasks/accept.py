@@ -18,7 +18,7 @@ from hwcheck.accept.pdf import pdf
 from hwcheck.accept.progress import HostProgress, exit_code, progress
 from hwcheck.accept.record import write_record
 from hwcheck.accept.rma import answers_and_logs, attachments, runs_until_failure
-from hwcheck.accept.signature import sign_record, verify_record
+from hwcheck.accept.signature import refuse_signed, sign_record, verify_record
 from hwcheck.accept.stages import STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.errors import UsageError
@@ -237,7 +237,9 @@ def _write_golden(begun: _Begun) -> None:
 
 
 def _write_record(begun: _Begun) -> None:
-    """Write the archive, and say what it is and where."""
+    """Write the archive, and say what it is and where. Raises UsageError for a signed one."""
+    archive = begun.acceptance.folder / f"{begun.about.id}.tar.gz"
+    refuse_signed(archive)
     page, content = _page(begun, signature=True), _golden(begun)
     files: dict[str, Path | bytes] = {
         "report.html": page.encode(),
@@ -245,7 +247,6 @@ def _write_record(begun: _Begun) -> None:
         **({GOLDEN: content.encode()} if content else {}),
         **record_files(begun.acceptance.folder),
     }
-    archive = begun.acceptance.folder / f"{begun.about.id}.tar.gz"
     digest = write_record(archive, begun.about.id, files)
     emit(f"{archive}\nSHA-256 {digest}, {len(files)} files\n")
 

@@ -95,10 +95,12 @@ def test_a_later_visit_keeps_what_the_inventory_said_of_the_same_part() -> None:
 def test_the_record_has_each_limit_with_its_source() -> None:
     first, idle = results()
     limit = LimitUsed("pcie_link", "pcie_link_width", "fail unless >= 16", HOSTILE, "vendor")
-    made = [first, replace(idle, limits=(limit,)), replace(idle, run="r2", limits=(limit,))]
+    idles = [replace(idle, run=run, limits=(limit,)) for run in ("r1", "r2")]
+    made = [replace(first, limits=(limit,)), *idles]
     now = progress(CRITERIA, ["n1", "n2", "n3"], made)
     page = acceptance_page({}, CRITERIA, now, made, signature=True)
     assert page.count("fail unless &gt;= 16") == 1
+    assert '<span class="soft">state, idle</span> pcie_link' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; <span" in page
 
 
@@ -106,7 +108,12 @@ def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup
     made = results()
     now = progress(CRITERIA, ["n1", "n2", "n3"], made)
     page = acceptance_page({"Acceptance": "x"}, CRITERIA, now, made, signature=True)
-    for words in ("165001", "692-2G520", "driver <code>570</code>", "For the vendor: name, date"):
+    for words in (
+        "165001",
+        "692-2G520",
+        "driver <code>570</code>",
+        "For the vendor: name, date, signature",
+    ):
         assert words in page
     assert "<strong>TRAIN</strong> training" in page
     assert HOSTILE not in page
@@ -114,8 +121,18 @@ def test_the_page_has_parts_versions_signatures_and_no_words_of_a_node_as_markup
     running = acceptance_page({}, CRITERIA, now, made, LEFT, running="idle on n2")
     assert 'http-equiv="refresh" content="10"' in running
     assert "Running: idle on n2" in running
-    assert '<td data-name="Hosts">n[1-2]</td>' in page, "equal versions are one line"
+    assert '<td class="folded" data-name="Hosts">n[1-2]</td>' in page, "equal versions are one line"
     assert '<div class="verdict fail">' in page
+
+
+def test_what_was_not_reached_is_signed_as_not_measured() -> None:
+    now = progress(CRITERIA, ["n1", "n2", "n3"], results()[:1])
+    record, page = (
+        acceptance_page({}, CRITERIA, now, results()[:1], signature=signature)
+        for signature in (True, False)
+    )
+    assert '<td class="state inconclusive" data-name="State">not measured</td>' in record
+    assert '<td class="state quiet" data-name="State">waiting</td>' in page
 
 
 def test_an_acceptance_that_is_open_is_not_shown_as_one_that_failed() -> None:

@@ -190,6 +190,17 @@ def test_a_half_written_record_is_refused_and_a_whole_one_replaces_it(
     assert record_of(folder).read_bytes() == whole
 
 
+def test_a_signed_record_is_not_written_anew(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = begun(folder) / "20270131T120000Z-abcdef.tar.gz"
+    archive.write_bytes(b"as it was signed")
+    archive.with_name(archive.name + ".sig").write_text("")
+    code, said = ended_with("accept record --hosts n1,", capsys)
+    assert (code, "abcdef.tar.gz is signed: it stays as it is" in said) == (2, True)
+    assert archive.read_bytes() == b"as it was signed"
+
+
 def test_criteria_are_printed_to_be_edited(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

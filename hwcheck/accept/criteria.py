@@ -191,9 +191,9 @@ def brought(gpu: str = ANY) -> str:
     text = resources.files(__package__).joinpath(DEFAULT).read_text("utf-8")
     if gpu == ANY:
         return text
-    known = {model.id: model for model in models.models()}
-    if gpu not in known:
-        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *known], 'GPU model')}")
+    models_by_id = {model.id: model for model in models.models()}
+    if gpu not in models_by_id:
+        raise UsageError(f"--gpu {_unknown(gpu, [ANY, *models_by_id], 'GPU model')}")
     rows = "".join(
         f"  - id: MODEL-{number}\n"
         f"    text: {json.dumps(text)}\n"
@@ -201,7 +201,7 @@ def brought(gpu: str = ANY) -> str:
         f"    stage: {stage}\n"
         f"    figures: [{json.dumps(figure)}]\n"
         "    same_as: [NVIDIA Requirements for AI Clouds BM01]\n"
-        for number, (text, source, stage, figure) in enumerate(_figures_of(known[gpu]), 1)
+        for number, (text, source, stage, figure) in enumerate(_figures_of(models_by_id[gpu]), 1)
     )
     head, tail = text.split("not_shown:\n")
     head = head.replace("gpu: any\n", f"gpu: {gpu}\n").replace(

@@ -171,14 +171,14 @@ def _asserted(requirement: Requirement, of_host: Mapping[str, Any]) -> tuple[str
 
 def parts_of(record: HostRecord) -> dict[str, InstalledPart]:
     """Return the parts that a host named, by subject; of a visit without inventory the GPUs."""
-    said: dict[str, dict[str, str]] = {}
+    values: dict[str, dict[str, str]] = {}
     for sample in samples_of(record, "parts"):
-        said.setdefault(line(sample.subject, 60), {})[sample.metric] = line(str(sample.value), 80)
-    said.pop("node", None)
+        values.setdefault(line(sample.subject, 60), {})[sample.metric] = line(str(sample.value), 80)
+    values.pop("node", None)
     uuids = {f"gpu{gpu.index}": gpu for gpu in gpus_of(record) if gpu.index is not None}
     parts = {}
-    for subject in sorted({*said, *uuids}, key=natural):
-        its, gpu = said.get(subject, {}), uuids.get(subject)
+    for subject in sorted({*values, *uuids}, key=natural):
+        its, gpu = values.get(subject, {}), uuids.get(subject)
         serial = its.get("part_serial", "") or line((gpu and gpu.serial) or "", 60)
         parts[subject] = InstalledPart(
             identity=line((gpu and gpu.uuid) or serial, 80),

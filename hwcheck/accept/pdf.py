@@ -73,4 +73,4 @@ def _ended_well(command: list[str], folder: str) -> bool:
 def _dated(data: bytes, at: str) -> bytes:
     """Return a PDF with these dates in place of its own; nothing in it moves."""
     digits = "".join(filter(str.isdigit, at))[:14].encode()
-    return DATE.sub(lambda found: found[0][:3] + digits + found[0][17:], data)
+    return DATE.sub(lambda match: match[0][:3] + digits + match[0][17:], data)

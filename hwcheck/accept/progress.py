@@ -152,11 +152,11 @@ def _parts_so_far(results: Sequence[StageResult], host: str) -> Iterator[Identit
     """
     now: Identities = {}
     for result in results:
-        said: dict[str, dict[str, str]] = {}
+        visit_parts: dict[str, dict[str, str]] = {}
         for subject, part in result.hosts[host].parts.items():
             if part.identity:
-                said.setdefault(kind_of(subject), {})[subject] = part.identity
-        now = {**now, **said}
+                visit_parts.setdefault(kind_of(subject), {})[subject] = part.identity
+        now = {**now, **visit_parts}
         yield now
 
 

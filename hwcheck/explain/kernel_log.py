@@ -71,7 +71,7 @@ class _Event(NamedTuple):
 
 def read(file: str, text: str) -> KernelLogEvents | None:
     """Return what a kernel log says, or None where this is none."""
-    told, messages, kernel_lines, lines = _events(text)
+    events_in_order, messages, kernel_lines, lines = _events(text)
     # A log says no name of a device; the messages have no age, as all of the file counts.
     faults = [
         fault
@@ -79,11 +79,11 @@ def read(file: str, text: str) -> KernelLogEvents | None:
         if fault.kind.limit.judge(fault.events, None) != "pass"
     ]
     few = kernel_lines < LEAST_LINES or kernel_lines < KERNEL_SHARE * lines
-    if few and not told and not faults:
+    if few and not events_in_order and not faults:
         return None
-    left, settled = xids.outstanding([each.event for each in told])
+    left, settled = xids.outstanding([each.event for each in events_in_order])
     events = sorted(_counted(left), key=lambda each: GRAVITY.index(each.action))
-    incidents = _incidents(told)
+    incidents = _incidents(events_in_order)
     notes = [*_notes(events, settled, incidents), *_fault_notes(faults)]
     if not notes:
         notes = [
@@ -109,15 +109,15 @@ def _events(text: str) -> tuple[list[_Event], list[KernelMessage], int, int]:
         stamp = _LINE.match(row)
         if stamp is None and not row.startswith(_BARE):
             continue
-        said = row[stamp.end() :] if stamp else row
-        kernel_lines += stamp is None or not (stamp["iso"] or said.startswith(_XORG))
-        boot += said.startswith(BOOT)
-        if any(word in said for word in kernel_faults.WORDS):
-            messages.append(KernelMessage(said, age_s=0.0))
-        if lost or _LOST.match(said):
-            lost = [*lost, said][:3]
-            said, lost = ("", lost) if len(lost) < 3 else (" ".join(lost), [])
-        event = xids.parse(said) if any(word in said for word in xids.WORDS) else None
+        message = row[stamp.end() :] if stamp else row
+        kernel_lines += stamp is None or not (stamp["iso"] or message.startswith(_XORG))
+        boot += message.startswith(BOOT)
+        if any(word in message for word in kernel_faults.WORDS):
+            messages.append(KernelMessage(message, age_s=0.0))
+        if lost or _LOST.match(message):
+            lost = [*lost, message][:3]
+            message, lost = ("", lost) if len(lost) < 3 else (" ".join(lost), [])
+        event = xids.parse(message) if any(word in message for word in xids.WORDS) else None
         if event is not None:
             events.append(_Event(event, *_time(stamp, boot)))
     return events[-MOST_EVENTS:], messages, kernel_lines, lines

@@ -93,11 +93,13 @@ def info_notes(info: NcclInfo) -> Iterator[str]:
 
 def _version_notes(info: NcclInfo) -> Iterator[str]:
     """Yield what is known of this version: its defects, and a setting that it does not need."""
-    known = [defect for defect in nccl_defects() if info.version and defect.concerns(info.version)]
-    for defect in known:
+    defects = [
+        defect for defect in nccl_defects() if info.version and defect.concerns(info.version)
+    ]
+    for defect in defects:
         if not defect.needs:
             yield f"NCCL {info.version} is known for this: {defect}; {defect.remedy}"
-    others = [str(defect) for defect in known if defect.needs]
+    others = [str(defect) for defect in defects if defect.needs]
     if others:
         yield f"known of NCCL {info.version}: {'; '.join(others)}"
     index = info.env_set.get("NCCL_IB_GID_INDEX")

@@ -157,11 +157,11 @@ def _is_comparable(run: MultiHostRun) -> bool:
 
 def finding_table(assessment: Assessment) -> Table:
     """Return what did not pass."""
-    found = sorted(
+    findings = sorted(
         (each for each in assessment.judgement.findings if each.outcome != "pass"),
         key=lambda each: (each.check, each.metric, each.subject, each.host),
     )
-    hosts = {each.host for each in found}
+    hosts = {each.host for each in findings}
     ids = {
         (record.host, f"gpu{gpu.index}"): gpu_id(gpu)
         for record in assessment.run.records
@@ -169,19 +169,19 @@ def finding_table(assessment: Assessment) -> Table:
         for gpu in _gpus(record)
     }
     return {
-        "host": _texts(each.host for each in found),
-        "check_id": _texts(each.check for each in found),
-        "metric": _texts(each.metric for each in found),
-        "subject": _texts(each.subject for each in found),
-        "gpu": _texts(ids.get((each.host, each.subject)) for each in found),
-        "outcome": _texts(each.outcome for each in found),
-        **_values(each.value for each in found),
-        "unit": _texts(each.unit for each in found),
-        "limit_text": _texts(each.limit for each in found),
-        "source": _texts(each.source for each in found),
-        "confidence": _texts(each.confidence for each in found),
-        "reason": _texts(each.reason for each in found),
-        "waived": _texts(each.waived or None for each in found),
+        "host": _texts(each.host for each in findings),
+        "check_id": _texts(each.check for each in findings),
+        "metric": _texts(each.metric for each in findings),
+        "subject": _texts(each.subject for each in findings),
+        "gpu": _texts(ids.get((each.host, each.subject)) for each in findings),
+        "outcome": _texts(each.outcome for each in findings),
+        **_values(each.value for each in findings),
+        "unit": _texts(each.unit for each in findings),
+        "limit_text": _texts(each.limit for each in findings),
+        "source": _texts(each.source for each in findings),
+        "confidence": _texts(each.confidence for each in findings),
+        "reason": _texts(each.reason for each in findings),
+        "waived": _texts(each.waived or None for each in findings),
     }
 
 
@@ -259,9 +259,9 @@ def _gpu_codes(
     by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
     for place, record in enumerate(run.records):
         for gpu in _gpus(record):
-            slot, known_by = slots.get(f"gpu{gpu.index}"), gpu_id(gpu)
-            if slot is not None and known_by:
-                by_slot[place, slot] = codes.setdefault(known_by, len(codes))
+            slot, id_of_gpu = slots.get(f"gpu{gpu.index}"), gpu_id(gpu)
+            if slot is not None and id_of_gpu:
+                by_slot[place, slot] = codes.setdefault(id_of_gpu, len(codes))
     slot_of = np.array([slots[subject] for subject in subjects], np.int64)
     return by_slot[host, slot_of[sample]], list(codes)
 

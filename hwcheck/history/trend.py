@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
 from hwcheck.history.events import ALWAYS, Name, gpus_of, names_of_host
-from hwcheck.history.names import known_hosts, one_known
+from hwcheck.history.names import name_among, refuse_unknown_hosts
 from hwcheck.history.views import History
 from hwcheck.text import line
 
@@ -93,13 +93,13 @@ def metric_named(
 
     Raises UsageError, with the nearest name, for one that no run measured as a number.
     """
-    known = _measured(history, list(history.folders)[-1:])  # one file tells as a rule
-    if not _those(known, name):
-        known = _measured(history, list(history.folders))
-    those = _those(known, name)
+    metrics = _measured(history, list(history.folders)[-1:])  # one file tells as a rule
+    if not _those(metrics, name):
+        metrics = _measured(history, list(history.folders))
+    those = _those(metrics, name)
     if not those:
-        names = [full for each in known for full in (f"{each[0]}.{each[1]}", each[1])]
-        one_known("metric", name, dict.fromkeys(names))
+        names = [full for each in metrics for full in (f"{each[0]}.{each[1]}", each[1])]
+        name_among("metric", name, dict.fromkeys(names))
     if len(those) > 1:
         choice = ", ".join(f"{check}.{metric}" for check, metric, *_ in those)
         raise UsageError(f"{line(name, 80)}: several checks have it; say one of {line(choice)}")
@@ -120,9 +120,9 @@ def _measured(history: History, runs: Sequence[str]) -> list[tuple[str, str, str
 
 
 def _those(
-    known: Sequence[tuple[str, str, str, bool]], name: str
+    metrics: Sequence[tuple[str, str, str, bool]], name: str
 ) -> list[tuple[str, str, str, bool]]:
-    return [each for each in known if name in (each[1], f"{each[0]}.{each[1]}")]
+    return [each for each in metrics if name in (each[1], f"{each[0]}.{each[1]}")]
 
 
 def gpus_named(history: History, name: str) -> list[str]:
@@ -137,7 +137,7 @@ def gpus_named(history: History, name: str) -> list[str]:
     ]
     if not ids:
         rows = history.rows("SELECT DISTINCT uuid, serial FROM gpus")
-        one_known("GPU", name, {text for row in rows for text in row if text})
+        name_among("GPU", name, {text for row in rows for text in row if text})
     return ids
 
 
@@ -179,7 +179,7 @@ def trend(
         for run, of_host, subject, value in of_these_hosts or ()
     )
     if host and not points:
-        known_hosts(history, [host])
+        refuse_unknown_hosts(history, [host])
     if (host or gpus) and not points:
         raise UsageError(f"{line(host or 'this GPU', 80)} has no {asked.name} in these runs")
     names = names or [Name(of, of, *ALWAYS) for of in sorted({point.host for point in points})]

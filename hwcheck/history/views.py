@@ -79,11 +79,11 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A folder that is not in the history, and why; ``again``: its files can be made anew."""
+    """A folder that is not in the history, and why; ``remakable``: its files can be made anew."""
 
     path: Path
     reason: str
-    again: bool = False
+    remakable: bool = False
 
     @property
     def folder(self) -> str:
@@ -232,7 +232,7 @@ class History:
 
     def _candidates(self, before: str, newest: int, only: Collection[str]) -> list[Path]:
         """Return the folders that have all three files; note the others."""
-        found: list[Path] = []
+        folders: list[Path] = []
         names = sorted(
             name
             for name in os.listdir(self.runs)
@@ -240,16 +240,16 @@ class History:
         )
         for name in reversed(names):
             folder = self.runs / name
-            if newest and len(found) == newest:
+            if newest and len(folders) == newest:
                 break
             if name.startswith(".") or name == LATEST or not folder.is_dir():
                 continue
             reason = _why_not(folder)
             if reason is None:
-                found.append(folder)
+                folders.append(folder)
             elif reason:
                 self._leave_out(folder, reason)
-        return found[::-1]
+        return folders[::-1]
 
     def _take(self, folders: Sequence[Path]) -> None:
         """Check what the files say of themselves, and make views of those that are right."""
@@ -327,8 +327,8 @@ class History:
             self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def _leave_out(self, folder: Path, reason: str) -> None:
-        again = any(f"{kind}.parquet" in reason for kind in KINDS)
-        self.left_out.append(LeftOut(folder, line(reason, 200), again))
+        remakable = any(f"{kind}.parquet" in reason for kind in KINDS)
+        self.left_out.append(LeftOut(folder, line(reason, 200), remakable))
 
 
 def _answer(cursor: DuckDBPyConnection) -> QueryResult:

@@ -59,8 +59,8 @@ def judge_between_hosts(
     for scope in dict.fromkeys(run.why for run in done if _is_scope(run.why)):
         yield from _ways(scope, [run for run in done if run.why == scope], by_name)
     for host in by_name.values():
-        own = [run for run in done if host.name in run.hosts]
-        yield from _without_words(host.name, own)
+        host_runs = [run for run in done if host.name in run.hosts]
+        yield from _without_words(host.name, host_runs)
         yield from _stuck(host.name, record)
     yield from _missing_ranks(done, by_name)
     yield from _slower(done, accused & set(by_name), by_name)
@@ -78,13 +78,15 @@ def _ways(
     scope: str, runs: Sequence[MultiHostRun], by_name: Mapping[str, HostCase]
 ) -> Iterator[Finding]:
     """Yield a warning for each host that goes another way than most of the others in a scope."""
-    told: dict[str, list[Mapping[str, Any]]] = {}
+    facts_by_host: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         for name in run.hosts:
             facts = _facts(run, name)
             if name in by_name and facts:
-                told.setdefault(name, []).append(facts)
-    ways = {name: _usual(list(map(way_of_facts, of_host))) for name, of_host in told.items()}
+                facts_by_host.setdefault(name, []).append(facts)
+    ways = {
+        name: _usual(list(map(way_of_facts, of_host))) for name, of_host in facts_by_host.items()
+    }
     usual = usual_way(ways.values())
     for name, way in ways.items():
         other = [what for what, (value, _) in usual.items() if way.get(what, value) != value]
@@ -101,18 +103,22 @@ def _ways(
                 reason=f"{scope}: NCCL goes another way than on {count(fewest, 'other host')}",
             )
         else:
-            yield from _of_network(by_name[name], scope, told[name])
+            yield from _of_network(by_name[name], scope, facts_by_host[name])
 
 
 def _usual(ways: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return what a host has in most of its runs."""
-    told = {what: [way[what] for way in ways if what in way] for way in ways for what in way}
-    return {what: Counter(values).most_common(1)[0][0] for what, values in told.items()}
+    values_by_word = {
+        what: [way[what] for way in ways if what in way] for way in ways for what in way
+    }
+    return {what: Counter(values).most_common(1)[0][0] for what, values in values_by_word.items()}
 
 
-def _of_network(host: HostCase, scope: str, told: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _of_network(
+    host: HostCase, scope: str, of_runs: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
     """Yield what of the network all hosts leave unused alike: GPUDirect RDMA, most of the ports."""
-    over_ib = [facts for facts in told if "NET/IB" in facts]
+    over_ib = [facts for facts in of_runs if "NET/IB" in facts]
     if not over_ib:
         return
     ports = compute_ports(active_ports(host.record), host.facts)

@@ -268,15 +268,15 @@ def _is_off(
     in_a_row = _last(off, counts, IN_A_ROW)
     middle = np.median(in_a_row, axis=1)
     wide = scatter * np.sqrt(1 + doubt)
-    found = (in_a_row.min(axis=1) >= IN_A_ROW_SIGMAS * wide) & (middle >= worth)
+    worse = (in_a_row.min(axis=1) >= IN_A_ROW_SIGMAS * wide) & (middle >= worth)
     for runs in LAST_RUNS:
         latest = _last(off, counts, runs)
         summed = np.clip(latest / scatter[:, None], -CLIP, CLIP).sum(axis=1) / math.sqrt(runs)
         beyond = summed >= THRESHOLD * np.sqrt(1 + runs * doubt)
-        known = counts - runs >= LEAST_REFERENCE
-        found |= known & beyond & (np.median(latest, axis=1) >= worth)
-    found &= (in_a_row[:, 0] >= least) & (middle >= least / 2)  # and still is
-    return np.asarray(found, bool)
+        long_enough = counts - runs >= LEAST_REFERENCE
+        worse |= long_enough & beyond & (np.median(latest, axis=1) >= worth)
+    worse &= (in_a_row[:, 0] >= least) & (middle >= least / 2)  # and still is
+    return np.asarray(worse, bool)
 
 
 def _last(off: NDArray[np.float64], counts: NDArray[np.intp], runs: int) -> NDArray[np.float64]:

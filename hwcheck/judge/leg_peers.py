@@ -74,18 +74,18 @@ def judge_leg_peers(
                 yield finding
 
 
-def way_of_facts(told: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return how NCCL says that the data went, by what is compared; ``told`` as in a leg.
+def way_of_facts(facts: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return how NCCL says that the data went, by what is compared; ``facts`` as in a leg.
 
     Ports are left out where NCCL names none, or more than a record holds.
     """
-    kinds = sorted(kind.partition("/")[0] for kind in told if kind not in (*ABOUT, "p2p_refused"))
-    channels, ports = told.get("channels"), len(ports_named_in(told))
+    kinds = sorted(kind.partition("/")[0] for kind in facts if kind not in (*ABOUT, "p2p_refused"))
+    channels, ports = facts.get("channels"), len(ports_named_in(facts))
     return {
         **({"ports": str(ports)} if ports else {}),
         "way": " and ".join(dict.fromkeys(kinds)) or "none told",
-        "NVLS": "yes" if told.get("nvls") else "no",
-        "GPUDirect RDMA": "yes" if told.get("gdrdma") else "no",
+        "NVLS": "yes" if facts.get("nvls") else "no",
+        "GPUDirect RDMA": "yes" if facts.get("gdrdma") else "no",
         "channels": line(str(channels), 20) if channels is not None else "not told",
     }
 
@@ -94,9 +94,9 @@ def usual_way(ways: Collection[Mapping[str, str]]) -> dict[str, tuple[str, int]]
     """Return what most hosts have alike of their ways, and how many do."""
     usual: dict[str, tuple[str, int]] = {}
     for what in dict.fromkeys(what for way in ways for what in way):
-        told = [way[what] for way in ways if what in way]
-        ((value, hosts),) = Counter(told).most_common(1)
-        if hosts >= LEAST_ALIKE and 2 * hosts > len(told):
+        values = [way[what] for way in ways if what in way]
+        ((value, hosts),) = Counter(values).most_common(1)
+        if hosts >= LEAST_ALIKE and 2 * hosts > len(values):
             usual[what] = value, hosts
     return usual
 

@@ -137,7 +137,7 @@ def _of_reference(limit: Limit, finding: Finding, reference: Value | None) -> st
 def _ratio(finding: Finding, metric: Metric, readings: Readings) -> str:
     """Return the two figures that a percentage was made of; empty where they make another one."""
     parts = [readings.by_subject(name).get(finding.subject) for name in metric.ratio]
-    units = [own.unit for name in metric.ratio if (own := readings.check.metric(name))]
+    units = [of_name.unit for name in metric.ratio if (of_name := readings.check.metric(name))]
     if len(parts) != 2 or len(units) != 2 or parts[0] is None:
         return ""
     text = of_wanted(parts[0], parts[1], units[0])

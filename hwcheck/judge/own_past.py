@@ -46,7 +46,7 @@ FLAPS_BY_LOG = "port_flaps"
 MOST_RUNS = 90
 """So many runs back it looks."""
 
-SAID_OF: Mapping[str, tuple[str, str]] = MappingProxyType(
+METRIC_OF: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "driver": ("driver", "driver_version"),
         "vbios": ("vbios", "vbios"),
@@ -87,14 +87,14 @@ def judge_own_past(
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
     }
     yield from _new_references(whole, by_name)
-    said: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
+    largest: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
     for of, change in changes(whole, like):
         key = (of.host, of.check, of.metric, of.subject)
         if of.metric == "link_downed" and (of.host, of.subject) in flapping:
             continue  # the kernel log says so, with the times
-        if key not in said or said[key][0].size_bytes < of.size_bytes:
-            said[key] = of, change
-    for key, (of, change) in said.items():
+        if key not in largest or largest[key][0].size_bytes < of.size_bytes:
+            largest[key] = of, change
+    for key, (of, change) in largest.items():
         check = by_name[of.host].checks.get(of.check)
         if check is not None:
             value = float(whole.values[change.row, -1])
@@ -131,7 +131,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
     earlier = past.setup_of[:, :-1] >= 0
     alike = (same_setup(past)[:, :-1] & earlier).sum(axis=1)
     needed = LEAST_REFERENCE + IN_A_ROW
-    said: set[tuple[str, str, str]] = set()
+    given: set[tuple[str, str, str]] = set()
     for row in np.flatnonzero((alike < needed - 1) & (alike < earlier.sum(axis=1))):
         of, before = past.series[int(row)], past.setup_of[row]
         now = past.setups[before[-1]]
@@ -143,11 +143,11 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                 if all(both) and both[0] != both[1]
             ]
             for name, was, value in changed:
-                check, metric = SAID_OF[name]
+                check, metric = METRIC_OF[name]
                 subject = of.subject if is_gpu(of.subject) and name in PER_GPU else "node"
-                if (of.host, name, subject) in said or check not in hosts[of.host].checks:
+                if (of.host, name, subject) in given or check not in hosts[of.host].checks:
                     continue
-                said.add((of.host, name, subject))
+                given.add((of.host, name, subject))
                 yield Finding(
                     host=of.host,
                     check=check,
@@ -171,7 +171,7 @@ def _finding(
 ) -> Finding:
     metric = check.metric(of.metric)
     unit = metric.unit if metric else ""
-    say = _counted if change.kind == "count" else _said
+    say = _counted if change.kind == "count" else _figure_words
     limit, reason = say(of, unit, change, runs)
     return Finding(
         host=of.host,
@@ -188,7 +188,9 @@ def _finding(
     )
 
 
-def _said(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+def _figure_words(
+    of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]
+) -> tuple[str, str]:
     """Return the limit and the reason of a figure that is not what it was."""
     manner = MANNERS[of.metric]
     side = "above" if manner.bad > 0 else "below"

@@ -137,11 +137,11 @@ def _what_is_there(
         if subject not in right and part.get("serial", "").lower() not in ordered
     }
     shown = [f"{subject} has {_text(part, asked)}" for subject, part in others.items()]
-    found = "; ".join(line(each, 160) for each in shown[:SHOWN]) + (
+    present = "; ".join(line(each, 160) for each in shown[:SHOWN]) + (
         "; ..." if len(shown) > SHOWN else ""
     )
     few = f"{len(right)} of {wanted}: " if wanted > 1 else ""
-    return few + (found or f"no {line(name, 60)} has {_text(asked, asked)}")
+    return few + (present or f"no {line(name, 60)} has {_text(asked, asked)}")
 
 
 def _text(part: Mapping[str, str], asked: Mapping[str, str]) -> str:

@@ -66,11 +66,11 @@ def judge_published(host: HostCase) -> Iterator[Finding]:
 def _fitting(host: HostCase, run: MultiHostRun) -> Iterator[PublishedBusbw]:
     """Yield the rows of such hosts, so many of them, and of the way that the data took."""
     gpus = host.facts
-    found = [
+    model_of_gpu = [
         model_of(name, gpus.devices.get(subject, ""), gpus.subsystems.get(subject, ""))
         for subject, name in gpus.models.items()
     ]
-    kinds = {model.id if model else "" for model in found}
+    kinds = {model.id if model else "" for model in model_of_gpu}
     if len(kinds) != 1 or "" in kinds:
         return
     (kind,) = kinds

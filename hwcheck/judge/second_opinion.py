@@ -67,8 +67,8 @@ def _of_ras(host: HostCase) -> Iterator[Finding]:
         text = f"NCCL: no uncorrected errors; ecc_errors: {errors}"
         yield _disputed(host, "ECC", text, "ecc_errors")
     if nvlink is not None and links is not None and (nvlink == FINE) != (links == 0):
-        said = "all links active" if nvlink == FINE else line(str(nvlink), WORDS)
-        text = f"NCCL: {said}; nvlink_state: {links} inactive"
+        words = "all links active" if nvlink == FINE else line(str(nvlink), WORDS)
+        text = f"NCCL: {words}; nvlink_state: {links} inactive"
         yield _disputed(host, "NVLink", text, "nvlink_state")
 
 

@@ -92,7 +92,7 @@ def of(root: int) -> List[int]:
                 continue
             if state not in (b"Z", b"X"):
                 children.setdefault(int(parent), []).append(int(name))
-    found = list(children.get(root, ()))
-    for pid in found:
-        found += children.get(pid, ())
-    return found
+    pids = list(children.get(root, ()))
+    for pid in pids:
+        pids += children.get(pid, ())
+    return pids

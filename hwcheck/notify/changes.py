@@ -167,10 +167,10 @@ def changes(
     news: list[tuple[str, OpenProblem]] = []
     still: dict[tuple[str, str], OpenProblem] = {}
     before = {(each.problem.host, each.problem.check): each for each in former.open}
-    known = set(sweep.hosts)
+    hosts = set(sweep.hosts)
     for key, old in before.items():
         host, check = key
-        if host not in known:
+        if host not in hosts:
             news.append((GONE, old))
         elif key in seen:
             merged, is_worse = _merged(old, seen[key])
@@ -188,7 +188,7 @@ def changes(
             still[key] = old
     causes = {(old.problem.host, old.problem.cause): old.problem.outcome for old in before.values()}
     for key, problem in seen.items():
-        if key in before or problem.host not in known:
+        if key in before or problem.host not in hosts:
             continue
         made = OpenProblem(problem, sweep.finished)
         still[key] = made

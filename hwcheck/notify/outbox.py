@@ -161,8 +161,8 @@ class Outbox:
         for sending in sorted(self.path.glob("*.sending")):
             name = sending.name.removesuffix(".sending")
             match = _NAME.match(name)
-            again = match is not None and kinds.get(match["receiver"]) in REPEATABLE
-            os.replace(sending, self.path / name if again else self.path / UNKNOWN / name)
+            repeatable = match is not None and kinds.get(match["receiver"]) in REPEATABLE
+            os.replace(sending, self.path / name if repeatable else self.path / UNKNOWN / name)
 
     def _of(self, receiver: str) -> list[Path]:
         """Return what waits for a receiver, the oldest first."""

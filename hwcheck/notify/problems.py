@@ -101,7 +101,7 @@ def observe(assessment: Assessment) -> RunProblems:
         if WHOLE_HOST in by_check and record.report is None:
             by_check = {WHOLE_HOST: by_check[WHOLE_HOST]}
         if record.ended_by_us:  # what was not measured is nobody's fault
-            kinds = {check: worst(f.outcome for f in found) for check, found in by_check.items()}
+            kinds = {check: worst(f.outcome for f in each) for check, each in by_check.items()}
             by_check = {c: by_check[c] for c, kind in kinds.items() if kind != "inconclusive"}
         for check, findings in by_check.items():
             outcome = worst(finding.outcome for finding in findings)

@@ -66,11 +66,11 @@ class RoleVars:
     unresolved: Mapping[str, str] = field(default_factory=dict)
     no_facts: str = ""
 
-    def under(self, told: Mapping[str, Any]) -> RoleVars:
-        """Return these variables under those that a play set itself and told."""
-        wrong = {name: why for name, why in self.wrong.items() if name not in told}
-        unresolved = {name: why for name, why in self.unresolved.items() if name not in told}
-        return RoleVars({**self.values, **told}, wrong, unresolved, self.no_facts)
+    def under(self, play_vars: Mapping[str, Any]) -> RoleVars:
+        """Return these variables under those that the play itself sets."""
+        wrong = {name: why for name, why in self.wrong.items() if name not in play_vars}
+        unresolved = {name: why for name, why in self.unresolved.items() if name not in play_vars}
+        return RoleVars({**self.values, **play_vars}, wrong, unresolved, self.no_facts)
 
     def problem(self, role: str) -> str:
         """Return what is wrong with a variable of a role; empty where nothing is."""
@@ -99,9 +99,9 @@ def options(role: str) -> Mapping[str, Any]:
     """
     spec = _read(f"roles/{role}/meta/argument_specs.yml")
     main = (spec.get("argument_specs") or {}).get("main") or {}
-    found = _without_prose(main.get("options") or {})
-    assert isinstance(found, dict)
-    return found
+    variables = _without_prose(main.get("options") or {})
+    assert isinstance(variables, dict)
+    return variables
 
 
 def read_role_vars(
@@ -113,10 +113,10 @@ def read_role_vars(
     host is connected to only where a template may want its facts. Raises UsageError where
     ansible-playbook cannot be run.
     """
-    known = {name: value for role in roles for name, value in defaults(role).items()}
-    names = [name for name in known if any(name in host.variables for host in cluster.hosts)]
+    usual = {name: value for role in roles for name, value in defaults(role).items()}
+    names = [name for name in usual if any(name in host.variables for host in cluster.hosts)]
     if not names:  # no default is a template
-        return {host.name: RoleVars(known) for host in cluster.hosts}
+        return {host.name: RoleVars(usual) for host in cluster.hosts}
     specs = {name: spec for role in roles for name, spec in options(role).items()}
     asked = _asked(cluster.hosts, names)
     play = _play(list(dict.fromkeys(asked.values())), roles, names, specs)
@@ -138,7 +138,7 @@ def read_role_vars(
         raise UsageError(f"{cluster.source}: ansible-playbook: {line(error)}")
     missing = {"checked": {"msg": "ansible-playbook told nothing of this host"}}
     by_host = {
-        name: _role_vars(answers.get(name, missing), known, specs) for name in set(asked.values())
+        name: _role_vars(answers.get(name, missing), usual, specs) for name in set(asked.values())
     }
     return {host.name: by_host[asked[host.name]] for host in cluster.hosts}
 
@@ -237,14 +237,14 @@ def _wants_facts(hosts: Sequence[Host]) -> bool:
 
 
 def _role_vars(
-    answer: Mapping[str, Any], known: Mapping[str, Any], specs: Mapping[str, Any]
+    answer: Mapping[str, Any], usual: Mapping[str, Any], specs: Mapping[str, Any]
 ) -> RoleVars:
     facts = answer.get("facts") or {}
     no_facts = (
         line(str(facts.get("msg"))) if facts.get("failed") or facts.get("unreachable") else ""
     )
     checked = answer["checked"]
-    values, wrong, unresolved = dict(known), {}, {}
+    values, wrong, unresolved = dict(usual), {}, {}
     # Before 2.19 a template that fails ends the whole task, not its turn of the loop.
     for result in checked.get("results", [{"item": ALL, "failed": True, **checked}]):
         name = result["item"]

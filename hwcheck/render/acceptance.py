@@ -182,8 +182,8 @@ def rows(criteria: Criteria, hosts: Mapping[str, HostProgress]) -> list[Requirem
                 by_id.setdefault((of_stage.stage, each.requirement), []).append(each)
     made = []
     for stage in criteria.stages:
-        known = {each.id: each for each in criteria.of_stage(stage)}
-        ids = [*known, *(i for s, i in by_id if s == stage and i not in known)]
+        requirements = {each.id: each for each in criteria.of_stage(stage)}
+        ids = [*requirements, *(i for s, i in by_id if s == stage and i not in requirements)]
         for name in ids:
             of_hosts = by_id.get((stage, name), [])
             states = {
@@ -192,7 +192,7 @@ def rows(criteria: Criteria, hosts: Mapping[str, HostProgress]) -> list[Requirem
                 else WAITING
                 for host in hosts
             }
-            requirement = known.get(name) or _unnamed(name, stage)
+            requirement = requirements.get(name) or _unnamed(name, stage)
             made.append(
                 RequirementRow(
                     id=name,
@@ -261,11 +261,11 @@ def acceptance_page(
     software: dict[str, dict[str, str]] = {}
     for result in results:
         for name, host in result.hosts.items():
-            known = parts.get(name, {})
+            former = parts.get(name, {})
             if host.parts:
                 parts[name] = {
-                    subject: _whole(part, known.get(subject))
-                    for subject, part in {**_lasting(known), **host.parts}.items()
+                    subject: _whole(part, former.get(subject))
+                    for subject, part in {**_lasting(former), **host.parts}.items()
                 }
             software.setdefault(name, {}).update(host.software)
     template = environment("html").get_template("acceptance.html.j2")
@@ -323,14 +323,14 @@ def _lasting(parts: Mapping[str, InstalledPart]) -> dict[str, InstalledPart]:
     return {subject: part for subject, part in parts.items() if kind_of(subject) != "gpu"}
 
 
-def _whole(part: InstalledPart, known: InstalledPart | None) -> InstalledPart:
+def _whole(part: InstalledPart, former: InstalledPart | None) -> InstalledPart:
     """Return a part with what an earlier visit knew of the same one."""
-    if known is None or known.identity != part.identity:
+    if former is None or former.identity != part.identity:
         return part
     return replace(
         part,
         **{
-            name: getattr(part, name) or getattr(known, name)
+            name: getattr(part, name) or getattr(former, name)
             for name in ("model", "number", "serial", "firmware", "place")
         },
     )

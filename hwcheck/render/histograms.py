@@ -106,11 +106,11 @@ def _histogram(name: str, unit: str, values: Values, out: Sequence[tuple[str, st
     outliers = f"; standing out: {', '.join(texts)}{tail}" if out else ""
     hosts = len({host for host, _ in values})
     each = "" if len(values) == hosts else f" with {len(values)} GPUs"
-    said = (
+    words = (
         f"{hosts} hosts{each}: from {number(low)} to {number(high)} {unit}, "
         f"{number(middle)} in the middle{outliers}"
     )
-    return Histogram(name, _svg(values, set(out), f"{name}: {said}", unit), said)
+    return Histogram(name, _svg(values, set(out), f"{name}: {words}", unit), words)
 
 
 def _svg(values: Values, out: set[tuple[str, str]], label: str, unit: str) -> str:

@@ -173,7 +173,7 @@ def _markdown_text(value: object) -> str:
     if isinstance(value, _Markdown):
         return value
     plain = value if isinstance(value, _PlainLine) else line(str(value))
-    return _SPECIAL.sub(lambda found: ENTITIES.get(found.group(), f"\\{found.group()}"), plain)
+    return _SPECIAL.sub(lambda match: ENTITIES.get(match.group(), f"\\{match.group()}"), plain)
 
 
 def _code(text: str, limit: int = 4000) -> str:

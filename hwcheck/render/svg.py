@@ -97,12 +97,12 @@ def inline_svg(figure: Figure, colors: Mapping[str, str]) -> str:
     for color, name in colors.items():
         svg = svg.replace(color, f"var(--{name})")
     svg = svg.replace(INK, "currentColor")
-    svg = _own_ids(svg)
+    svg = _ids_of_drawing(svg)
     svg = re.sub(r' height="[^"]*pt"| width="[^"]*pt"', "", svg, count=2)
     return svg.replace("<svg ", '<svg role="img" ', 1).strip()
 
 
-def _own_ids(svg: str) -> str:
+def _ids_of_drawing(svg: str) -> str:
     """Leave out the ids that nothing refers to, and make the others those of this drawing alone."""
     wanted = set(re.findall(r"#([A-Za-z][\w.-]*)", svg))
     prefix = hashlib.sha256(svg.encode()).hexdigest()[:8]

@@ -249,7 +249,9 @@ def step_plot(record: TrainingRecord) -> Plot | None:
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
         places = range(len(bars))
         alone = [min(each.step_s, each.alone_s or each.step_s) * 1e3 for _, _, each in bars]
-        exposed = [each.step_s * 1e3 - own for (_, _, each), own in zip(bars, alone, strict=True)]
+        exposed = [
+            each.step_s * 1e3 - alone_ms for (_, _, each), alone_ms in zip(bars, alone, strict=True)
+        ]
         left.barh(places, alone, color=COMPUTE, label="one GPU's step")
         left.barh(places, exposed, left=alone, color=EXPOSED, label="exposed communication")
         left.set_yticks(places, [f"{name} on {ranks}" for name, ranks, _ in bars], fontsize=9)

@@ -115,7 +115,7 @@ def notes(run: Run) -> tuple[str, ...]:
     """Return what a reader must know before trusting the verdict."""
     texts = []
     whole = [record for record in run.records if record.state == "reported"]
-    known = (
+    answers = (
         f"{len(whole)} of {count(len(run.records), 'host')} had given a whole answer"
         + (f", {amount} a part of one" if (amount := _in_part(run)) else "")
         + "; what follows is that, and of the others nothing is known"
@@ -123,10 +123,10 @@ def notes(run: Run) -> tuple[str, ...]:
     if not run.meta.finished:
         texts.append(
             "The run has no end: it was killed, its machine went down, or it still goes on. "
-            f"{known[:1].upper()}{known[1:]}."
+            f"{answers[:1].upper()}{answers[1:]}."
         )
     elif run.meta.interrupted:
-        texts.append(f"The run was stopped before its end: {known}.")
+        texts.append(f"The run was stopped before its end: {answers}.")
     if whole and not any(gpu_names(record) for record in run.records):
         texts.append("No GPU was measured in this run.")
     exercised = [record.host for record in run.records if has_exercise(record)]

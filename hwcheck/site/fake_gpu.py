@@ -245,8 +245,8 @@ class FakeGpu:
         return [GpuProcess(**process) for process in self._say("processes")]
 
     def _of(self, quantity: str, peer: int) -> Any:
-        said = self._say(quantity)
-        value = said.get(f"gpu{peer}", said.get("all", {"error": "Not Supported"}))
+        values = self._say(quantity)
+        value = values.get(f"gpu{peer}", values.get("all", {"error": "Not Supported"}))
         if isinstance(value, dict) and "error" in value:
             raise CouldNotMeasure(f"{self.subject}: {quantity} of gpu{peer}: {value['error']}")
         return value

@@ -26,7 +26,7 @@ def fake_load(says: Mapping[str, Any]) -> LoadRun:
     unknown = set(says) - KEYS - {"time_s", "each", "gpus"}
     assert not unknown, f"unknown in a case's load: {sorted(unknown)}"
     gpus = _gpus(says)
-    works = (GpuWork(subject, **{**WORK, **own["work"]}) for subject, own in gpus.items())
+    works = (GpuWork(subject, **{**WORK, **of_gpu["work"]}) for subject, of_gpu in gpus.items())
     series = _series(says, {"from": -2, "to": 30, "every": 0.5}, gpus)
     rest: dict[str, Any] = {
         "backend": "cuda",
@@ -62,10 +62,10 @@ def _series(says: Mapping[str, Any], usual: Mapping[str, float], gpus: Mapping[s
         {
             subject: {
                 name: _column(column, times)
-                for name, column in own["series"].items()
+                for name, column in of_gpu["series"].items()
                 if column is not None
             }
-            for subject, own in gpus.items()
+            for subject, of_gpu in gpus.items()
         },
     )
 

@@ -61,8 +61,8 @@ class FakeNode:
     def gpus(self) -> list[FakeGpu]:
         self._nvml_or_raise()
         common = self._says.get("gpu", {})
-        own = enumerate(self._says.get("gpus", []))
-        return [FakeGpu(index, gpu if "error" in gpu else {**common, **gpu}) for index, gpu in own]
+        of_gpus = enumerate(self._says.get("gpus", []))
+        return [FakeGpu(index, gpu if "error" in gpu else {**common, **gpu}) for index, gpu in of_gpus]
 
     def nvml_status(self) -> str:
         return str(self._says.get("nvml_status", "ok"))
@@ -112,17 +112,17 @@ class FakeNode:
             raise NotApplicable("MIG is on")
         self._refuse_at_work()
         assert "diagnostics" in self._says, "NCCL has no diagnostics on this node"
-        said = dict(self._says["diagnostics"])
-        if isinstance(said.get("report"), list):
-            said["report"] = "\n".join(said["report"])
-        return DiagnosticsRun.from_dict(said)
+        case = dict(self._says["diagnostics"])
+        if isinstance(case.get("report"), list):
+            case["report"] = "\n".join(case["report"])
+        return DiagnosticsRun.from_dict(case)
 
     def dcgm_diag(self) -> str:
         self._refuse_at_work()
         if "dcgm_diag" not in self._says:
             raise NotApplicable("DCGM is not installed")
-        said = self._says["dcgm_diag"]
-        return said if isinstance(said, str) else json.dumps(said)
+        case = self._says["dcgm_diag"]
+        return case if isinstance(case, str) else json.dumps(case)
 
     def load(self) -> LoadRun:
         assert "load" in self._says, "nothing may load this node"
@@ -132,16 +132,16 @@ class FakeNode:
         return fake_load(self._says["load"])
 
     def collective_run(self) -> CollectiveRun | None:
-        said = self._says.get("collectives")
-        return fake_collectives(said) if said else None
+        case = self._says.get("collectives")
+        return fake_collectives(case) if case else None
 
     def reported_under_load(self) -> Reported | None:
         if "reported_under_load" not in self._says:
             return None
-        said = dict(self._says["reported_under_load"])
-        said["messages"] = tuple(KernelMessage(**each) for each in said.get("messages", ()))
-        said["events"] = tuple(GpuEvent(**each) for each in said.get("events", ()))
-        return Reported(**said)
+        case = dict(self._says["reported_under_load"])
+        case["messages"] = tuple(KernelMessage(**each) for each in case.get("messages", ()))
+        case["events"] = tuple(GpuEvent(**each) for each in case.get("events", ()))
+        return Reported(**case)
 
     def _refuse_at_work(self) -> None:
         pids = [pid for gpu in self.gpus() for pid in gpu.compute_processes()]

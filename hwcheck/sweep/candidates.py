@@ -100,8 +100,8 @@ def candidates(
             order, reason = 3, f"measured {age_text(age_s)} ago"
         else:
             order, reason = 2, "never measured at this level" if past.visits.get(host) else "new"
-        own_s = typical_s(past.visits.get(host, ()), level)
-        estimate_s = own_s or rest_s or level.visit_s
+        of_host_s = typical_s(past.visits.get(host, ()), level)
+        estimate_s = of_host_s or rest_s or level.visit_s
         ranked.append(((order, -age_s, place), Candidate(host, reason, estimate_s)))
     return tuple(candidate for _, candidate in sorted(ranked, key=lambda each: each[0]))
 

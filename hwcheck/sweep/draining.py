@@ -87,8 +87,8 @@ def refuse(hosts: Sequence[Host], runs: Path, asked: DrainFailed, *, dry_run: bo
             f"{' or '.join(SCHEDULERS)}"
         )
     for kind in its:
-        only_said = dry_run or asked.dry_run
-        refuse_unusable(_drains(kind, "", runs), asked.at_most, dry_run=only_said)
+        is_preview = dry_run or asked.dry_run
+        refuse_unusable(_drains(kind, "", runs), asked.at_most, dry_run=is_preview)
 
 
 def drain_failed(

@@ -218,7 +218,7 @@ def next_group(
     def waited_s(last: datetime) -> float:
         return NEVER_S if last == LONG_AGO else max(0.0, (now - last).total_seconds())
 
-    def own_s(one: str, other: str) -> float:
+    def waited_pair_s(one: str, other: str) -> float:
         return waited_s(measured.get(frozenset((one, other)), LONG_AGO))
 
     waits_s = {of: waited_s(last) for of, last in class_ages(measured, places).items()}
@@ -233,14 +233,16 @@ def next_group(
         for other in free
         if rack_of[other] == racks[1] and one != other
     ]
-    group = list(max(pairs, key=lambda pair: own_s(*pair)))
+    group = list(max(pairs, key=lambda pair: waited_pair_s(*pair)))
     shares = Shares(places, most, least=2)
     for host in group:
         shares.add(host)
     covered = {link_class(group, places)}
-    rest = {host: sum(own_s(host, each) for each in group) for host in free if host not in group}
+    rest = {
+        host: sum(waited_pair_s(host, each) for each in group) for host in free if host not in group
+    }
     while len(group) < most:
-        rest = {host: own for host, own in rest.items() if shares.bear(host)}
+        rest = {host: sum_s for host, sum_s in rest.items() if shares.bear(host)}
         if not rest:
             break
         inside = {rack_of[each] for each in group}
@@ -258,7 +260,7 @@ def next_group(
         covered |= {link_class((best, each), places) for each in group}
         group.append(best)
         for host in rest:
-            rest[host] += own_s(host, best)
+            rest[host] += waited_pair_s(host, best)
     return tuple(group)
 
 

@@ -97,9 +97,9 @@ class SweepState:
 def key_of(source: str) -> str:
     """Return the name of an inventory's files: readable, and another for each inventory."""
     path = Path(source)
-    known = str(path.resolve()) if path.exists() else source
+    name = str(path.resolve()) if path.exists() else source
     stem = re.sub(r"[^A-Za-z0-9]+", "-", path.stem[:40]).strip("-") or "hosts"
-    return f"{stem}-{hashlib.sha256(known.encode()).hexdigest()[:8]}"
+    return f"{stem}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def parsed(text: str) -> datetime:

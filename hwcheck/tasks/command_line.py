@@ -152,7 +152,7 @@ class _Config(fabric.Config):  # type: ignore[misc]
         """Load nothing."""
 
 
-OWN_OPTIONS = ("help", "version", "list", "list-format", "complete", "print-completion-script")
+INVOKE_OPTIONS = ("help", "version", "list", "list-format", "complete", "print-completion-script")
 """Options of Invoke that ``hwcheck`` has; Fabric's others have no effect here, or another one."""
 
 
@@ -181,13 +181,13 @@ class Program(Fab):  # type: ignore[misc]
 
     def core_args(self) -> list[Argument]:
         """Return the options that may stand before a command."""
-        return [each for each in super().core_args() if each.name in OWN_OPTIONS]
+        return [each for each in super().core_args() if each.name in INVOKE_OPTIONS]
 
     def parse_core_args(self) -> None:
         """Parse them; what Fabric looks at besides has its default."""
         super().parse_core_args()
         for argument in super().core_args():
-            if argument.name not in OWN_OPTIONS:
+            if argument.name not in INVOKE_OPTIONS:
                 self.core[0].add_arg(argument)
 
     def print_help(self) -> None:

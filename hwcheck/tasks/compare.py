@@ -10,7 +10,7 @@ from invoke import Argument, Context
 from hwcheck.errors import UsageError
 from hwcheck.history.compare import compare as compare_runs
 from hwcheck.history.compare import compare_last_green
-from hwcheck.history.names import one_known
+from hwcheck.history.names import name_among
 from hwcheck.history.views import History
 from hwcheck.render.history import FORMATS, answer_text, comparison_answer, comparison_text
 from hwcheck.results.folders import named_folder
@@ -109,5 +109,5 @@ def run_named(history: History, name: str) -> str:
         if folder.name == last:
             return run
     folders = [path.name for path in history.runs.iterdir() if (path / "run.json").exists()]
-    one_known("run", last, folders)
+    name_among("run", last, folders)
     raise UsageError(f"{line(last, 80)}: it is not in the history; hwcheck history says why")

@@ -10,7 +10,7 @@ from invoke import Context
 from hwcheck.errors import UsageError
 from hwcheck.history import dataset, retention
 from hwcheck.history.dataset import KINDS
-from hwcheck.history.names import known_hosts
+from hwcheck.history.names import refuse_unknown_hosts
 from hwcheck.history.overview import host_lines, last_values, run_lines
 from hwcheck.history.trend import metric_named
 from hwcheck.history.views import History
@@ -75,7 +75,7 @@ def history(
     kinds = ("findings", "hosts") if only_hosts else KINDS
     with history_of(runs, kinds=kinds) as past:
         if names:
-            known_hosts(past, names)
+            refuse_unknown_hosts(past, names)
         if delete:
             text = retained(past, before, most, sure=yes)
         elif names or per_host or metric:
@@ -107,7 +107,7 @@ def take_in(runs: Path) -> None:
     from hwcheck.tasks.site_option import refuse_without_site
 
     with History.open(runs) as past:
-        missing = [each.path for each in past.left_out if each.again]
+        missing = [each.path for each in past.left_out if each.remakable]
     for path in missing:
         try:
             run = read_run(path)

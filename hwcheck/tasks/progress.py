@@ -94,7 +94,7 @@ class _RunningVisit:
     """A visit under way: when it began and had its last line, and what the host works on."""
 
     began: float
-    said: float
+    shown_at: float
     works_on: str = ""
 
 
@@ -140,10 +140,10 @@ class Progress(LiveLine):
             else:
                 changed = event.text != visit.works_on
                 visit.works_on = event.text
-                late = self._live is None and changed and now - visit.said >= QUIET_S
+                late = self._live is None and changed and now - visit.shown_at >= QUIET_S
                 if not (self._verbose or late):
                     return
-                visit.said = now
+                visit.shown_at = now
                 text = f"{event.host}: {event.text or event.kind}"
                 text += f" ({_minutes(took)})" if late else ""
         self._print(line(text))

@@ -53,7 +53,7 @@ def nights(
     everything = yaml.safe_load(lab.inventory(**python).read_text())["all"]
     common = everything.get("vars", {})
     ways = {name: {**common, **own} for name, own in everything["hosts"].items()}
-    monkeypatch.setattr(measuring, "Watch", partial(SchedulerWatch, poll_s=0.2))
+    monkeypatch.setattr(measuring, "SchedulerWatch", partial(SchedulerWatch, poll_s=0.2))
     return Nights(ways, "slurm", monkeypatch, capfd)
 
 

@@ -62,8 +62,8 @@ def gets_worse(host: HostFindings) -> Sign | None:
 )
 def became_worse(host: HostFindings) -> Sign | None:
     """The step is measured; what was done that night is not known here."""
-    told = (DRIFTS, FLAPS)
+    other_causes = (DRIFTS, FLAPS)
     return sign(
         "possible",
-        (f for f in _changed(host) if not any(words in f.reason for words in told)),
+        (f for f in _changed(host) if not any(words in f.reason for words in other_causes)),
     )

@@ -101,27 +101,27 @@ def container_settings(node: Node) -> Iterator[Sample]:
     runtime as it came).
     """
     runtime = str(node.request.expect.get("container", ""))
-    found = node.host.container_settings(runtime) if runtime else None
-    if found is None:
+    settings = node.host.container_settings(runtime) if runtime else None
+    if settings is None:
         what = "%s has no file of its own" % runtime if runtime else "no hwcheck_container"
         raise NotApplicable("%s here" % what)
-    yield Sample("settings_file", found.file)
-    yield Sample("settings_whole", not found.broken)
-    if found.broken:
+    yield Sample("settings_file", settings.file)
+    yield Sample("settings_whole", not settings.broken)
+    if settings.broken:
         yield Sample("settings", "not readable")
         return
-    memlock = _amount(found.memlock_bytes)
-    shm = _amount(found.shm_bytes)
-    runtime = found.default_runtime or "unset"
-    nvidia = "entered" if found.nvidia_program else "not entered"
+    memlock = _amount(settings.memlock_bytes)
+    shm = _amount(settings.shm_bytes)
+    runtime = settings.default_runtime or "unset"
+    nvidia = "entered" if settings.nvidia_program else "not entered"
     given = (runtime, nvidia, memlock, shm)
     yield Sample("settings", "runtime %s, nvidia %s, memlock %s, /dev/shm %s" % given)
-    if found.nvidia_program:
-        yield Sample("nvidia_program", node.host.has_program(found.nvidia_program))
-    if found.memlock_bytes is not None and node.host.rdma_ports():
-        yield Sample("default_memlock_unlimited", found.memlock_bytes < 0)
-    if found.shm_bytes is not None:
-        yield Sample("default_shm_mib", round(found.shm_bytes / MIB, 1), "MiB")
+    if settings.nvidia_program:
+        yield Sample("nvidia_program", node.host.has_program(settings.nvidia_program))
+    if settings.memlock_bytes is not None and node.host.rdma_ports():
+        yield Sample("default_memlock_unlimited", settings.memlock_bytes < 0)
+    if settings.shm_bytes is not None:
+        yield Sample("default_shm_mib", round(settings.shm_bytes / MIB, 1), "MiB")
 
 
 def _amount(size_bytes: Optional[int]) -> str:

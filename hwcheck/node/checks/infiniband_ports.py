@@ -368,9 +368,9 @@ def _port(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
 def _downs(port: RdmaPort, alike: List[RdmaPort]) -> Iterator[Sample]:
     """Yield how often a port's link went down beside the ports like it, unless it is full."""
     counts = [other.counters.get("link_downed") for other in (port, *alike)]
-    own, *others = [count for count in counts if count is not None] or [0]
-    if counts[0] is not None and own != FULL["link_downed"][1] and len(others) >= 2:
-        share = own / max(1.0, middle(others))
+    downs, *others = [count for count in counts if count is not None] or [0]
+    if counts[0] is not None and downs != FULL["link_downed"][1] and len(others) >= 2:
+        share = downs / max(1.0, middle(others))
         yield Sample("link_downed_over_alike", round(share, 1), "x", "port " + port.name)
 
 

@@ -47,13 +47,13 @@ def kernel_faults(node: Node) -> Iterator[Sample]:
     things.update({drive.pci_address: drive.name for drive in host.nvme_drives() if drive.name})
     things.update({address: name for name, address in host.rdma_devices().items()})
     log = host.kernel_log(WORDS)
-    found = faults(log.messages, host.uptime_s(), things)
+    of_host = faults(log.messages, host.uptime_s(), things)
     meanings: Dict[str, str] = {}
-    for fault in found:
+    for fault in of_host:
         yield Sample(fault.kind.metric, fault.events, fault.kind.unit, fault.subject)
         meaning = "%s: %s" % (fault.kind.meaning, fault.text)
-        known = meanings.get(fault.subject)
-        meanings[fault.subject] = "%s; %s" % (known, meaning) if known else meaning
+        earlier = meanings.get(fault.subject)
+        meanings[fault.subject] = "%s; %s" % (earlier, meaning) if earlier else meaning
     for subject, meaning in meanings.items():
         yield Sample("meaning", meaning, "", subject)
     if not (log.complete or log.reach_s >= DAY_S):
@@ -61,7 +61,7 @@ def kernel_faults(node: Node) -> Iterator[Sample]:
             "the kernel log goes back %.1f h only and has lost what came before"
             % (log.reach_s / 3600)
         )
-    there = {fault.kind.metric for fault in found}
+    there = {fault.kind.metric for fault in of_host}
     for kind in KINDS:
         if kind.metric not in there:
             yield Sample(kind.metric, 0, kind.unit)

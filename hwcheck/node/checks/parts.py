@@ -119,8 +119,8 @@ def _of_gpu(gpu: Gpu) -> Tuple[Part, Optional[RackPlace]]:
 def _samples(part: Part) -> Iterator[Sample]:
     yield Sample("part_model", part.model or "unknown", "", part.name)
     of_card = part.firmware if _kind(part) in COMPARED_ELSEWHERE else ""
-    said = {"part_number": part.number, "part_serial": part.serial, "card_firmware": of_card}
-    for metric, text in said.items():
+    texts = {"part_number": part.number, "part_serial": part.serial, "card_firmware": of_card}
+    for metric, text in texts.items():
         if text:
             yield Sample(metric, text, "", part.name)
 

@@ -80,7 +80,7 @@ class LegRun:
         self._library = ""
         self._has_communicator = False
 
-    def try_again(self, reason: str) -> bool:
+    def second_try(self, reason: str) -> bool:
         """Take the variables of a second try, after it failed for this reason; whether it has any.
 
         It keeps them for the rest of the visit.

@@ -113,12 +113,12 @@ class Diagnostics(NamedTuple):
 
         Nothing of a check that it could not do.
         """
-        said: Dict[str, List[str]] = {}
+        complaints: Dict[str, List[str]] = {}
         for result in self.results:
             if result.check in RAS and (result.ok or result.complains):
                 words = [] if result.ok else [_COMM.sub("", result.text)]
-                said.setdefault(result.check, []).extend(words)
-        return {check: "; ".join(words) or FINE for check, words in said.items()}
+                complaints.setdefault(result.check, []).extend(words)
+        return {check: "; ".join(words) or FINE for check, words in complaints.items()}
 
     def _pairs(self) -> Tuple[Tuple[str, str, bool], ...]:
         return tuple(
@@ -180,10 +180,10 @@ def lines_of(log: str) -> str:
 
 def read(text: str) -> Diagnostics:
     """Return what a log has of them. Any text is accepted."""
-    found = dict.fromkeys(
+    results = dict.fromkeys(
         DiagResult(tag == "OK", check, words.strip()[:CUT])
         for tag, check, words in _RESULT.findall(text)
     )
     ended = set(_ENDED.findall(text))
     whole = bool(ended) and ended >= set(_BEGUN.findall(text))
-    return Diagnostics(tuple(found)[:MOST], whole, "NCCL" in ended)
+    return Diagnostics(tuple(results)[:MOST], whole, "NCCL" in ended)

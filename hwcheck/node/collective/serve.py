@@ -100,7 +100,7 @@ class Ranks:
             self._one_at_a_time = True
             self._end_all()
             took = self._taken(run, unit, turn, on_size)
-        if took.state == "failed" and not sizes and run.try_again(took.reason):
+        if took.state == "failed" and not sizes and run.second_try(took.reason):
             took = self._taken(run, unit, turn, on_size)
         if self._one_at_a_time:
             self._end_all()

@@ -38,35 +38,35 @@ class ContainerReader(Tree):
         path, folder = TOML[runtime]
         names = [name for name in self._list(folder) if name.endswith((".toml", ".conf"))]
         texts = [self._text(each) for each in (path, *("%s/%s" % (folder, n) for n in names))]
-        found = [text for text in texts if text is not None]
-        return _toml("/" + path, "\n[]\n".join(found)) if found else None
+        contents = [text for text in texts if text is not None]
+        return _toml("/" + path, "\n[]\n".join(contents)) if contents else None
 
 
 def _docker(text: str) -> ContainerSettings:
     """Read dockerd's file (dockerd(8), Daemon configuration file)."""
     file = "/" + DOCKER
     try:
-        told = json.loads(text) if text.strip() else {}
+        settings = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
         return ContainerSettings(file, broken=True)
-    if not isinstance(told, dict):
+    if not isinstance(settings, dict):
         return ContainerSettings(file, broken=True)
-    runtimes = _object(told, "runtimes")
-    limits = _object(_object(told, "default-ulimits"), "memlock")
+    runtimes = _object(settings, "runtimes")
+    limits = _object(_object(settings, "default-ulimits"), "memlock")
     soft = limits.get("Soft", limits.get("Hard"))
-    default = str(told.get("default-runtime", ""))[:TEXT_LIMIT]
+    default = str(settings.get("default-runtime", ""))[:TEXT_LIMIT]
     return ContainerSettings(
         file,
         default_runtime=default,
         nvidia_program=str(_object(runtimes, "nvidia").get("path", ""))[:TEXT_LIMIT],
         memlock_bytes=soft if type(soft) is int else None,
-        shm_bytes=_bytes(str(told.get("default-shm-size", ""))),
+        shm_bytes=_bytes(str(settings.get("default-shm-size", ""))),
     )
 
 
 def _object(value: Mapping[str, Any], key: str) -> Dict[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
+    member = value.get(key)
+    return member if isinstance(member, dict) else {}
 
 
 def _toml(file: str, text: str) -> ContainerSettings:

@@ -54,8 +54,8 @@ class ImexReader(ProcessReader):
         text = self._file(path)
         if text is None:
             # Without its settings nobody knows which list a running service was given.
-            known = pid is None or settings is not None
-            return ABSENT if known and not self._exists(path) else ""
+            is_listed = pid is None or settings is not None
+            return ABSENT if is_listed and not self._exists(path) else ""
         lines = (line.partition("#")[0].split() for line in text.splitlines())
         return self._listed({word for words in lines for word in words})
 

@@ -104,12 +104,12 @@ class PartsReader(RdmaReader):
             yield Part("nvswitch%d" % number, self.pci_ids(address), firmware=firmware)
 
     def neighbors(self) -> List[Neighbor]:
-        found = [*self._over_infiniband(), *self._over_ethernet()]
-        if not found and not self._program(SMPQUERY) and not self._program(LLDPCTL):
+        neighbors = [*self._over_infiniband(), *self._over_ethernet()]
+        if not neighbors and not self._program(SMPQUERY) and not self._program(LLDPCTL):
             raise CouldNotMeasure(
                 "neither smpquery (infiniband-diags) nor lldpctl (lldpd) is installed"
             )
-        return found
+        return neighbors
 
     def _over_infiniband(self) -> Iterator[Neighbor]:
         program = self._program(SMPQUERY)

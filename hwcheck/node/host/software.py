@@ -61,17 +61,19 @@ class SoftwareReader(Tree):
 
     def tool_versions(self) -> Dict[str, List[str]]:
         # By the names of files: packages of both families have them, and nothing has to run.
-        found: Dict[str, List[str]] = {}
+        versions_by_tool: Dict[str, List[str]] = {}
         for folder in LIBRARY_FOLDERS:
             for name in (name for name in self._list(folder) if name.startswith("lib")):
                 for tool, pattern in TOOLS.items():
                     match = pattern.match(name)
-                    if not match or match.group(1) in found.setdefault(tool, []):
+                    if not match or match.group(1) in versions_by_tool.setdefault(tool, []):
                         continue
                     if self.file_bytes("%s/%s" % (folder, name)):  # not one that was left empty
-                        found[tool].append(match.group(1))
+                        versions_by_tool[tool].append(match.group(1))
         return {
-            tool: sorted(versions, key=_numbers) for tool, versions in found.items() if versions
+            tool: sorted(versions, key=_numbers)
+            for tool, versions in versions_by_tool.items()
+            if versions
         }
 
     def file_bytes(self, path: str) -> Optional[int]:

@@ -13,28 +13,28 @@ def read(data: bytes) -> Dict[str, str]:
 
     Data that is no VPD, or ends early, gives what comes before that.
     """
-    found: Dict[str, str] = {}
+    fields: Dict[str, str] = {}
     at = 0
     while at + 3 <= len(data) and data[at] in (NAME, READ_ONLY):
         size = int.from_bytes(data[at + 1 : at + 3], "little")
         content = data[at + 3 : at + 3 + size]
         if data[at] == NAME:
-            found["name"] = _text(content)
+            fields["name"] = _text(content)
         else:
-            found.update(_fields(content))
+            fields.update(_fields(content))
         at += 3 + size
-    return found
+    return fields
 
 
 def _fields(content: bytes) -> Dict[str, str]:
-    found: Dict[str, str] = {}
+    fields: Dict[str, str] = {}
     at = 0
     while at + 3 <= len(content):
         keyword, size = content[at : at + 2], content[at + 2]
         if keyword != b"RV":  # a checksum, and bytes that are not used
-            found[_text(keyword)] = _text(content[at + 3 : at + 3 + size])
+            fields[_text(keyword)] = _text(content[at + 3 : at + 3 + size])
         at += 3 + size
-    return found
+    return fields
 
 
 def _text(data: bytes) -> str:

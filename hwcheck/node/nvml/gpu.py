@@ -112,8 +112,8 @@ class NvmlGpu(MemoryReader, TopologyReader):
         mode = self.remembered(name, lambda: self.optional("virtualization mode", name))
         if mode is None:
             return None
-        known = 0 <= int(mode) < len(VIRTUALIZATION_MODES)
-        return VIRTUALIZATION_MODES[int(mode)] if known else "mode %d" % mode
+        is_named = 0 <= int(mode) < len(VIRTUALIZATION_MODES)
+        return VIRTUALIZATION_MODES[int(mode)] if is_named else "mode %d" % mode
 
     def power_w(self) -> Optional[float]:
         milliwatts = self.optional("power", "nvmlDeviceGetPowerUsage")

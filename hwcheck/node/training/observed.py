@@ -54,10 +54,10 @@ def summary(
         for name in (*FIGURES, EVENTS):
             column = columns.get(name, ())
             values = [column[row] for row in rows if row < len(column)]
-            told = [value for value in values if value is not None]
-            if told and name == EVENTS:
-                gpu[name] = reduce(or_, (int(value) for value in told))
-            elif told:
-                gpu[name] = float(FIGURES[name](told))
+            readings = [value for value in values if value is not None]
+            if readings and name == EVENTS:
+                gpu[name] = reduce(or_, (int(value) for value in readings))
+            elif readings:
+                gpu[name] = float(FIGURES[name](readings))
         made.append(gpu)
     return made

@@ -142,18 +142,18 @@ def _entries(host: Any) -> Iterator[tuple[str, list[str]]]:
         # An entry for repairs leaves out GRUB_CMDLINE_LINUX_DEFAULT.
         entries = [words for words in entries if not {"recovery", "single"} & set(words)]
         name = "GRUB's menu"
-        found = [_unquoted(" ".join(words[1:])) for words in entries]
+        command_lines = [_unquoted(" ".join(words[1:])) for words in entries]
     else:
         lines_of_grubby = ask(host, GRUBBY).splitlines()
         name = "a boot entry (grubby --info=ALL)"
-        found = [
+        command_lines = [
             line.removeprefix("args=").strip('"').split()
             for line in lines_of_grubby
             if line.startswith("args=")
         ]
-    if not found:
+    if not command_lines:
         raise NotMeasuredError(f"{name} has no entry")
-    for words in found:
+    for words in command_lines:
         yield name, words
 
 

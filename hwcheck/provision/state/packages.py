@@ -60,8 +60,8 @@ def repository_problem(host: Any, address: str) -> str:
     pattern = re.escape(place.rstrip("/"))
     for name in ("DISTRIBUTION", "ARCHITECTURE"):
         pattern = pattern.replace(name, r"[^/\s]+")
-    known = re.search(pattern + r"(?![0-9A-Za-z.])", sources) is not None
-    return "" if known else f"{address} is not among the node's repositories"
+    is_present = re.search(pattern + r"(?![0-9A-Za-z.])", sources) is not None
+    return "" if is_present else f"{address} is not among the node's repositories"
 
 
 def hold_problem(host: Any, packages: Iterable[str]) -> str:

@@ -38,8 +38,8 @@ def test_ssh_key(host: Any, role: Role) -> None:
     """It has an SSH key that nobody else may read."""
     user, home = (str(role[f"hwcheck_controller_{name}"]) for name in ("user", "home"))
     key = f"{home}/.ssh/id_ed25519"
-    found = ask(host, OWNER, key)
-    assert found == f"{user}:{user}:600", f"{key} is {found}, not {user}:{user}:600"
+    owner = ask(host, OWNER, key)
+    assert owner == f"{user}:{user}:600", f"{key} is {owner}, not {user}:{user}:600"
 
 
 @asserts("hwcheck_controller_path", when=enabled)
@@ -53,8 +53,8 @@ def test_program(host: Any, role: Role) -> None:
 def test_runs(host: Any, wanted: str, role: Role) -> None:
     """The user may write to the folder of the runs."""
     user = str(role["hwcheck_controller_user"])
-    found = ask(host, OWNER, wanted)
-    assert found == f"{user}:{user}:750", f"{wanted} is {found}, not {user}:{user}:750"
+    owner = ask(host, OWNER, wanted)
+    assert owner == f"{user}:{user}:750", f"{wanted} is {owner}, not {user}:{user}:750"
 
 
 @asserts("hwcheck_controller_night", when=wants("night", "present"))

@@ -157,11 +157,11 @@ def test_roce_pause(host: Any, role: Role) -> None:
 def test_roce_class(host: Any, wanted: int, role: Role) -> None:
     """Everything is sent with the class."""
     for device, _ in roce_devices(host, role):
-        own = read(host, f"/sys/class/infiniband/{device}/tc/1/traffic_class")
-        if own is None:
+        traffic_class = read(host, f"/sys/class/infiniband/{device}/tc/1/traffic_class")
+        if traffic_class is None:
             pytest.skip("only DOCA-OFED has a class for all programs")
-        assert own.splitlines()[:1] == [f"Global tclass={wanted}"], (
-            f"{device}: traffic class is {own or 'not set'}, not {wanted}"
+        assert traffic_class.splitlines()[:1] == [f"Global tclass={wanted}"], (
+            f"{device}: traffic class is {traffic_class or 'not set'}, not {wanted}"
         )
 
 

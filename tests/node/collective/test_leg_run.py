@@ -179,13 +179,13 @@ def test_the_leg_net_has_a_second_try_over_sockets(
     first = take(run)
     assert (first.state, first.more_env, first.first_failure) == ("failed", {}, "")
     assert "no device of this plugin" in first.reason
-    assert run.try_again(first.reason)
+    assert run.second_try(first.reason)
     second = take(run)
     assert (second.state, second.more_env) == ("done", {"NCCL_NET": "Socket"})
     assert second.first_failure == first.reason
-    assert not run.try_again("and again")
-    assert not start(1, gpus=2).try_again("it is not about the network")
-    assert not start(2).try_again("gloo has no plugin")
+    assert not run.second_try("and again")
+    assert not start(1, gpus=2).second_try("it is not about the network")
+    assert not start(2).second_try("gloo has no plugin")
 
 
 def broken_plugin(spec: CollectiveSpec, leg: LegPlan, rank: int, outside: Any) -> dict[str, str]:

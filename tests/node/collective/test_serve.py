@@ -285,7 +285,7 @@ class Ranks:
                 *(state, "", timed, "", "", sizes[-1], "", [], "", start_s), start_s=start_s
             )
 
-        def try_again(self, reason: str) -> bool:
+        def second_try(self, reason: str) -> bool:
             return False
 
         def end(self) -> None:

@@ -103,3 +103,19 @@ def test_two_classes_of_one_name_would_be_noticed() -> None:
     assert several({"a": "class Job:\n", "b": "    class Job(Work):\n", "c": "class Turn:\n"}) == {
         "Job": ["a", "b"]
     }
+
+
+NO_NOUNS = re.compile(
+    r"^ *(?:self\.)?_?(found|known|said|told|own|again|twins|hello|keeper)(?:: [^=\n]+)? [|&+]?= ",
+    re.MULTILINE,
+)
+"""A variable that is called by a verb, or by a word that holds no thing of the field."""
+
+
+def test_names_are_nouns_of_the_field() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert NO_NOUNS.findall(path.read_text("utf-8")) == [], path
+
+
+def test_a_verb_that_is_made_a_name_would_be_noticed() -> None:
+    assert NO_NOUNS.findall("    found: list[str] = []\nsaid |= 1\nwords = 2\n") == ["found", "said"]

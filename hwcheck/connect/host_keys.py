@@ -88,12 +88,12 @@ class KnownHosts:
             key = base64.b64decode(words[2], validate=True)
         except ValueError:  # a damaged line knows no host
             return
-        known = KnownKey(words[0], words[1], key, where, mark)
-        if re.search(r"[*?!|]", known.names):
-            self._others.append(known)
+        entry = KnownKey(words[0], words[1], key, where, mark)
+        if re.search(r"[*?!|]", entry.names):
+            self._others.append(entry)
         else:
-            for name in known.names.lower().split(","):  # as with ssh, case means nothing
-                self._plain.setdefault(name, []).append(known)
+            for name in entry.names.lower().split(","):  # as with ssh, case means nothing
+                self._plain.setdefault(name, []).append(entry)
 
 
 def _append(path: Path, line: str) -> None:

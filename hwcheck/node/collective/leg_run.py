@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, List, Mapping, Optional, Tuple
+from functools import partial
+from typing import Callable, List, Mapping, Optional, Tuple
 
-from hwcheck.node import json_lines
 from hwcheck.node.collective import rank as rank_body
-from hwcheck.node.collective import stacks
+from hwcheck.node.collective.held_ranks import HeldRanks
 from hwcheck.node.collective.log import Log
 from hwcheck.node.collective.nccl_info import INIT_COMPLETE
 from hwcheck.node.collective.rank import Turn
-from hwcheck.node.collective.ranks import RankGroup, wait_until
 from hwcheck.node.collective.spec import (
     SECOND_TRY,
     CollectiveSpec,
@@ -24,10 +21,8 @@ from hwcheck.node.collective.spec import (
     rank_environment,
 )
 from hwcheck.node.collective.watch import TimedSize, Watch
-from hwcheck.node.json_lines import Send
 from hwcheck.node.wire import SizeTiming
 
-EXIT_S = 10.0
 ENDINGS = {
     "hang": "killed after",
     "not_started": "no communicator after",
@@ -73,10 +68,7 @@ class LegRun:
         self._first_failure = ""
         self._spec = spec
         self._close_fds = close_fds
-        self._open: Optional[ExitStack] = None
-        self._log: Log
-        self._group: RankGroup
-        self._turn_fds: List[int] = []
+        self._ranks: Optional[HeldRanks] = None
         self._library = ""
         self._has_communicator = False
 
@@ -100,17 +92,18 @@ class LegRun:
         """Have the ranks take a turn, and end them where it does not end well."""
         start = time.monotonic()
         printed = 0  # ranks that are forked now may speak before they are told anything
-        if self._open is None:
-            self._start()
+        ranks = self._ranks
+        if ranks is None:
+            ranks = self._ranks = self._start()
         else:
-            printed = self._log.size()
-        watch = Watch(self._group, busbw_factor, on_size, stays=True)
-        self._tell(turn.to_dict())
+            printed = ranks.log.size()
+        watch = Watch(ranks.group, busbw_factor, on_size, stays=True)
+        ranks.tell(turn.to_dict())
         sizes = turn.sizes or (self._spec.min_bytes,)
         state, reason = watch.until_started(
             self._spec.start_s,
             self._spec.first_run_s(sizes[0]),
-            lambda: self._look_for_communicator(watch),
+            lambda: self._look_for_communicator(ranks.log, watch),
         )
         start_s = time.monotonic() - start
         if not state:
@@ -121,7 +114,7 @@ class LegRun:
         if state in ENDINGS:
             reason = "%s %.0f s, %s" % (ENDINGS[state], time.monotonic() - start, reason)
         self._library = watch.library or self._library
-        log, turn_log = self._log.whole(), self._log.whole(printed)
+        log, turn_log = ranks.log.whole(), ranks.log.whole(printed)
         tail, left_over = self.end(state) if state != "done" else ("", [])
         return Taken(
             state,
@@ -140,69 +133,27 @@ class LegRun:
             self._first_failure,
         )
 
-    def _look_for_communicator(self, watch: Watch) -> bool:
+    def _look_for_communicator(self, log: Log, watch: Watch) -> bool:
         """Whether every rank has a communicator. Torch has NCCL make it at the first collective."""
         if not self._has_communicator:
             ranks, nccl = self._spec.ranks, bool(self._spec.gpus)
             self._has_communicator = (
-                self._log.whole().count(INIT_COMPLETE) >= ranks if nccl else watch.joined
+                log.whole().count(INIT_COMPLETE) >= ranks if nccl else watch.joined
             )
         return self._has_communicator
 
-    def _start(self) -> None:
+    def _start(self) -> HeldRanks:
         self._has_communicator = False
-        with ExitStack() as stack:
-            self._log = stack.enter_context(Log())
-            store = stack.enter_context(tempfile.TemporaryFile())
-            self._group = stack.enter_context(RankGroup())
-            self._turn_fds = []
-            plan = replace(self.plan, env={**self.plan.env, **self._more_env})
+        plan = replace(self.plan, env={**self.plan.env, **self._more_env})
+        with tempfile.TemporaryFile() as store:  # the ranks keep it open
+            ranks = []
             for rank in range(self._spec.ranks):
-                reader, writer = os.pipe()
-                self._turn_fds.append(writer)
-                stack.callback(os.close, writer)
                 env = rank_environment(self._spec, plan, rank, os.environ)
-                body = self._body(rank, store.fileno(), reader)
-                shut = [*self._close_fds, *self._turn_fds]
-                self._group.fork(rank, body, env, self._log.fd, shut)
-                os.close(reader)
-            self._open = stack.pop_all()
-
-    def _body(self, rank: int, store_fd: int, turns_fd: int) -> Callable[[Send], None]:
-        return lambda send: rank_body.run_rank(self._spec, rank, store_fd, turns_fd, send)
-
-    def _tell(self, message: Mapping[str, Any]) -> None:
-        """Write a turn to every rank, or nothing: that is the end."""
-        for rank, fd in enumerate(self._turn_fds):
-            try:
-                json_lines.write(fd, message)
-            except BrokenPipeError:  # the watch sees it as well, and why
-                sys.stderr.write("rank %d is not there any more\n" % rank)
+                body = partial(rank_body.run_rank, self._spec, rank, store.fileno())
+                ranks.append((rank, body, env))
+            return HeldRanks(ranks, self._close_fds, recorded=bool(self._spec.gpus))
 
     def end(self, state: str = "done") -> Tuple[str, List[str]]:
-        """End the leg's processes; return the log's tail and notes about what could not be ended.
-
-        The whole log goes to stderr, and from there into the host's log: what NCCL said about its
-        transports is evidence.
-        """
-        if self._open is None:
-            return "", []
-        with self._open:
-            self._open = None
-            if state == "done":
-                self._tell({})
-                wait_until(lambda: not self._group.alive(), EXIT_S)
-            tail = ""
-            segments = stacks.shared_segments(self._group)
-            if state in ("hang", "not_started"):
-                tail = stacks.tail_with_stacks(self._group, self._log, bool(self._spec.gpus))
-            stuck = self._group.kill()
-            left_over = stacks.remove(segments)
-            for rank in stuck:
-                words = (rank.rank, rank.pid)
-                left_over.append("rank %d (pid %d) does not die: it is stuck in the kernel" % words)
-            if state == "failed":
-                tail = self._log.tail()
-            sys.stderr.write("-- log of leg %s\n%s" % (self.plan.name, self._log.read()))
-            sys.stderr.flush()
-        return tail, left_over
+        """End the ranks; return the tail of their log and a line for each thing that stays."""
+        ranks, self._ranks = self._ranks, None
+        return ranks.end(state, "log of leg %s" % self.plan.name) if ranks else ("", [])

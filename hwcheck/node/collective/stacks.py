@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import List, Set
+from typing import List, Set, Tuple
 
 from hwcheck.node.collective import flight
 from hwcheck.node.collective.log import TAIL_CHARACTERS, Log, last_lines
@@ -14,7 +14,23 @@ from hwcheck.node.collective.ranks import DUMP_SIGNAL, RankGroup, RankProcess, w
 OUTERMOST = " in <module>\n"  # faulthandler prints a stack from the inside out
 RANKS_SHARE = 0.75  # of the tail, for what the ranks say; alike for each
 PATIENCE_S = 1.0
+HANGS = ("hang", "not_started")
 SEGMENT_PREFIX = "/dev/shm/nccl-"  # noqa: S108 (NCCL's own name)
+
+
+def kill(group: RankGroup, log: Log, state: str, *, recorded: bool) -> Tuple[str, List[str]]:
+    """Kill the ranks; return the tail of their log and a line for each thing that stays.
+
+    There is a tail where they failed; where they hung it comes with their stacks.
+    """
+    segments = shared_segments(group)
+    tail = tail_with_stacks(group, log, recorded) if state in HANGS else ""
+    stuck = group.kill()
+    left_over = remove(segments)
+    for rank in stuck:
+        words = (rank.rank, rank.pid)
+        left_over.append("rank %d (pid %d) does not die: it is stuck in the kernel" % words)
+    return log.tail() if state == "failed" else tail, left_over
 
 
 def tail_with_stacks(group: RankGroup, log: Log, recorded: bool = False) -> str:

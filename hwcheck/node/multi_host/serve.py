@@ -131,13 +131,7 @@ def _place(rank: RankProcess, calls: int) -> Dict[str, Any]:
 
 def _end(order: Order, state: str, group: RankGroup, log: Log, recorded: bool) -> Any:
     """End the ranks; return the tail of their log and a line for each thing that stays."""
-    segments = stacks.shared_segments(group) if state != "done" else set()
-    tail = stacks.tail_with_stacks(group, log, recorded) if state == "hang" else ""
-    stuck = group.kill()
-    left_over = stacks.remove(segments)
-    left_over += ["rank %d (pid %d) does not die" % (rank.rank, rank.pid) for rank in stuck]
-    if state == "failed":
-        tail = log.tail()
+    tail, left_over = stacks.kill(group, log, state, recorded=recorded)
     if order.keep_log or state != "done":
         sys.stderr.write("-- log of order %d\n%s" % (order.id, log.read()))
         sys.stderr.flush()

@@ -5,10 +5,9 @@ Started by ``multi_host.order_server``, as ``multi_host.launcher`` is.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 
-from hwcheck.node import json_lines, parent_death, torch_process
+from hwcheck.node.multi_host.launcher import begin
 
 SLOW = (
     "torch._dynamo",
@@ -22,22 +21,18 @@ SLOW = (
 
 def main() -> None:
     """Serve one session."""
-    parent_death.die_with(os.getppid())  # the payload, or a wrapper that it started
-    send, out = torch_process.sender()
-    payload = json_lines.Reader(0)
-    setup = payload.next() or {}
-    problem = torch_process.torch_problem(lambda: _lack(setup["gpus"]))
-    if problem:
-        send({"reason": problem})
+    session = begin()
+    if session is None:
         return
     import_slow()
     from hwcheck.node.multi_host import serve as stores
     from hwcheck.node.torch_runtime import version
     from hwcheck.node.training import serve
 
-    with stores.store_of(setup["address"], send, [out], {"torch": version()}) as close_fds:
+    facts, setup = {"torch": version()}, session.setup
+    with stores.store_of(setup["address"], session.send, [session.out], facts) as close_fds:
         if close_fds:
-            serve.serve(setup, iter(payload.next, None), send, close_fds)
+            serve.serve(setup, session.orders, session.send, close_fds)
 
 
 def import_slow() -> None:
@@ -47,9 +42,3 @@ def import_slow() -> None:
             import_module(name)
         except ImportError:  # an older torch: its strategies say so
             continue
-
-
-def _lack(gpus: int) -> str:
-    from hwcheck.node.collective import runtime
-
-    return runtime.missing_cuda() if gpus else ""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from contextlib import ExitStack
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+from functools import partial
+from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
-from hwcheck.node import json_lines
-from hwcheck.node.collective import nccl_info, proof, stacks
-from hwcheck.node.collective.log import Log
-from hwcheck.node.collective.ranks import RankGroup, wait_until
+from hwcheck.node.collective import nccl_info, proof
+from hwcheck.node.collective.held_ranks import HeldRanks
+from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import LOOK_S, Watch
 from hwcheck.node.json_lines import Message, Send
@@ -19,7 +17,6 @@ from hwcheck.node.training import rank as rank_body
 from hwcheck.node.training import strategies
 from hwcheck.node.training.order import TrainingOrder
 
-EXIT_S = 10.0
 NVLS = "NCCL_NVLS_ENABLE"
 
 
@@ -70,22 +67,12 @@ class Launch:
         asked = {name: value for name, value in order.env.items() if name != NVLS}
         self._leg = LegPlan(order.leg, asked)
         plan = LegPlan(order.leg, {**env, **order.env})
-        with ExitStack() as stack:
-            self._log = stack.enter_context(Log())
-            self._group = stack.enter_context(RankGroup())
-            self._order_fds: List[int] = []
-            for index in range(len(here)):
-                rank = order.rank0 + index
-                reader, writer = os.pipe()
-                self._order_fds.append(writer)
-                stack.callback(os.close, writer)
-                body = _body(order, spec, index, reader)
-                environment = rank_environment(spec, plan, rank, os.environ)
-                self._group.fork(
-                    rank, body, environment, self._log.fd, [*close_fds, *self._order_fds]
-                )
-                os.close(reader)
-            self._open: Optional[ExitStack] = stack.pop_all()
+        ranks = []
+        for index in range(len(here)):
+            rank = order.rank0 + index
+            environment = rank_environment(spec, plan, rank, os.environ)
+            ranks.append((rank, partial(rank_body.run_rank, order, spec, index), environment))
+        self._ranks = HeldRanks(ranks, close_fds, recorded=bool(self._gpus))
 
     def is_over(self, order: TrainingOrder) -> bool:
         """Whether an order shows that this launch has no further one: its world is over."""
@@ -97,11 +84,11 @@ class Launch:
     def take(self, order: TrainingOrder) -> Dict[str, Any]:
         """Have the ranks carry out an order; return the answer. What does not end well is ended."""
         start = time.monotonic()
-        watch = StepWatch(self._group)
-        self._tell(order.to_dict())
+        watch = StepWatch(self._ranks.group)
+        self._ranks.tell(order.to_dict())
         state, reason = watch.run(order)
         at = "after %.0f s, " % (time.monotonic() - start) if state == "hang" else ""
-        text = self._log.whole()
+        text = self._ranks.log.whole()
         tail, left_over = ("", []) if state == "done" else self.end(state)
         transport, unproven = self._proven(order, text) if state == "done" else ({}, "")
         return {
@@ -127,42 +114,10 @@ class Launch:
         one_gpu = len(set(order.devices)) < len(order.devices)
         return proof.facts(info), proof.problem(self._leg, info, read_env=not one_gpu)
 
-    def _tell(self, message: Mapping[str, Any]) -> None:
-        for rank, fd in enumerate(self._order_fds):
-            try:
-                json_lines.write(fd, message)
-            except BrokenPipeError:  # the watch sees it as well, and why
-                sys.stderr.write("rank %d is not there any more\n" % rank)
-
     def end(self, state: str = "done") -> Tuple[str, List[str]]:
         """End the ranks; return the tail of their log and a line for each thing that stays."""
-        if self._open is None:
-            return "", []
-        with self._open:
-            self._open = None
-            if state == "done":
-                self._tell({})
-                wait_until(lambda: not self._group.alive(), EXIT_S)
-            segments = stacks.shared_segments(self._group)
-            tail = ""
-            if state == "hang":
-                tail = stacks.tail_with_stacks(self._group, self._log, bool(self._gpus))
-            stuck = self._group.kill()
-            left_over = stacks.remove(segments)
-            left_over += ["rank %d (pid %d) does not die" % (each.rank, each.pid) for each in stuck]
-            if state == "failed":
-                tail = self._log.tail()
-            if state != "done":
-                name = (self._first.launch, self._log.read())
-                sys.stderr.write("-- log of launch %s\n%s" % name)
-                sys.stderr.flush()
-        return tail, left_over
-
-
-def _body(
-    order: TrainingOrder, spec: CollectiveSpec, index: int, orders_fd: int
-) -> Callable[[Send], None]:
-    return lambda send: rank_body.run_rank(order, spec, index, orders_fd, send)
+        title = "log of launch %s" % self._first.launch
+        return self._ranks.end(state, title if state != "done" else "")
 
 
 class StepWatch(Watch):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hwcheck.accept.golden import golden_of
 from hwcheck.advise.assessment import Assessment
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
@@ -18,7 +19,6 @@ from hwcheck.sweep.levels import Level
 from hwcheck.sweep.plans import refuse_what_never_fits
 from hwcheck.sweep.request import SweepRequest, plans_now
 from hwcheck.sweep.state import Lock
-from hwcheck.tasks.golden import golden_of
 from hwcheck.tasks.index_page import write_index
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from invoke import Context
 
+from hwcheck.accept.golden import golden_of
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
@@ -36,7 +37,6 @@ from hwcheck.tasks.flags import (
     timing,
     whole,
 )
-from hwcheck.tasks.golden import golden_of
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
 from hwcheck.tasks.output import emit, say

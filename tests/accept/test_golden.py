@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.accept.golden import golden_hosts
+from hwcheck.accept.golden import golden_hosts, read_golden
 from hwcheck.accept.record import write_record
 from hwcheck.errors import UsageError
 from hwcheck.judge.judge import judge
 from hwcheck.node.wire import to_json
 from hwcheck.results.run_folder import HostRecord, RunFolder, read_run
-from hwcheck.tasks.golden import read_golden
 from tests import factories
 
 ID = "20270131T120000Z-a1b2c3"

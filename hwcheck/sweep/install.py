@@ -1,154 +1,154 @@
-"""Units of a sweep, or its line for cron: put in place, looked for, taken away."""
+"""``sweep install``, ``remove`` and ``status``: what starts the sweeps, and whether it does."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hwcheck.errors import UsageError
-from hwcheck.results.files import replace_text
-from hwcheck.sweep.schedule import ScheduledSweep, cron, service, timer
+from hwcheck.exit_codes import FAILED, PASS
+from hwcheck.inventory.source import locate
+from hwcheck.sweep import units
+from hwcheck.sweep.levels import HOUR_S, length_text
+from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
+from hwcheck.sweep.plans import shortfall
+from hwcheck.sweep.request import SweepRequest, plans_now
+from hwcheck.sweep.schedule import MOST_RANDOM_S, ScheduledSweep
+from hwcheck.sweep.state import holder, now_utc, read_state
 from hwcheck.text import line
 
-SYSTEMCTL_S = 60.0
+AT = "02:30"
+RANDOM_S = 30 * 60.0
+AFTER_BUDGET_S = 2 * HOUR_S
+"""What judging and reports may take beside the budget, before systemd ends a sweep."""
+KEPT = ("ANSIBLE_CONFIG", "ANSIBLE_VAULT_PASSWORD_FILE", "KUBECONFIG", "SLURM_CONF")
+"""Variables, each a path, that a sweep needs as the one who installs it does."""
 
 
-@dataclass(frozen=True)
-class UnitFolder:
-    """Where units or cron's files go. ``systemctl`` is empty where systemd does not run."""
+def install(
+    request: SweepRequest,
+    flags: Mapping[str, object],
+    *,
+    at: str,
+    randomize_s: float | None,
+    user: str,
+    dry_run: bool,
+    say: Callable[[str], None],
+) -> str:
+    """Have the clock start a sweep with these flags; return what was done, or would be.
 
-    folder: Path
-    systemctl: tuple[str, ...] = ()
+    ``say`` is called with a line of what else there is to know.
 
-    @property
-    def is_systemd(self) -> bool:
-        """Whether units are put there."""
-        return bool(self.systemctl)
-
-    def files(self, name: str) -> tuple[Path, ...]:
-        """Return the files of a sweep."""
-        if self.is_systemd:
-            return tuple(self.folder / f"{name}.{kind}" for kind in ("service", "timer"))
-        return (self.folder / name,)
-
-
-def place() -> UnitFolder:
-    """Return where the sweeps of this user go: root's are the system's.
-
-    Raises UsageError where neither systemd nor cron is there for this user.
+    Raises UsageError.
     """
-    root = os.geteuid() == 0
-    if Path("/run/systemd/system").is_dir() and shutil.which("systemctl"):
-        if root:
-            return UnitFolder(Path("/etc/systemd/system"), ("systemctl",))
-        config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-        return UnitFolder(Path(config) / "systemd" / "user", ("systemctl", "--user"))
-    if root and Path("/etc/cron.d").is_dir():
-        return UnitFolder(Path("/etc/cron.d"))
-    raise UsageError(
-        "neither systemd nor /etc/cron.d is there for this user; have `hwcheck sweep run` started "
-        "every night by what is there, or run this as root"
+    where = units.place()
+    if user:
+        _refuse_user(user)
+    if (randomize_s or 0.0) > MOST_RANDOM_S:
+        raise UsageError(f"--randomize: at most {length_text(MOST_RANDOM_S)}")
+    by_clock = all(level.load for level in request.levels)
+    if not by_clock and (at or randomize_s):
+        level = request.levels[0]
+        raise UsageError(f"--at: {level.name} is swept every {length_text(level.every_s)}")
+    for plan in plans_now(request):
+        text = shortfall(plan.level, plan.due, len(request.names), request.budget_s)
+        if text:
+            raise UsageError(text)
+    source = locate(request.cluster.source)
+    inventory = str(source.path.resolve()) if source.path else source.text
+    folders = [
+        request.runs.resolve(),
+        *(request.runs_of(level).resolve() for level in request.levels),
+    ]
+    if request.notify and request.notify.metrics:
+        folders.append(request.notify.metrics.parent)
+    words = [str(_program()), "sweep", "run", "--hosts", inventory]
+    words += ["--out", str(request.runs.resolve())]
+    for name, value in flags.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif isinstance(value, list):
+            words += [word for each in value for word in (f"--{name}", str(each))]
+        elif value:
+            shown = Path(str(value)).resolve() if name == "site" else value
+            words += [f"--{name}", str(shown)]
+    job = ScheduledSweep(
+        name=_name(request),
+        source=inventory,
+        words=tuple(words),
+        folder=str(Path.cwd()),
+        writable=tuple(map(str, dict.fromkeys(folders))),
+        at=(at or AT) if by_clock else "",
+        randomize_s=int(RANDOM_S if randomize_s is None else randomize_s) if by_clock else 0,
+        every_s=int(min(level.every_s for level in request.levels)),
+        timeout_s=int(request.budget_s + AFTER_BUDGET_S),
+        user=user,
+        local=any(host.connection == "local" for host in request.cluster.hosts),
+        environment=tuple((name, os.environ[name]) for name in KEPT if os.environ.get(name)),
     )
+    for path in () if dry_run else job.writable:
+        _make(Path(path), user)
+    lines = units.install(job, where, dry_run=dry_run)
+    if where.systemctl[1:] == ("--user",):
+        say("it runs while you are logged in; `loginctl enable-linger` has it run always")
+    return "".join(f"{each}\n" for each in lines)
 
 
-def install(job: ScheduledSweep, where: UnitFolder, *, dry_run: bool = False) -> tuple[str, ...]:
-    """Put the files of a sweep in place and start its timer; return what was done, in lines.
+def remove(request: SweepRequest, level: str, *, dry_run: bool) -> str:
+    """Undo ``install``; return what was taken away, or would be. Raises UsageError."""
+    files = units.remove(_name(request), units.place(), dry_run=dry_run)
+    if not files:
+        what = f" of {level}" if level else ""
+        return f"no sweep{what} is installed for {line(request.cluster.source, 200)}\n"
+    done = "would be removed" if dry_run else "removed"
+    return "".join(f"{file}: {done}\n" for file in files)
 
-    What is as it should be stays untouched; with ``dry_run`` everything does, and the lines say
-    what would be done. Raises UsageError; where the timer cannot be started no new file is left.
+
+def status(request: SweepRequest, say: Callable[[str], None]) -> tuple[str, int]:
+    """Return how old the last sweeps are, and the exit code: 1 where one is missing.
+
+    ``say`` is called with a line of what else there is to know.
     """
-    if any("\n" in word for word in (*job.words, job.folder, *job.writable)):
-        raise UsageError("a path or pattern has a line break in it; no unit can name it")
-    texts = (service(job), timer(job)) if where.is_systemd else (cron(job),)
-    of_file = dict(zip(where.files(job.name), texts, strict=True))
-    stale = {file: text for file, text in of_file.items() if _read(file) != text}
-    unit = f"{job.name}.timer"
-    starts = where.is_systemd and (bool(stale) or not _runs(where, unit))
-    would = "would be " if dry_run else ""
-    lines = [f"{each}: {would + 'written' if each in stale else 'as it is'}" for each in of_file]
-    if where.is_systemd:
-        lines.append(f"{unit}: {would + 'started' if starts else 'runs'}")
-    if not dry_run:
-        _put(stale, where)
-    if starts and not dry_run:
-        try:
-            for words in (("daemon-reload",), ("enable", unit), ("restart", unit)):
-                _systemctl(where, *words)
-        except UsageError:
-            _remove(tuple(stale))
-            raise
-    return tuple(lines)
+    state, problem = read_state(request.runs, request.key)
+    if problem:
+        say(problem)
+    statuses = level_statuses(request.levels, state, now_utc())
+    lines = status_lines(statuses, state, holder(request.runs, request.key))
+    return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
 
 
-def _put(texts: Mapping[Path, str], where: UnitFolder) -> None:
+def _name(request: SweepRequest) -> str:
+    """Return the name of the units: one for the night, one for the level beside jobs."""
+    beside_jobs = not all(level.load for level in request.levels)
+    return f"hwcheck-sweep-{request.key}" + ("-minutes" if beside_jobs else "")
+
+
+def _program() -> Path:
+    beside = Path(sys.executable).parent / "hwcheck"
+    program = str(beside) if beside.exists() else shutil.which("hwcheck")
+    if program is None:
+        raise UsageError("the program hwcheck is not beside this Python, nor in PATH")
+    return Path(program)
+
+
+def _refuse_user(user: str) -> None:
+    if os.geteuid() != 0:
+        raise UsageError("--run-as: only root can have a sweep run as another user")
     try:
-        where.folder.mkdir(parents=True, exist_ok=True)
-        for file, text in texts.items():
-            replace_text(file, text)
+        pwd.getpwnam(user)
+    except KeyError:
+        raise UsageError(f"--run-as {line(user, 40)}: there is no such user here") from None
+
+
+def _make(path: Path, user: str) -> None:
+    try:
+        if not path.exists():
+            path.mkdir(parents=True)
+            if user:
+                shutil.chown(path, user)
     except OSError as error:
-        _remove(tuple(texts))
-        raise UsageError(f"cannot write {where.folder}: {error.strerror}") from None
-
-
-def remove(name: str, where: UnitFolder, *, dry_run: bool = False) -> tuple[Path, ...]:
-    """Stop the timer of a sweep, take its files away and return them. Raises UsageError.
-
-    A sweep that is under way goes on to its end. With ``dry_run`` nothing is touched.
-    """
-    files = tuple(file for file in where.files(name) if file.exists())
-    if not files or dry_run:
-        return files
-    if where.is_systemd:
-        _systemctl(where, "disable", "--now", f"{name}.timer")
-    try:
-        for file in files:
-            file.unlink()
-    except OSError as error:
-        raise UsageError(f"cannot remove {error.filename}: {error.strerror}") from None
-    if where.is_systemd:
-        _systemctl(where, "daemon-reload")
-    return files
-
-
-def _read(file: Path) -> str | None:
-    """Return what is in a file; None where it is not there, or not to be read."""
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _runs(where: UnitFolder, unit: str) -> bool:
-    """Whether a timer is started, and will be at the next boot."""
-    try:
-        for question in ("is-enabled", "is-active"):
-            _systemctl(where, question, unit)
-    except UsageError:
-        return False
-    return True
-
-
-def _systemctl(where: UnitFolder, *words: str) -> None:
-    try:
-        done = subprocess.run(
-            [*where.systemctl, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SYSTEMCTL_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{' '.join((*where.systemctl, *words))}: {line(str(error))}") from None
-    if done.returncode != 0:
-        why = line(done.stderr) or f"exit code {done.returncode}"
-        raise UsageError(f"{' '.join((*where.systemctl, *words))}: {why}")
-
-
-def _remove(files: tuple[Path, ...]) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
+        raise UsageError(f"cannot make {path}: {error.strerror}; name another with --out") from None

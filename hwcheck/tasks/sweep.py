@@ -16,15 +16,15 @@ from hwcheck.node.wire import COLLECTIVES
 from hwcheck.notify import config
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.draining import read_drain_failed, refuse, release
+from hwcheck.sweep.install import install, remove, status
 from hwcheck.sweep.levels import LEVELS, Level, chosen_levels, length_s, read_levels
 from hwcheck.sweep.request import SweepRequest, preview
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import USUAL, one_of, read_cluster, select
-from hwcheck.tasks.output import emit
+from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, site_hashes, with_site
-from hwcheck.tasks.sweep_install import install, remove, status
 from hwcheck.tasks.sweep_run import run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
@@ -122,7 +122,7 @@ def sweep(
     if request.drain_failed:
         refuse(cluster.hosts, request.runs, request.drain_failed, dry_run=dry_run)
     if action == "status":
-        text, code = status(request)
+        text, code = status(request, _say)
         emit(text)
         end(code)
     elif action == "release":
@@ -136,7 +136,17 @@ def sweep(
         random_s = _parsed("--randomize", length_s, randomize)
         flags = {"limit": limit, **of_run, "level": level, "site": site}
         flags |= _kept(connection, extra_vars or ())
-        emit(install(request, flags, at=begin, randomize_s=random_s, user=run_as, dry_run=dry_run))
+        emit(
+            install(
+                request,
+                flags,
+                at=begin,
+                randomize_s=random_s,
+                user=run_as,
+                dry_run=dry_run,
+                say=_say,
+            )
+        )
     elif dry_run:
         emit(preview(request))
     else:
@@ -149,6 +159,10 @@ def checks_of(level: Level) -> tuple[str, ...]:
     usual = USUAL if level.profile == "quick" else COLLECTIVES
     names = select(every, None, None, usual=usual)
     return tuple(name for name in names if level.load or not every[name].load)
+
+
+def _say(text: str) -> None:
+    say(f"hwcheck: {text}")
 
 
 def _kept(connection: ConnectionFlags, extra_vars: Sequence[str]) -> dict[str, object]:

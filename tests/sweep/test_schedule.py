@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.sweep.install import UnitFolder, install, remove
 from hwcheck.sweep.schedule import ScheduledSweep, cron, service, time_of_day, timer
+from hwcheck.sweep.units import UnitFolder, install, remove
 
 JOB = ScheduledSweep(
     name="hwcheck-sweep-cluster-12345678",

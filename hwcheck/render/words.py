@@ -158,8 +158,13 @@ def explains(diagnosis: Diagnosis) -> str:
 
 
 def explained_actions(advice: Advice) -> str:
-    """Return the titles of the actions that the causes account for; empty where none."""
+    """Return the titles of the actions that the causes account for; empty where none.
+
+    Of several checks in one action the title names some: here their number is enough.
+    """
+    accounted_for = (action for action in advice.actions if action.explained_by)
     names = dict.fromkeys(
-        line(action.title, 60) for action in advice.actions if action.explained_by
+        action.title.partition(":")[0] if len(action.checks) > 1 else line(action.title, 60)
+        for action in accounted_for
     )
     return ", ".join(names)

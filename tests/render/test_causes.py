@@ -40,6 +40,14 @@ def test_an_explained_action_is_not_said_twice(capped: Assessment) -> None:
     assert explained.explained_by == (TITLE,)
 
 
+def test_of_several_checks_in_one_action_their_number_is_told(capped: Assessment) -> None:
+    (explained,) = (action for action in capped.advice.actions if action.explained_by)
+    title = f"30 checks could not be measured: {', '.join(['application_clocks'] * 3)} and 27 more"
+    several = replace(explained, title=title, checks=("application_clocks", "bar1_size"))
+    advice = replace(capped.advice, actions=(several,))
+    assert explained_actions(advice) == "30 checks could not be measured"
+
+
 def test_the_page_has_causes_before_the_rest(capped: Assessment) -> None:
     page = html(capped)
     causes, besides = page.index("<h2>Causes</h2>"), page.index("<h2>What to do besides</h2>")

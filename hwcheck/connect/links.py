@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import paramiko
@@ -104,8 +104,13 @@ class ChannelLink:
 class LocalLink:
     """A ``Link`` to a command of this machine, over pipes."""
 
-    def __init__(self, words: Sequence[str], phase: str = PYTHON) -> None:
-        """Start it in a session of its own. Raises VisitError(phase) when it cannot be started."""
+    def __init__(
+        self, words: Sequence[str], phase: str = PYTHON, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it in a session of its own, with ``env`` in place of this environment.
+
+        Raises VisitError(phase) when it cannot be started.
+        """
         try:
             self._process = subprocess.Popen(
                 words,
@@ -113,6 +118,7 @@ class LocalLink:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
+                env=env,
                 start_new_session=True,
             )
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from hwcheck.node.training.strategies import NAMES
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.plan import make_plan
+from hwcheck.run.slurm_launcher import SlurmLauncher
 from hwcheck.run.training.bench import bench
 from hwcheck.run.training.models import read_model
 from hwcheck.run.training.options import LEGS, TrainingOptions
@@ -37,6 +38,7 @@ from hwcheck.tasks.output import say
 
 ACTIONS = ("bench",)
 SCOPES = ("node", "all")
+LAUNCHERS = ("ssh", "slurm")
 DTYPES = ("bf16", "fp32")
 SWITCH = ("on", "off")
 P2P = {"both": ("default", "p2p_off"), "on": ("default",), "off": ("p2p_off",), "net": tuple(LEGS)}
@@ -49,6 +51,8 @@ MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
         "action": "bench: time training steps by strategy, with P2P and without",
         "hosts": f"{REACHING_HELP['hosts']}, or else this machine",
         "scope": "node (default): each node by itself; all: the hosts together",
+        "launcher": "what reaches the hosts: ssh (default), or slurm: srun, each host a job of "
+        "its own or, within salloc, a step of that job",
         "strategies": f"comma-separated {', '.join(NAMES)} (default: all)",
         "model": "gpt2, mini, tiny, or a config.json (default: gpt2; tiny where no host has a GPU)",
         "ranks": "comma-separated numbers of ranks (default: all GPUs; 2 where there is none)",
@@ -74,6 +78,7 @@ def train(
     limit: str | None = None,
     extra_vars: Sequence[str] | None = None,
     scope: str = SCOPES[0],
+    launcher: str = LAUNCHERS[0],
     strategies: str | None = None,
     model: str = "",
     ranks: str = "",
@@ -98,6 +103,7 @@ def train(
     if not out.strip():
         raise UsageError("--out is empty; name a folder, or leave --out out for runs")
     one_of("--scope", scope, SCOPES)
+    one_of("--launcher", launcher, LAUNCHERS)
     one_of("--p2p", p2p, P2P)
     one_of("--tf32", tf32, SWITCH)
     one_of("--dtype", dtype or DTYPES[0], DTYPES)
@@ -127,7 +133,11 @@ def train(
     )
     stop = threading.Event()
     deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
-    connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    connector = (
+        SlurmLauncher(deadlines, stop)
+        if launcher == "slurm"
+        else Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    )
     connector.prepare(plan.hosts)
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(Path(out), plan.meta)

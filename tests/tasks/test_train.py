@@ -39,6 +39,8 @@ def inventory(tmp_path: Path) -> str:
         (["--p2p", "maybe"], "--p2p maybe: it is one of both, on, off, net"),
         (["--dtype", "fp8"], "--dtype fp8: it is one of bf16, fp32"),
         (["--scope", "rack"], "--scope rack: it is one of node, all"),
+        (["--launcher", "mpi"], "--launcher mpi: it is one of ssh, slurm"),
+        (["--launcher", "slurm"], "--launcher slurm: srun: not found; run hwcheck where Slurm is"),
         (["--steps", "0"], "--steps 0: it takes a whole number from 1"),
         (["--repeats", "999"], "--repeats 999: at most 100"),
         (["--out", ""], "--out is empty"),
@@ -53,6 +55,7 @@ def test_what_cannot_be_is_one_line(
     line: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no srun
     monkeypatch.setattr(sys, "argv", ["hwcheck", "train", "bench", "--hosts", inventory, *words])
     with pytest.raises(SystemExit) as ended:
         main()

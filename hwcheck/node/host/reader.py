@@ -5,6 +5,7 @@ Every path is read below a root folder, which is ``/`` on a real node.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Optional
 
@@ -58,13 +59,16 @@ class HostReader(
         (slurmstepd(8), sge_shepherd(8)). With cgroup v2, Slurm also keeps a ``slurmstepd
         infinity`` that belongs to no job (https://slurm.schedmd.com/cgroup_v2.html). PBS and LSF
         run jobs under daemons that are always there, so their jobs show by GPU processes only.
-        Raises CouldNotMeasure where the kernel shows only one's own processes.
+        The job of Slurm that this process is part of (SLURM_JOB_ID) is not somebody else's; what
+        it runs on the GPUs shows by GPU processes. Raises CouldNotMeasure where the kernel shows
+        only one's own processes.
         """
+        of_this_job = "slurmstepd: [%s." % os.environ.get("SLURM_JOB_ID", "")
         for pid, name in self._processes():
             if name not in JOB_PROCESSES:
                 continue
             arguments = self._read("proc/%s/cmdline" % pid).split("\0")
-            if arguments[1:2] != ["infinity"]:
+            if arguments[1:2] != ["infinity"] and not arguments[0].startswith(of_this_job):
                 return "%s (pid %s)" % (name, pid)
         if self._exists("proc/self") and not self._shows_others():
             raise CouldNotMeasure(

@@ -103,6 +103,19 @@ def test_a_schedulers_job(root: Root, name: str, arguments: str, job: str) -> No
     assert root.host.scheduler_job() == job
 
 
+@pytest.mark.parametrize(
+    ("of", "job"), [("614", ""), ("61", "slurmstepd (pid 77)"), ("", "slurmstepd (pid 77)")]
+)
+def test_the_job_that_this_is_a_part_of_is_nobody_elses(
+    root: Root, monkeypatch: pytest.MonkeyPatch, of: str, job: str
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", of)
+    root.write("proc/1/comm", "systemd\n")
+    root.write("proc/77/comm", "slurmstepd\n")
+    root.write("proc/77/cmdline", "slurmstepd: [614.0]\0")
+    assert root.host.scheduler_job() == job
+
+
 def test_hidden_processes_are_not_taken_for_none(root: Root) -> None:
     root.write("proc/self/comm", "python3\n")
     with pytest.raises(CouldNotMeasure, match=r"hides .*hidepid.* run as root"):

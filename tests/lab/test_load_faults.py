@@ -156,8 +156,9 @@ def test_the_gpus_are_as_fast_as_the_file_says(rows: Rows) -> None:
 
 def test_heat_costs_what_the_clock_loses(rows: Rows) -> None:
     _, row = rows[HOT.name]
-    products = {work.subject: work.products for work in row.load.work}
-    assert products["gpu2"] < 0.97 * median(products.values())
+    # Not by the number of products: a busy machine lets a process make fewer.
+    slowest = {work.subject: work.tflops_low or 0.0 for work in row.load.work}
+    assert 0 < slowest["gpu2"] < 0.97 * median(slowest.values())
 
 
 def test_what_was_dangerous_ended_the_load(rows: Rows) -> None:

@@ -71,8 +71,8 @@ AT_WORK = "pgrep -xf 'sleep 4711' || true"
 @pytest.mark.parametrize(
     ("command", "how"),
     [
-        ("provision", signal.SIGKILL),
         ("rollout", signal.SIGINT),
+        pytest.param("provision", signal.SIGKILL, marks=pytest.mark.wide),
         pytest.param("provision", signal.SIGINT, marks=pytest.mark.wide),
         pytest.param("rollout", signal.SIGKILL, marks=pytest.mark.wide),
     ],

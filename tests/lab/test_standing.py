@@ -128,6 +128,7 @@ def test_a_command_that_cannot_be_meant(slot: int, arguments: list[str], reason:
     assert not left_of(slot)
 
 
+@pytest.mark.wide
 def test_hwcheck_validates_the_hosts_of_a_scenario_and_finds_the_fault(
     slot: int, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_after_it_everything_holds(site: Site, applied: subprocess.CompletedProc
     }
 
 
+@pytest.mark.wide
 def test_a_second_run_would_change_nothing(site: Site, applied: object) -> None:
     again = site.run("provision", "--playbook", "play.yml", "--check", "--diff")
     assert again.returncode == 0, again.stderr

@@ -194,7 +194,8 @@ def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> Non
     assert machine.ask("cat /sys/module/nvidia/version") == OLD
 
 
-@pytest.mark.parametrize("version", [NEW, pytest.param("590", marks=pytest.mark.wide)])
+@pytest.mark.wide  # make test asks one with apt (test_drivers)
+@pytest.mark.parametrize("version", [NEW, "590"])
 def test_a_node_at_work_keeps_its_driver_its_locks_and_its_stream(
     machine: Machine, second: Played, version: str
 ) -> None:

@@ -291,7 +291,7 @@ def test_row_size():
         header() + "\n1 1 float " + "9" * 3000,
         "#  size         count      type" + "   time" * 100_000 + " busbw",
         (header() + "\n") * 20_000,
-        "\n".join([row(MIB)] * 40_000),
+        "\n".join([row(MIB)] * 21_000),
         "\n".join(f"[1,{n}]<stdout>:{header()}" for n in range(5000)),
         "# Rank " * 20_000,
         header() + "\n" + f"{row(MIB)[:45]}h:1:2 [0] NCCL INFO x\n" * 20_000,

@@ -1,0 +1,111 @@
+"""A sweep by itself: the stages of its runs stand in, and nobody is visited."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hwcheck.connect import payload
+from hwcheck.inventory.inventory import Cluster, Host
+from hwcheck.scheduler.records import BUSY, NodeState
+from hwcheck.sweep import sweep
+from hwcheck.sweep.levels import LEVELS
+from hwcheck.sweep.request import SweepRequest, plans_now, preview, shortfalls
+from hwcheck.sweep.stages import Stages
+from hwcheck.sweep.state import SweepState, UnderWay, read_state, write_state
+
+NAMES = ("n1", "n2")
+AT_WORK = NodeState("n1", BUSY, at_work=True, jobs=("4711",))
+
+
+class FakeStages:
+    """Stages that say what they were asked for; whoever visits a host fails the test."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.over = False
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def progress(self, hosts: int, forks: int) -> Any:
+        del hosts, forks
+        return threading.Lock()  # any context manager: nobody is visited
+
+    def visits_over(self) -> None:
+        self.over = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+@pytest.fixture
+def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepRequest:
+    """A request about two hosts, both of which are at work."""
+    states = dict.fromkeys(NAMES, AT_WORK)
+    for room in ("request", "measuring"):
+        monkeypatch.setattr(f"hwcheck.sweep.{room}.all_states", lambda hosts: states)
+    return SweepRequest(
+        Cluster(tuple(Host(name, name) for name in NAMES), "cluster.yml"),
+        (LEVELS["nightly"],),
+        dict.fromkeys(LEVELS, ("file_systems",)),
+        loads=("file_systems",),
+        budget_s=7200.0,
+        runs=tmp_path / "runs",
+        whole=True,
+        drained=False,
+        accept_new_host_keys=False,
+    )
+
+
+def swept(request: SweepRequest, stop: threading.Event) -> tuple[int, FakeStages]:
+    stages = FakeStages()
+    plans = plans_now(request)
+    code = sweep.run(request, plans, payload.build(), cast(Stages, stages), stop)
+    return code, stages
+
+
+def test_hosts_at_work_wait_for_their_turn_and_nobody_is_visited(request_: SweepRequest) -> None:
+    code, stages = swept(request_, threading.Event())
+    assert (code, stages.over) == (0, True)
+    assert stages.lines == ["nightly: 2 hosts due, 0 measured; at work: n[1-2]"]
+    state, _ = read_state(request_.runs, request_.key)
+    assert (set(state.waiting), state.under_way) == (set(NAMES), None)
+    assert (state.finished["nightly"].due, state.finished["nightly"].measured) == (2, 0)
+
+
+def test_a_sweep_that_is_stopped_is_under_way_for_the_next(request_: SweepRequest) -> None:
+    stop = threading.Event()
+    stop.set()
+    swept(request_, stop)
+    state, _ = read_state(request_.runs, request_.key)
+    assert state.under_way is not None
+    assert state.finished == {}
+
+
+def test_what_is_gone_from_the_inventory_is_said(request_: SweepRequest) -> None:
+    request_.runs.mkdir()
+    past = "2026-01-01T02:30:00Z"
+    former = SweepState(UnderWay(f"{request_.key}.x", past, past), first_seen={"n9": past})
+    write_state(request_.runs, request_.key, former)
+    _, stages = swept(request_, threading.Event())
+    assert stages.lines[0] == "no longer in the inventory: n9"
+    assert "was cut off; its budget is over" in stages.lines[1]
+
+
+def test_levels_beside_jobs_have_runs_of_their_own(request_: SweepRequest) -> None:
+    runs = request_.runs
+    assert list(request_.folders()) == [runs.with_name("runs-minutes"), runs]
+
+
+def test_a_preview_says_who_is_kept_out_and_a_shortfall_why_not_all_fit(
+    request_: SweepRequest,
+) -> None:
+    assert preview(request_).startswith("nightly: not now: n1: busy")
+    assert list(shortfalls(request_, plans_now(request_))) == []
+    short = replace(request_, budget_s=1.0)
+    assert "take more sweeps than there are" in "".join(shortfalls(short, plans_now(short)))

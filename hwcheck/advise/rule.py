@@ -52,15 +52,19 @@ def sign(
     explains: Iterable[Finding],
     observations: Iterable[str] = (),
     *,
+    follows: Iterable[Finding] = (),
     independent: bool = False,
 ) -> Sign | None:
     """Return a sign that explains these findings, each once; None where there is none.
 
-    Empty observations are left out.
+    What ``follows`` from these is explained as well, and alone is no sign. Empty observations are
+    left out.
     """
-    findings = tuple(dict.fromkeys(explains))
+    findings = dict.fromkeys(explains)
+    if not findings:
+        return None
     texts = tuple(text for text in observations if text)
-    return Sign(confidence, findings, texts, independent) if findings else None
+    return Sign(confidence, tuple(dict.fromkeys((*findings, *follows))), texts, independent)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def host_memory_failing(host: HostFindings) -> Sign | None:
     """The memory controller says it; processor and firmware tell of the same error."""
     lost = host.bad(KERNEL, "memory_uncorrected")
     same = ("memory_corrected", "machine_checks", "machine_checks_corrected", "firmware_errors")
-    return sign("certain", (*lost, *host.bad(KERNEL, *same)) if lost else ())
+    return sign("certain", lost, follows=host.bad(KERNEL, *same))
 
 
 @rule(
@@ -54,7 +54,7 @@ def host_memory_errors_corrected(host: HostFindings) -> Sign | None:
     """The memory controller counts what it corrects."""
     corrected = host.bad(KERNEL, "memory_corrected")
     checks = host.bad(KERNEL, "machine_checks_corrected")
-    return sign("certain", (*corrected, *checks) if corrected else ())
+    return sign("certain", corrected, follows=checks)
 
 
 @rule(
@@ -155,7 +155,7 @@ def drive_failing(host: HostFindings) -> Sign | None:
     """A slot, a cable or a controller looks alike."""
     errors = host.bad(KERNEL, "drive_errors")
     follows = (*host.bad("file_systems", "read_only_by_error"), *host.bad("nvme_drives"))
-    return sign("likely", (*errors, *follows) if errors else ())
+    return sign("likely", errors, follows=follows)
 
 
 @rule(

@@ -123,7 +123,7 @@ def mig_differs(host: HostFindings) -> Sign | None:
     split = host.bad("mig", "mig_enabled")
     gpus = {finding.subject for finding in split}
     follows = (f for f in host.findings if f.metric == ABSENT and f.subject in gpus)
-    return sign("certain", (*split, *follows) if split else ())
+    return sign("certain", split, follows=follows)
 
 
 @rule(
@@ -139,7 +139,7 @@ def mig_differs(host: HostFindings) -> Sign | None:
 def numa_layout_differs(host: HostFindings) -> Sign | None:
     """Nodes that are smaller, as there are more of them, lack nothing."""
     number = host.bad("numa_balancing", "numa_nodes")
-    return sign("likely", (*number, *_sizes_of_numa(host)) if number else ())
+    return sign("likely", number, follows=_sizes_of_numa(host))
 
 
 def _sizes_of_numa(host: HostFindings) -> tuple[Finding, ...]:

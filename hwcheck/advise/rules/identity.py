@@ -100,7 +100,7 @@ def cloned_identity(host: HostFindings) -> Sign | None:
     doubles = host.bad("serials", "gpus_of_this_uuid")
     words = "have one identifier"
     doubts = (f for f in host.findings if not f.check and words in f.reason)
-    return sign("certain", (*doubles, *doubts) if doubles else ())
+    return sign("certain", doubles, follows=doubts)
 
 
 @rule(

@@ -56,7 +56,7 @@ def gpu_missing(host: HostFindings) -> Sign | None:
         return None
     count = [finding for finding in host.bad("gpu_count") if not _is_more(finding)]
     unmeasured = host.blinded() if none_on_the_bus else host.unmeasured("GPUs")
-    return sign("certain", (*count, *driver, *unmeasured) if count else ())
+    return sign("certain", count, follows=(*driver, *unmeasured))
 
 
 @rule(
@@ -182,7 +182,7 @@ def gpu_not_started(host: HostFindings) -> Sign | None:
     """A count that is short and GPUs that do not open follow from it."""
     logged = host.logged(NOT_STARTED)
     follows = (*host.bad("gpu_count"), *host.bad("gpu_lost"), *host.unmeasured("GPUs"))
-    return sign("certain", (*logged, *follows) if logged else ())
+    return sign("certain", logged, follows=follows)
 
 
 NO_ADDRESSES = re.compile(r"without addresses$")
@@ -205,7 +205,7 @@ def gpu_without_addresses(host: HostFindings) -> Sign | None:
     """The driver reads the device's registers and says that one is empty."""
     logged = host.logged(NO_ADDRESSES)
     follows = (*host.logged(NOT_STARTED), *host.bad("gpu_count"))
-    return sign("certain", (*logged, *follows) if logged else ())
+    return sign("certain", logged, follows=follows)
 
 
 @rule(
@@ -234,7 +234,7 @@ def nouveau_bound(host: HostFindings) -> Sign | None:
     """The kernel says which driver a device has; what else fails follows from it."""
     bound = host.bad("driver", "kernel_driver")
     follows = (*host.bad("driver"), *host.bad("gpu_count"), *host.blinded())
-    return sign("certain", (*bound, *follows) if bound else ())
+    return sign("certain", bound, follows=follows)
 
 
 GSP = re.compile(r"xid (119|120)$")
@@ -256,7 +256,7 @@ ASKS = ("restart_events", "reset_events", "old_reset_events")
 def gsp_failed(host: HostFindings) -> Sign | None:
     """The driver names its own firmware; what it is then not told of the GPU follows."""
     logged = host.logged(GSP)
-    return sign("certain", (*logged, *host.unmeasured(NO_ANSWER)) if logged else ())
+    return sign("certain", logged, follows=host.unmeasured(NO_ANSWER))
 
 
 @rule(

@@ -146,7 +146,7 @@ def stale_nccl_settings(host: HostFindings) -> Sign | None:
     """It explains the leg site, which is timed with what is in force."""
     settings = host.bad("nccl_environment", "debugging_settings")
     legs = (*host.failed_legs(("site",)), *host.slow_legs("site"))
-    return sign("certain", (*settings, *legs) if settings else ())
+    return sign("certain", settings, follows=legs)
 
 
 @rule(
@@ -173,7 +173,7 @@ def nccl_p2p_default(host: HostFindings) -> Sign | None:
     crossing = [finding for finding in versions if crosses(f"{finding.value} {finding.limit}")]
     crossing += host.bad_collectives("nccl_p2p_default")
     slow = (*host.slow_legs(), *host.p2p_losses())
-    return sign("certain", (*crossing, *versions, *slow) if crossing else ())
+    return sign("certain", crossing, follows=(*versions, *slow))
 
 
 @rule(

@@ -229,7 +229,7 @@ def gpudirect_unused(host: HostFindings) -> Sign | None:
     unused = host.bad_collectives("gpudirect_used")
     legs = {finding.subject for finding in unused}
     ways = (f for f in host.bad_collectives("leg_way") if f.subject in legs)
-    return sign("likely", (*unused, *ways) if unused else ())
+    return sign("likely", unused, follows=ways)
 
 
 @rule(

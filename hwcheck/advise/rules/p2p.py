@@ -192,7 +192,7 @@ def cuda_refuses_p2p(host: HostFindings) -> Sign | None:
 def p2p_refused_over_nvlink(host: HostFindings) -> Sign | None:
     """NVML says so itself; legs that do not start follow from it."""
     refused = host.bad("p2p_status", "nvlink_read", "nvlink_write")
-    return sign("certain", (*refused, *host.failed_legs(WITH_P2P)) if refused else ())
+    return sign("certain", refused, follows=host.failed_legs(WITH_P2P))
 
 
 @rule(

@@ -109,7 +109,7 @@ def numa_placement(host: HostFindings) -> Sign | None:
         *host.bad("topology", "numa_unknown"),
     )
     copies = (*host.bad("host_to_device"), *host.bad("device_to_host"))
-    return sign("likely", (*placement, *copies) if placement else ())
+    return sign("likely", placement, follows=copies)
 
 
 @rule(

@@ -32,7 +32,7 @@ from hwcheck.results.run_folder import GOLDEN
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.accept_run import Acceptance, roles_of, run, saved_results
 from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, one_of, read_cluster, whole
+from hwcheck.tasks.flags import HELP, one_of, out_folder, read_cluster, whole
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
@@ -119,10 +119,8 @@ def accept(
             raise UsageError("accept sign: name the key: --key ~/.ssh/id_ed25519")
         emit(f"{sign_record(Path(file), Path(key))}\n")
         return
-    if not out.strip():
-        raise UsageError(f"--out is empty; name a folder, or leave --out out for {OUT}")
+    folder = out_folder(out, OUT)
     at_once = whole("--forks", forks, 1)
-    folder = Path(out)
     about = read_about(folder)
     if action != "run" and about is None:
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")

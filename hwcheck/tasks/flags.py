@@ -10,6 +10,7 @@ import getpass
 import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwcheck import shipped
@@ -71,6 +72,13 @@ MOST_FACTOR = 1024
 SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([KMGkmg]?)B?")
 """A size as nccl-tests takes it."""
 _SCALE = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def out_folder(out: str, usual: str = "runs") -> Path:
+    """Return the folder of ``--out``. Raises UsageError where it is empty: an unset variable."""
+    if not out.strip():
+        raise UsageError(f"--out is empty; name a folder, or leave --out out for {usual}")
+    return Path(out)
 
 
 def whole(flag: str, text: str, least: int) -> int:

@@ -22,7 +22,7 @@ from hwcheck.sweep.request import SweepRequest, preview
 from hwcheck.sweep.schedule import time_of_day
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
-from hwcheck.tasks.flags import USUAL, one_of, read_cluster, select
+from hwcheck.tasks.flags import USUAL, one_of, out_folder, read_cluster, select
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, site_hashes, with_site
 from hwcheck.tasks.sweep_run import run
@@ -96,8 +96,7 @@ def sweep(
     _refuse(action, {"verbose": verbose}, ("run",))
     _refuse(action, {"dry-run": dry_run}, ("run", "release", "install", "remove"))
     _refuse(action, of_install, ("install",))
-    if not out.strip():
-        raise UsageError("--out is empty; name a folder, or leave --out out for runs")
+    runs = out_folder(out)
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     cluster = read_cluster(hosts, limit, extra_vars or (), connection)
@@ -111,7 +110,7 @@ def sweep(
         {each.name: checks_of(each) for each in LEVELS.values()},
         tuple(name for name, check in registry.load().items() if check.load),
         budget_s or sum(each.budget_s for each in chosen),
-        Path(out),
+        runs,
         whole=limit is None,
         drained=drained,
         accept_new_host_keys=accept_new_host_keys,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from invoke import Context
 
@@ -27,6 +26,7 @@ from hwcheck.tasks.flags import (
     HELP,
     REACHING_HELP,
     one_of,
+    out_folder,
     read_cluster,
     split,
     this_machine,
@@ -100,8 +100,7 @@ def train(
 ) -> None:
     """Time training steps on every host of an inventory, by every strategy, and compare losses."""
     one_of("train", action, ACTIONS)
-    if not out.strip():
-        raise UsageError("--out is empty; name a folder, or leave --out out for runs")
+    runs = out_folder(out)
     one_of("--scope", scope, SCOPES)
     one_of("--launcher", launcher, LAUNCHERS)
     one_of("--p2p", p2p, P2P)
@@ -140,7 +139,7 @@ def train(
     )
     connector.prepare(plan.hosts)
     with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(Path(out), plan.meta)
+        folder = RunFolder.create(runs, plan.meta)
         members = Participants(
             plan.hosts,
             plan.requests,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from invoke import Context
 
@@ -29,6 +28,7 @@ from hwcheck.tasks.flags import (
     REACHING_HELP,
     USUAL,
     one_of,
+    out_folder,
     percent,
     read_cluster,
     seconds,
@@ -128,8 +128,7 @@ def validate(
     connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Measure every host of an inventory; say which can be trusted and which NCCL settings fit."""
-    if not out.strip():
-        raise UsageError("--out is empty; name a folder, or leave --out out for runs")
+    runs = out_folder(out)
     one_of("--profile", profile, PROFILES)
     one_of("--engine", engine, ENGINES)
     one_of("--load-dtype", load_dtype, LOAD_DTYPES)
@@ -182,7 +181,7 @@ def validate(
         emit("".join(f"{text}\n" for text in lines))
         return
     with Interrupts(stop) as interrupts:
-        folder = RunFolder.create(Path(out), plan.meta)
+        folder = RunFolder.create(runs, plan.meta)
         save_site(folder.path)
         folder.write_golden(golden)
         if NODE in chosen:

@@ -159,7 +159,9 @@ def test_a_start_costs_nothing_and_one_that_does_not_end_is_told_from_a_hang(
     orders = small(*plans, budget_s=6.0, start_s=6.0, connect_s=2.0)
     found = {leg.leg: leg for leg in run_faulty(orders)}
     late, never, hangs = (found[plan.name] for plan in plans)
-    assert (late.state, late.sizes[-1].size_bytes) == ("done", 4 * MIB), (late.reason, late.notes)
+    assert late.state == "done", late.reason
+    # With its start taken off, nothing would be left for a second size.
+    assert late.sizes[-1].size_bytes > MIB, late.notes
     assert late.start_s is not None
     assert late.start_s > 2.5, "more than its share of the budget"
     assert (never.state, never.sizes, never.driver) == ("not_started", (), "answers")

@@ -116,8 +116,9 @@ def status(request: SweepRequest, say: Callable[[str], None]) -> tuple[str, int]
     state, problem = read_state(request.runs, request.key)
     if problem:
         say(problem)
-    statuses = level_statuses(request.levels, state, now_utc())
-    lines = status_lines(statuses, state, holder(request.runs, request.key))
+    held_by = holder(request.runs, request.key)
+    statuses = level_statuses(request.levels, state, now_utc(), held_by)
+    lines = status_lines(statuses, state, held_by)
     return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
 
 

@@ -19,11 +19,14 @@ from hwcheck.sweep.visits import PastVisit
 from hwcheck.text import count, line
 
 
-def under_way(state: SweepState, key: str, now: datetime, budget_s: float) -> tuple[UnderWay, str]:
+def under_way(
+    state: SweepState, key: str, now: datetime, budget_s: float, *, beside_jobs: bool = False
+) -> tuple[UnderWay, str]:
     """Return the sweep that goes on or begins now, and what there is to say of the one before.
 
     One that was cut off goes on until its budget ends. A clock that was set back, or far forward,
-    ends it: nobody can say how much of its budget is left.
+    ends it: nobody can say how much of its budget is left. A night does not go on with a sweep
+    beside jobs, whose budget is of minutes, nor such a sweep with a night, which waits for its own.
     """
     left = state.under_way
     stamp = as_text(now).replace("-", "").replace(":", "")
@@ -31,8 +34,9 @@ def under_way(state: SweepState, key: str, now: datetime, budget_s: float) -> tu
         f"{key}.{stamp}-{secrets.token_hex(3)}",
         as_text(now),
         as_text(now + timedelta(seconds=budget_s)),
+        beside_jobs,
     )
-    if left is None:
+    if left is None or left.beside_jobs != beside_jobs:
         return new, ""
     if parsed(left.began) > now:
         return new, f"the clock was set back: the sweep that began at {left.began} is over"

@@ -9,6 +9,7 @@ from datetime import datetime
 from hwcheck.fold import fold
 from hwcheck.sweep.candidates import age_text
 from hwcheck.sweep.levels import Level, length_text
+from hwcheck.sweep.request import BESIDE_JOBS
 from hwcheck.sweep.state import Finished, SweepState, parsed
 from hwcheck.text import line
 
@@ -19,16 +20,20 @@ and a timer its random delay."""
 
 @dataclass(frozen=True)
 class LevelStatus:
-    """The last sweep of a level that came to its end, and how old that is; None without any."""
+    """The last sweep of a level that came to its end, and how old that is; None without any.
+
+    ``missing_s`` is for how long there was none: what looks beside jobs gives way to a night.
+    """
 
     level: Level
     finished: Finished | None
     age_s: float | None
+    missing_s: float | None
 
     @property
     def is_overdue(self) -> bool:
         """Whether a sweep of this level is missing."""
-        return self.age_s is not None and self.age_s > OVERDUE * self.level.every_s
+        return self.missing_s is not None and self.missing_s > OVERDUE * self.level.every_s
 
     def text(self) -> str:
         """Say it in one line."""
@@ -45,13 +50,21 @@ class LevelStatus:
         return text
 
 
-def level_statuses(levels: Sequence[Level], state: SweepState, now: datetime) -> list[LevelStatus]:
-    """Return the status of each level. An age is not below 0."""
+def level_statuses(
+    levels: Sequence[Level], state: SweepState, now: datetime, held_by: str = ""
+) -> list[LevelStatus]:
+    """Return the status of each level. An age is not below 0; ``held_by`` is who sweeps now."""
+    ages_s = {
+        name: max(0.0, (now - parsed(each.at)).total_seconds())
+        for name, each in state.finished.items()
+    }
     made = []
     for level in levels:
-        last = state.finished.get(level.name)
-        age_s = max(0.0, (now - parsed(last.at)).total_seconds()) if last else None
-        made.append(LevelStatus(level, last, age_s))
+        age_s = missing_s = ages_s.get(level.name)
+        if age_s is not None and not level.load:
+            by_night = bool(held_by) and not held_by.startswith(BESIDE_JOBS)
+            missing_s = 0.0 if by_night else min(ages_s.values())
+        made.append(LevelStatus(level, state.finished.get(level.name), age_s, missing_s))
     return made
 
 

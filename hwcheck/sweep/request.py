@@ -20,6 +20,9 @@ from hwcheck.sweep.plans import LevelPlan, level_plans, shortfall
 from hwcheck.sweep.state import key_of, read_state
 from hwcheck.sweep.visits import PastVisit, Runs, read_runs
 
+WHAT = "sweep run of "
+BESIDE_JOBS = f"{WHAT}minutes,"
+"""What the holder of a lock says that sweeps beside jobs."""
 LOOK_BACK = 2
 """So many times the longest ``at_latest`` is the history looked through."""
 
@@ -49,6 +52,16 @@ class SweepRequest:
     def key(self) -> str:
         """The name of the inventory's files."""
         return key_of(self.cluster.source)
+
+    @property
+    def what(self) -> str:
+        """What the lock says of it while it is under way."""
+        return WHAT + ", ".join(level.name for level in self.levels)
+
+    @property
+    def beside_jobs(self) -> bool:
+        """Whether it loads nothing, and is none of a night."""
+        return not any(level.load for level in self.levels)
 
     @property
     def names(self) -> list[str]:

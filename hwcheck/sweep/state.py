@@ -29,16 +29,22 @@ FOLDER = ".sweep"
 FORMAT = 1
 LOCK_WAIT_S = 1.0
 """``sweep status`` holds the lock for a moment while it looks."""
+PATIENCE_S = 3600.0
+"""For a sweep beside jobs, which is over within minutes: a night must not be lost to it."""
 LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A sweep that has begun: its id, and the time (UTC) at which its budget ends."""
+    """A sweep that has begun: its id, and the time (UTC) at which its budget ends.
+
+    ``beside_jobs``: it loads nothing, and is none of a night.
+    """
 
     id: str
     began: str
     ends: str
+    beside_jobs: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,12 +158,15 @@ class Lock:
     """A context manager: one sweep of an inventory, or one acceptance, at a time.
 
     The kernel gives the lock up with the process, however that ends. Raises UsageError that names
-    the holder.
+    the holder; one whose ``what`` begins with ``waits_for`` is waited for.
     """
 
-    def __init__(self, runs: Path, key: str, source: str, what: str) -> None:
+    def __init__(
+        self, runs: Path, key: str, source: str, what: str, waits_for: str | None = None
+    ) -> None:
         self._file = runs / FOLDER / f"{key}.lock"
         self._runs, self._source, self._what = runs, source, what
+        self._waits_for = waits_for
         self._descriptor = -1
 
     def __enter__(self) -> Lock:
@@ -165,10 +174,11 @@ class Lock:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             name = PurePath(FOLDER, self._file.name)
             self._descriptor = open_plain(self._runs, name, os.O_RDWR | os.O_CREAT)
-            end = time.monotonic() + LOCK_WAIT_S
+            begun = time.monotonic()
             while not _locked(self._descriptor, fcntl.LOCK_EX):
-                if time.monotonic() > end:
-                    held_by = _holder(self._descriptor)
+                held_by = _holder(self._descriptor)
+                patient = self._waits_for is not None and held_by.startswith(self._waits_for)
+                if time.monotonic() - begun > (PATIENCE_S if patient else LOCK_WAIT_S):
                     os.close(self._descriptor)
                     raise UsageError(
                         f"{self._source}: one at a time: {held_by}; "

@@ -58,10 +58,14 @@ def run(
     if request.whole:
         state, gone = with_hosts(state, request.names, now)
     former = state.under_way
-    current, cut_off = under_way(state, request.key, now, request.budget_s)
+    beside_jobs = request.beside_jobs
+    current, cut_off = under_way(state, request.key, now, request.budget_s, beside_jobs=beside_jobs)
+    night = former if beside_jobs and former and not former.beside_jobs else None
+    if night:
+        former = None  # a night that was cut off is left to the next night
     for text in filter(None, (problem, gone, cut_off, *shortfalls(request, plans))):
         stages.say(text)
-    state = replace(state, under_way=current)
+    state = replace(state, under_way=night or current)
     write_state(request.runs, request.key, state)
     until = time.monotonic() + (parsed(current.ends) - now).total_seconds()
     measuring = Measuring(
@@ -73,7 +77,7 @@ def run(
         sweeps = [former, current] if former and former.id != current.id else [current]
         drained = _conclude(request, sweeps, state, results, judging)
         state = replace(state, undrained=drained.undrained)
-        state = after(state, results, sweep_state.now_utc())
+        state = replace(after(state, results, sweep_state.now_utc()), under_way=night)
         write_state(request.runs, request.key, state)
         if any(each.visits and each.level.load for each in results):
             stages.write_index(request.runs)

@@ -11,14 +11,15 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
+from hwcheck.exit_codes import NOT_MEASURED
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.plan import Plan
 from hwcheck.sweep import sweep
 from hwcheck.sweep.levels import Level
 from hwcheck.sweep.plans import refuse_what_never_fits
-from hwcheck.sweep.request import SweepRequest, plans_now
-from hwcheck.sweep.state import Lock
+from hwcheck.sweep.request import BESIDE_JOBS, SweepRequest, plans_now
+from hwcheck.sweep.state import Lock, holder
 from hwcheck.tasks.index_page import write_index
 from hwcheck.tasks.interrupts import Interrupts
 from hwcheck.tasks.outcome import show
@@ -30,15 +31,25 @@ from hwcheck.tasks.site_option import payload_files, save_site
 
 
 def run(request: SweepRequest, *, verbose: bool) -> int:
-    """Sweep, and return the exit code. Raises UsageError and DiskError."""
+    """Sweep, and return the exit code. Raises UsageError and DiskError.
+
+    A night waits for a sweep beside jobs, which is over soon; that one gives way to a night.
+    """
     golden_of(request.cluster.hosts)  # a file that cannot be read is refused before anything else
-    what = "sweep run of " + ", ".join(level.name for level in request.levels)
     built = payload.build(payload_files())
     plans = plans_now(request)
     refuse_what_never_fits(plans, request.budget_s)
     stop = threading.Event()
+    held_by = holder(request.runs, request.key)
+    of_minutes = held_by.startswith(BESIDE_JOBS)
+    if request.beside_jobs and held_by and not of_minutes:
+        say(f"hwcheck: {request.cluster.source}: nothing beside a night: {held_by}")
+        return NOT_MEASURED
+    if of_minutes and not request.beside_jobs:
+        say(f"hwcheck: {request.cluster.source}: waits for {held_by}")
+    waits_for = None if request.beside_jobs else BESIDE_JOBS
     with (
-        Lock(request.runs, request.key, request.cluster.source, what),
+        Lock(request.runs, request.key, request.cluster.source, request.what, waits_for),
         Interrupts(stop) as interrupts,
     ):
         stages = SweepStages(interrupts, verbose=verbose)

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from hwcheck.errors import UsageError
 from hwcheck.results.files import DiskError
+from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import (
     FOLDER,
     Finished,
@@ -82,6 +84,7 @@ def test_every_inventory_has_its_own_name(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
+from threading import Event, Thread
 from hwcheck.sweep.state import Lock
 with Lock(Path(sys.argv[1]), "c-1", "cluster.yml", "sweep run of nightly"):
     print("held", flush=True)
@@ -114,6 +117,28 @@ def test_one_at_a_time_and_a_killed_holder_holds_nothing(tmp_path: Path) -> None
     with Lock(tmp_path, "c-1", "cluster.yml", "another"):
         assert "another, since" in holder(tmp_path, "c-1")
     assert holder(tmp_path, "c-1") == ""
+
+
+def test_who_is_soon_done_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_state, "LOCK_WAIT_S", 0.0)
+    done = Event()
+
+    def wait() -> None:
+        with Lock(tmp_path, "c-1", "cluster.yml", "night", waits_for="sweep run of minutes,"):
+            done.set()
+
+    waiting = Thread(target=wait, daemon=True)
+    with Lock(tmp_path, "c-1", "cluster.yml", "sweep run of minutes"):
+        waiting.start()
+        for other in (None, "sweep run of nightly,"):
+            with (
+                pytest.raises(UsageError, match="one at a time: sweep run of minutes"),
+                Lock(tmp_path, "c-1", "cluster.yml", "another", waits_for=other),
+            ):
+                pass
+        assert not done.is_set()
+    assert done.wait(60)
+    waiting.join()
 
 
 def test_a_look_does_not_keep_a_sweep_from_beginning(tmp_path: Path) -> None:

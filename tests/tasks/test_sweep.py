@@ -62,6 +62,7 @@ def typed(capfd: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
 
 
 RUN = ("run", "--hosts", "cluster.yml", "--level", "minutes")
+NIGHT = ("run", "--hosts", "cluster.yml", "--level", "nightly")
 
 
 def the_state() -> SweepState:
@@ -222,7 +223,7 @@ def test_bad_input_is_one_line_and_nothing_is_measured(
 
 def test_a_second_one_says_who_holds_the_lock(capfd: pytest.CaptureFixture[str]) -> None:
     with Lock(Path("runs"), key_of("cluster.yml"), "cluster.yml", "sweep run of nightly"):
-        code, _, err = typed(capfd, *RUN)
+        code, _, err = typed(capfd, *NIGHT)
         assert code == 2
         assert re.search(
             rf"cluster\.yml: one at a time: sweep run of nightly, since 20.*Z, process "
@@ -231,7 +232,68 @@ def test_a_second_one_says_who_holds_the_lock(capfd: pytest.CaptureFixture[str])
         )
         _, out, _ = typed(capfd, "status", "--hosts", "cluster.yml")
         assert out.startswith("under way: sweep run of nightly, since 20")
+        assert os.listdir("runs") == [FOLDER]
+
+
+def test_what_looks_beside_jobs_gives_way_to_a_night_and_is_not_missed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    hours_ago = sweep_state.as_text(sweep_state.now_utc() - timedelta(hours=3))
+    finished = {"minutes": sweep_state.Finished(hours_ago, 3, 2, 0)}
+    write_state(Path("runs"), key_of("cluster.yml"), SweepState(finished=finished))
+    status = ("status", "--hosts", "cluster.yml", "--level", "minutes")
+    assert typed(capfd, *status)[0] == 1
+    with Lock(Path("runs"), key_of("cluster.yml"), "cluster.yml", "sweep run of nightly"):
+        code, _, err = typed(capfd, *RUN)
+        assert (code, err.count("\n")) == (3, 1)
+        assert err.startswith("hwcheck: cluster.yml: nothing beside a night: sweep run of nightly,")
+        assert typed(capfd, *status)[0] == 0
     assert not Path("runs-minutes").exists()
+    finished["nightly"] = sweep_state.Finished(sweep_state.as_text(sweep_state.now_utc()), 3, 2, 0)
+    write_state(Path("runs"), key_of("cluster.yml"), SweepState(finished=finished))
+    assert typed(capfd, *status)[0] == 0, "the night has just ended"
+    with Lock(Path("runs"), key_of("cluster.yml"), "cluster.yml", "sweep run of minutes"):
+        code, _, err = typed(capfd, *RUN)
+        assert code == 2
+        assert "one at a time: sweep run of minutes, since 20" in err
+
+
+def test_a_night_that_was_cut_off_is_left_to_the_next_night(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hwcheck.sweep.sweep.after", killed)
+        for words in (NIGHT, RUN):
+            with pytest.raises(Killed):
+                typed(capfd, *words)
+    night = the_state().under_way
+    assert night is not None
+    assert not night.beside_jobs
+    _, _, err = typed(capfd, *RUN)
+    assert "goes on" not in err
+    assert the_state().under_way == night
+    _, _, err = typed(capfd, *NIGHT)
+    assert f"hwcheck: goes on with the sweep that began at {night.began}" in err
+    assert "nightly: 0 hosts due, 0 measured" in err, "nobody is visited again"
+    assert the_state().under_way is None
+
+
+def test_a_night_is_not_cut_short_by_what_looked_beside_jobs(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    now = sweep_state.as_text(sweep_state.now_utc())
+    key = key_of("cluster.yml")
+    left = sweep_state.UnderWay(f"{key}.x", now, now, beside_jobs=True)
+    write_state(Path("runs"), key, SweepState(left))
+    _, _, err = typed(capfd, *NIGHT)
+    assert "nightly: 3 hosts due" in err
+    assert "goes on" not in err
 
 
 def test_a_full_disk_is_one_line_and_costs_nothing(
@@ -280,7 +342,8 @@ def test_a_clock_that_jumps_a_day_is_said_and_costs_nobody_a_turn(
 ) -> None:
     typed(capfd, *RUN)
     state = the_state()
-    left = sweep_state.UnderWay(f"{key_of('cluster.yml')}.x", *[state.finished["minutes"].at] * 2)
+    at = state.finished["minutes"].at
+    left = sweep_state.UnderWay(f"{key_of('cluster.yml')}.x", at, at, beside_jobs=True)
     write_state(Path("runs"), key_of("cluster.yml"), SweepState(left, state.finished))
     jumped = sweep_state.now_utc() + timedelta(days=days)
     monkeypatch.setattr(sweep_state, "now_utc", lambda: jumped)

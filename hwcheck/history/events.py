@@ -16,7 +16,6 @@ from hwcheck.history.views import History
 from hwcheck.text import line
 
 if TYPE_CHECKING:
-    from hwcheck.node.wire import GpuFacts
     from hwcheck.results.run_folder import Run
 
 SWAPPED = "swapped"
@@ -26,15 +25,6 @@ ADDED = "added"
 RENAMED = "renamed"
 REPLACED = "another machine under this name"
 ALWAYS = (datetime.min, datetime.max)  # noqa: DTZ901 - the history's times are UTC, without a zone
-
-
-def gpu_id(gpu: GpuFacts) -> str:
-    """Return what a GPU is known by wherever it sits: its UUID, else its serial, else nothing.
-
-    Several GPUs may share a board and its serial; a UUID is one GPU's and never changes (NVML API
-    Reference Guide, nvmlDeviceGetUUID: globally unique and immutable).
-    """
-    return gpu.uuid or gpu.serial
 
 
 @dataclass(frozen=True)
@@ -184,7 +174,7 @@ def names_of(history: History, run: Run) -> list[Name]:
     now = []
     for record in run.records:
         gpus = [
-            {"slot": f"gpu{gpu.index}", "pci_address": gpu.pci_address, "gpu": gpu_id(gpu)}
+            {"slot": f"gpu{gpu.index}", "pci_address": gpu.pci_address, "gpu": gpu.id}
             for gpu in (record.report.gpus if record.report else ())
         ]
         if gpus:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.history.events import gpu_id
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import BUSBW, library_of
 from hwcheck.judge.records import MULTI_HOST
@@ -163,7 +162,7 @@ def finding_table(assessment: Assessment) -> Table:
     )
     hosts = {each.host for each in findings}
     ids = {
-        (record.host, f"gpu{gpu.index}"): gpu_id(gpu)
+        (record.host, f"gpu{gpu.index}"): gpu.id
         for record in assessment.run.records
         if record.host in hosts
         for gpu in _gpus(record)
@@ -215,7 +214,7 @@ def _of_record(record: HostRecord) -> dict[str, Any]:
         {
             "slot": f"gpu{gpu.index}",
             "pci_address": _text(gpu.pci_address),
-            "gpu": _text(gpu_id(gpu)),
+            "gpu": _text(gpu.id),
             "uuid": _text(gpu.uuid),
             "serial": _text(gpu.serial),
             "model": _text(gpu.name),
@@ -259,9 +258,9 @@ def _gpu_codes(
     by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
     for place, record in enumerate(run.records):
         for gpu in _gpus(record):
-            slot, id_of_gpu = slots.get(f"gpu{gpu.index}"), gpu_id(gpu)
-            if slot is not None and id_of_gpu:
-                by_slot[place, slot] = codes.setdefault(id_of_gpu, len(codes))
+            slot, gpu_id = slots.get(f"gpu{gpu.index}"), gpu.id
+            if slot is not None and gpu_id:
+                by_slot[place, slot] = codes.setdefault(gpu_id, len(codes))
     slot_of = np.array([slots[subject] for subject in subjects], np.int64)
     return by_slot[host, slot_of[sample]], list(codes)
 

@@ -275,6 +275,15 @@ class GpuFacts:
     mig: Optional[bool] = None
     error: str = ""
 
+    @property
+    def id(self) -> str:
+        """What tells it from all others wherever it sits: its UUID, else its serial, else nothing.
+
+        Several GPUs may share a board and its serial; a UUID is one GPU's and never changes (NVML
+        API Reference Guide, nvmlDeviceGetUUID: globally unique and immutable).
+        """
+        return self.uuid or self.serial
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> GpuFacts:
         """Rebuild from JSON of any version: what has another key or type was not said."""

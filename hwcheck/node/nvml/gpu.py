@@ -49,6 +49,8 @@ COMPUTE_MODES = ("default", "exclusive_thread", "prohibited", "exclusive_process
 
 VIRTUALIZATION_MODES = ("none", "passthrough", "vgpu", "host_vgpu", "host_vsga")
 """nvmlGpuVirtualizationMode_t by number."""
+WITH_ALL_LINKS = ("none", "passthrough")
+"""In these a GPU that names no NVLink has none."""
 
 NAME_LIMIT = 40
 """Characters of a process name that are kept."""
@@ -260,8 +262,10 @@ class NvmlGpu(MemoryReader, TopologyReader):
         return None if mode is None else mode.current
 
     def _active_nvlinks(self) -> Optional[int]:
+        """Count them: 0 on a board without NVLink, None where it may be hidden (MIG, a guest)."""
         links = self.nvlinks()
-        return sum(link.active for link in links) if links else None
+        shows_all = not self._split() and self.virtualization_mode() in WITH_ALL_LINKS
+        return sum(link.active for link in links) if links or shows_all else None
 
     def _process_name(self, pid: int) -> str:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from hwcheck.results.multi_host import MultiHostOutcome, Suspect, worst_kind
+from hwcheck.results.multi_host import SLOW_SHARE, MultiHostOutcome, Suspect, worst_kind
 
 Hosts = tuple[str, ...]
 Measure = Callable[[Hosts], MultiHostOutcome]
@@ -81,7 +81,7 @@ class Trials:
         some partners only, and is so again, the links to them are. Nothing is said where there is
         no partner (``without`` are none) or all is well on the second look.
         """
-        partners = self.good([host, *without])
+        partners = self._equals(host, self.good([host, *without]))
         met = [name for name in partners if frozenset((host, name)) not in self.outcomes]
         fresh = [*met, *(name for name in partners if name not in met)][:PARTNERS]
         kinds = {name: self.kind((host, name)) for name in fresh}
@@ -99,6 +99,12 @@ class Trials:
             )
             for name in bad
         ]
+
+    def _equals(self, host: str, partners: Sequence[str]) -> list[str]:
+        """Return the partners beside which a slow host can be told: it looks fine beside others."""
+        shares = {name: self._share((host, name)) for name in partners}
+        most = max(shares.values(), default=1.0)
+        return [name for name in partners if shares[name] >= SLOW_SHARE * most]
 
     def confirm_link(self, one: str, other: str) -> list[Suspect]:
         """Run two hosts alone and each with a known-good third; say what is suspected."""

@@ -73,6 +73,13 @@ def test_facts_leave_out_what_a_gpu_does_not_say(ask: Ask) -> None:
     assert set(first) - set(second) == {"serial", "nvlink_links", "mig"}
 
 
+def test_a_board_without_nvlink_says_so_and_a_guest_may_not_be_shown_its_links(ask: Ask) -> None:
+    bare, guest = ask("no_nvlink")["facts"]
+    assert bare["nvlink_links"] == 0
+    assert "nvlink_links" not in guest
+    assert "nvlink_links" not in ask()["facts"][1], "it does not say what kind of machine it is in"
+
+
 def test_a_quantity_that_is_not_supported_names_gpu_and_quantity(ask: Ask) -> None:
     gpus = ask("no_power")["gpus"]
     assert gpus["gpu1"]["power_limit_w"] == "could not measure: gpu1: power limit: Not Supported"

@@ -41,6 +41,18 @@ def test_bad_with_one_partner_only_is_the_link_to_it() -> None:
     assert fleet.runs == [("n01", "n02"), ("n01", "n03"), ("n01", "n02")], "it was seen again"
 
 
+def test_a_host_that_is_slow_by_nature_is_no_partner() -> None:
+    """Beside it a slow host reaches what can be reached, and looks fine."""
+    fleet = Fleet({("n01",): "slow"}, noise=0.0)
+
+    def share(hosts: tuple[str, ...]) -> float:
+        return fleet.slow if "n02" in hosts else 1.0
+
+    (suspect,) = Trials(fleet.measure, HEALTHY_GBPS, GOOD, share).confirm("n01")
+    assert (suspect.hosts, suspect.kind) == (("n01",), "slow")
+    assert fleet.runs == [("n01", "n03"), ("n01", "n04")]
+
+
 def test_a_link_that_is_bad_once_is_not_accused() -> None:
     bad, fine = Fleet({("n01", "n02"): "wrong"}), Fleet({})
     first = iter([True])

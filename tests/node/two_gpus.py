@@ -239,7 +239,7 @@ DEVIATIONS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, A
                        {}, {}),
     "link_3_unsupported": ({}, {"nvlinks": [*links()[:3], {"supported": False}, *links()]}, {}),
     "far_end": ({}, {"nvlinks": UNKNOWN_ENDS}, {}),
-    "no_nvlink": ({}, {"nvlinks": []}, {"virtualization_mode": "vgpu"}),
+    "no_nvlink": ({}, {"nvlinks": None}, {"virtualization_mode": "vgpu"}),
     "hidden_switches": ({}, {"nvlinks": HIDDEN_ENDS}, {}),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 HOSTS ?= inventory/local.yml
 BIN := .venv/bin
 
-.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo docs man lint hashed clean
+.PHONY: axe validate test test-wide test-fleets test-older-ansible test-older-torch test-interruptions demo picture docs man lint hashed clean
 .DEFAULT_GOAL := validate
 
 # The stamp is newer than what it was made from exactly when nothing has to be installed.
@@ -72,9 +72,14 @@ axe: .venv/installed
 	npm install --prefix $(AXE) --no-audit --no-fund --no-save axe-core@4.14.1
 	$(BIN)/python -m pytest -m wide -n 0 -rs tests/render/test_axe.py
 
-# Six simulated hosts, four of them faulty. Needs root, network namespaces, sshd and a C compiler.
+# Six simulated hosts, five of them faulty: idle checks, collectives, load, pairs of hosts, settings.
+# As root; it says which packages it lacks.
 demo: .venv/installed
 	$(BIN)/python -m tests.lab.demo
+
+# docs/report.png, the head of the report of `make demo` as headless Chromium draws it.
+picture: .venv/installed
+	$(BIN)/python -m tests.lab.demo --picture docs/report.png
 
 # The site of docs/ into site/, each link in it looked up; a page for each check is made from the code.
 DOCS := .venv/docs

@@ -58,7 +58,7 @@ OPTIONAL: Mapping[str, Any] = {
 
 PYTHON = """\
 #!/bin/sh
-export HWLAB_CUDA='{facts}' PYTHONPATH='{modules}'
+{start}export HWLAB_CUDA='{facts}' PYTHONPATH='{modules}'
 exec '{python}' "$@"
 """
 
@@ -80,11 +80,18 @@ class LoadedNode:
         environment, variables = self.scenario.install(folder, root)
         return environment, {**variables, **self.install_cuda(folder)}
 
-    def install_cuda(self, folder: Path) -> dict[str, object]:
-        """Write its CUDA and an interpreter that has it; return the variable that names that."""
+    def install_cuda(
+        self, folder: Path, start: Mapping[str, object] | None = None
+    ) -> dict[str, object]:
+        """Write its CUDA and an interpreter that has it; return the variable that names that.
+
+        ``start`` is what ``HWLAB_START`` shall say (see ``simulated_gpu``).
+        """
         facts, python = folder / "cuda.json", folder / "python-with-cuda"
         facts.write_text(json.dumps(self.gpus), "utf-8")
-        python.write_text(PYTHON.format(facts=facts, modules=CUDA, python=sys.executable))
+        slow = f"export HWLAB_START='{json.dumps(start)}'\n" if start else ""
+        words = {"facts": facts, "modules": CUDA, "python": sys.executable, "start": slow}
+        python.write_text(PYTHON.format(**words))
         python.chmod(0o755)
         return {"hwcheck_torch_python": str(python)}
 
@@ -99,8 +106,11 @@ def faults(name: str) -> tuple[str, ...]:
     return tuple(_read(name)["faults"])
 
 
-def load(name: str, *faults: str) -> LoadedNode:
-    """Read a node with these faults. Raises ScenarioError for a fault or a key not known."""
+def load(name: str, *faults: str, idle: str | None = None) -> LoadedNode:
+    """Read a node with these faults, and one of its scenario that shows without a load.
+
+    Raises ScenarioError for a fault or a key not known.
+    """
     says, docs, finds = dict(_read(name)), [], {}
     for fault in faults:
         if fault not in says["faults"]:
@@ -110,10 +120,11 @@ def load(name: str, *faults: str) -> LoadedNode:
         finds |= own["finds"]
         says |= {key: overlay(says[key], own[key]) for key in LAYERS}
     healthy = scenario.load(name)
+    at_rest = scenario.load(name, idle)
     answers = overlay(healthy.nvml, _read(name)["nvml"])
     gpus = [overlay(answers["gpu"], gpu) for gpu in answers["gpus"]]  # the clock is a healthy one's
     cuda = tuple(_gpu(name, says, place, gpu) for place, gpu in enumerate(gpus))
-    faulty = replace(healthy, nvml=overlay(healthy.nvml, says["nvml"]))
+    faulty = replace(at_rest, nvml=overlay(at_rest.nvml, says["nvml"]))
     return LoadedNode(" ".join([name, *faults]), "; ".join(docs), faulty, cuda, finds)
 
 

@@ -16,7 +16,18 @@ from tests.lab.network import PREFIX, ip
 INSIDE = Path(__file__).with_name("inside.sh")
 REPOSITORY = INSIDE.parents[2]
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")
-TOOLS = ("ip", "mount", "nsenter", "ssh-keygen", "tc", "unshare")
+TOOLS = {
+    "ip": "iproute2",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "ssh-keygen": "openssh-client",
+    "sshd": "openssh-server",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+}
+"""Programs that a lab needs, and Debian's packages that have them."""
+SYSTEM = "/usr/sbin:/sbin"
+"""Folders that not every user's PATH has."""
 
 
 def root_home() -> str:
@@ -87,12 +98,20 @@ def why_not() -> str:
     """Return why no lab can be built here, or an empty text."""
     if os.geteuid() != 0:
         return "not root"
-    if not Path("/usr/sbin/sshd").exists():
-        return "no /usr/sbin/sshd"
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing:
-        return f"no {', '.join(missing)}"
-    return _why_no_namespaces()
+    return missing(TOOLS) or _why_no_namespaces()
+
+
+def missing(tools: Mapping[str, str]) -> str:
+    """Say which of these programs are not there and how to install them, or return an empty text.
+
+    ``tools`` are programs and the packages of Debian that have them.
+    """
+    path = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM}"
+    lacking = [tool for tool in tools if shutil.which(tool, path=path) is None]
+    packages = dict.fromkeys(tools[tool] for tool in lacking)
+    if not lacking:
+        return ""
+    return f"no {', '.join(lacking)}: apt-get install -y {' '.join(packages)}"
 
 
 def _why_no_namespaces() -> str:

@@ -38,7 +38,11 @@ def test_a_tool_that_is_missing(
     namespaces: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_not() == "no ip, mount, nsenter, ssh-keygen, tc, unshare"
+    monkeypatch.setattr(lab_namespaces, "SYSTEM", str(tmp_path))
+    assert why_not() == (
+        "no ip, mount, nsenter, ssh-keygen, sshd, tc, unshare: apt-get install -y iproute2 mount "
+        "util-linux openssh-client openssh-server"
+    )
 
 
 def test_a_root_that_may_make_no_namespaces(namespaces: None) -> None:

@@ -5,6 +5,8 @@ first two and the last of every rank's chunk. These are really sent, over gloo, 
 is what arrived; how long it takes is what the whole would take at ``gbps``. Only what was filled
 since the last run is sent again. The collectives are those of the quick profile.
 
+More ranks than GPUs are on several hosts: leg ``hosts``, as slow as the slowest of them.
+
 ``HWLAB_START`` (see ``simulated_gpu``) has for each leg or all of them: ``communicator_s``, which
 passes at the first collective, as torch has it; ``connect_s``, after NCCL's ``Init COMPLETE``;
 ``exit_s``, a rank's way out; ``gbps`` (busbw) by leg. ``faults`` are by leg ``{kind, rank}``: the
@@ -31,11 +33,16 @@ import simulated_gpu
 
 VERSION = tuple(simulated_gpu.START.get("nccl", (2, 27, 5)))
 DIAGNOSTICS = (2, 31)
-GBPS = {"default": 450.0, "p2p_off": 40.0, "net": 40.0}
+GBPS = {"default": 450.0, "p2p_off": 40.0, "net": 40.0, "hosts": 340.0}
 LATENCY_S = 30e-6
 MIDDLE_BYTES = 2 * 1024 * 1024
 DRAG_S = 0.05
-WAYS = {"default": "P2P/CUMEM", "p2p_off": "SHM/direct/direct", "net": "NET/IB/0/GDRDMA"}
+WAYS = {
+    "default": "P2P/CUMEM",
+    "p2p_off": "SHM/direct/direct",
+    "net": "NET/IB/0/GDRDMA",
+    "hosts": "NET/IB/0/GDRDMA",
+}
 
 
 class Memory:
@@ -119,6 +126,9 @@ class Communicator:
         self._is_there = False
         off = {name for name in ("P2P", "SHM") if os.environ.get(f"NCCL_{name}_DISABLE") == "1"}
         self._leg = "net" if "SHM" in off else "p2p_off" if off else "default"
+        self._gpus = len(simulated_gpu.visible())
+        if ranks > self._gpus:
+            self._leg = "hosts"
         fault = simulated_gpu.START.get("faults", {}).get(self._leg, {})
         self._kind = fault.get("kind", "") if fault.get("rank", rank) == rank else ""
 
@@ -150,7 +160,8 @@ class Communicator:
                 self._say(f"{name} set by environment to {os.environ[name]}")
         self._say(f"NCCL version {'.'.join(map(str, VERSION))}+cuda12.9")
         comm = f"ncclCommInitRankConfig comm 0x5 rank {self.rank} nranks {self.ranks}"
-        self._say(f"{comm} cudaDev {self.rank} nvmlDev {self.rank} - Init START")
+        device = self.rank % self._gpus
+        self._say(f"{comm} cudaDev {device} nvmlDev {device} - Init START")
         self._fault("stop at start")
         sockets = os.environ.get("NCCL_NET") == "Socket"
         if self._kind == "plugin" and not sockets:
@@ -158,18 +169,19 @@ class Communicator:
                 "NCCL error: unhandled system error. Last error: NET/Plugin : no usable device"
             )
         simulated_gpu.start_up("communicator_s")
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         self._form()
         if VERSION >= DIAGNOSTICS and os.environ.get("NCCL_RUN_DIAGNOSTICS") == "1":
             self._diagnose(**simulated_gpu.START.get("diagnostics", {}))
-        self._say(f"{comm} cudaDev {self.rank} nvmlDev {self.rank} - Init COMPLETE")
+        self._say(f"{comm} cudaDev {device} nvmlDev {device} - Init COMPLETE")
         if VERSION >= DIAGNOSTICS and os.environ.get("NCCL_RUN_RAS_DIAGNOSTICS") == "1":
             self._compare(**simulated_gpu.START.get("diagnostics", {}))
         self._fault("stop at connect")
         simulated_gpu.start_up("connect_s")
         way = "NET/Socket/0" if self._leg == "net" and sockets else WAYS[self._leg]
         after = (self.rank + 1) % self.ranks
-        self._say(f"Channel 00/0 : {self.rank}[{self.rank}] -> {after}[{after}] via {way}")
+        ends = f"{self.rank}[{device}] -> {after}[{after % self._gpus}]"
+        self._say(f"Channel 00/0 : {ends} via {way}")
 
     def _compare(self, ras: Mapping[str, str] | None = None, **_: object) -> None:
         """Report as RAS does, of all ranks."""

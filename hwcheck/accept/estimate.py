@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from statistics import median
+from types import MappingProxyType
 
 from hwcheck.accept.criteria import Criteria
 from hwcheck.accept.evidence import StageResult
@@ -29,6 +30,11 @@ DCGM_S = 5400.0
 """``dcgmi diag -r 4`` on eight GPUs: one to two hours."""
 GROUP_S = 20.0
 """One collective over several hosts."""
+CALL_S = 2.0
+JUDGED_S = 0.1
+"""What a call takes to start, and to judge again what one host answered in one run: 9 s of one core
+for 8 hosts and 10 runs (``benchmarks/acceptance.py`` times a call from its start as a process)."""
+CALL = "start"
 
 SAME_CALL_S = 60.0
 """A run that begins so soon after another was made by the same call, which judged in between."""
@@ -38,7 +44,10 @@ PLANNED = {"dcgm": "as planned; no time where DCGM is not installed"}
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """``seconds`` that a stage takes, once for all ``hosts``; ``by`` says what that is known by."""
+    """``seconds`` that a stage (or the start of a call) takes, once for all ``hosts``.
+
+    ``by`` says what that is known by.
+    """
 
     stage: str
     hosts: int
@@ -56,17 +65,24 @@ def estimates_left(
 ) -> list[StageEstimate]:
     """Return how long each stage takes that is left, with those that every call repeats.
 
-    Empty where no host has a stage left. With ``of_this_call`` what the call has left that is at
-    work: nothing is repeated in it, and a host that failed waits for the next one.
+    Before them stands what the next call takes to start and to judge its former runs. Empty where
+    no host has a stage left. With ``of_this_call`` what the call has left that is at work: nothing
+    is repeated in it, and a host that failed waits for the next one.
     """
     left: dict[str, int] = {}
+    done: dict[str, int] = {}
     for host in hosts.values():
         stage = host.next if of_this_call else host.next or host.blocked
         for name in criteria.stages[criteria.stages.index(stage) :] if stage else ():
             left[name] = left.get(name, 0) + 1
-    if left and not of_this_call:
-        left |= {name: len(hosts) for name in criteria.stages if not STAGES[name].void_by}
-    return estimates(criteria, left, forks, results)
+            runs = host.stages[name].runs
+            done[name] = min(done.get(name, runs), runs)
+    if of_this_call or not left:
+        return estimates(criteria, left, forks, results, done)
+    left |= {name: len(hosts) for name in criteria.stages if not STAGES[name].void_by}
+    answers = sum(len(result.hosts) for result in results)
+    start = StageEstimate(CALL, len(hosts), CALL_S + JUDGED_S * answers, "former runs are judged")
+    return [start, *estimates(criteria, left, forks, results, done)]
 
 
 def estimates(
@@ -74,10 +90,12 @@ def estimates(
     left: Mapping[str, int],
     forks: int,
     results: Sequence[StageResult] = (),
+    done: Mapping[str, int] = MappingProxyType({}),
 ) -> list[StageEstimate]:
     """Return how long each stage takes that ``left`` has hosts for.
 
-    What a stage took in this acceptance, against its plan, comes before the plan.
+    ``done`` is how many runs of a stage stand already, of those that the criteria want. What a
+    stage took in this acceptance, against its plan, comes before the plan.
     """
     made = []
     for name in criteria.stages:
@@ -85,11 +103,11 @@ def estimates(
         if not hosts:
             continue
         planned_s = _planned(criteria, name, hosts, forks)
-        planned_s *= criteria.repeats if name == "collectives" else 1
+        planned_s *= criteria.repeats - done.get(name, 0) if name == "collectives" else 1
         of_plan = [
             took_s / _planned(criteria, name, len(result.hosts), forks)
             for result, took_s in zip(results, _took_s(results), strict=True)
-            if result.stage == name and result.hosts and result.finished
+            if result.stage == name and result.hosts and result.finished and not result.interrupted
         ]
         by = "measured here" if of_plan else PLANNED.get(name, "as planned")
         made.append(StageEstimate(name, hosts, planned_s * (median(of_plan or [1.0])), by))

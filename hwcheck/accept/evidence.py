@@ -86,7 +86,10 @@ class LimitUsed:
 
 @dataclass(frozen=True)
 class StageResult:
-    """A run of a stage. ``hosts`` are those that it visited, ``limits`` what they were held to."""
+    """A run of a stage. ``hosts`` are those that it visited, ``limits`` what they were held to.
+
+    Of one that was ``interrupted`` nobody knows how long it would have taken.
+    """
 
     stage: str
     run: str
@@ -94,6 +97,7 @@ class StageResult:
     finished: str
     hosts: Mapping[str, HostResult]
     limits: tuple[LimitUsed, ...] = ()
+    interrupted: bool = False
 
 
 def worst(states: Iterable[str]) -> str:
@@ -117,7 +121,8 @@ def stage_result(criteria: Criteria, assessment: Assessment) -> StageResult:
             record.host, parts_of(record), evidence, software_of(record)
         )
     limits = tuple(_limits(assessment.judgement.findings))
-    return StageResult(stage, meta.id, meta.started, meta.finished, hosts, limits)
+    times = (meta.started, meta.finished)
+    return StageResult(stage, meta.id, *times, hosts, limits, interrupted=meta.interrupted)
 
 
 def _limits(findings: Iterable[Finding]) -> list[LimitUsed]:

@@ -19,12 +19,16 @@ Identities = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class StageOfHost:
-    """A stage of a host: ``state`` of the evidence, or WAITING and ``why``."""
+    """A stage of a host: ``state`` of the evidence, or WAITING and ``why``.
+
+    ``runs`` is how many of it stand where the criteria want more.
+    """
 
     stage: str
     state: str
     evidence: tuple[Evidence, ...] = ()
     why: str = ""
+    runs: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,10 @@ def _stage(
     results: Sequence[StageResult],
     ready: Sequence[str],
 ) -> StageOfHost:
-    """Return a stage of a host by its last runs, as many as the criteria want."""
+    """Return a stage of a host by its last runs, as many as the criteria want.
+
+    A run that measured it counts, also beside one that was cut off, unless that was the last.
+    """
     wanted = criteria.repeats if name == "collectives" else 1
     at_the_time = list(_parts_so_far(results, host))
     standing: list[StageResult] = []
@@ -135,13 +142,15 @@ def _stage(
             why = f"ready since: {', '.join(absent[:4])}"
         else:
             standing.append(result)
-    last = standing[-wanted:]
+    measured = [each for each in standing if each.hosts[host].state != NOT_MEASURED]
+    last = (measured if measured and measured[-1] is standing[-1] else standing)[-wanted:]
     evidence = tuple(each for result in last for each in result.hosts[host].evidence)
     if not last:
         return StageOfHost(name, WAITING, why=why)
     state = worst(each.state for each in evidence)
     if len(last) < wanted and state in GOOD:
-        return StageOfHost(name, WAITING, evidence, f"{len(last)} of {wanted} runs")
+        why = f"{len(last)} of {wanted} runs"
+        return StageOfHost(name, WAITING, evidence, why, len(last))
     return StageOfHost(name, state, evidence)
 
 

@@ -225,9 +225,34 @@ def test_what_every_call_repeats_is_left_on_all_hosts_while_anything_is() -> Non
         return {each.stage: each.hosts for each in estimates_left(CRITERIA, of(runs), 32, runs)}
 
     runs = [both(stage, at=at) for at, stage in enumerate(STAGES)]
-    assert left([]) == dict.fromkeys(STAGES, 2)
-    assert left(runs[:-1]) == {"idle": 2, "all": 2}
+    assert left([]) == {"start": 2, **dict.fromkeys(STAGES, 2)}
+    assert left(runs[:-1]) == {"start": 2, "idle": 2, "all": 2}
     assert left(runs) == {}
+    start, *_ = estimates_left(CRITERIA, of(runs[:-1]), 32, runs[:-1])
+    assert start.seconds == pytest.approx(2 + 0.1 * 2 * len(runs[:-1])), "two hosts in each run"
     failed = [runs[0], result("load", {"n1": "met", "n2": "not met"}, 1)]
     now = estimates_left(CRITERIA, of(failed), 32, failed, of_this_call=True)
     assert {each.stage: each.hosts for each in now} == dict.fromkeys(STAGES[2:], 1)
+
+
+def test_a_run_that_was_cut_off_tells_nothing_of_how_long_one_takes() -> None:
+    night = replace(both("idle"), finished="2027-02-01T08:00:00Z", interrupted=True)
+    (estimate,) = estimates(CRITERIA, {"idle": 2}, 32, [night])
+    assert estimate.by == "as planned"
+    (estimate,) = estimates(CRITERIA, {"idle": 2}, 32, [night, both("idle", at=30)])
+    assert (estimate.seconds, estimate.by) == (60.0, "measured here")
+
+
+def test_a_run_that_was_cut_off_costs_no_other_that_measured() -> None:
+    criteria = replace(CRITERIA, repeats=3)
+    runs = [both("idle"), both("load", at=1), both("collectives", at=2)]
+    cut_off = both("collectives", "not measured", 3)
+    now = of([*runs, cut_off], criteria)["n1"]
+    assert (now.next, now.stages["collectives"].state) == ("collectives", "not measured")
+    runs += [cut_off, both("collectives", at=4)]
+    now = of(runs, criteria)["n1"]
+    assert (now.next, now.stages["collectives"].why) == ("collectives", "2 of 3 runs")
+    of_one = estimates(criteria, {"collectives": 2}, 32)[0].seconds / 3
+    left = estimates_left(criteria, of(runs, criteria), 32, [])
+    assert {each.stage: each.seconds for each in left}["collectives"] == pytest.approx(of_one)
+    assert of([*runs, both("collectives", at=5)], criteria)["n1"].next == "pairs"

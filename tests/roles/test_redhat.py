@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from jinja2.nativetypes import NativeEnvironment
 
 from tests.lab.conftest import refuse
+from tests.lab.namespaces import REPOSITORY
 from tests.lab.scenario import load
+from tests.roles.controller import write_files
 from tests.roles.machine import DEVICES, KERNEL, PACKAGES, Machine, Played
 from tests.roles.nvidia_packages import NEW, NEXT, OLD, doca, driver, exporter, gdrcopy, other
 from tests.roles.packages import Package, chrony
@@ -38,9 +42,13 @@ DISTRIBUTION = [
         )
     ),
 ]
-OF_OTHER_ROLES = [Package("irqbalance", "1.9.2-4")]
+OF_OTHER_ROLES = [
+    Package("irqbalance", "1.9.2-4"),
+    *(Package(name, "1-1") for name in ("openssh-clients", "python3.12", "python3.12-pip")),
+]
 CHRONY = chrony("chronyd", "/etc/chrony.conf")
 STAND_INS = {
+    "python3.12": 'exec python3 "$@"\n',
     "dracut": """
 [ "$1 $2 $3" = "--force /boot/initramfs-$(uname -r).img $(uname -r)" ]
 cat /etc/modprobe.d/hwcheck-*.conf >"$2"
@@ -310,3 +318,46 @@ def test_the_command_of_the_readme_says_what_would_change(machine: Machine, tmp_
     assert done.returncode == 0, done.stdout + done.stderr
     assert "changed" in done.stdout
     assert versions(machine) == had
+
+
+@pytest.mark.wide
+def test_a_controller_has_the_newer_python_and_dcgm_is_held(
+    machine: Machine, tmp_path: Path
+) -> None:
+    roles = ["dcgm", "dcgm_exporter", "hwcheck_controller"]
+    more = wanted(
+        OLD,
+        **write_files(tmp_path),
+        dcgm_enabled=True,
+        dcgm_version="4.4",
+        dcgm_exporter_enabled=True,
+        dcgm_exporter_version="4.8",
+    )
+    first = machine.play(roles, **more)
+    assert first.code == 0, first.text
+    installed = versions(machine)
+    assert installed["datacenter-gpu-manager-4-cuda12"] == "4.4.1-1"
+    assert installed["datacenter-gpu-manager-exporter"] == "4.8.0-1"
+    assert installed.keys() >= {"openssh-clients", "python3.12", "python3.12-pip"}
+    assert "datacenter-gpu-manager-exporter-4.8.0-1" in machine.ask(f"cat {LOCKS}")
+    again = machine.play(roles, **more)
+    assert again.changes == 0, again.changed
+    holds = state(machine, roles, **more)
+    assert holds.code == 0, holds.text
+
+
+@pytest.mark.parametrize(
+    ("release", "package"),
+    [
+        ("5.14.0-427.el9.x86_64", "kernel-devel-5.14.0-427.el9.x86_64"),
+        ("5.14.0-427.el9.aarch64+64k", "kernel-64k-devel-5.14.0-427.el9.aarch64"),
+    ],
+)
+def test_the_headers_are_those_of_the_kind_of_kernel(release: str, package: str) -> None:
+    file = REPOSITORY / "roles/nvidia_driver/vars/main.yml"
+    facts = {"ansible_facts": {"kernel": release}}
+    template = NativeEnvironment().from_string
+    texts = yaml.safe_load(file.read_text())
+    kernel = template(texts["nvidia_driver_kernel"]).render(facts)
+    devel = template(texts["nvidia_driver_kernel_devel"])
+    assert devel.render(nvidia_driver_kernel=kernel) == package

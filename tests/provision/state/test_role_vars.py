@@ -23,6 +23,7 @@ from hwcheck.provision.role_vars import (
     refuse_wrong,
 )
 from hwcheck.provision.state.cases import roles_with_assertions
+from tests.lab.namespaces import REPOSITORY
 
 ROLES = ("nccl", "system_tuning")
 HERE = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -144,6 +145,35 @@ def test_a_wrong_type_is_refused_with_its_name(
         refuse_wrong(found, read)
     assert why in str(caught.value)
     assert (name in read["n2"].values, read["n1"].wrong) == (False, {})
+
+
+WITH_VARIABLES = sorted(file.parts[-3] for file in REPOSITORY.glob("roles/*/defaults/main.yml"))
+
+
+def of_every_role() -> dict[str, str]:
+    """Return the type of each variable of each role."""
+    return {
+        name: option["type"] for role in WITH_VARIABLES for name, option in options(role).items()
+    }
+
+
+def test_a_wrong_type_of_any_role_is_refused(tmp_path: Path) -> None:
+    """Nothing is of no text: Ansible makes one of whatever it is given."""
+    wrong = {"bool": "maybe", "int": "many", "float": "much", "list": {"a": 1}, "dict": "text"}
+    told = {name: wrong[type_] for name, type_ in of_every_role().items() if type_ in wrong}
+    assert len(told) > 80
+    refused = read_role_vars(cluster(tmp_path, n1={**HERE, **told}), WITH_VARIABLES, 1)["n1"]
+    assert set(refused.wrong) == set(told)
+
+
+def test_every_boolean_of_an_ini_inventory_is_what_it_says(tmp_path: Path) -> None:
+    names = [name for name, type_ in of_every_role().items() if type_ == "bool"]
+    said = {name: number % 2 == 0 for number, name in enumerate(names)}
+    lines = [f"{name}={'yes' if value else 'false'}" for name, value in said.items()]
+    file = tmp_path / "cluster.ini"
+    file.write_text("\n".join(["n1", "[all:vars]", *lines, ""]))
+    told = read_role_vars(inventory.read(str(file), None, ()), WITH_VARIABLES, 1)["n1"]
+    assert {name: told.values[name] for name in names} == said
 
 
 @pytest.mark.parametrize(

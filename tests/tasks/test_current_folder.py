@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "accept": (["accept", *NAMED, "--explain"], 0),
     "train": (["train", "bench", *NAMED, "--ranks", "3", "--global-batch", "4"], 2),
     "site": (["site", "test", "--site", "site"], 2),
-    "": (["--complete", "--", "hwcheck sweep --level "], 0),
+    "completion": (["--complete", "--", "hwcheck sweep --level "], 0),
 }
 """A command line of each command, and its exit code; and what a shell asks for."""
 PING = """
@@ -80,7 +80,7 @@ def test_no_command_imports_from_the_current_folder(
 def test_every_command_is_tried(folder: Path) -> None:
     from hwcheck.tasks.command_line import commands
 
-    assert set(COMMANDS) == {*commands().task_names, ""}
+    assert set(COMMANDS) == {*commands().task_names, "completion"}
 
 
 def test_a_module_there_shows_itself_where_it_is_imported(folder: Path) -> None:

@@ -8,13 +8,11 @@ import re
 import sys
 from typing import Dict, List, Optional
 
-from hwcheck.node import torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
 from hwcheck.node.host.torch_stack import version_in_name
 from hwcheck.node.host.tree import Tree, contents
 
-BOOT = torch_process.BOOT % "hwcheck.node.host.torch_stack"
 PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
 """The folder that holds this package."""
 
@@ -107,8 +105,10 @@ class SoftwareReader(Tree):
         # The interpreter runs as it is, whatever the root.
         import subprocess  # here: most visits ask for no torch
 
+        from hwcheck.node.torch_process import BOOT
+
         python, limit_s = python or sys.executable, self.answer_limit_s
-        command = [python, "-c", BOOT, PAYLOAD]
+        command = [python, "-c", BOOT % "hwcheck.node.host.torch_stack", PAYLOAD]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s

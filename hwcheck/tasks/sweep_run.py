@@ -43,7 +43,7 @@ def run(request: SweepRequest, *, verbose: bool) -> int:
     held_by = holder(request.runs, request.key)
     of_minutes = held_by.startswith(BESIDE_JOBS)
     if request.beside_jobs and held_by and not of_minutes:
-        say(f"hwcheck: {request.cluster.source}: nothing beside a night: {held_by}")
+        say(f"hwcheck: {request.cluster.source}: not swept while a night is: {held_by}")
         return NOT_MEASURED
     if of_minutes and not request.beside_jobs:
         say(f"hwcheck: {request.cluster.source}: waits for {held_by}")

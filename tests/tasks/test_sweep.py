@@ -246,7 +246,8 @@ def test_what_looks_beside_jobs_gives_way_to_a_night_and_is_not_missed(
     with Lock(Path("runs"), key_of("cluster.yml"), "cluster.yml", "sweep run of nightly"):
         code, _, err = typed(capfd, *RUN)
         assert (code, err.count("\n")) == (3, 1)
-        assert err.startswith("hwcheck: cluster.yml: nothing beside a night: sweep run of nightly,")
+        said = "hwcheck: cluster.yml: not swept while a night is: sweep run of nightly, since 20"
+        assert err.startswith(said)
         assert typed(capfd, *status)[0] == 0
     assert not Path("runs-minutes").exists()
     finished["nightly"] = sweep_state.Finished(sweep_state.as_text(sweep_state.now_utc()), 3, 2, 0)

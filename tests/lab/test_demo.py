@@ -45,6 +45,7 @@ def test_another_outcome_is_said(
 
 
 @pytest.mark.wide
+@pytest.mark.urgent
 @pytest.mark.timeout(900)
 def test_it_finds_all(namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")

@@ -7,7 +7,7 @@ is imported by ``wrap``, on the node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from hwcheck.node.training.shape import ModelShape
 
@@ -50,7 +50,8 @@ class Strategy:
 
     ``degrees(ranks, hosts)`` are its groups, ``wrap(job)`` returns what takes a step
     (``steps.Replica`` or ``steps.Pipeline``). It runs from torch ``since`` on, over gloo from
-    ``since_gloo``; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
+    ``since_gloo``, but not on those from ``gap``'s first to its last, which refuse it as its last
+    word says; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
     a rank of its pipeline has. ``one_process``: the first rank has the GPUs of all, on one host,
     and its copies do not go through NCCL, so that legs do not describe it. ``control``: it
     computes something else than the model, on purpose.
@@ -62,6 +63,7 @@ class Strategy:
     wrap: Callable[[Any], Any]
     since: Version = (2, 0)
     since_gloo: Version = (2, 0)
+    gap: Optional[Tuple[Version, Version, str]] = None
     least: int = 2
     stages: int = 1
     cuda_only: str = ""
@@ -71,6 +73,9 @@ class Strategy:
     def refuses_torch(self, version: Version, *, cuda: bool) -> str:
         """Return why this torch cannot, or an empty text."""
         since = self.since if cuda else max(self.since, self.since_gloo)
+        if self.gap and self.gap[0] <= version <= self.gap[1]:
+            first, last, why = self.gap
+            return "torch %d.%d: %s (%d.%d to %d.%d)" % (*version, why, *first, *last)
         if version >= since:
             return ""
         over = "" if cuda else " over gloo"

@@ -17,13 +17,16 @@ def version(pair: tuple[int, int]) -> str:
 
 
 def test_the_table_is_the_registry() -> None:
-    rows = {name: (label, nccl, gloo) for name, label, nccl, gloo, _ in ROW.findall(PAGE)}
+    rows = {name: (label, nccl, gloo, more) for name, label, nccl, gloo, more in ROW.findall(PAGE)}
     assert tuple(rows) == strategies.NAMES
-    for name, told in rows.items():
+    for name, (*told, more) in rows.items():
         strategy = strategies.load(name)
         since_gloo = max(strategy.since, strategy.since_gloo)
         gloo = "needs CUDA" if strategy.cuda_only else version(since_gloo)
-        assert told == (strategy.label, version(strategy.since), gloo)
+        assert told == [strategy.label, version(strategy.since), gloo]
+        gap = strategy.gap and f"not from {version(strategy.gap[0])} to {version(strategy.gap[1])}"
+        assert ("not from" in more) == bool(gap)
+        assert not gap or gap in more
 
 
 def test_the_tolerances_are_those_in_use() -> None:

@@ -102,6 +102,10 @@ def test_data_parallel_is_of_one_host() -> None:
         ("zero3", (2, 7), False, False),
         ("pp_1f1b", (2, 7), False, True),
         ("pp_1f1b", (2, 8), False, False),
+        ("pp_naive", (2, 6), True, False),
+        ("pp_naive", (2, 7), True, True),
+        ("pp_naive", (2, 10), False, True),
+        ("pp_naive", (2, 11), False, False),
         ("3d", (2, 13), False, False),
     ],
 )

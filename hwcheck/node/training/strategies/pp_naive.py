@@ -21,4 +21,13 @@ def wrap(job: Any) -> Any:
     return Pipeline(job, ScheduleGPipe, one_micro_batch=True)
 
 
-STRATEGY = Strategy("pp_naive", "PP, naive", degrees, wrap, since=(2, 6), since_gloo=(2, 6))
+# pytorch/pytorch#144702 brought the refusal, for 1F1B's sake, and #171462 took it from GPipe.
+STRATEGY = Strategy(
+    "pp_naive",
+    "PP, naive",
+    degrees,
+    wrap,
+    since=(2, 6),
+    since_gloo=(2, 6),
+    gap=((2, 7), (2, 10), "its GPipe wants a micro-batch for each stage"),
+)

@@ -24,6 +24,11 @@ def bounds(places: Places, at_once: int) -> tuple[int, int]:
     return math.ceil(at_once / max(1, racks)), math.ceil(at_once / max(1, feeds))
 
 
+def anywhere(places: Places, at_once: int) -> int:
+    """Return how many of ``at_once`` hosts may begin wherever they are: one share, at least 1."""
+    return min(bounds(places, at_once))
+
+
 class Shares:
     """How many of the hosts that begin at once each rack and each power feed bears.
 

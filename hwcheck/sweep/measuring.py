@@ -20,7 +20,7 @@ from hwcheck.run.plan import Plan, make_plan
 from hwcheck.scheduler.actions import all_states
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.availability import States
-from hwcheck.sweep.batches import Queue
+from hwcheck.sweep.batches import Queue, anywhere
 from hwcheck.sweep.candidates import Candidate, VisitHistory, candidates
 from hwcheck.sweep.levels import Level
 from hwcheck.sweep.links import Records, coverage_text, late_hosts, links_of
@@ -141,7 +141,7 @@ class Measuring:
                 watch.look()
                 self.stages.second_visits(
                     *(plan, self.payload, folder, connector.lasting(left_s)),
-                    forks=level.at_once(hosts),
+                    forks=anywhere(request.places, level.at_once(hosts)),
                     given_up=watch.given_up,
                 )
         folder.finish(interrupted=self.stop.is_set(), hosts=self.visited)

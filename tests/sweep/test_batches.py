@@ -16,7 +16,7 @@ from hwcheck.scheduler.records import (
     Amount,
     NodeState,
 )
-from hwcheck.sweep.batches import Queue, next_batch
+from hwcheck.sweep.batches import Places, Queue, anywhere, next_batch
 from hwcheck.sweep.candidates import Candidate
 from hwcheck.sweep.levels import LEVELS
 
@@ -101,3 +101,18 @@ def test_who_gets_a_job_while_the_sweep_goes_on_is_left_alone() -> None:
     taken = dict.fromkeys(PLACES, NodeState(state=BUSY))
     assert of_all.next(taken, 100.0) == ()
     assert set(of_all.kept_out) == set(PLACES) - {each.host for each in first}
+
+
+@pytest.mark.parametrize(
+    ("places", "at_once", "most"),
+    [
+        ({"a": ("", ""), "b": ("", "")}, 8, 8),
+        ({"a": ("r1", "f1"), "b": ("r1", "f2")}, 8, 4),
+        ({"a": ("r1", "f1"), "b": ("r2", "f2"), "c": ("r3", "f1")}, 8, 3),
+        ({"a": ("r1", ""), "b": ("r2", "")}, 1, 1),
+    ],
+)
+def test_a_second_visit_begins_on_one_share_of_hosts_wherever_they_are(
+    places: Places, at_once: int, most: int
+) -> None:
+    assert anywhere(places, at_once) == most

@@ -55,3 +55,8 @@ def test_a_file_stays_with_one_worker(tmp_path: Path) -> None:
 def test_that_it_does_not_would_be_seen(tmp_path: Path) -> None:
     by_file = workers_by_file(tmp_path, ["-n", "2", "--dist", "load"], 2)
     assert max(len(workers) for workers in by_file) == 2
+
+
+def test_no_test_has_imported_ansible() -> None:
+    # It patches sys.intern, and torch's compiler cannot be imported in that process any more.
+    assert "ansible.module_utils" not in sys.modules

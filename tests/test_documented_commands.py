@@ -56,13 +56,14 @@ def words_of(command: str) -> list[str]:
     return shlex.split(command.partition(" >")[0])
 
 
-def parse(words: list[str]) -> None:
-    """Parse a command line and run nothing. Raises SystemExit where it is refused."""
+def parse(words: list[str]) -> list[str]:
+    """Return the commands of a command line; none is run. Raises SystemExit for a refused one."""
     parser = Program(namespace=program.namespace, version=program.version)
     parser.create_config()
     parser.parse_core(words)
     parser.parse_collection()
     parser.parse_tasks()
+    return [task.name for task in parser.tasks]
 
 
 def test_they_are_found() -> None:
@@ -72,7 +73,8 @@ def test_they_are_found() -> None:
 
 @pytest.mark.parametrize("command", ours())
 def test_it_can_be_parsed(command: str) -> None:
-    parse(words_of(command))
+    words = words_of(command)
+    assert parse(words) == [word for word in words if word in COMMANDS]
 
 
 @pytest.mark.parametrize("wrong", [REFUSED, "hwcheck sweep run --levels x"])

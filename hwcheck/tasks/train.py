@@ -103,6 +103,8 @@ def train(
     runs = out_folder(out)
     one_of("--scope", scope, SCOPES)
     one_of("--launcher", launcher, LAUNCHERS)
+    if launcher == "slurm" and accept_new_host_keys:
+        raise UsageError("--accept-new-host-keys: Slurm reaches hosts without SSH; leave it out")
     one_of("--p2p", p2p, P2P)
     one_of("--tf32", tf32, SWITCH)
     one_of("--dtype", dtype or DTYPES[0], DTYPES)

@@ -40,6 +40,10 @@ def inventory(tmp_path: Path) -> str:
         (["--dtype", "fp8"], "--dtype fp8: it is one of bf16, fp32"),
         (["--scope", "rack"], "--scope rack: it is one of node, all"),
         (["--launcher", "mpi"], "--launcher mpi: it is one of ssh, slurm"),
+        (
+            ["--launcher", "slurm", "--accept-new-host-keys"],
+            "--accept-new-host-keys: Slurm reaches hosts without SSH",
+        ),
         (["--launcher", "slurm"], "--launcher slurm: srun: not found; run hwcheck where Slurm is"),
         (["--steps", "0"], "--steps 0: it takes a whole number from 1"),
         (["--repeats", "999"], "--repeats 999: at most 100"),

@@ -50,8 +50,8 @@ class Strategy:
 
     ``degrees(ranks, hosts)`` are its groups, ``wrap(job)`` returns what takes a step
     (``steps.Replica`` or ``steps.Pipeline``). It runs from torch ``since`` on, over gloo from
-    ``since_gloo``, but not on those from ``gap``'s first to its last, which refuse it as its last
-    word says; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
+    ``since_gloo``. ``gap`` is the first and the last version of those in between that cannot,
+    and why; ``least`` ranks make it what it is. ``stages`` is how many parts of the layers
     a rank of its pipeline has. ``one_process``: the first rank has the GPUs of all, on one host,
     and its copies do not go through NCCL, so that legs do not describe it. ``control``: it
     computes something else than the model, on purpose.

@@ -46,7 +46,7 @@ PAGE = "acceptance.html"
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _Standing:
     """An acceptance that has begun, and how far its hosts are."""
 
     about: About
@@ -147,19 +147,19 @@ def accept(
         with Lock(folder, LOCK, cluster.source, "accept run"):
             if is_new:
                 begin(folder, about, chosen)
-            run(acceptance, lambda stage: _write_page(_begun(acceptance, about), running=stage))
-            _write_page(_begun(acceptance, about))
-    begun = _begun(acceptance, about)
+            run(acceptance, lambda stage: _write_page(_standing(acceptance, about), running=stage))
+            _write_page(_standing(acceptance, about))
+    standing = _standing(acceptance, about)
     if action == "golden":
-        _write_golden(begun)
+        _write_golden(standing)
     elif action == "rma":
-        _write_bundles(begun, Path(attach) if attach else None)
+        _write_bundles(standing, Path(attach) if attach else None)
     else:
         if action == "record":
-            _write_record(begun)
+            _write_record(standing)
         else:
-            emit(rendered(status(begun.hosts, chosen, _left(begun))))
-        end(exit_code(begun.hosts, chosen))
+            emit(rendered(status(standing.hosts, chosen, _left(standing))))
+        end(exit_code(standing.hosts, chosen))
 
 
 def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) -> None:
@@ -169,13 +169,13 @@ def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) 
             raise UsageError(f"--{name}: it goes with accept {' and '.join(actions)}")
 
 
-def _begun(acceptance: Acceptance, about: About) -> _Begun:
+def _standing(acceptance: Acceptance, about: About) -> _Standing:
     results = saved_results(acceptance)
-    return _Begun(about, acceptance, progress(acceptance.criteria, acceptance.names, results))
+    return _Standing(about, acceptance, progress(acceptance.criteria, acceptance.names, results))
 
 
-def _left(begun: _Begun, *, of_this_call: bool = False) -> list[StageEstimate]:
-    of, hosts = begun.acceptance, begun.hosts
+def _left(standing: _Standing, *, of_this_call: bool = False) -> list[StageEstimate]:
+    of, hosts = standing.acceptance, standing.hosts
     results = saved_results(of)
     return estimates_left(of.criteria, hosts, of.forks, results, of_this_call=of_this_call)
 
@@ -191,8 +191,8 @@ def _explain(acceptance: Acceptance) -> None:
     emit(rendered(explanation(criteria, acceptance.names, whole_time, left)))
 
 
-def _page(begun: _Begun, *, running: str = "", signature: bool = False) -> str:
-    about, acceptance = begun.about, begun.acceptance
+def _page(standing: _Standing, *, running: str = "", signature: bool = False) -> str:
+    about, acceptance = standing.about, standing.acceptance
     title = {
         "Acceptance": about.id,
         "Inventory": about.inventory,
@@ -202,30 +202,30 @@ def _page(begun: _Begun, *, running: str = "", signature: bool = False) -> str:
     return acceptance_page(
         title,
         acceptance.criteria,
-        begun.hosts,
+        standing.hosts,
         saved_results(acceptance),
-        () if signature else _left(begun, of_this_call=bool(running)),
+        () if signature else _left(standing, of_this_call=bool(running)),
         running=running,
         signature=signature,
     )
 
 
-def _write_page(begun: _Begun, running: str = "") -> None:
+def _write_page(standing: _Standing, running: str = "") -> None:
     """Write the page; while a stage is ``running`` a browser loads it again."""
-    folder = begun.acceptance.folder
+    folder = standing.acceptance.folder
     with writing_to(folder):
-        replace_text(folder / PAGE, _page(begun, running=running))
+        replace_text(folder / PAGE, _page(standing, running=running))
 
 
-def _golden(begun: _Begun) -> str:
+def _golden(standing: _Standing) -> str:
     """Return ``golden.json``; empty where no host has met every requirement."""
-    content = golden(begun.about.id, begun.hosts.values(), begun.acceptance.runs)
+    content = golden(standing.about.id, standing.hosts.values(), standing.acceptance.runs)
     return to_json(content) + "\n" if content["hosts"] else ""
 
 
-def _write_golden(begun: _Begun) -> None:
+def _write_golden(standing: _Standing) -> None:
     """Write what nightly runs hold their hosts against, and say where. Raises UsageError."""
-    folder, content = begun.acceptance.folder, _golden(begun)
+    folder, content = standing.acceptance.folder, _golden(standing)
     if not content:
         raise UsageError(f"{folder}: no host has met every requirement yet")
     file = folder / GOLDEN
@@ -234,18 +234,18 @@ def _write_golden(begun: _Begun) -> None:
     emit(f"{file}\nin the inventory: hwcheck_golden: {file.absolute()}\n")
 
 
-def _write_record(begun: _Begun) -> None:
+def _write_record(standing: _Standing) -> None:
     """Write the archive, and say what it is and where. Raises UsageError for a signed one."""
-    archive = begun.acceptance.folder / f"{begun.about.id}.tar.gz"
+    archive = standing.acceptance.folder / f"{standing.about.id}.tar.gz"
     refuse_signed(archive)
-    page, content = _page(begun, signature=True), _golden(begun)
+    page, content = _page(standing, signature=True), _golden(standing)
     files: dict[str, Path | bytes] = {
         "report.html": page.encode(),
-        **_pdf("report.pdf", page, begun.about),
+        **_pdf("report.pdf", page, standing.about),
         **({GOLDEN: content.encode()} if content else {}),
-        **record_files(begun.acceptance.folder),
+        **record_files(standing.acceptance.folder),
     }
-    digest = write_record(archive, begun.about.id, files)
+    digest = write_record(archive, standing.about.id, files)
     emit(f"{archive}\nSHA-256 {digest}, {len(files)} files\n")
 
 
@@ -257,12 +257,12 @@ def _pdf(name: str, page: str, about: About) -> dict[str, bytes]:
     return {name: made} if made else {}
 
 
-def _write_bundles(begun: _Begun, attach: Path | None) -> None:
+def _write_bundles(standing: _Standing, attach: Path | None) -> None:
     """Write an archive for each host that failed a stage, with nothing of any other host."""
     if attach and not attach.is_dir():
         raise UsageError(f"--attach {attach}: no such folder")
-    results, runs = saved_results(begun.acceptance), begun.acceptance.runs
-    failed = [host for host in begun.hosts.values() if host.blocked]
+    results, runs = saved_results(standing.acceptance), standing.acceptance.runs
+    failed = [host for host in standing.hosts.values() if host.blocked]
     assessments: dict[str, Assessment] = {}
     for host in failed:
         if host.blocked == STATE:
@@ -271,25 +271,25 @@ def _write_bundles(begun: _Begun, attach: Path | None) -> None:
         names = runs_until_failure(host, results)
         measured = [name for name in names if (runs / name / "run.json").is_file()]
         assessments |= {name: judged(runs / name) for name in measured if name not in assessments}
-        _write_bundle(begun, host.host, [assessments[name] for name in measured], attach)
+        _write_bundle(standing, host.host, [assessments[name] for name in measured], attach)
     if not failed:
         emit("no host failed a stage\n")
 
 
 def _write_bundle(
-    begun: _Begun, host: str, assessments: Sequence[Assessment], attach: Path | None
+    standing: _Standing, host: str, assessments: Sequence[Assessment], attach: Path | None
 ) -> None:
     fault = fault_of(assessments, host)
     page = fault_html(fault)
     files: dict[str, Path | bytes] = {
         "fault.md": fault_markdown(fault).encode(),
         "fault.html": page.encode(),
-        **_pdf("fault.pdf", page, begun.about),
+        **_pdf("fault.pdf", page, standing.about),
         **dict(answers_and_logs(assessments, host)),
         **dict(attachments(attach, host)),
     }
-    folder, name = begun.acceptance.folder / "rma", f"{host}-{fault.run}"
-    with writing_to(begun.acceptance.folder):
+    folder, name = standing.acceptance.folder / "rma", f"{host}-{fault.run}"
+    with writing_to(standing.acceptance.folder):
         folder.mkdir(exist_ok=True)
     write_record(folder / f"{name}.tar.gz", name, files)
     emit(f"{folder / name}.tar.gz\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import select
 import signal
@@ -15,6 +16,7 @@ from hwcheck.node import json_lines, parent_death
 from hwcheck.node.collective.log import BREAKS
 from hwcheck.node.json_lines import Message, Send
 
+LOOK_S = 0.01
 DUMP_SIGNAL = signal.SIGUSR2
 ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody who does not listen
 # Of a process with CUDA contexts on every GPU the driver takes seconds to clean up.
@@ -127,13 +129,16 @@ class RankGroup:
 
 
 def wait_until(condition: Callable[[], bool], patience_s: float) -> bool:
-    """Look every 10 ms until ``condition`` holds or the patience ends; return whether it holds."""
-    end = time.monotonic() + patience_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        select.select([], [], [], 0.01)
-    return True
+    """Look every 10 ms until ``condition`` holds or the patience ends; return whether it holds.
+
+    Looks are counted, not seconds: a machine that stood still meanwhile, as a virtual one may,
+    held up those that are waited for as well.
+    """
+    for _ in range(math.ceil(patience_s / LOOK_S)):
+        if condition():
+            return True
+        select.select([], [], [], LOOK_S)
+    return condition()
 
 
 def shortened(text: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.expectation import PASS_FROM
 from hwcheck.judge.records import Finding
+from hwcheck.node.wire import Leg
 from hwcheck.site_limits import ABSENT
 
 NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")
@@ -18,6 +19,9 @@ NVLS = "add up"
 RING_SHARE = 0.6
 """Of what is expected with NVLS a ring reaches three quarters on Hopper, and more on Blackwell (368
 of 482 GB/s on 8 H200, ml-engineering). What has lost far more has lost it in another way."""
+LINKS_SHARE = 0.8
+"""Of what the links left allow a collective reaches at least that much: that of a whole node
+passes from 0.85 of its expectation. What has lost more has lost it in another way."""
 
 
 @rule(
@@ -43,8 +47,49 @@ def nvlink_down(host: HostFindings) -> Sign | None:
     copies = [finding for finding in slow if host.has_nvlink(finding.subject)]
     errors = (*host.bad_on(down, "nvlink_errors"), *host.logged(NVLINK_FAULTS))
     errors += host.logged(TAKEN_DOWN)
-    explained = (*links, *pairs, *by_nccl, *errors, *copies, *host.slow_legs())
-    return sign("possible" if everywhere else "likely", explained)
+    slow, around = _slowed(host, None if by_nccl else _links_left((*links, *pairs)))
+    explained = (*links, *pairs, *by_nccl, *errors, *copies, *slow)
+    return sign("possible" if everywhere else "likely", explained, around)
+
+
+def _links_left(findings: Iterable[Finding]) -> float | None:
+    """Return the least share of its links that a GPU or pair has; None where one does not tell."""
+    shares = []
+    for finding in findings:
+        wanted = finding.fail_at or finding.warn_at
+        if finding.metric == "nvlinks_unanswered" or not wanted:
+            return None
+        if not isinstance(finding.value, int | float):
+            return None
+        shares.append(finding.value / wanted)
+    return min(shares, default=None)
+
+
+def _slowed(
+    host: HostFindings, links_left: float | None
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the slow legs that links explain of which this share is left, and what NCCL said.
+
+    One of 18 links costs an eighteenth. A leg that lost far more is explained only where NCCL went
+    around the links, through host memory or the network, and then NCCL's own words are returned.
+    """
+    if links_left is None:
+        return host.slow_legs(), ()
+    around = {f"leg {leg.leg}": way for leg in host.legs if (way := _way_around(leg))}
+    slow = tuple(
+        finding
+        for finding in host.slow_legs()
+        if finding.subject in around or _share(finding) >= LINKS_SHARE * links_left
+    )
+    subjects = dict.fromkeys(finding.subject for finding in slow)
+    said = (f"{each}: NCCL went over {around[each]}" for each in subjects if each in around)
+    return slow, tuple(said)
+
+
+def _way_around(leg: Leg) -> str:
+    """Return the way that NCCL took between GPUs instead of NVLink; empty where it took none."""
+    kinds = sorted(kind for kind in leg.transport if kind.startswith(("SHM", "NET/")))
+    return ", ".join(kinds)
 
 
 @rule(
@@ -65,8 +110,9 @@ def nvswitch_lost(host: HostFindings) -> Sign | None:
         return None
     xids = (*host.logged(NVLINK_FAULTS), *host.bad_on(gpus, "nvlink_errors"))
     links = host.bad("nvlink_state", "nvlink_links_active")
+    slow, around = _slowed(host, _links_left(switch_links))
     observation = f"nvlink_state: {lost.pop()} links are down on each of {len(gpus)} GPUs"
-    return sign("likely", (*switch_links, *links, *xids, *host.slow_legs()), [observation])
+    return sign("likely", (*switch_links, *links, *xids, *slow), [observation, *around])
 
 
 @rule(
@@ -112,8 +158,8 @@ def nvlink_failing(host: HostFindings) -> Sign | None:
         *host.bad_on(gpus, "nvlink_state"),
         *(finding for finding in pairs if gpus & set(finding.subject.split("-"))),
     )
-    slow = host.slow_legs() if down else ()
-    return sign("certain" if untrained else "likely", (*errors, *logged, *down, *slow))
+    slow, around = _slowed(host, _links_left(down)) if down else ((), ())
+    return sign("certain" if untrained else "likely", (*errors, *logged, *down, *slow), around)
 
 
 @rule(

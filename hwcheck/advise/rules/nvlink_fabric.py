@@ -82,8 +82,8 @@ def _slowed(
         if finding.subject in around or _share(finding) >= LINKS_SHARE * links_left
     )
     subjects = dict.fromkeys(finding.subject for finding in slow)
-    said = (f"{each}: NCCL went over {around[each]}" for each in subjects if each in around)
-    return slow, tuple(said)
+    words = (f"{each}: NCCL went over {around[each]}" for each in subjects if each in around)
+    return slow, tuple(words)
 
 
 def _way_around(leg: Leg) -> str:

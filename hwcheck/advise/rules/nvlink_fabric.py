@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.expectation import PASS_FROM
+from hwcheck.judge.expectation import SOURCE as OWN_LINKS
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg
 from hwcheck.site_limits import ABSENT
@@ -19,9 +20,6 @@ NVLS = "add up"
 RING_SHARE = 0.6
 """Of what is expected with NVLS a ring reaches three quarters on Hopper, and more on Blackwell (368
 of 482 GB/s on 8 H200, ml-engineering). What has lost far more has lost it in another way."""
-LINKS_SHARE = 0.8
-"""Of what the links left allow a collective reaches at least that much: that of a whole node
-passes from 0.85 of its expectation. What has lost more has lost it in another way."""
 
 
 @rule(
@@ -47,43 +45,30 @@ def nvlink_down(host: HostFindings) -> Sign | None:
     copies = [finding for finding in slow if host.has_nvlink(finding.subject)]
     errors = (*host.bad_on(down, "nvlink_errors"), *host.logged(NVLINK_FAULTS))
     errors += host.logged(TAKEN_DOWN)
-    slow, around = _slowed(host, None if by_nccl else _links_left((*links, *pairs)))
-    explained = (*links, *pairs, *by_nccl, *errors, *copies, *slow)
-    return sign("possible" if everywhere else "likely", explained, around)
+    legs, ways = _slowed(host)
+    explained = (*links, *pairs, *by_nccl, *errors, *copies, *legs)
+    return sign("possible" if everywhere else "likely", explained, ways)
 
 
-def _links_left(findings: Iterable[Finding]) -> float | None:
-    """Return the least share of its links that a GPU or pair has; None where one does not tell."""
-    shares = []
-    for finding in findings:
-        wanted = finding.fail_at or finding.warn_at
-        if finding.metric == "nvlinks_unanswered" or not wanted:
-            return None
-        if not isinstance(finding.value, int | float):
-            return None
-        shares.append(finding.value / wanted)
-    return min(shares, default=None)
+def _slowed(host: HostFindings) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the slow legs that links explain which are down, and the way that NCCL took instead.
 
-
-def _slowed(
-    host: HostFindings, links_left: float | None
-) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """Return the slow legs that links explain of which this share is left, and what NCCL said.
-
-    One of 18 links costs an eighteenth. A leg that lost far more is explained only where NCCL went
-    around the links, through host memory or the network, and then NCCL's own words are returned.
+    What a node's own links allow reckons with those that are up. A leg below that is slow for
+    another reason, unless NCCL went around the links, through host memory or the network, or some
+    are up at one end only. Below like hosts, or its own past, a leg is slow by the links as well.
     """
-    if links_left is None:
-        return host.slow_legs(), ()
-    around = {f"leg {leg.leg}": way for leg in host.legs if (way := _way_around(leg))}
+    at_one_end = (
+        *host.bad("topology", "nvlinks_unanswered"),
+        *host.bad("nccl_diagnostics", "ras_nvlink"),
+    )
+    ways = {f"leg {leg.leg}": way for leg in host.legs if (way := _way_around(leg))}
     slow = tuple(
         finding
         for finding in host.slow_legs()
-        if finding.subject in around or _share(finding) >= LINKS_SHARE * links_left
+        if at_one_end or finding.subject in ways or finding.source != OWN_LINKS
     )
-    subjects = dict.fromkeys(finding.subject for finding in slow)
-    words = (f"{each}: NCCL went over {around[each]}" for each in subjects if each in around)
-    return slow, tuple(words)
+    subjects = dict.fromkeys(finding.subject for finding in slow if finding.subject in ways)
+    return slow, tuple(f"{each}: NCCL went over {ways[each]}" for each in subjects)
 
 
 def _way_around(leg: Leg) -> str:
@@ -110,9 +95,9 @@ def nvswitch_lost(host: HostFindings) -> Sign | None:
         return None
     xids = (*host.logged(NVLINK_FAULTS), *host.bad_on(gpus, "nvlink_errors"))
     links = host.bad("nvlink_state", "nvlink_links_active")
-    slow, around = _slowed(host, _links_left(switch_links))
+    legs, ways = _slowed(host)
     observation = f"nvlink_state: {lost.pop()} links are down on each of {len(gpus)} GPUs"
-    return sign("likely", (*switch_links, *links, *xids, *slow), [observation, *around])
+    return sign("likely", (*switch_links, *links, *xids, *legs), [observation, *ways])
 
 
 @rule(
@@ -158,8 +143,8 @@ def nvlink_failing(host: HostFindings) -> Sign | None:
         *host.bad_on(gpus, "nvlink_state"),
         *(finding for finding in pairs if gpus & set(finding.subject.split("-"))),
     )
-    slow, around = _slowed(host, _links_left(down)) if down else ((), ())
-    return sign("certain" if untrained else "likely", (*errors, *logged, *down, *slow), around)
+    legs, ways = _slowed(host) if down else ((), ())
+    return sign("certain" if untrained else "likely", (*errors, *logged, *down, *legs), ways)
 
 
 @rule(

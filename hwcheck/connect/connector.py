@@ -11,7 +11,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hwcheck.complaints import Complaints, HostError
 from hwcheck.connect.deadlines import Deadlines, VisitError
 from hwcheck.connect.duplicates import DuplicateHosts
 from hwcheck.connect.endpoint import Endpoint, Resolver
@@ -20,6 +19,7 @@ from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
+from hwcheck.errors import Complaints, HostError
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.phases import BECOME, JUMP_HOST, PYTHON
 

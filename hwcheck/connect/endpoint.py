@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from hwcheck.complaints import Complaints, HostError
 from hwcheck.connect.host_keys import KnownHosts
 from hwcheck.connect.login import Login, LoginKeys
 from hwcheck.connect.ssh_arguments import SshArguments, ssh_arguments
 from hwcheck.connect.ssh_config import Jump, SshConfig, SshSettings, key_file
-from hwcheck.errors import UsageError
+from hwcheck.errors import Complaints, HostError, UsageError
 from hwcheck.inventory.inventory import Host
 
 QUESTIONS_AT_ONCE = 16

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from hwcheck.complaints import HostError
+from hwcheck.errors import HostError
 from hwcheck.inventory.inventory import Host
 
 PLAIN = re.compile(r"[A-Za-z0-9_/.:,+@%][A-Za-z0-9_/.:,+@%=-]*\Z|-[A-Za-z]\Z|--\Z")

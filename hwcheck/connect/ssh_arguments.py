@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hwcheck.complaints import HostError
+from hwcheck.errors import HostError
 from hwcheck.inventory.inventory import Host
 
 HANDED_ON = {

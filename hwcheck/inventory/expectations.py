@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwcheck.complaints import Complaints
+from hwcheck.errors import Complaints
 from hwcheck.inventory.limits import LIMITS
 from hwcheck.inventory.parts import parts
 from hwcheck.inventory.variables import FALSE, TRUE, Variables

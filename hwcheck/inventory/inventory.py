@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from hwcheck.complaints import Complaints, HostError
-from hwcheck.errors import UsageError
+from hwcheck.errors import Complaints, HostError, UsageError
 from hwcheck.fold import fold
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags, read_defaults
 from hwcheck.inventory.expectations import HostSettings, expectations, refuse_unknown, settings

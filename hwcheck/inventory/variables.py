@@ -17,8 +17,7 @@ from typing import Any
 import jinja2
 import jinja2.sandbox
 
-from hwcheck.complaints import HostError
-from hwcheck.errors import UsageError
+from hwcheck.errors import HostError, UsageError
 from hwcheck.inventory import ansible
 from hwcheck.inventory.defaults import Defaults
 

@@ -8,12 +8,11 @@ import shutil
 import threading
 from collections.abc import Iterable
 
-from hwcheck.complaints import Complaints, HostError
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.links import Link, LocalLink
 from hwcheck.connect.remote_command import interpreter
-from hwcheck.errors import UsageError
+from hwcheck.errors import Complaints, HostError, UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.phases import SESSION
 from hwcheck.scheduler import slurm

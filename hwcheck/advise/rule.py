@@ -12,7 +12,7 @@ from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 
 BAD = ("warn", "fail")
 WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")

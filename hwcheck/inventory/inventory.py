@@ -20,8 +20,8 @@ from hwcheck.inventory.listing import list_hosts, unfolded_limit
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import waivers
-from hwcheck.site_limits import SiteLimits
-from hwcheck.waivers import Waiver
+from hwcheck.results.site_limits import SiteLimits
+from hwcheck.results.waivers import Waiver
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@%+-]*\Z")
 BETWEEN_HOSTS = re.compile(r",(?![^\[]*\])")

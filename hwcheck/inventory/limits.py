@@ -16,7 +16,7 @@ SOURCE_CHARACTERS = 500
 
 
 def limits(variables: Variables) -> dict[str, dict[str, Any]]:
-    """Return the site's limits of a host, by ``check.metric`` (see ``hwcheck.site_limits``).
+    """Return the limits of a host, by ``check.metric`` (see ``hwcheck.results.site_limits``).
 
     Which checks and metrics there are is not asked here: a site has checks of its own. Raises
     UsageError for a limit without a source, or that is not shaped as one.

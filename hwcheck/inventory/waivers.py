@@ -8,7 +8,7 @@ from typing import Any
 
 from hwcheck.inventory.limits import SOURCE_CHARACTERS
 from hwcheck.inventory.variables import Variables
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 
 WAIVERS = "hwcheck_waivers"
 KEYS = ("check", "subject", "until", "reason")
@@ -18,7 +18,7 @@ SHAPE = '{check: pcie_link, subject: gpu3, until: 2027-01-31, reason: "RMA 4711"
 
 
 def waivers(variables: Variables) -> tuple[Waiver, ...]:
-    """Return the waivers of a host (see ``hwcheck.waivers``).
+    """Return the waivers of a host (see ``hwcheck.results.waivers``).
 
     Which checks there are is not asked here: a site has checks of its own. Raises UsageError for
     one without a check, a day or a reason, or that is not shaped as one.

@@ -20,7 +20,7 @@ from hwcheck.judge.records import Finding, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
 from hwcheck.node.wire import CheckResult
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import line, quantity
 
 SOURCE = (

@@ -13,8 +13,8 @@ from hwcheck.node.limits import FromInventory
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Sample, Value
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, HostRecord
+from hwcheck.results.site_limits import ABSENT, SiteLimits, ignored
 from hwcheck.results.training import TrainingRecord
-from hwcheck.site_limits import ABSENT, SiteLimits, ignored
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hwcheck.node.limits import (
     Operand,
 )
 from hwcheck.node.wire import CheckResult, Sample, Value
-from hwcheck.site_limits import applied
+from hwcheck.results.site_limits import applied
 
 ALONE = Fleet()
 """No other host to compare with."""

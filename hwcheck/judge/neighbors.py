@@ -28,7 +28,7 @@ from hwcheck.judge.records import Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.wire import Value
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import number, quantity
 
 LEAST_GPUS = 3

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hwcheck.node.wire import Value
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 
 OUTCOMES = ("fail", "inconclusive", "warn", "pass")
 """Worst first: a host's outcome is the first that any of its findings has; listings follow it."""

@@ -13,7 +13,7 @@ from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.records import Finding, unmeasured
 from hwcheck.results.run_folder import Run
-from hwcheck.site_limits import ignored
+from hwcheck.results.site_limits import ignored
 
 LegsByCheck = Mapping[str, tuple[str, ...]]
 

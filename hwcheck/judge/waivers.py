@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding, WaiverUse
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 
 BORNE = ("fail", "warn")
 """What can be waived. What could not be measured is not known, so nobody can bear it."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hwcheck.fold import fold
 from hwcheck.node.check import Check, Metric
-from hwcheck.site_limits import SiteLimits, in_force
+from hwcheck.results.site_limits import SiteLimits, in_force
 from hwcheck.text import line
 
 

@@ -32,7 +32,7 @@ from hwcheck.render.topology import drawn_host
 from hwcheck.render.training import step_plot
 from hwcheck.render.view import QUIET, CheckView, HostView, host_views, leg_figure, transport
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.site_limits import in_force
+from hwcheck.results.site_limits import in_force
 from hwcheck.text import block, line
 
 DETAILED_HOSTS = 16

@@ -26,8 +26,8 @@ from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
 from hwcheck.results.schema_check import schema_problem
 from hwcheck.results.series import VisitSeries
-from hwcheck.site_limits import SiteLimits
-from hwcheck.waivers import Waiver
+from hwcheck.results.site_limits import SiteLimits
+from hwcheck.results.waivers import Waiver
 
 FORMAT = 1
 
@@ -62,8 +62,8 @@ OUT_OF_TIME = "given up, for the time of the sweep is over"
 class HostPlan:
     """One host of the plan: its name, the address it is reached at, and what is expected of it.
 
-    ``limits`` are those that the site set for it (``hwcheck.site_limits``), ``waivers`` what it
-    knows of and bears for a time (``hwcheck.waivers``), ``rack`` is where it stands.
+    ``limits`` are those that the site set for it (``results.site_limits``), ``waivers`` what it
+    knows of and bears for a time (``results.waivers``), ``rack`` is where it stands.
     """
 
     name: str

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwcheck import waivers
 from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import Cluster
 from hwcheck.node import checks
+from hwcheck.results import waivers
 from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunMeta
+from hwcheck.results.site_limits import problem
 from hwcheck.site import folder
-from hwcheck.site_limits import problem
 from hwcheck.tasks.output import say
 from hwcheck.text import count
 

@@ -19,7 +19,7 @@ from hwcheck.results.multi_host import (
     Transport,
 )
 from hwcheck.results.run_folder import HostRecord
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 from tests import factories
 
 RMA = Waiver("pcie_link", "2026-12-31", "RMA 4711", "gpu3")

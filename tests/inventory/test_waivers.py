@@ -11,7 +11,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.inventory import read
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import waivers
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 
 RMA = {"check": "pcie_link", "subject": "gpu3", "until": "2027-01-31", "reason": "RMA 4711"}
 

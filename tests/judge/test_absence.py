@@ -16,8 +16,8 @@ from hwcheck.judge.records import Finding
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
+from hwcheck.results.site_limits import ABSENT, problem
 from hwcheck.site.cases import answer_of
-from hwcheck.site_limits import ABSENT, problem
 from tests import factories
 from tests.factories import gpu_facts, record
 

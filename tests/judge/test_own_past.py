@@ -18,7 +18,7 @@ from hwcheck.judge.records import Finding
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
-from hwcheck.site_limits import SiteLimits
+from hwcheck.results.site_limits import SiteLimits
 from tests.factories import gpu_facts, leg, record, reduce_result, run
 
 FIRST = datetime(2026, 1, 1, 2, tzinfo=timezone.utc)

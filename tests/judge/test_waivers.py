@@ -21,7 +21,7 @@ from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
 from hwcheck.render.terminal import terminal
 from hwcheck.results.run_folder import HostRecord, Run, RunFolder, read_run
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 from tests import factories
 
 RMA = Waiver("pcie_link", "2026-01-31", "RMA <4711>", "gpu3")

@@ -14,7 +14,7 @@ from hwcheck.notify import state as file
 from hwcheck.notify.changes import Message, State, Sweep, changes
 from hwcheck.notify.problems import Problem, RunProblems, observe
 from hwcheck.results.run_folder import GIVEN_UP, HostRecord
-from hwcheck.waivers import Waiver
+from hwcheck.results.waivers import Waiver
 from tests import factories
 
 HOSTS = ("n1", "n2", "n3")

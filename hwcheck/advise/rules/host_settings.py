@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwcheck.advise.rule import LOG_LOST, PEERS, UNPRIVILEGED, HostFindings, Sign, rule, sign
 from hwcheck.judge.records import Finding
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 
 
 @rule(

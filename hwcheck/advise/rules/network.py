@@ -8,7 +8,7 @@ from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 
 SOCKET = "NET/Socket"
 """NCCL's name of its transport over sockets."""

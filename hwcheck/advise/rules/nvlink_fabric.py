@@ -10,7 +10,7 @@ from hwcheck.judge.expectation import PASS_FROM
 from hwcheck.judge.expectation import SOURCE as OWN_LINKS
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Leg
-from hwcheck.site_limits import ABSENT
+from hwcheck.results.site_limits import ABSENT
 
 NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")
 TAKEN_DOWN = re.compile(r"xid 155$")

@@ -9,7 +9,7 @@ import pytest
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AtLeast, AtMost
-from hwcheck.site_limits import applied, ignored, in_force, problem
+from hwcheck.results.site_limits import applied, ignored, in_force, problem
 
 REGISTRY = checks.load()
 CAPPED = {"warn": 90.0, "source": "OPS-112"}

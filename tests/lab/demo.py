@@ -63,10 +63,10 @@ HOSTS: Mapping[str, Planted] = {
     "node01": Planted(),
     "node02": Planted("power_cap", "one GPU may draw 500 of its 700 W", idle="power_capped"),
     "node03": Planted(
-        "all_reduce",
-        "an NVLink is down, and collectives reach half of what their neighbors reach",
+        "nvlink_state",
+        "an NVLink is down, and collectives are that much slower",
         idle="link_down",
-        nccl={"gbps": {"default": 228.0}},
+        nccl={"gbps": {"default": 425.0}},
     ),
     "node04": Planted(
         "throttle_under_load", "hardly any air reaches one GPU", load=("throttles_at_86",)

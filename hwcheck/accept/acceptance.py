@@ -65,7 +65,7 @@ def about_of_record(file: Path) -> About:
     """
     try:
         data = json.loads(read_member(file, ABOUT))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"{file}: {ABOUT}: not JSON") from None
     problem = schema_problem(data, "acceptance")
     if problem:

@@ -97,6 +97,14 @@ def _header(name: str, size: int) -> tarfile.TarInfo:
     return member
 
 
+def _as_written(member: tarfile.TarInfo, block: bytes) -> bool:
+    """Whether a header is what ``write_record`` makes of this name and size."""
+    try:
+        return _header(member.name, member.size).tobuf(tarfile.USTAR_FORMAT) == block
+    except ValueError:  # a size below 0, or of more digits than a header has
+        return False
+
+
 def _add(archive: tarfile.TarFile, name: str, stream: IO[bytes], size: int) -> None:
     try:
         archive.addfile(_header(name, size), stream)
@@ -111,6 +119,8 @@ def check_record(file: Path) -> Checked:
     end, is a problem as well. Nothing is unpacked to the disk. Raises UsageError where it is no
     record at all.
     """
+    if file.exists() and not file.is_file():  # a FIFO would keep the reader waiting for ever
+        raise UsageError(f"{file}: no plain file")
     try:
         with file.open("rb") as raw:
             return _Reader(raw).checked()
@@ -184,7 +194,7 @@ class _Reader:
                 raise _NoRecordError(f"{shown!r}: no name of a record's file")
             if self.folder and folder != self.folder:
                 raise _NoRecordError(f"{shown}: outside the folder {self.folder}")
-            if _header(name, member.size).tobuf(tarfile.USTAR_FORMAT) != block:
+            if not _as_written(member, block):
                 raise _NoRecordError(f"{shown}: its header is not as hwcheck writes it")
             self.folder = folder
             yield inner, member.size

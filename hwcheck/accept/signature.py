@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from hwcheck.accept.acceptance import about_of_record
 from hwcheck.accept.record import check_record
@@ -81,7 +82,7 @@ def sign(file: Path, key: Path) -> Path:
     if target.exists():
         raise UsageError(f"{target} is there: a record is signed once; move it away first")
     command = ["ssh-keygen", "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE, str(file)]
-    done = _ran(command, stdin=None)
+    done = _ran(command)
     if done.returncode or not target.is_file():
         target.unlink(missing_ok=True)
         raise UsageError(f"--key {key}: ssh-keygen refuses it: {_last(done.stderr)}")
@@ -97,26 +98,23 @@ def verify(file: Path, signers: Path | None) -> Signature:
     signature = signature_of(file)
     if not signature.is_file():
         raise UsageError(f"{signature}: missing: the record is not signed; accept sign does it")
-    options = ["-n", NAMESPACE, "-s", str(signature)]
+    with_signature = ["-n", NAMESPACE, "-s", str(signature)]
+    fits = _fits(file, ["ssh-keygen", "-Y", "check-novalidate", *with_signature], "")
     if signers is None:
-        return _good(file, ["ssh-keygen", "-Y", "check-novalidate", *options], "")
+        return fits
     if not signers.is_file():
         raise UsageError(f"--signers {signers}: no such file")
-    named = _ran(
-        ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)], None
-    )
+    named = _ran(["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)])
     names = named.stdout.splitlines()
     if named.returncode or not names:
         raise UsageError(f"{signature}: signed by none of those in {signers}")
-    command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", names[0], *options]
-    return _good(file, command, names[0])
+    command = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", names[0], *with_signature]
+    return _fits(file, command, names[0])
 
 
-def _good(file: Path, command: Sequence[str], signer: str) -> Signature:
+def _fits(file: Path, command: Sequence[str], signer: str) -> Signature:
     with file.open("rb") as stream:
-        done = subprocess.run(
-            command, stdin=stream, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        done = _ran(command, stream)
     match = GOOD.search(done.stdout)
     if done.returncode or not match:
         why = _last(done.stderr) or _last(done.stdout)
@@ -124,7 +122,9 @@ def _good(file: Path, command: Sequence[str], signer: str) -> Signature:
     return Signature(f"{match[2]} {match[3]}", signer)
 
 
-def _ran(command: Sequence[str], stdin: None) -> subprocess.CompletedProcess[str]:
+def _ran(
+    command: Sequence[str], stdin: IO[bytes] | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             command, stdin=stdin, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
+import os
 import re
 import subprocess
 import tarfile
@@ -15,12 +17,21 @@ import pytest
 
 from hwcheck.accept import record
 from hwcheck.accept.record import MANIFEST, check_record, read_member, write_record
-from hwcheck.accept.signature import sign, signature_of, verify
+from hwcheck.accept.signature import sign, signature_of, verify, verify_record
 from hwcheck.errors import UsageError
 
 ID = "20270131T120000Z-abcdef"
+ABOUT = {
+    "id": ID,
+    "started": "2027-01-31T12:00:00Z",
+    "inventory": "cluster.yml",
+    "criteria": "order.yml",
+    "sha256": "0" * 64,
+    "version": "1.0",
+    "format": 1,
+}
 CONTENTS: dict[str, Path | bytes] = {
-    "acceptance.json": b'{"id": "x"}\n',
+    "acceptance.json": json.dumps(ABOUT).encode(),
     "report.html": b"<html>" + b"report " * 400,
     "runs/r1/nodes/node1.json": b'{"host": "node1"}\n',
     "runs/r1/nodes/node2.json": b'{"host": "node2"}\n',
@@ -63,6 +74,11 @@ def written(file: Path, members: Members) -> None:
         for each, data in members:
             each.size = len(data) if each.isreg() else 0
             archive.addfile(each, io.BytesIO(data))
+
+
+def forge(members: Members) -> None:
+    """Make the manifest fit what is there, as somebody would who knows what it is."""
+    members[0] = (members[0][0], manifest_of(members))
 
 
 def manifest_of(members: Members) -> bytes:
@@ -158,27 +174,6 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERINGS)
-def test_files_that_are_not_as_written_are_named(name: str, signed: Path, key: Path) -> None:
-    tamper, words = TAMPERINGS[name]
-    members = members_of(signed)
-    tamper(members)
-    written(signed, members)
-    shown = refusal(signed)
-    assert words in shown
-    assert all(each.isprintable() for each in shown.splitlines())
-    with pytest.raises(UsageError, match="does not fit"):
-        verify(signed, key.with_name("signers"))
-
-
-def refusal(file: Path) -> str:
-    """Return in one text why a record is refused; empty where it is not."""
-    try:
-        return "\n".join(check_record(file).problems)
-    except UsageError as error:
-        return str(error)
-
-
 BYTES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "cut in the middle": (lambda data: data[: len(data) // 2], "cut short"),
     "the last byte gone": (lambda data: data[:-1], "cut short"),
@@ -192,9 +187,120 @@ BYTES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "not gzip": (lambda data: gzip.decompress(data), "not gzip"),
     "no archive": (lambda data: b"hello", "not gzip"),
     "empty": (lambda data: b"", "cut short"),
-    "a damaged byte": (lambda data: data[:60] + bytes([data[60] ^ 255]) + data[61:], ""),
+    "a damaged byte": (
+        lambda data: data[:60] + bytes([data[60] ^ 255]) + data[61:],
+        "no record that can be trusted: ",
+    ),
+    "a wrong check sum": (
+        lambda data: data[:-8] + bytes(4) + data[-4:],
+        "not gzip, or damaged",
+    ),
     "no tar": (lambda data: gzip.compress(b"x" * 1024), "a damaged header"),
+    "the tar cut short": (
+        lambda data: gzip.compress(gzip.decompress(data)[:2048]),
+        "cut short",
+    ),
+    "the end of the tar gone": (
+        lambda data: gzip.compress(gzip.decompress(data).rstrip(b"\0")),
+        "cut short",
+    ),
+    "a header with a wrong sum": (lambda data: headed(data, 148, b"000000\0 "), "damaged header"),
+    "a header that is no number": (lambda data: headed(data, 136, b"z" * 12), "damaged header"),
+    "a size below zero": (lambda data: headed(data, 124, b"\xff" * 12), "header is not as"),
+    "a size of petabytes": (
+        lambda data: headed(data, 124, b"\x80" + bytes(4) + b"\x7f" * 7),
+        "header is not as",
+    ),
+    "a size that takes in the next file": (
+        lambda data: headed(data, 124, b"00000003000\0"),
+        f"{MANIFEST}: ",
+    ),
+    "a size that is spelled otherwise": (
+        lambda data: headed(data, 124, b" " + gzip.decompress(data)[125:136]),
+        "header is not as hwcheck writes it",
+    ),
+    "a prefix that leads upwards": (
+        lambda data: headed(data, 345, b"../.."),
+        "no name of a record's file",
+    ),
+    "a header of pax": (lambda data: headed(data, 156, b"x"), "no plain file"),
+    "a header of pax for all files": (lambda data: headed(data, 156, b"g"), "no plain file"),
+    "a long name of GNU": (lambda data: headed(data, 156, b"L"), "no plain file"),
+    "a sparse file of GNU": (lambda data: headed(data, 156, b"S"), "no plain file"),
+    "a file of the oldest kind": (lambda data: headed(data, 156, b"\0"), "no plain file"),
 }
+
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "compressed anew": lambda data: gzip.compress(gzip.decompress(data), 1, mtime=0),
+    "a time in gzip's header": lambda data: data[:4] + b"\1\2\3\4" + data[8:],
+    "a name in gzip's header": lambda data: data[:3] + b"\x08" + data[4:10] + b"x\0" + data[10:],
+    "zeros behind the end": lambda data: gzip.compress(gzip.decompress(data) + bytes(512)),
+}
+"""Every file is as it was, and the archive is not: only the signature tells."""
+
+FORGED: dict[str, tuple[Tamper, str]] = {
+    "a report forged": (change(2, b"<html>accepted</html>"), "the signature does not fit"),
+    "an answer exchanged": (
+        lambda m: m.__setitem__(3, (m[3][0], m[4][1])),
+        "the signature does not fit",
+    ),
+    "an answer left out": (lambda m: m.pop(4), "the signature does not fit"),
+    "an answer made up": (
+        add(f"{ID}/runs/r1/zz.json", b'{"host": "node3"}\n'),
+        "the signature does not fit",
+    ),
+    "what it is about left out": (lambda m: m.pop(1), "it has no acceptance.json"),
+    "what it is about is no JSON": (change(1, b"{"), "acceptance.json: not JSON"),
+    "what it is about has no end of depth": (
+        change(1, b"[" * 1_000_000),
+        "acceptance.json: not JSON",
+    ),
+    "what it is about is nothing": (change(1, b"{}"), "acceptance.json: top level: lacks format"),
+    "it claims another version": (
+        change(1, json.dumps({**ABOUT, "version": "9.0", "format": 2}).encode()),
+        "made by hwcheck 9.0, which is newer than this",
+    ),
+}
+"""With a manifest that fits."""
+
+SIGNATURES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "no signature": (lambda path, _: path.unlink(), "missing: the record is not signed"),
+    "an empty signature": (lambda path, _: path.write_text(""), "the signature does not fit: "),
+    "half a signature": (
+        lambda path, _: path.write_text(path.read_text()[:150]),
+        "the signature does not fit: ",
+    ),
+    "another letter in it": (
+        lambda path, _: path.write_text(path.read_text()[::-1].replace("A", "B", 1)[::-1]),
+        "the signature does not fit: ",
+    ),
+    "a folder in its place": (
+        lambda path, _: (path.unlink(), path.mkdir()),
+        "missing: the record is not signed",
+    ),
+    "a device in its place": (
+        lambda path, _: (path.unlink(), path.symlink_to("/dev/zero")),
+        "missing: the record is not signed",
+    ),
+    "that of another record": (
+        lambda path, key: path.write_text(signed_anew(path, key, "hwcheck")),
+        "the signature does not fit: ",
+    ),
+    "one for another purpose": (
+        lambda path, key: path.write_text(signed_anew(path, key, "file")),
+        "the signature does not fit: ",
+    ),
+}
+
+
+def headed(data: bytes, at: int, value: bytes) -> bytes:
+    """Put a value into the first header, whose sum is right again unless it is the value."""
+    plain = bytearray(gzip.decompress(data))
+    plain[at : at + len(value)] = value
+    if at != 148:
+        plain[148:156] = b" " * 8
+        plain[148:156] = b"%06o\0 " % sum(plain[:512])
+    return gzip.compress(bytes(plain))
 
 
 def between(data: bytes) -> bytes:
@@ -206,36 +312,159 @@ def between(data: bytes) -> bytes:
     return gzip.compress(bytes(plain))
 
 
+def signed_anew(signature: Path, key: Path, namespace: str) -> str:
+    """Return a signature of the same key, of another file or for another purpose."""
+    record_file = signature.with_suffix("")
+    other = record_file.with_name("other")
+    other.write_bytes(record_file.read_bytes() + b"x" * (namespace == "hwcheck"))
+    subprocess.run(
+        ["ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", namespace, other], check=True
+    )
+    return other.with_name("other.sig").read_text()
+
+
+def refusal(file: Path) -> str:
+    """Return in one text why a record is refused; empty where it is not."""
+    try:
+        return "\n".join(check_record(file).problems)
+    except UsageError as error:
+        return str(error)
+
+
+def why_not(file: Path, key: Path) -> str:
+    """Return in one text why a signed record does not verify; empty where it does."""
+    try:
+        return "\n".join(verify_record(file, key.with_name("signers")).problems)
+    except UsageError as error:
+        return str(error)
+
+
+def refused(file: Path, key: Path, words: str) -> None:
+    """Assert that a record does not verify, and that a clear line says why."""
+    shown = why_not(file, key)
+    assert words in shown
+    assert all(each.isprintable() and len(each) < 400 for each in shown.splitlines())
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_files_that_are_not_as_written_are_named(name: str, signed: Path, key: Path) -> None:
+    tamper, words = TAMPERINGS[name]
+    members = members_of(signed)
+    tamper(members)
+    written(signed, members)
+    assert words in refusal(signed)
+    refused(signed, key, words)
+    with pytest.raises(UsageError, match="does not fit"):
+        verify(signed, key.with_name("signers"))
+
+
+def test_what_is_packed_anew_without_a_change_verifies(signed: Path, key: Path) -> None:
+    members = members_of(signed)
+    forge(members)
+    written(signed, members)
+    assert why_not(signed, key) == ""
+
+
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_are_not_as_written_are_refused(name: str, signed: Path, key: Path) -> None:
     edit, words = BYTES[name]
     signed.write_bytes(edit(signed.read_bytes()))
-    shown = refusal(signed)
-    assert shown
-    assert words in shown
+    assert words in refusal(signed)
+    refused(signed, key, words)
     with pytest.raises(UsageError):
         verify(signed, key.with_name("signers"))
 
 
-def test_a_bomb_costs_its_bound_and_no_memory(
-    signed: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_an_archive_of_the_same_files_is_not_the_one_that_was_signed(
+    name: str, signed: Path, key: Path
 ) -> None:
+    signed.write_bytes(COMPRESSED[name](signed.read_bytes()))
+    assert refusal(signed) == ""
+    refused(signed, key, "the signature does not fit")
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_manifest_is_whole_and_the_signature_tells(
+    name: str, signed: Path, key: Path
+) -> None:
+    tamper, words = FORGED[name]
+    members = members_of(signed)
+    tamper(members)
+    forge(members)
+    written(signed, members)
+    assert refusal(signed) == ""
+    refused(signed, key, words)
+    with pytest.raises(UsageError, match="does not fit"):
+        verify(signed, key.with_name("signers"))
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_signature_that_is_not_as_made_is_refused(name: str, signed: Path, key: Path) -> None:
+    tamper, words = SIGNATURES[name]
+    tamper(signature_of(signed), key)
+    refused(signed, key, words)
+
+
+def test_what_is_no_file_is_not_waited_for(signed: Path, key: Path) -> None:
+    signed.unlink()
+    os.mkfifo(signed)
+    refused(signed, key, "no plain file")
+    signed.unlink()
+    signed.mkdir()
+    refused(signed, key, "no plain file")
+
+
+def test_without_ssh_keygen_nothing_verifies(
+    signed: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for signers in (None, key.with_name("signers")):
+        with pytest.raises(UsageError, match="ssh-keygen is missing"):
+            verify_record(signed, signers)
+
+
+def zeros_in_a_file(signed: Path) -> None:
     members = members_of(signed)
     members.append((member(f"{ID}/zeros"), b"\0" * (64 << 20)))
     written(signed, members)
+
+
+def zeros_behind_the_end(signed: Path) -> None:
+    signed.write_bytes(gzip.compress(gzip.decompress(signed.read_bytes()) + b"\0" * (64 << 20)))
+
+
+def zeros_in_the_manifest(signed: Path) -> None:
+    members = members_of(signed)
+    members[0] = (members[0][0], b"\0" * (64 << 20))
+    written(signed, members)
+
+
+def more_files_than_any_record(signed: Path) -> None:
+    members = members_of(signed)
+    members += [(member(f"{ID}/z{number:04}"), b"") for number in range(100)]
+    written(signed, members)
+
+
+BOMBS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "zeros in a file": (zeros_in_a_file, "GiB unpacked"),
+    "zeros behind the end": (zeros_behind_the_end, "GiB unpacked"),
+    "zeros in the manifest": (zeros_in_the_manifest, f"does not begin with {MANIFEST}"),
+    "many files": (more_files_than_any_record, "more than 50 files"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_costs_its_bound_and_no_memory(
+    name: str, signed: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb, words = BOMBS[name]
+    bomb(signed)
     assert signed.stat().st_size < 1 << 20
     monkeypatch.setattr(record, "MOST_BYTES", 8 << 20)
-    assert "GiB unpacked" in refusal(signed)
-
-
-def test_a_forged_manifest_is_whole_and_the_signature_tells(signed: Path, key: Path) -> None:
-    members = members_of(signed)
-    members[2] = (members[2][0], b"<html>accepted</html>")
-    members[0] = (members[0][0], manifest_of(members))
-    written(signed, members)
-    assert refusal(signed) == ""
-    with pytest.raises(UsageError, match="does not fit"):
-        verify(signed, key.with_name("signers"))
+    monkeypatch.setattr(record, "MANIFEST_BYTES", 1 << 20)
+    monkeypatch.setattr(record, "MOST_FILES", 50)
+    refused(signed, key, words)
 
 
 def test_a_record_verifies_as_it_was_signed(signed: Path, key: Path) -> None:

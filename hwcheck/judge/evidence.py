@@ -13,6 +13,7 @@ from typing import Any
 from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.judge.legs import leg_problem, planned_env, start_hang
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric
+from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import Equal, FromInventory
 from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
@@ -144,13 +145,31 @@ def _silent(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tup
         yield "node", "the node names no GPU that this could be of"
     subjects = {subject for _, subject in sent}
     models = {facts.models[gpu] for gpu in subjects & facts.models.keys()}
+    without = dict(gpus_without(check, result, facts))
     for gpu, model in facts.models.items():
         # What is optional, GPUs of one model have alike.
-        if check.optional and model not in models:
+        if (check.optional and model not in models) or gpu in without:
             continue
         missing = [name for name in required if (name, gpu) not in sent]
         if missing or gpu not in subjects:
             yield gpu, f"the node sent no {' and no '.join(missing) or 'sample'} of this GPU"
+
+
+def gpus_without(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+    """Yield each GPU that lacks what is optional and half of its model or more have, with counts.
+
+    Such a GPU gives nothing of the check: what it leaves out of an answer is an omission. So it is
+    where the inventory declares the thing, and of checks that every whole board answers.
+    """
+    of_each_board = check.load or check.after_load or check.optional in ("", NO_VGPU, WITHOUT_MIG)
+    if of_each_board or not check.per_gpu or _declared(check, facts.expect):
+        return
+    subjects = {sample.subject for sample in result.samples}
+    for gpu, model in facts.models.items():
+        alike = [other for other, its in facts.models.items() if its == model]
+        have = sum(other in subjects for other in alike)
+        if gpu not in subjects and 2 * have >= len(alike):
+            yield gpu, f"{have} of {len(alike)}"
 
 
 def _leg_omissions(

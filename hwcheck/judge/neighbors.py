@@ -24,7 +24,7 @@ from hwcheck.judge.peers import (
     bad_sides,
     middle_of,
 )
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import UNLIKE, Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
 from hwcheck.node.wire import Value
@@ -36,9 +36,6 @@ LEAST_GPUS = 3
 
 LEAST_SLOTS = 8
 """Slots of smaller machines have different widths by design."""
-
-UNLIKE = "warn unless like its neighbors:"
-"""So begins the limit of what this finds."""
 
 SOURCE = (
     "majority of the GPUs of one board design (PCI ids) in one node: a server is built and set up "

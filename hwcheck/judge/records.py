@@ -61,6 +61,10 @@ class Finding(NamedTuple):
     figures: str = ""
 
 
+UNLIKE = "warn unless like its neighbors:"
+"""So begins the limit of a warning that a GPU is unlike the others of its node."""
+
+
 def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
     """Return the finding that something could not be measured."""
     return Finding(host, check, "inconclusive", subject=subject, reason=reason)

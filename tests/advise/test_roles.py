@@ -51,7 +51,8 @@ WITHOUT: Mapping[str, str] = {
         (
             *("bridge_missing", "cloned_identity", "computes_wrongly", "cooling", "driver_hangs"),
             *("fabric_degraded", "fabric_not_joined", "gpu_lost", "gpu_memory_failing"),
-            *("gpu_missing", "inforom_corrupted", "memory_errors_corrected", "memory_missing"),
+            *("ecc_not_offered", "gpu_missing", "inforom_corrupted", "memory_errors_corrected"),
+            "memory_missing",
             *("memory_repair_pending", "memory_spares_short", "memory_worn", "mixed_models"),
             *("nvlink_down", "nvlink_failing", "nvswitch_lost", "pcie_link_degraded"),
             "nvswitch_off_the_bus",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.evidence import contradictions, credible, miscounted, omissions
+from hwcheck.judge.evidence import contradictions, credible, gpus_without, miscounted, omissions
 from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
@@ -49,8 +49,11 @@ def test_not_applicable_is_believed_where_it_can_be(
 
 
 def lacks(check: Check, known: NodeFacts, *samples: Sample) -> list[str]:
-    result = CheckResult("demo", "done", samples=samples)
-    return [subject for subject, _ in omissions(check, result, known)]
+    return [subject for subject, _ in omissions(check, done(*samples), known)]
+
+
+def done(*samples: Sample) -> CheckResult:
+    return CheckResult("demo", "done", samples=samples)
 
 
 HOT = tuple(Sample("hot", 40, "C", f"gpu{index}") for index in range(2))
@@ -83,7 +86,21 @@ def test_gpus_of_one_model_have_an_optional_thing_alike() -> None:
     check = replace(CHECK, per_gpu=True, optional="ECC")
     mixed = NodeFacts({}, {"gpu0": H200, "gpu1": A40})
     assert lacks(check, mixed, HOT[0]) == []
-    assert lacks(check, TWO, HOT[0]) == ["gpu1"]
+    assert list(gpus_without(check, done(HOT[0]), mixed)) == []
+    assert lacks(check, TWO, HOT[0]) == [], "a difference between its GPUs, and no omission"
+    assert list(gpus_without(check, done(HOT[0]), TWO)) == [("gpu1", "1 of 2")]
+    every_board = replace(check, optional=WITHOUT_MIG)
+    assert lacks(every_board, TWO, HOT[0]) == ["gpu1"]
+    assert list(gpus_without(every_board, done(HOT[0]), TWO)) == []
+
+
+def test_what_is_declared_is_no_matter_of_having_it() -> None:
+    check = replace(COUNTING, per_gpu=True, optional="ECC")
+    declared = NodeFacts({"gpus": 2}, TWO.models)
+    count = Sample("count", 2, "", "gpu0")
+    assert lacks(check, declared, count) == ["gpu1"]
+    assert list(gpus_without(check, done(count), declared)) == []
+    assert lacks(check, TWO, count) == []
 
 
 def test_what_is_declared_has_to_be_held_against_something() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU, UNLIKE
+from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU
 from hwcheck.judge.peers import OF_SOME_GPUS, TOLERANCES
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import UNLIKE, Finding
 from hwcheck.node import checks
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.site.cases import answer_of
@@ -299,6 +299,68 @@ def test_what_follows_from_a_complaint_is_not_said_of_the_silent() -> None:
         }
     }
     assert named(host({**ecc, **corrected(*one_of(8, 0, None))})) == [("ecc_enabled", "gpu3")]
+
+
+def no_ecc(*places: int, gpus: int = 8) -> Figures:
+    """ECC as NVML answers of these GPUs that they do not support it, and others that they do."""
+
+    def of_each(value: Any) -> list[Any]:
+        return [None if n in places else value for n in range(gpus)]
+
+    states = {"ecc_enabled": True, "ecc_change_pending": False, "ecc_differs_from_default": False}
+    modes = {name: of_each(value) for name, value in states.items()}
+    return {"ecc_mode": modes, **corrected(*of_each(0))}
+
+
+@pytest.mark.parametrize(
+    ("figures", "silent", "counts"),
+    [
+        (no_ecc(3), ["gpu3"], "7 of 8"),
+        (no_ecc(1, gpus=2), ["gpu1"], "1 of 2"),
+        (no_ecc(2, 5), ["gpu2", "gpu5"], "6 of 8"),
+        ({"mig": dict.fromkeys(mig(True)["mig"], one_of(8, False, None))}, ["gpu3"], "7 of 8"),
+    ],
+    ids=["one of eight", "one of two", "two of eight", "MIG"],
+)
+def test_a_gpu_without_what_others_of_its_model_have(
+    figures: Figures, silent: list[str], counts: str
+) -> None:
+    one = host(figures)
+    names = {answer.check for answer in one.report.results} if one.report else set()
+    judgement = judge(factories.run(one, checks=sorted(names)))
+    missed = [finding for finding in judgement.findings if finding.outcome != "pass"]
+    assert [(f.outcome, f.metric, f.subject) for f in missed] == [
+        ("warn", "absent", gpu) for gpu in silent
+    ]
+    assert all(f"{counts} GPUs of this model in the node do" in f.reason for f in missed)
+    assert judgement.outcome == "warn"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        host(no_ecc()),
+        host(no_ecc(3), models=[*[H100] * 3, "NVIDIA GeForce RTX 3090", *[H100] * 4]),
+        host(no_ecc(0, 1), models=[*["NVIDIA GeForce RTX 3090"] * 2, *[H100] * 6]),
+    ],
+    ids=["all have it", "another model", "two of another model"],
+)
+def test_models_without_ecc_beside_one_that_has_it(one: HostRecord) -> None:
+    assert [f for f in odd(one) if f.metric == "absent"] == []
+
+
+def test_most_of_a_model_without_it_is_an_omission() -> None:
+    one = host(no_ecc(*range(7)))
+    outcomes = {f.outcome for f in judge(factories.run(one, checks=["ecc_mode"])).findings}
+    assert "inconclusive" in outcomes
+
+
+def test_what_every_board_answers_is_no_matter_of_having_it() -> None:
+    temperatures = {"temperature_c": 40, "temperature_slowdown_c": 89}
+    of_each = {name: one_of(8, value, None) for name, value in temperatures.items()}
+    silent = {"temperature_idle": of_each}
+    judgement = judge(factories.run(host(silent), checks=["temperature_idle"]))
+    assert judgement.outcome == "inconclusive"
 
 
 def loaded(*of_memory: float | None, tflops: Sequence[float | None] = ()) -> Figures:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import UNLIKE, Finding
+from hwcheck.results.site_limits import ABSENT
 
 CORRECTED = re.compile(r"(xid 92|single_bit_ecc_storm)$")
 UNCORRECTED = re.compile(r"(xid (48|94|95|140)|double_bit_ecc|(non_)?fatal_poison)$")
@@ -178,6 +179,23 @@ def ecc_setting(host: HostFindings) -> Sign | None:
     gpus = {finding.subject for finding in modes}
     sizes = (f for f in host.bad_on(gpus, "gpu_model") if f.metric.startswith("memory_"))
     return sign("certain", (*modes, *sizes, *host.bad_on(gpus, "hbm_bandwidth")))
+
+
+@rule(
+    title="A GPU offers no ECC, and others of its model do: that part of its infoROM is not read",
+    effect="its memory errors are neither corrected nor counted, and nobody hears of them",
+    fix="power the node off and on; where it stays so bring the infoROM to the others' version "
+    "with the vendor's tool, and have the board replaced when that fails (nvidia-smi -e "
+    "cannot switch what is not offered)",
+    confirm="nvidia-smi --query-gpu=index,inforom.ecc,ecc.mode.current --format=csv; sudo dmesg | "
+    "grep -i inforom",
+    source="NVML API Reference Guide, nvmlDeviceGetEccMode: requires NVML_INFOROM_ECC; the "
+    "majority of the GPUs of one model in the node",
+)
+def ecc_not_offered(host: HostFindings) -> Sign | None:
+    """It is certain that it is missing; the infoROM is where boards of one model keep it."""
+    absent = host.bad("ecc_mode", ABSENT)
+    return sign("likely", (f for f in absent if f.limit.startswith(UNLIKE)))
 
 
 @rule(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.neighbors import UNLIKE
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import UNLIKE, Finding
 from hwcheck.results.site_limits import ABSENT
 
 

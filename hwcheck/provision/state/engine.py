@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from hwcheck.provision.state.workers import Workers
 from hwcheck.results.folders import write_record
 from hwcheck.results.run_folder import utc_now
 
+FOLDER = Path(__file__).parent
 ASSERTION_MODULES = f"{__package__}.{PREFIX}"
 
 
@@ -46,6 +48,12 @@ class Engine:
         self._started = utc_now()
         self._assertions: dict[str, Assertion] = {}
         self._items: dict[str, AssertCase] = {}
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out the files of roles that are not asked about: each costs its import."""
+        is_ours = collection_path.parent == FOLDER and collection_path.name.startswith(PREFIX)
+        role = collection_path.stem.removeprefix(PREFIX)
+        return True if is_ours and role not in self.request.roles else None
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make one test of every case of an assertion."""

@@ -22,6 +22,8 @@ SPECIAL_TAGS = ("all", "always", "never", "tagged", "untagged")
 """Ansible documentation, Tags, Special tags."""
 LIKE = 0.85
 """Variables that are so alike are one and its misspelling (``nccl_verson``)."""
+VERY_LIKE = 0.95
+"""So alike are they where the role's name itself is misspelt (``ncl_version``)."""
 
 _TAGS = re.compile(r"TASK TAGS: \[(.*)\]")
 _TASK_OF_ROLE = re.compile(r"^ +(\w+) : .*TAGS: \[", re.MULTILINE)
@@ -85,17 +87,20 @@ def refuse_misspelt_variables(cluster: Cluster) -> None:
 
     A variable that another one refers to is the site's.
     """
-    of_roles = sorted(name for role in _roles() for name in defaults(role))
+    roles = _roles()
+    of_roles = sorted(name for role in roles for name in defaults(role))
+    meant: dict[str, list[str]] = {}
     for host in cluster.hosts:
         for name in host.variables:
-            if name in of_roles or not name.startswith(_roles()):
-                continue
-            near = difflib.get_close_matches(name, of_roles, n=1, cutoff=LIKE)
+            if name not in meant:
+                like = LIKE if name.startswith(roles) else VERY_LIKE
+                near = difflib.get_close_matches(name, of_roles, n=1, cutoff=like)
+                meant[name] = [] if name in of_roles else near
             others = (str(value) for other, value in host.variables.items() if other != name)
-            if near and not any(name in text for text in others):
+            if meant[name] and not any(name in text for text in others):
                 raise UsageError(
                     f"{cluster.source}: {host.name}: {name}: no role has this variable; did you "
-                    f"mean {near[0]}?"
+                    f"mean {meant[name][0]}?"
                 )
 
 

@@ -28,6 +28,8 @@ def cluster(folder: Path, **variables: object) -> inventory.Cluster:
         ("nvidia_driver_holds", "nvidia_driver_hold"),
         ("node_reboot_alowed", "node_reboot_allowed"),
         ("gpu_settings_power_limit", "gpu_settings_power_limit_w"),
+        ("ncl_version", "nccl_version"),
+        ("nvida_driver_version", "nvidia_driver_version"),
     ],
 )
 def test_a_variable(tmp_path: Path, name: str, meant: str) -> None:
@@ -38,7 +40,8 @@ def test_a_variable(tmp_path: Path, name: str, meant: str) -> None:
 
 def test_variables_of_the_site(tmp_path: Path) -> None:
     site = {"nccl_config": "of ours", "nccl_conf_settings": {"A": "{{ nccl_config }}"}}
-    site |= {"nccl_of_the_storage_team": 1, "ncl_version": 2, "rack": "r1", "nccl_version": "2.27"}
+    site |= {"nccl_of_the_storage_team": 1, "my_nccl_version": 2, "rack": "r1"}
+    site["nccl_version"] = "2.27"
     refuse_misspelt_variables(cluster(tmp_path, **site))
     with pytest.raises(UsageError, match="n2: nccl_verson"):
         refuse_misspelt_variables(cluster(tmp_path, **site, nccl_verson=1))

@@ -14,22 +14,28 @@ from typing import Any
 
 @dataclass
 class Taken:
-    """What came: path, headers, body. ``answers`` are given in turn, then 200; 0 hangs up."""
+    """What came: path, headers, body. ``answers`` are given in turn, then 200; 0 hangs up.
+
+    As long as ``answering`` is clear what comes is taken, and waits for its answer.
+    """
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
     came: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    answering: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
 def http_receiver(*answers: int) -> Iterator[Taken]:
     """Serve while the block lasts."""
     taken = Taken(answers=list(answers))
+    taken.answering.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             taken.came.append((self.path, dict(self.headers), body))
+            taken.answering.wait()
             code = taken.answers.pop(0) if taken.answers else 200
             if code == 0:
                 self.connection.shutdown(socket.SHUT_RDWR)

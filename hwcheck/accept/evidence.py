@@ -271,6 +271,8 @@ def _over_hosts(
     runs = [each for each in record.runs if host in each.hosts] if record else []
     if failed:
         state, text = NOT_MET, _in_words(stage, failed)
+    elif record and record.fabric and host not in record.absent:
+        state, text = NOT_MET, _some([line(f"{stage}: {each}", 200) for each in record.fabric])
     elif unjudged:
         state, text = NOT_MEASURED, _in_words(stage, unjudged)
     elif record is None or not runs:

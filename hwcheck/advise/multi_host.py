@@ -10,7 +10,7 @@ from hwcheck.judge.leg_peers import WAY
 from hwcheck.judge.mnnvl import METRIC as MNNVL_BUSBW
 from hwcheck.judge.mnnvl import NOT_IN_USE
 from hwcheck.judge.records import MULTI_HOST, Finding
-from hwcheck.results.multi_host import FABRIC, MultiHostRecord, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, Suspect
 from hwcheck.text import line
 
 MOST_LINES = 8
@@ -82,13 +82,22 @@ BETWEEN = {
 """Title, likely cause, what to do and a command, by the metric of a warning."""
 
 
+FABRIC_TITLE = "what connects groups of hosts, not the hosts"
+FABRIC_FIX = (
+    "look at the switches between the groups named below: state, speed and error counters of their "
+    "uplinks, and routes; the hosts stay in service, each group by itself; hwcheck validate "
+    "--scope rails shows which rails it concerns"
+)
+
+
 def multi_host_actions(record: MultiHostRecord) -> tuple[Action, ...]:
     """Return what to do about the suspects, one action for each kind and shape, and the rest."""
     by_kind: dict[tuple[str, int], list[Suspect]] = {}
     for suspect in record.suspects:
         by_kind.setdefault((suspect.kind, len(suspect.hosts)), []).append(suspect)
     made = [_action(kind, suspects) for (kind, _), suspects in by_kind.items()]
-    return (*made, *_unmeasured(record))
+    fabric = [_fabric(record)] if record.fabric else []
+    return (*made, *fabric, *_unmeasured(record))
 
 
 def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
@@ -161,6 +170,21 @@ def between_hosts_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     return tuple(made)
 
 
+def _fabric(record: MultiHostRecord) -> Action:
+    return Action(
+        check=MULTI_HOST,
+        outcome="fail",
+        cause="a switch, an uplink or a route between them: too few or slow uplinks, one that is "
+        "down or drops packets, a wrong MTU or routing table; or too few by design",
+        fix=FABRIC_FIX,
+        command="",
+        role="",
+        hosts=record.hosts,
+        evidence=tuple(map(line, record.fabric))[:MOST_LINES],
+        title=FABRIC_TITLE,
+    )
+
+
 def _action(kind: str, suspects: list[Suspect]) -> Action:
     cause, fix = REMEDIES[kind]
     hosts = dict.fromkeys(host for suspect in suspects for host in suspect.hosts)
@@ -205,26 +229,13 @@ def _unmeasured(record: MultiHostRecord) -> Iterator[Action]:
             tuple(record.not_compared),
             tuple(f"{host}: {line(reason)}" for host, reason in record.not_compared.items()),
         )
-    between = tuple(text for text in record.unresolved if FABRIC in text)
-    others = tuple(text for text in record.unresolved if FABRIC not in text)
-    if between:
-        yield _open(
-            "what connects groups of hosts, not the hosts",
-            "a switch, an uplink or a route between them: too few or slow uplinks, one that is "
-            "down or drops packets, a wrong MTU or routing table",
-            "look at the switches between the groups named below: state, speed and error counters "
-            "of their uplinks, and routes; the hosts stay in service, each group by itself; "
-            "hwcheck validate --scope rails shows which rails it concerns",
-            record.hosts,
-            tuple(line(text) for text in between),
-        )
-    if others:
+    if record.open_ends:
         yield _open(
             "what went wrong between hosts and could be pinned on none",
             "a fault that comes and goes, or one of what connects the hosts",
             "run again, with more hosts where there are few; look at the switches between them",
             record.hosts,
-            tuple(line(text) for text in others),
+            tuple(line(text) for text in record.open_ends),
         )
 
 

@@ -123,13 +123,15 @@ def judge(
             of_host.append(finding)
     marked, waivers = waive(hosts, findings)
     verdicts = list(map(_verdict, hosts, marked))
-    outcome = worst(verdict.outcome for verdict in verdicts)
+    fabric = multi_host.fabric if multi_host else ()
+    outcome = worst([*(verdict.outcome for verdict in verdicts), "fail" if fabric else "pass"])
     return Judgement(
         outcome,
         exit_codes.BY_OUTCOME[outcome],
         tuple(verdicts),
         tuple(finding for of_host in marked for finding in of_host),
         waivers=waivers,
+        fabric=fabric,
     )
 
 

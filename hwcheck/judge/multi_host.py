@@ -20,7 +20,11 @@ def judge_multi_host(host: HostCase) -> Iterator[Finding]:
 
 
 def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
-    """Yield findings about one of the record's hosts: a suspect fails, one not measured is open."""
+    """Yield findings about one of the record's hosts: a suspect fails, one not measured is open.
+
+    Of the fabric between groups of hosts there is none: each group is fine by itself, and the run
+    fails by it as a whole (``Judgement.fabric``).
+    """
     suspects = [suspect for suspect in record.suspects if host in suspect.hosts]
     for suspect in suspects:
         subject = _subject(suspect, host)
@@ -51,7 +55,7 @@ def in_words(suspect: Suspect) -> str:
 
 def _open_ends(record: MultiHostRecord) -> Iterator[str]:
     """Yield what leaves every host of the runs unproven."""
-    yield from record.unresolved
+    yield from record.open_ends
     if not record.finished:
         yield CUT_SHORT
     if len(set(record.hosts) - set(record.absent)) < 2:

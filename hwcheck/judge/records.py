@@ -128,8 +128,9 @@ class Judgement:
     """A judged run. ``exit_code`` is 0, 1 or 3 as in the README; hosts are in inventory order.
 
     ``required_percent`` is how much had to be measured, None where nobody said; ``shortfall``
-    says in one line what was not. ``waivers`` are those of the inventory that are in use, over or
-    of no use, as far as the run tells.
+    says in one line what was not. ``fabric`` are lines on what connects groups of hosts and is
+    bad: the run fails by them, and no host does. ``waivers`` are those of the inventory that are in
+    use, over or of no use, as far as the run tells.
     """
 
     outcome: str
@@ -139,6 +140,7 @@ class Judgement:
     required_percent: float | None = None
     shortfall: str = ""
     waivers: tuple[WaiverUse, ...] = ()
+    fabric: tuple[str, ...] = ()
 
     @cached_property
     def by_host(self) -> Mapping[str, Sequence[Finding]]:

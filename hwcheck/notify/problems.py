@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.causes import in_words
+from hwcheck.advise.multi_host import FABRIC_FIX, FABRIC_TITLE
 from hwcheck.judge.multi_host import CUT_SHORT, NO_PART, TOO_FEW
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, worst
 from hwcheck.results.run_folder import HostRecord
@@ -108,8 +109,12 @@ def observe(assessment: Assessment) -> RunProblems:
             cause = _first(advice.causes.explained.get(finding, "") for finding in findings)
             remedy = fixes.get(cause) or remedies.get((record.host, check, outcome), "")
             problems.append(_problem(record.host, check, outcome, findings, cause, remedy))
+        fabric = judgement.fabric if record.host in in_multi_host else ()
+        if fabric and MULTI_HOST not in by_check:
+            problems.append(_of_fabric(record.host, fabric))
         ended = {each.check for each in judgement.by_host.get(record.host, ()) if _ended(each)}
         looked_at = _looked_at(record, in_multi_host) - set(by_check) - ended
+        looked_at -= {MULTI_HOST} if fabric else set[str]()
         well[record.host] = sets.setdefault(looked_at, looked_at)
     return RunProblems(assessment.run.meta.id, tuple(problems), well, frozenset(waived))
 
@@ -179,6 +184,18 @@ CHECK_OF = {
     repeated_incidents: REPEATED,
 }
 """The check of what each makes."""
+
+
+def _of_fabric(host: str, fabric: Sequence[str]) -> Problem:
+    """Return that a host is fine and what connects it with others is not: a warning of the host."""
+    return Problem(
+        host=host,
+        check=MULTI_HOST,
+        outcome="warn",
+        cause=FABRIC_TITLE,
+        evidence=line(fabric[0], LINE_CHARACTERS),
+        fix=line(FABRIC_FIX, LINE_CHARACTERS),
+    )
 
 
 def _problem(

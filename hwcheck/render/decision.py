@@ -14,6 +14,7 @@ from hwcheck.fold import fold
 from hwcheck.judge.records import HostVerdict, Judgement
 from hwcheck.node import checks
 from hwcheck.render.words import gpu_names, has_exercise
+from hwcheck.results.multi_host import FABRIC
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count, line
 
@@ -95,8 +96,11 @@ def decide(run: Run, judgement: Judgement) -> tuple[HostGroup, ...]:
     )
 
 
-def decision(groups: Sequence[HostGroup]) -> str:
-    """Return what becomes of the hosts in one line."""
+def decision(groups: Sequence[HostGroup], fabric: Sequence[str] = ()) -> str:
+    """Return what becomes of the hosts in one line, and of the ``fabric`` between them.
+
+    ``fabric`` are those lines of a judgement.
+    """
     parts, kinds = [], {group.kind for group in groups}
     for group in groups:
         phrase = KINDS[group.kind].phrase
@@ -106,8 +110,18 @@ def decision(groups: Sequence[HostGroup]) -> str:
         short = len(group.names) <= NAMES_CHARACTERS
         names = group.names if short else count(amount, "host")
         parts.append(phrase.format(amount=amount, names=names))
+    if fabric:
+        parts.append(f"mend {_between(fabric)}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _between(fabric: Sequence[str]) -> str:
+    """Return whose fabric it is: ``the fabric between node[01-04] and node[05-08]``."""
+    places = dict.fromkeys(text[text.index(FABRIC) :].partition(": ")[0] for text in fabric)
+    if len(places) > 1 or any(len(place) > 2 * NAMES_CHARACTERS for place in places):
+        return f"{FABRIC} groups of hosts"
+    return line(next(iter(places)), 2 * NAMES_CHARACTERS)
 
 
 def _asks_all(asked: Sequence[str]) -> bool:

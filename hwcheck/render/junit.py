@@ -1,13 +1,16 @@
-"""JUnit XML: a test suite for each host, a test case for each check."""
+"""JUnit XML: a test suite for each host, a test case for each check; one of a bad fabric."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import chain
 from xml.etree import ElementTree as ET
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.render import words
 from hwcheck.render.view import WAIVED, CheckView, HostView, host_views, leg_figure
+from hwcheck.results.multi_host import FABRIC
 from hwcheck.results.run_folder import Run
 from hwcheck.text import block, line
 
@@ -32,8 +35,9 @@ def junit(assessment: Assessment) -> str:
     views = {view.name: view for view in host_views(assessment)}
     totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     suites = []
-    for host in judgement.hosts:
-        suite = _suite(views.pop(host.host))
+    of_hosts = (_suite(views.pop(host.host)) for host in judgement.hosts)
+    of_fabric = [_of_fabric(judgement.fabric)] if judgement.fabric else []
+    for suite in chain(of_hosts, of_fabric):
         for name in totals:
             totals[name] += int(suite.get(name, "0"))
         ET.indent(suite, level=1)
@@ -44,6 +48,18 @@ def junit(assessment: Assessment) -> str:
     ET.indent(root)
     begin, end, _ = ET.tostring(root, encoding="unicode").rpartition("</testsuites>")
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', begin, *suites, end, "\n"])
+
+
+def _of_fabric(fabric: Sequence[str]) -> ET.Element:
+    """Return the suite of what connects the hosts: a case that failed for each line."""
+    suite = ET.Element("testsuite", name=FABRIC)
+    for text in fabric:
+        case = ET.SubElement(suite, "testcase", classname=FABRIC, name=_text(line(text)))
+        ET.SubElement(case, "failure", message=_text(line(text)), type="fail")
+    amounts = {"tests": len(fabric), "failures": len(fabric), "errors": 0, "skipped": 0}
+    for attribute, amount in amounts.items():
+        suite.set(attribute, str(amount))
+    return suite
 
 
 def _suite(view: HostView) -> ET.Element:

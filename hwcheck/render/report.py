@@ -73,7 +73,7 @@ def render(
         judgement=judgement,
         advice=advice,
         verdict=words.verdict(judgement),
-        decision=decision(groups),
+        decision=decision(groups, judgement.fabric),
         groups=groups,
         coverage=words.coverage(judgement),
         gaps=gaps(judgement),

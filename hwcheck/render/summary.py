@@ -43,7 +43,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         "exit_code": judgement.exit_code,
         "verdict": words.verdict(judgement),
         "decision": {
-            "line": decision(groups),
+            "line": decision(groups, judgement.fabric),
             **{group.kind: list(group.hosts) for group in groups},
         },
         "notes": list(words.notes(run)),

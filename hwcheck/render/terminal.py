@@ -38,7 +38,7 @@ def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableTy
     run, judgement, advice = assessment.run, assessment.judgement, assessment.advice
     groups = decide(run, judgement)
     parts: list[RenderableType] = [
-        Wrapped((decision(groups), words.STYLES[judgement.outcome])),
+        Wrapped((decision(groups, judgement.fabric), words.STYLES[judgement.outcome])),
         Wrapped(words.verdict(judgement)),
         Wrapped(f"Coverage: {words.coverage(judgement)}."),
         *(Wrapped((f"Note: {note}", "yellow")) for note in words.notes(run)),

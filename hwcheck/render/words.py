@@ -49,7 +49,9 @@ def verdict(judgement: Judgement) -> str:
     of_hosts = f"of {count(total, 'host')}"
     unproven = _unproven(judgement)
     if judgement.outcome == "fail":
-        failed = f"{amounts['fail']} {of_hosts} failed"
+        failed = f"{amounts['fail'] or 'None'} {of_hosts} failed"
+        if judgement.fabric:
+            failed += f"{', and' if amounts['fail'] else '; but'} what connects groups of them did"
         return f"{'; '.join((failed, *unproven))}{_waived(judgement)}."
     if judgement.outcome == "inconclusive":
         what = (

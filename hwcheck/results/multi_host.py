@@ -152,10 +152,11 @@ class MultiHostRecord:
     """Everything that was run over several hosts.
 
     ``absent`` are hosts that took no part, or not to the end, each with the reason;
-    ``unresolved`` says what went wrong and could be pinned on nobody, ``notes`` what else a reader
-    must know, and ``warnings`` what is amiss with a host that took part. ``not_compared`` are hosts
-    that reach less than others and are unlike them, with the reason. ``leg`` is the environment of
-    all runs, ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
+    ``unresolved`` says what went wrong and could be pinned on no host: ``fabric`` what connects
+    groups of them, ``open_ends`` the rest. ``notes`` are what else a reader must know, and
+    ``warnings`` what is amiss with a host that took part. ``not_compared`` are hosts that reach
+    less than others and are unlike them, with the reason. ``leg`` is the environment of all runs,
+    ``site`` or ``default``, and ``settings`` the NCCL variables in force by host.
     ``interface_gbps`` is the rate (Gb/s) of the interface toward the others by host, where the
     kernel knows it. ``finished`` is false while it goes on, and where it was cut short.
     """
@@ -175,6 +176,16 @@ class MultiHostRecord:
     interface_gbps: Mapping[str, float] = field(default_factory=dict)
     finished: bool = False
     format: int = FORMAT
+
+    @property
+    def fabric(self) -> tuple[str, ...]:
+        """Lines of ``unresolved`` by which what connects groups of hosts is bad, and no host."""
+        return tuple(text for text in self.unresolved if FABRIC in text)
+
+    @property
+    def open_ends(self) -> tuple[str, ...]:
+        """The other lines of ``unresolved``, which leave every host unproven."""
+        return tuple(text for text in self.unresolved if FABRIC not in text)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MultiHostRecord:

@@ -17,6 +17,7 @@ from hwcheck.results.multi_host import (
     MultiHostTiming,
     Suspect,
     Transport,
+    fabric_between,
 )
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.waivers import Waiver
@@ -253,6 +254,19 @@ def unproven() -> tuple[MultiHostRun, ...]:
             over_hosts(suspects=(Suspect(("n1",), "slow", ("41 of 190 GB/s",)),)),
             "not met",
             "slow: 41 of 190 GB/s",
+        ),
+        (
+            over_hosts(unresolved=(fabric_between((("n1",), ("n2",)), "slow"),)),
+            "not met",
+            "all: the fabric between n1 and n2: slow",
+        ),
+        (
+            over_hosts(
+                absent={"n1": "no torch"},
+                unresolved=(fabric_between((("n2",), ("n3",)), "slow"),),
+            ),
+            "not measured",
+            "took no part: no torch",
         ),
     ],
 )

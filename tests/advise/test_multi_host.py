@@ -54,3 +54,4 @@ def test_the_fabric_between_groups_is_an_action_of_its_own() -> None:
     assert "switches between" in between.fix
     assert between.evidence == (f"rail 3: {text}",)
     assert other.evidence == ("a and b: hang",)
+    assert (between.outcome, other.outcome) == ("fail", "inconclusive")

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.multi_host import FABRIC_TITLE
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Judgement
 from hwcheck.node.wire import CheckResult, Sample
-from hwcheck.results.multi_host import MultiHostRecord, Suspect
+from hwcheck.results.multi_host import MultiHostRecord, Suspect, fabric_between
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.factories import gpu_facts
@@ -92,6 +93,35 @@ def test_what_could_not_be_measured_is_unproven(
     judged = judge(run_of("pass", "pass", "pass"), replace(HEALTHY, **change))  # type: ignore[arg-type]
     found = {name for name, outcome in outcomes(judged).items() if outcome == "inconclusive"}
     assert (found, judged.exit_code) == (unproven, 3), "c had no part in them"
+
+
+BETWEEN = fabric_between((("a",), ("b", "c")), "slow")
+
+
+@pytest.mark.parametrize(
+    "lines", [(BETWEEN,), (f"rail 3: {BETWEEN}",), (f"{BETWEEN}; NCCL went over IB mlx5_0:1/IB",)]
+)
+def test_the_fabric_between_hosts_fails_the_run_and_no_host(lines: tuple[str, ...]) -> None:
+    record = replace(HEALTHY, hosts=("a", "b", "c"), unresolved=lines)
+    run = run_of("pass", "warn", "pass")
+    judged = judge(run, record)
+    assert outcomes(judged) == {"a": "pass", "b": "warn", "c": "pass"}
+    assert (judged.outcome, judged.exit_code, judged.fabric) == ("fail", 1, lines)
+    action, *_ = assess(run, record).advice.actions
+    assert (action.outcome, action.title) == ("fail", FABRIC_TITLE)
+    assert action.evidence == lines
+
+
+def test_a_fabric_that_is_fine_fails_no_run() -> None:
+    judged = judge(run_of("pass", "pass"), replace(HEALTHY, notes=(BETWEEN,)))
+    assert (judged.outcome, judged.exit_code, judged.fabric) == ("pass", 0, ())
+
+
+def test_what_else_is_open_beside_the_fabric_leaves_hosts_unproven() -> None:
+    record = replace(HEALTHY, unresolved=(BETWEEN, "a and b: hang"))
+    judged = judge(run_of("pass", "pass"), record)
+    assert set(outcomes(judged).values()) == {"inconclusive"}
+    assert judged.exit_code == 1
 
 
 def test_a_suspect_weighs_more_than_what_is_unproven() -> None:

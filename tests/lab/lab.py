@@ -31,17 +31,20 @@ class Lab:
         sshd_extra: Mapping[str, str] | None = None,
         *,
         rates: Mapping[str, str] | None = None,
+        uplink: tuple[Sequence[str], str] | None = None,
         prepare: Prepare | None = None,
     ) -> None:
         """Plan it.
 
         ``sshd_extra`` adds configuration lines to the sshd of a host; ``rates`` limits the links of
-        hosts, in either direction, as tc writes it (50mbit); ``prepare`` is called for each node
-        before its sshd starts.
+        hosts, in either direction, as tc writes it (50mbit); ``uplink`` names hosts that stand
+        behind a switch of their own, and the rate of its uplink; ``prepare`` is called for each
+        node before its sshd starts.
         """
         self._names = names
         self._extra = sshd_extra or {}
         self._rates = rates or {}
+        self._uplink = uplink
         self._prepare = prepare
         self.nodes: dict[str, Node] = {}
 
@@ -81,6 +84,9 @@ class Lab:
         self.known_hosts = self.folder / "known_hosts"
         self._network.up(len(self._names))
         numbers = {name: number for number, name in enumerate(self._names, 1)}
+        if self._uplink is not None:
+            behind, rate = self._uplink
+            self._network.part([numbers[name] for name in behind], rate)
         hosts = [f"{self._network.address(numbers[name])} {name}\n" for name in numbers]
         for name, number in numbers.items():
             folder = self.folder / name

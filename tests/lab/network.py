@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 SLOTS = 16
@@ -113,6 +114,18 @@ class Network:
         for options, device in (((), there), back):
             shape = ("root", "tbf", "rate", rate, *BUCKET)
             _answer("tc", *options, "qdisc", "replace", *device, *shape)
+
+    def part(self, numbers: Sequence[int], rate: str) -> None:
+        """Put these nodes on a switch of their own, with an uplink that carries ``rate``."""
+        switch, ends = f"{self._stem}-sw", (f"{self._stem}-u1", f"{self._stem}-u2")
+        ip("link", "add", switch, "type", "bridge")
+        ip("link", "set", switch, "up")
+        ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+        for end, bridge in zip(ends, (f"{self._stem}-br", switch), strict=True):
+            ip("link", "set", end, "master", bridge, "up")
+            _answer("tc", "qdisc", "replace", "dev", end, "root", "tbf", "rate", rate, *BUCKET)
+        for number in numbers:
+            ip("link", "set", self._veth(number), "master", switch)
 
     def cut(self, number: int) -> None:
         """Take a node's link down, as a pulled cable does."""

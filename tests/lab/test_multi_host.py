@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from hwcheck.advise.multi_host import FABRIC_TITLE
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.run.multi_host.orders import GLOO
 from hwcheck.run.multi_host.participants import Participants
@@ -62,6 +63,28 @@ def test_a_slow_link_is_named_by_the_tournament(tmp_path: Path) -> None:
     again = subprocess.run([HWCHECK, "report", run], cwd=tmp_path, capture_output=True, check=False)
     assert again.returncode == 1
     assert (run / "report.html").read_bytes() == report
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("scope", ["pairs", "all"])
+def test_a_slow_uplink_fails_the_run_and_no_host(tmp_path: Path, scope: str) -> None:
+    """Each half is fine, and what connects them carries a fifth."""
+    pytest.importorskip("torch")
+    with Lab(NAMES, rates=EVEN, uplink=(NAMES[2:], FIFTH)) as lab:
+        file = lab.inventory(ansible_python_interpreter=sys.executable, hwcheck_interface="eth0")
+        command = [HWCHECK, "validate", "--hosts", file, "--json", "--scope", scope]
+        command += ["--datatype", "bfloat16", "--warmup-iters", "0"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        nothing_left(*lab.nodes.values())
+    assert done.returncode == 1, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["group"]["suspects"] == []
+    (line,) = summary["group"]["unresolved"]
+    assert line.startswith("the fabric between n[1-2] and n[3-4]: slow wherever hosts of both run")
+    assert sorted(summary["hosts"]["pass"]) == list(NAMES)
+    assert summary["decision"]["line"].endswith("; mend the fabric between n[1-2] and n[3-4].")
+    (action,) = (each for each in summary["actions"] if each["outcome"] == "fail")
+    assert action["title"] == FABRIC_TITLE
 
 
 @pytest.mark.wide

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.assessment import assess
+from hwcheck.advise.multi_host import FABRIC_TITLE
 from hwcheck.node.wire import CheckResult
 from hwcheck.notify import state as file
 from hwcheck.notify.changes import Message, State, Sweep, changes
 from hwcheck.notify.problems import Problem, RunProblems, observe
+from hwcheck.results.multi_host import MultiHostRecord, fabric_between
 from hwcheck.results.run_folder import GIVEN_UP, HostRecord
 from hwcheck.results.waivers import Waiver
 from tests import factories
@@ -202,6 +204,21 @@ def test_a_host_that_left_the_inventory_is_told_and_forgotten() -> None:
     state, message = changes(state, sweep(2, ["n2"]), [of(*healthy("n2"))])
     assert kinds(message) == [("not in the inventory", LINK, ("n1",))]
     assert state.open == ()
+
+
+def test_a_bad_fabric_between_hosts_is_told_once_and_cleared_once() -> None:
+    run = factories.run(*healthy("n1", "n2"))
+    whole = MultiHostRecord(("all",), ("n1", "n2"), finished=True)
+    text = fabric_between((("n1",), ("n2",)), "slow")
+    fine = observe(assess(run, whole))
+    bad = observe(assess(run, replace(whole, unresolved=(text,))))
+    assert {problem.evidence for problem in bad.problems} == {text}
+    told = nights([fine], [bad], [bad], [fine], [fine])
+    assert told[0] is None
+    assert kinds(told[1]) == [("new", FABRIC_TITLE, ("n1", "n2"))]
+    assert kinds(told[2]) == []
+    cleared = [each for message in told[3:] for each in kinds(message)]
+    assert cleared == [("cleared", FABRIC_TITLE, ("n1", "n2"))]
 
 
 def test_what_is_waived_is_not_told_and_counts_when_it_is_over() -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from hwcheck.judge.judge import judge
 from hwcheck.node import checks
+from hwcheck.render import words
 from hwcheck.render.decision import decide, decision
+from hwcheck.results.multi_host import MultiHostRecord, fabric_between
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gpu_host, record
@@ -50,6 +53,33 @@ def test_nothing_goes_into_service_without_a_gpu_or_after_an_exercise() -> None:
     exercised = gpu_host("b", factories.gloo_legs())
     assert "service" not in line(exercised)
     assert line(gpu_host("b")) == "1 may go into service.", "the control"
+
+
+FABRIC_LINE = fabric_between((("a",), ("b",)), "slow")
+
+
+def test_what_connects_groups_of_hosts_is_to_be_mended() -> None:
+    run = factories.run(gpu_host("a"), gpu_host("b"))
+    groups = decide(run, judge(run))
+    began = "2 passed what was asked; mend the fabric between "
+    assert decision(groups, [f"rail 1: {FABRIC_LINE}", FABRIC_LINE]) == f"{began}a and b."
+    other = fabric_between((("a",), ("c",)), "slow")
+    assert decision(groups, [FABRIC_LINE, other]) == f"{began}groups of hosts."
+    long = fabric_between((("a",), ("b" * 150,)), "slow")
+    assert decision(groups, [long]) == f"{began}groups of hosts."
+
+
+@pytest.mark.parametrize(
+    ("hosts", "verdict"),
+    [
+        (("a", "b"), "None of 2 hosts failed; but what connects groups of them did."),
+        (("a", "bad"), "1 of 2 hosts failed, and what connects groups of them did."),
+    ],
+)
+def test_the_verdict_names_the_fabric(hosts: tuple[str, ...], verdict: str) -> None:
+    run = factories.run(*(gpu_host(name, **(FAIL if name == "bad" else {})) for name in hosts))
+    record = MultiHostRecord(("all",), hosts, unresolved=(FABRIC_LINE,), finished=True)
+    assert words.verdict(judge(run, record)) == verdict
 
 
 def test_a_host_that_could_not_be_measured_is_named() -> None:

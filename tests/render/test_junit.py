@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from hwcheck.advise.assessment import Assessment
+from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.render.junit import junit
 from hwcheck.render.words import EXERCISE
+from hwcheck.results.multi_host import MultiHostRecord, fabric_between
 from tests import factories
 from tests.factories import CHECKS, gpu_host
 from tests.render.example import judged
@@ -51,6 +52,17 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
         "power_limit_percent 300 of 700 W, 43 % of gpu3; limit: "
     )
     assert "gpu5 did not answer" in (failure.text or "")
+
+
+def test_a_fabric_that_is_bad_is_a_failure_beside_the_hosts() -> None:
+    run = factories.run(gpu_host("a"), gpu_host("b"))
+    text = fabric_between((("a",), ("b",)), "slow")
+    record = MultiHostRecord(("all",), ("a", "b"), unresolved=(text,), finished=True)
+    root = ET.fromstring(junit(assess(run, record)))
+    assert (root.get("failures"), root.get("errors")) == ("1", "0")
+    (failure,) = root.iter("failure")
+    assert failure.get("message") == text
+    assert ET.fromstring(junit(assess(run))).get("failures") == "0", "the control"
 
 
 def test_a_hang_carries_its_log(shown: Assessment) -> None:

@@ -192,8 +192,8 @@ def names_of_host(history: History, host: str) -> list[Name]:
     """Return what a host of the history was called in it and when, the newest first."""
     may_be_renamed = history.rows(
         "SELECT 1 FROM hosts WHERE host = $1 AND state = 'reported' "
-        "HAVING count(DISTINCT boards) > 1 OR min(started) > (SELECT min(started) FROM hosts)",
-        [host],
+        "HAVING count(DISTINCT boards) > 1 OR min(started) > try_cast($2 AS TIMESTAMP)",
+        [host, history.started],
     )
     renamed = former_names(stays(history)) if may_be_renamed else {}
     return renamed.get(host, [Name(host, host, *ALWAYS)])

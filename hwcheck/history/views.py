@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import methodcaller
 from pathlib import Path
@@ -42,7 +42,6 @@ REBUILD = "`hwcheck history --rebuild` takes it in"
 
 MOST_BYTES = 512 * 2**20
 """A file of a run is no larger: 1,000 hosts with 8 GPUs take 1.3 MB."""
-MOST_ROWS = 100_000_000
 OF_RUN = ("run", "started")
 """Columns that are the same in all rows of a file, which says them of itself as well."""
 KEYS = (*OF_RUN, "host")
@@ -93,7 +92,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Form:
-    """What a file says of itself: its format, columns with their types, rows, and its run.
+    """What a file says of itself: its format, columns with their types, and its run.
 
     ``run`` is empty where it says none, or not when it began (``started``); ``damage`` is not where
     it cannot be read.
@@ -101,7 +100,6 @@ class Form:
 
     format: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
-    rows: int = 0
     run: str = ""
     started: str = ""
     damage: str = ""
@@ -122,8 +120,6 @@ class Form:
         lacking = [name for name in needed if name not in self.columns]
         if lacking:
             return f"no column {lacking[0]}"
-        if self.rows > MOST_ROWS:
-            return f"{self.rows} rows, more than a run's can have"
         if not self.run:
             return "it names no run, or no date"
         return ""
@@ -181,6 +177,11 @@ class History:
     ) -> None:
         self.db.close()
 
+    @property
+    def started(self) -> str:
+        """Return when its first run began, as its files say; empty without a run."""
+        return min((form.started for form in self._of.values()), default="")
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of ours over the views. A damaged run is left out."""
         return self._run(sql, parameters, _answer).rows
@@ -210,8 +211,21 @@ class History:
             try:
                 return fetched(self.db.execute(sql, parameters))
             except duckdb.Error as error:
-                if type(error).__name__ in OF_THE_QUERY or not self._leave_damaged_out():
+                of_the_query = type(error).__name__ in OF_THE_QUERY
+                if not (
+                    self._leave_wrong_out() or (not of_the_query and self._leave_damaged_out())
+                ):
                     raise UsageError(f"query: {one_line(error)}") from None
+
+    def _leave_wrong_out(self) -> bool:
+        """Look at the columns of every file, leave out what has others, and say whether any has."""
+        wrong = {}
+        for run, folder in self.folders.items():
+            for kind in self.kinds:
+                form = _with_columns(self.db, kind, folder, self._of[kind, folder])
+                if problem := form.problem(kind):
+                    wrong[run] = f"{kind}.parquet: {problem}"
+        return self._without(wrong)
 
     def _leave_damaged_out(self) -> bool:
         """Read every file to its end, leave out what cannot be read, and say whether any was."""
@@ -225,10 +239,14 @@ class History:
                     self.db.execute(f"SELECT sum(hash(t)) FROM read_parquet({file}) t").fetchall()
             except duckdb.Error as error:
                 damaged[run] = f"{kind}.parquet: {one_line(error)}"
-        for run, reason in damaged.items():
+        return self._without(damaged)
+
+    def _without(self, reasons: Mapping[str, str]) -> bool:
+        """Leave out the folders of these runs, and say whether there are any."""
+        for run, reason in reasons.items():
             self._leave_out(self.folders.pop(run), reason)
         self._make_views()
-        return bool(damaged)
+        return bool(reasons)
 
     def _candidates(self, before: str, newest: int, only: Collection[str]) -> list[Path]:
         """Return the folders that have all three files; note the others."""
@@ -372,42 +390,43 @@ def _forms(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[P
 
 
 def _forms_of_whole(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) -> dict[Path, Form]:
-    """Return what the files of a kind say of themselves, in a few queries over all of them.
+    """Return what the files of a kind say of themselves, in one query over all of them.
 
+    A file of this format has its columns: DuckDB reads them all with the types of the first, and
+    refuses one that lacks a column. So only the first is looked at, and those of other formats.
     Raises duckdb.Error where one says nothing that can be understood.
     """
-    by_file = {str(file_of(folder, kind)): folder for folder in folders}
-    listed = f"[{', '.join(map(quoted, by_file))}]"
-    columns: dict[str, dict[str, str]] = {}
-    for (files,) in db.execute(
-        "SELECT list(file_name) FROM (SELECT file_name, sum(hash(column_id, name, type, "
-        "num_children, repetition_type, converted_type, logical_type)) AS form "
-        f"FROM parquet_schema({listed}) GROUP BY file_name) GROUP BY form"
-    ).fetchall():
-        described = db.execute(f"DESCRIBE FROM read_parquet({quoted(files[0])})").fetchall()
-        form = {name: type_ for name, type_, *_ in described}
-        columns |= dict.fromkeys(files, form)
+    files = {folder: str(file_of(folder, kind)) for folder in folders}
     words: dict[tuple[str, str], str] = {
         (file, key): word
         for file, key, word in db.execute(
             "SELECT file_name, decode(key), decode(value) "
-            f"FROM parquet_kv_metadata({listed}) WHERE key IN (?, ?, ?)",
+            f"FROM parquet_kv_metadata([{', '.join(map(quoted, files.values()))}]) "
+            "WHERE key IN (?, ?, ?)",
             [key.encode() for key in (FORMAT_KEY, RUN_KEY, STARTED_KEY)],
         ).fetchall()
     }
-    rows = dict(
-        db.execute(f"SELECT file_name, num_rows FROM parquet_file_metadata({listed})").fetchall()
-    )
-    return {
-        folder: Form(
-            _format(words.get((file, FORMAT_KEY), "")),
-            columns[file],
-            rows[file],
-            words.get((file, RUN_KEY), "") if _is_time(words.get((file, STARTED_KEY), "")) else "",
-            words.get((file, STARTED_KEY), ""),
-        )
-        for file, folder in by_file.items()
-    }
+    forms, first = {}, True
+    for folder, file in files.items():
+        started = words.get((file, STARTED_KEY), "")
+        run = words.get((file, RUN_KEY), "") if _is_time(started) else ""
+        form = Form(_format(words.get((file, FORMAT_KEY), "")), COLUMNS[kind], run, started)
+        if first or form.format != FORMAT:
+            form = _with_columns(db, kind, folder, form)
+            first = first and bool(form.problem(kind))
+        forms[folder] = form
+    return forms
+
+
+def _with_columns(db: DuckDBPyConnection, kind: str, folder: Path, form: Form) -> Form:
+    """Return a form with the columns that its file has; with its damage where it has none."""
+    import duckdb
+
+    try:
+        described = db.execute(f"DESCRIBE FROM read_parquet({quoted(file_of(folder, kind))})")
+        return replace(form, columns={name: type_ for name, type_, *_ in described.fetchall()})
+    except duckdb.Error as error:
+        return Form(damage=one_line(error))
 
 
 def _format(text: str) -> int:

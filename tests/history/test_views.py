@@ -71,10 +71,6 @@ def newer(folder: Path) -> None:
     rewrite(folder, "samples", "FROM t", format=f"{dataset.FORMAT + 1}")
 
 
-def another_type(folder: Path) -> None:
-    rewrite(folder, "hosts", "SELECT * REPLACE (42 AS host) FROM t")
-
-
 def another_run(folder: Path) -> None:
     shutil.copy(folder.parent / run_id(0) / "samples.parquet", folder)
 
@@ -103,7 +99,6 @@ def a_copy(folder: Path) -> None:
         (huge, "more than a run's can have"),
         (foreign, "hosts.parquet: not written by hwcheck"),
         (newer, f"samples.parquet: format {dataset.FORMAT + 1}, of a newer hwcheck"),
-        (another_type, f"hosts.parquet: column host is not one of format {dataset.FORMAT}"),
         (another_run, "2 runs are named in one folder"),
         (no_run, "findings.parquet: it names no run, or no date"),
         (no_date, "findings.parquet: it names no run, or no date"),
@@ -121,12 +116,47 @@ def test_a_bad_folder_costs_only_itself_and_is_named(
         assert history.rows("SELECT count(DISTINCT run) FROM samples") == [(NIGHTS - 1,)]
 
 
-@pytest.mark.parametrize("key", ["run", "started", "host"])
-def test_rows_that_do_not_say_of_what_they_are_are_no_rows(runs: Path, key: str) -> None:
+@pytest.mark.parametrize("bad", [run_id(0), BAD], ids=["the first", "another"])
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            "SELECT * REPLACE ('many' AS value) FROM t",
+            f"samples.parquet: column value is not one of format {dataset.FORMAT}",
+        ),
+        ("SELECT * EXCLUDE (value) FROM t", "samples.parquet: no column value"),
+    ],
+    ids=["of another type", "missing"],
+)
+def test_a_column_that_is_not_as_the_format_has_it_costs_its_folder(
+    runs: Path, bad: str, query: str, reason: str
+) -> None:
+    rewrite(runs / bad, "samples", query)
+    with History.open(runs) as history:
+        assert history.rows("SELECT count(DISTINCT run) FROM samples WHERE value > 0") == [
+            (NIGHTS - 1,)
+        ]
+        assert [each.folder for each in history.left_out] == [bad]
+        assert reason in history.left_out[0].reason
+
+
+def test_a_query_that_is_wrong_leaves_nothing_out(runs: Path) -> None:
+    with History.open(runs) as history:
+        with pytest.raises(UsageError, match="query: "):
+            history.rows("SELECT nothing_of_the_kind FROM samples")
+        assert not history.left_out
+
+
+@pytest.mark.parametrize(
+    ("key", "nights"), [("run", NIGHTS), ("started", NIGHTS), ("host", NIGHTS - 1)]
+)
+def test_rows_that_do_not_say_of_what_they_are_are_no_rows(
+    runs: Path, key: str, nights: int
+) -> None:
     rewrite(runs / BAD, "hosts", f"SELECT * REPLACE (NULL AS {key}) FROM t")
     rewrite(runs / BAD, "samples", f"SELECT * REPLACE (NULL AS {key}) FROM t")
     with History.open(runs) as history:
-        assert history.rows("SELECT count(*) FROM runs") == [(NIGHTS - 1,)]
+        assert history.rows("SELECT count(*) FROM runs") == [(nights,)]
         assert history.rows(f"SELECT count(*) FROM samples WHERE {key} IS NULL") == [(0,)]
 
 
@@ -165,6 +195,7 @@ def test_a_page_that_is_damaged_is_found_when_it_is_read(runs: Path) -> None:
 def test_a_file_of_an_older_format_is_read(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewrite(runs / BAD, "samples", "SELECT * EXCLUDE (spread, library) FROM t")
     with History.open(runs) as history:
+        history.rows("SELECT DISTINCT spread FROM samples")
         assert "no column spread" in history.left_out[0].reason
     monkeypatch.setattr("hwcheck.history.views.FORMAT", dataset.FORMAT + 1)
     with History.open(runs) as history:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
-from statistics import median
 from types import MappingProxyType
 
 from hwcheck.accept.criteria import Criteria
-from hwcheck.accept.evidence import StageResult
+from hwcheck.accept.evidence import NOT_MEASURED, StageResult
 from hwcheck.accept.progress import HostProgress
 from hwcheck.accept.stages import STAGES, STATE
 
@@ -94,9 +93,14 @@ def estimates(
 ) -> list[StageEstimate]:
     """Return how long each stage takes that ``left`` has hosts for.
 
-    ``done`` is how many runs of a stage stand already, of those that the criteria want. What a
-    stage took in this acceptance, against its plan, comes before the plan.
+    ``done`` is how many runs of a stage stand already, of those that the criteria want. What the
+    last run of a stage took here, against its plan, comes before the plan.
     """
+    of_plan: dict[str, float] = {}
+    for result, took_s in zip(results, _took_s(results), strict=True):
+        if result.stage in left and _tells_time(result):
+            planned_s = _planned(criteria, result.stage, len(result.hosts), forks)
+            of_plan[result.stage] = took_s / planned_s
     made = []
     for name in criteria.stages:
         hosts = left.get(name, 0)
@@ -104,14 +108,15 @@ def estimates(
             continue
         planned_s = _planned(criteria, name, hosts, forks)
         planned_s *= criteria.repeats - done.get(name, 0) if name == "collectives" else 1
-        of_plan = [
-            took_s / _planned(criteria, name, len(result.hosts), forks)
-            for result, took_s in zip(results, _took_s(results), strict=True)
-            if result.stage == name and result.hosts and result.finished and not result.interrupted
-        ]
-        by = "measured here" if of_plan else PLANNED.get(name, "as planned")
-        made.append(StageEstimate(name, hosts, planned_s * (median(of_plan or [1.0])), by))
+        by = "as the last took here" if name in of_plan else PLANNED.get(name, "as planned")
+        made.append(StageEstimate(name, hosts, planned_s * of_plan.get(name, 1.0), by))
     return made
+
+
+def _tells_time(result: StageResult) -> bool:
+    """Whether a run went to its end, and measured anything: hosts that are down take no time."""
+    states = {each.state for host in result.hosts.values() for each in host.evidence}
+    return bool(result.finished and not result.interrupted and states - {NOT_MEASURED})
 
 
 def _planned(criteria: Criteria, stage: str, hosts: int, forks: int) -> float:

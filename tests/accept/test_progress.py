@@ -129,7 +129,7 @@ def test_what_a_stage_took_here_comes_before_what_is_planned() -> None:
     assert planned["load"].seconds > CRITERIA.burn_in_s
     assert {each.by for each in planned.values()} == {"as planned"}
     measured = {each.stage: each for each in estimates(CRITERIA, left, 1, [both("idle")])}
-    assert (measured["idle"].seconds, measured["idle"].by) == (60.0, "measured here")
+    assert (measured["idle"].seconds, measured["idle"].by) == (60.0, "as the last took here")
     assert measured["load"].seconds == 2 * planned["load"].seconds
 
 
@@ -240,7 +240,27 @@ def test_a_run_that_was_cut_off_tells_nothing_of_how_long_one_takes() -> None:
     (estimate,) = estimates(CRITERIA, {"idle": 2}, 32, [night])
     assert estimate.by == "as planned"
     (estimate,) = estimates(CRITERIA, {"idle": 2}, 32, [night, both("idle", at=30)])
-    assert (estimate.seconds, estimate.by) == (60.0, "measured here")
+    assert (estimate.seconds, estimate.by) == (60.0, "as the last took here")
+
+
+def test_a_run_that_measured_nothing_tells_nothing_of_how_long_one_takes() -> None:
+    down = replace(both("load", "not measured", 40), finished="2027-01-31T12:40:05Z")
+    (planned,) = estimates(CRITERIA, {"load": 2}, 32)
+    assert estimates(CRITERIA, {"load": 2}, 32, [down]) == [planned]
+    (estimate,) = estimates(CRITERIA, {"load": 2}, 32, [both("load"), down])
+    assert estimate.seconds == 60.0
+    half = result("load", {"n1": "met", "n2": "not measured"})
+    (estimate,) = estimates(CRITERIA, {"load": 2}, 32, [half])
+    assert estimate.seconds == 60.0, "one host measured it to its end"
+
+
+def test_the_first_run_starts_cold_and_the_last_one_tells_of_the_next() -> None:
+    criteria = replace(CRITERIA, repeats=3)
+    cold, warm = both("collectives"), both("collectives", at=20)
+    cold = replace(cold, finished="2027-01-31T12:10:00Z")
+    left = {"collectives": 2}
+    (estimate,) = estimates(criteria, left, 32, [cold, warm], {"collectives": 2})
+    assert (estimate.seconds, estimate.by) == (60.0, "as the last took here")
 
 
 def test_a_run_that_was_cut_off_costs_no_other_that_measured() -> None:

@@ -27,16 +27,22 @@ def sites(host: NodeHost, ports: List[RdmaPort]) -> Dict[str, PortPlace]:
     gpus = [place_of(host, address) for address in host.pci_gpus()]
     by_port = {}
     for port in ports:
-        path, near = _nearest(host, port, gpus)
+        path, near = _nearest(host, port.pci_address, gpus)
         function, number = port.pci_address.rpartition(".")[2], port.name.rpartition("/")[2]
         kind = (port.design or port.name, port.link_layer, function, number, path)
         by_port[port.name] = PortPlace(kind, path, near)
     return by_port
 
 
-def _nearest(host: NodeHost, port: RdmaPort, gpus: List[Place]) -> Tuple[str, Tuple[str, ...]]:
-    if port.pci_address:
-        place = place_of(host, port.pci_address)
+def near_gpus(host: NodeHost, pci_address: str) -> str:
+    """Return the way from a card to the GPUs nearest to it, in words; empty where none is near."""
+    path, near = _nearest(host, pci_address, [place_of(host, each) for each in host.pci_gpus()])
+    return "%s to the GPU at %s" % (path, ", ".join(near)) if near else ""
+
+
+def _nearest(host: NodeHost, pci_address: str, gpus: List[Place]) -> Tuple[str, Tuple[str, ...]]:
+    if pci_address:
+        place = place_of(host, pci_address)
         for path in ("PIX", "PXB"):
             near = tuple(gpu.address for gpu in gpus if pci_path(place, gpu) == path)
             if near:

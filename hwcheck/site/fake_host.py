@@ -79,6 +79,7 @@ DEFAULTS: dict[str, Any] = {
     "rdma_ports": [],
     "rdma_devices": {},
     "cards_without_rdma": {},
+    "idle_cards": [],
     "nvme_drives": [],
     "parts": [],
     "hidden_parts": "",
@@ -196,6 +197,9 @@ class FakeHost:
 
     def cards_without_rdma(self) -> dict[str, str]:
         return dict(self._say("cards_without_rdma"))
+
+    def is_idle(self, pci_address: str) -> bool:
+        return pci_address in self._say("idle_cards")
 
     def acs_control(self, pci_address: str) -> int | None:
         value = self._of("acs_control", pci_address)

@@ -95,6 +95,7 @@ STATED: Mapping[str, tuple[str, str]] = {
         "single_bit_ecc_storm",
         "ECC counts what it corrected, and the driver reports storms of it",
     ),
+    "rdma_driver_missing": ("card_use", "the bus shows the card and what its driver made of it"),
     "memory_missing": ("xid_168", "the driver says that memory is missing"),
     "memory_repair_pending": (
         "row_remap_pending retired_pages_pending xid_156 dram_retirement",

@@ -45,7 +45,8 @@ def write_rdma(
         place = pci.places.get(says["pci"])
         if place is None:
             raise ScenarioError(f"host: rdma: {name}: no PCI device {says['pci']!r}")
-        if pci.says(says["pci"])["gone"]:
+        card = pci.says(says["pci"])
+        if card["gone"] or not card["driver"]:
             continue
         folder = f"{place.folder}/infiniband/{name}"
         tree.write(folder + "/fw_ver", says["firmware"])

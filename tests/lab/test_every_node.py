@@ -293,6 +293,8 @@ CAUSES: Mapping[str, str] = {
     "h100x8 port_away_for_a_minute": "rdma_link_unstable",
     "h100x8 port_flaps": "rdma_link_unstable",
     "h100x8 port_outside_the_partition": "rdma_partition_differs",
+    "h100x8 card_without_driver": "rdma_driver_missing",
+    "h100x8 card_without_driver_undeclared": "rdma_driver_missing",
     "h100x8 port_without_link": "rdma_port_down",
     "h100x8 port_without_link_undeclared": "rdma_port_down",
     "h100x8 power_brake": "power_delivery",

@@ -47,7 +47,10 @@ def cabled_elsewhere(host: HostFindings) -> Sign | None:
 )
 def rdma_port_down(host: HostFindings) -> Sign | None:
     """Which of the three it is, the state of the port says, and the log how long it has lasted."""
-    metrics = ("active_ports", "linked_state", "port_lanes", "port_rate_share", "port_rate_gbps")
+    metrics = ["linked_state", "port_lanes", "port_rate_share", "port_rate_gbps"]
+    idle = host.bad("infiniband_ports", "card_use")
+    if not idle:  # whose ports are missing with them
+        metrics.append("active_ports")
     ports = host.bad("infiniband_ports", *metrics)
     without_link = host.bad("infiniband_ports", "port_link")
     down = {finding.subject: finding.value for finding in without_link}
@@ -57,23 +60,29 @@ def rdma_port_down(host: HostFindings) -> Sign | None:
         if NAMES_GPU in str(finding.value):  # the finding says it all
             del down[finding.subject]
     outages = host.bad_on({finding.subject for finding in without_link}, "port_flaps")
-    absent = (f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
+    absent = () if idle else _missing_ports(host)
     observations = [_without_link(host, port, state) for port, state in down.items()]
     return sign("likely", (*ports, *without_link, *outages, *absent), observations)
 
 
 @rule(
     title="RDMA cards are on the bus, and their driver has made no RDMA device of them",
-    effect="NCCL reaches other nodes over sockets, if at all",
-    fix="load the driver of the cards (modprobe mlx5_ib); where it does not load, as after a "
-    "change of the kernel, install it again for this kernel and look in the log at why it gives up",
+    effect="NCCL leaves the card out; without any it reaches other nodes over sockets, if at all",
+    fix="where no card works load their driver (modprobe mlx5_ib); after a change of the kernel "
+    "install it again for this kernel. Where one does not, look in the log at why its driver gave "
+    "up, bind it again (echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind) or power the node off "
+    "and on, then bring its firmware to that of the others or have it replaced",
     confirm="lspci -k | grep -iA3 -E 'infiniband|mellanox'; lsmod | grep -E 'mlx5_(core|ib)'; sudo "
     "dmesg | grep -i mlx5",
     source="Linux kernel, Documentation/ABI/stable/sysfs-class-infiniband: a device is there when "
     "its driver is; PCI Code and ID Assignment Specification, class 02h",
 )
 def rdma_driver_missing(host: HostFindings) -> Sign | None:
-    """The bus shows the cards, and no device of the class infiniband is there."""
+    """The bus shows the cards, and no device of the class infiniband is there, or one too few."""
+    some = host.bad("infiniband_ports", "card_use")
+    if some:
+        follows = (*host.bad("infiniband_ports", "active_ports"), *_missing_ports(host))
+        return sign("certain", some, follows=follows)
     idle = _idle_cards(host)
     return sign("certain", _without_rdma(host), [f"infiniband_ports: {idle}"]) if idle else None
 
@@ -148,6 +157,11 @@ def _without_rdma(host: HostFindings) -> tuple[Finding, ...]:
     checks = ("infiniband_ports", "memlock", "peermem", "roce_gids")
     absent = (finding for check in checks for finding in host.bad(check, ABSENT))
     return (*absent, *host.bad("infiniband_ports", "active_ports"))
+
+
+def _missing_ports(host: HostFindings) -> tuple[Finding, ...]:
+    """Return the ports that like hosts have and this one lacks."""
+    return tuple(f for f in host.bad("infiniband_ports", ABSENT) if f.subject != "node")
 
 
 def _idle_cards(host: HostFindings) -> str:

@@ -8,12 +8,13 @@ from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Rem
 from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
-from hwcheck.node.ports import sites
+from hwcheck.node.ports import near_gpus, sites
 from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "
 ABI = "Linux ABI, stable/sysfs-class-infiniband, "
 LINKED = "LinkUp"
+USED = "an RDMA device"
 ACTIVE = "ACTIVE"
 INFINIBAND = "InfiniBand"
 HOUR_S = 3600.0
@@ -112,6 +113,21 @@ rate since boot is never too high."""
                     source="NVIDIA NVSentinel, NIC health monitor, link state detection: a card "
                     "with fewer active ports than its peers; " + DESIGN + "and in like places",
                     confidence="published",
+                    otherwise="warn",
+                ),
+            ),
+        ),
+        Metric(
+            "card_use",
+            "",
+            "what came of a card that is no RDMA device while most cards of its design here are, "
+            "with the GPUs that it is nearest to",
+            (
+                Equal(
+                    USED,
+                    source=ABI + "a device is there when its driver is; scitix/sichek PR 115 and "
+                    "118: cards whose firmware stopped, or whose driver gave up as it started",
+                    confidence="derived",
                     otherwise="warn",
                 ),
             ),
@@ -302,7 +318,9 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     recorded, and the number of active ones is held against the inventory's
     ``hwcheck_rdma_ports``. It is named where most ports on cards of its design, at the same place
     on the card and as near to a GPU, have a link, or where the inventory wants all of them; not
-    where as many are active as it says.
+    where as many are active as it says. So is a card that is no RDMA device while most of its
+    design are; not one that is passed through to a guest, kept from its driver by hand, or a
+    network interface.
     One port of eight at half its rate halves what all of them carry. Counters of 8 and 16 bits stop
     at their maximum, which is said; the others are taken per hour since boot. What
     the transport counts is recorded: it grows with congestion and with every peer that ends, and
@@ -324,6 +342,7 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     for port in ports:
         yield from _port(port, [other for other in ports if _alike(port, other)])
     yield from _missed_links(node, ports, active)
+    yield from _idle_cards_beside(node, ports, active)
     yield from among_equals("firmware", [_firmware(port) for port in ports])
     yield from _rates(node, ports)
     _need_rates(ports)
@@ -422,6 +441,23 @@ def _missed_links(node: Node, ports: List[RdmaPort], active: int) -> Iterator[Sa
             if site.path:
                 state += "; %s to the GPU at %s" % (site.path, ", ".join(site.gpus))
             yield Sample("port_link", state, "", "port " + port.name)
+
+
+def _idle_cards_beside(node: Node, ports: List[RdmaPort], active: int) -> Iterator[Sample]:
+    """Yield the cards of which nothing came, and most of whose design are RDMA devices."""
+    declared = node.request.expect.get("rdma_ports")
+    if isinstance(declared, int) and declared <= active:
+        return
+    drivers = node.host.cards_without_rdma()
+    idle = {card: node.host.pci_ids(card) for card in sorted(drivers) if node.host.is_idle(card)}
+    used = {port.pci_address: port.pci_ids for port in ports}
+    for card, design in idle.items():
+        alike = list(used.values()).count(design)
+        if design and alike >= LEAST_NEAR and alike > list(idle.values()).count(design):
+            driver = drivers[card]
+            came = "none: %s" % (driver + " made nothing of it" if driver else "no driver took it")
+            way = near_gpus(node.host, card)
+            yield Sample("card_use", came + (way and "; " + way), "", "card " + card)
 
 
 def _rates(node: Node, ports: List[RdmaPort]) -> Iterator[Sample]:

@@ -25,6 +25,12 @@ NVME_CLASS = "0x0108"
 
 NETWORK_CLASS, INFINIBAND_CLASS = "0x02", "0x0207"
 """PCI Code and ID Assignment Specification, 1.3: network controllers, and those of InfiniBand."""
+NO_OVERRIDE = "(null)"
+RDMA_FUNCTION = ".rdma."
+"""Part of the name of what a driver makes for RDMA (mlx5_core.rdma.4, the auxiliary bus). It stays
+where the RDMA device is another's: of a bond, or in the network namespace of a container
+(scitix/sichek PR 115)."""
+
 BRIDGE_VENDOR = "0x15b3"
 SWITCH_MANAGEMENT = b"SW_MNG"
 """Mark in the Vital Product Data of a ConnectX-7 bridge by which the fabric manager reaches the
@@ -208,6 +214,14 @@ class PciReader(Tree):
             and self._is_rdma_card(address)
             and not os.path.lexists(self._path(DEVICES + address + "/physfn"))
         }
+
+    def is_idle(self, pci_address: str) -> bool:
+        device = DEVICES + pci_address
+        if not self.pci_driver(pci_address):
+            # Whoever names another driver for it, or none, wants it so (ABI, sysfs-bus-pci).
+            return self._read(device + "/driver_override").strip() in ("", NO_OVERRIDE)
+        made = self._list(device)
+        return "net" not in made and not any(RDMA_FUNCTION in name for name in made)
 
     def _is_rdma_card(self, address: str) -> bool:
         kind = self._read(DEVICES + address + "/class").strip()

@@ -103,6 +103,13 @@ class NodeHost(Protocol):
         NVSwitches are left out.
         """
 
+    def is_idle(self, pci_address: str) -> bool:
+        """Whether nothing came of a network card, against what is meant.
+
+        It has no driver, and none was ruled out by hand; or its driver has made neither a network
+        interface nor anything for RDMA of it.
+        """
+
     def acs_control(self, pci_address: str) -> Optional[int]:
         """Access control register of a bridge; None: it has none. Raises CouldNotMeasure."""
 

@@ -285,6 +285,30 @@ def test_cards_on_the_bus_that_are_no_rdma_device(root: Root) -> None:
     assert root.host.cards_without_rdma() == {"0000:19:00.0": "mlx5_core", "0000:1a:00.0": ""}
 
 
+def test_of_what_card_nothing_came(root: Root) -> None:
+    """One without a driver, or whose driver made nothing: neither an interface nor for RDMA."""
+    driver = root.path / "sys/bus/pci/drivers/mlx5_core"
+    driver.mkdir(parents=True)
+
+    def card(number: int, *made: str, bound: bool = True, override: str = "(null)\n") -> str:
+        address = f"0000:{number:02x}:00.0"
+        folder = root.device(address, vendor="0x15b3", kind="0x020700") + "/" + address
+        root.write(folder + "/driver_override", override)
+        for name in made:
+            (root.path / folder / name).mkdir()
+        if bound:
+            os.symlink(driver, root.path / folder / "driver")
+        return address
+
+    assert root.host.is_idle(card(0x10, bound=False))
+    assert root.host.is_idle(card(0x11, bound=False, override=""))
+    assert root.host.is_idle(card(0x12))
+    assert not root.host.is_idle(card(0x13, "net"))
+    assert not root.host.is_idle(card(0x14, "mlx5_core.rdma.4"))
+    assert not root.host.is_idle(card(0x15, bound=False, override="vfio-pci\n"))
+    assert not root.host.is_idle(card(0x16, bound=False, override="none\n"))
+
+
 def test_a_device_that_fell_off_the_bus_reads_as_all_ones(root: Root) -> None:
     folder = root.device(GPU) + "/" + GPU
     with pytest.raises(CouldNotMeasure, match=f"the configuration space of {GPU} cannot be read"):

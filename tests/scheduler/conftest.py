@@ -1,15 +1,17 @@
-"""A real Slurm for the tests here."""
+"""A real Slurm, and a server that answers as Kubernetes does, for the tests here."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.lab.conftest import refuse
+from tests.scheduler.kubernetes_cluster import KubernetesCluster
 from tests.scheduler.slurm_cluster import SlurmCluster, why_not
 
 PARTITIONS = {"batch": ("gpu1", "gpu2", "gpu3"), "debug": ("gpu4",)}
@@ -38,3 +40,18 @@ def slurm(slurm_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
     slurm_cluster.resume()
     yield slurm_cluster
     slurm_cluster.resume()
+
+
+@pytest.fixture
+def kubernetes_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesCluster]:
+    """Return a cluster without nodes, to which KUBECONFIG leads."""
+    if find_spec("kubernetes") is None:
+        refuse("the Python client of Kubernetes is not installed", os.environ.get("CI", ""))
+    with KubernetesCluster(tmp_path) as running:
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig))
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        yield running

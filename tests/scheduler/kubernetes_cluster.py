@@ -103,6 +103,11 @@ class KubernetesCluster:
         """Add nodes."""
         self.nodes |= {each["metadata"]["name"]: each for each in nodes}
 
+    @property
+    def cordoned(self) -> list[str]:
+        """The nodes that take no further pod."""
+        return [name for name, each in self.nodes.items() if each["spec"].get("unschedulable")]
+
     def kubectl(self, name: str, *, cordon: bool) -> None:
         """Cordon or uncordon a node as ``kubectl`` does."""
         patch = {"spec": {"unschedulable": True if cordon else None}}

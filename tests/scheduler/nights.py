@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import SweepState, key_of, read_state
 from hwcheck.tasks import sweep
 from hwcheck.tasks.command_line import program
+from tests.lab.lab import Lab
 from tests.lab.waiting import wait_until
 
 CHECKS = ("file_systems", "gpu_count")
@@ -36,16 +38,20 @@ class Ended:
 
 
 class Nights:
-    """The current folder with an inventory and its runs; ``ways`` says how hosts are reached."""
+    """The current folder with an inventory of the hosts of a lab, and its runs."""
 
     def __init__(
         self,
-        ways: Mapping[str, Any],
+        lab: Lab,
         scheduler: str,
         monkeypatch: pytest.MonkeyPatch,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
-        self._ways, self._scheduler = ways, scheduler
+        python = {"ansible_python_interpreter": sys.executable, "hwcheck_interface": "eth0"}
+        everything = yaml.safe_load(lab.inventory(**python).read_text())["all"]
+        common = everything.get("vars", {})
+        self._ways = {name: {**common, **its} for name, its in everything["hosts"].items()}
+        self._scheduler = scheduler
         self._capfd = capfd
         every = registry.load()
         every[LOADS] = replace(every[LOADS], load=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from hwcheck.scheduler.records import (
     UNKNOWN,
     Amount,
 )
-from tests.lab.conftest import refuse
 from tests.scheduler.kubernetes_cluster import KubernetesCluster, node, pod
 
 HOSTS = [Host(f"gpu{number}", f"10.0.0.{number}") for number in range(1, 4)]
@@ -34,29 +31,16 @@ REASON = "hwcheck: sweep: nvlink: 2 links down"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesCluster]:
+def cluster(kubernetes_cluster: KubernetesCluster) -> KubernetesCluster:
     """Return three nodes with GPUs and one without."""
-    try:
-        import kubernetes  # noqa: F401
-    except ImportError:
-        refuse("the Python client of Kubernetes is not installed", os.environ.get("CI", ""))
-    with KubernetesCluster(tmp_path) as running:
-        running.add(*(node(f"gpu{number}.local", f"10.0.0.{number}") for number in range(1, 4)))
-        running.add(node("control", "10.0.0.10", gpus=0))
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig))
-        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-        for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
-            monkeypatch.delenv(name, raising=False)
-        yield running
+    gpus = (node(f"gpu{number}.local", f"10.0.0.{number}") for number in range(1, 4))
+    kubernetes_cluster.add(*gpus, node("control", "10.0.0.10", gpus=0))
+    return kubernetes_cluster
 
 
 @pytest.fixture
 def drains(tmp_path: Path) -> Drains:
     return Drains(KUBERNETES, "sweep", "runs/1", tmp_path / "drains.jsonl")
-
-
-def cordoned(cluster: KubernetesCluster) -> list[str]:
-    return [name for name, each in cluster.nodes.items() if each["spec"].get("unschedulable")]
 
 
 def test_nodes_with_and_without_pods_that_have_gpus(cluster: KubernetesCluster) -> None:
@@ -129,16 +113,16 @@ def test_a_node_that_is_not_ready_is_down(cluster: KubernetesCluster, status: st
 def test_drain_and_resume(cluster: KubernetesCluster, drains: Drains) -> None:
     cluster.pods.append(pod("train-0", "gpu1.local", "8"))
     (would,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, Amount(3), dry_run=True)
-    assert (would.outcome, cordoned(cluster)) == ("would", [])
+    assert (would.outcome, cluster.cordoned) == ("would", [])
     (done,) = drain(drains, HOSTS, {"gpu1": ALL["gpu1"]}, Amount(3), dry_run=False)
     assert done.line() == f"gpu1: drain: done: {REASON}"
-    assert cordoned(cluster) == ["gpu1.local"]
+    assert cluster.cordoned == ["gpu1.local"]
     assert cluster.nodes["gpu1.local"]["metadata"]["annotations"] == {ours.ANNOTATION: REASON}
     found = states(KUBERNETES, HOSTS)["gpu1"]
     assert (found.state, found.reason, found.jobs) == (DRAINED, REASON, ("jobs/train-0",))
     given_back = resume(drains, HOSTS, ["gpu1", "gpu2"], dry_run=False)
     assert [action.outcome for action in given_back] == ["done", "refused"]
-    assert cordoned(cluster) == []
+    assert cluster.cordoned == []
     assert cluster.nodes["gpu1.local"]["metadata"]["annotations"] == {}
     assert len(drains.log.read_text().splitlines()) == 2
     # Not as a list of operations, which a patch of this form would be none of.
@@ -161,7 +145,7 @@ def test_a_node_that_somebody_cordoned_is_theirs_also_where_we_did_before(
     (refused,) = drain(drains, HOSTS, {"gpu1": "y"}, Amount(3), dry_run=False)
     (kept,) = resume(drains, HOSTS, ["gpu1"], dry_run=False)
     assert (refused.outcome, kept.outcome) == ("refused", "refused")
-    assert cordoned(cluster) == ["gpu1.local"]
+    assert cluster.cordoned == ["gpu1.local"]
 
 
 def test_somebody_who_cordons_between_our_look_and_our_patch_wins(
@@ -186,11 +170,11 @@ def test_a_kubelet_that_writes_at_the_same_time_is_no_obstacle(
 
     cluster.before_patch = heartbeat
     (action,) = drain(drains, HOSTS, {"gpu1": "x"}, Amount(3), dry_run=False)
-    assert (action.outcome, cordoned(cluster)) == ("done", ["gpu1.local"])
+    assert (action.outcome, cluster.cordoned) == ("done", ["gpu1.local"])
     cluster.before_patch = lambda name: cluster.patch(name, {}, "kubelet") and None
     (action,) = resume(drains, HOSTS, ["gpu1"], dry_run=False)
     assert action.line().startswith("gpu1: resume: failed: kubernetes: node gpu1.local: 409 ")
-    assert cordoned(cluster) == ["gpu1.local"]
+    assert cluster.cordoned == ["gpu1.local"]
 
 
 def test_the_bound_is_of_the_nodes_that_offer_the_gpus(
@@ -200,7 +184,7 @@ def test_the_bound_is_of_the_nodes_that_offer_the_gpus(
     actions = drain(drains, HOSTS, ALL, Amount.parse("50%"), dry_run=False)
     assert [action.outcome for action in actions] == ["done", "refused", "refused"]
     assert "1 of 3 nodes of the partition nvidia.com/gpu take no jobs" in actions[1].why
-    assert cordoned(cluster) == ["gpu1.local"]
+    assert cluster.cordoned == ["gpu1.local"]
 
 
 FORBIDDEN = {"kind": "Status", "message": 'nodes is forbidden: User "x" cannot list\u001b[31m'}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
 
 from hwcheck.results.multi_host import MultiHostRecord, read_multi_host
 from hwcheck.results.run_folder import GIVEN_UP, read_run
@@ -49,12 +47,8 @@ def nights(
 ) -> Nights:
     monkeypatch.chdir(tmp_path)
     Path("notify.yml").write_text(f"metrics: {tmp_path}/hwcheck.prom\n")
-    python = {"ansible_python_interpreter": sys.executable, "hwcheck_interface": "eth0"}
-    everything = yaml.safe_load(lab.inventory(**python).read_text())["all"]
-    common = everything.get("vars", {})
-    ways = {name: {**common, **own} for name, own in everything["hosts"].items()}
     monkeypatch.setattr(measuring, "SchedulerWatch", partial(SchedulerWatch, poll_s=0.2))
-    return Nights(ways, "slurm", monkeypatch, capfd)
+    return Nights(lab, "slurm", monkeypatch, capfd)
 
 
 def drained(slurm: SlurmCluster) -> list[str]:

@@ -32,6 +32,9 @@ ALWAYS_LEFT_OUT = ("lo", "docker")
 CHOOSES_GIDS = (2, 21)
 """From this NCCL on a GID is found by address family and RoCE version (NCCL User Guide,
 NCCL_IB_GID_INDEX)."""
+MANY_HOSTS = 64
+"""From more hosts on audits ask for several queue pairs for each connection (ClusterMAX), which
+give multi-level fabrics entropy to route by (NCCL User Guide, NCCL_IB_QPS_PER_CONNECTION)."""
 RETEST = "Test again after a change of ports, cables, names of interfaces, or of NCCL."
 
 _PORT = re.compile(r"[A-Za-z0-9_]{1,40}:\d{1,3}(?=/)")
@@ -226,6 +229,8 @@ def left_unset(records: Sequence[HostRecord], settings: Sequence[Setting]) -> tu
         "NCCL_SOCKET_IFNAME": _why_interfaces,
         "NCCL_CROSS_NIC": _why_rails,
     }
+    if len(answered) > MANY_HOSTS and any(map(port_rates, answered)):
+        reasons["NCCL_IB_QPS_PER_CONNECTION"] = _why_queue_pairs
     return tuple(
         f"{name} is left unset: {line(why(answered), 600)}"
         for name, why in reasons.items()
@@ -350,6 +355,15 @@ def _why_rails(records: Sequence[HostRecord]) -> str:
     return (
         f"{layout}whether the rails of the fabric meet is in its switches, and nothing that was "
         "measured here; NCCL's own 2 tries both"
+    )
+
+
+def _why_queue_pairs(records: Sequence[HostRecord]) -> str:
+    return (
+        f"whether flows of {len(records)} hosts meet on uplinks is in the switches, and nothing "
+        "that was measured here. A connection is one flow by default, which a fabric that routes "
+        "by flow keeps on one uplink; audits ask for more than 1 from so many hosts on, and "
+        "NVIDIA's recipes take 4: time the whole set with both"
     )
 
 

@@ -224,6 +224,24 @@ def test_what_is_left_unset_has_its_reason(name: str, host: HostRecord, why: str
     assert why in _why(name, host)
 
 
+@pytest.mark.parametrize(
+    ("amount", "network", "ports", "told"),
+    [
+        (65, FAST_PORTS, FAST, True),
+        (64, FAST_PORTS, FAST, False),
+        (65, "Socket eth0", {}, False),
+    ],
+    ids=["many", "few", "no RDMA"],
+)
+def test_of_many_hosts_queue_pairs_are_spoken_of(
+    amount: int, network: str, ports: dict[str, float], *, told: bool
+) -> None:
+    hosts = [_host(f"n{number}", network, ports) for number in range(amount)]
+    reasons = [text for text in left_unset(hosts, ()) if "QPS_PER_CONNECTION" in text]
+    assert bool(reasons) == told
+    assert all(f"{amount} hosts" in text and "take 4" in text for text in reasons)
+
+
 def test_each_setting_is_set_or_has_its_reason() -> None:
     for host in (_host("a", ALL_PORTS, FAST | SLOW), _host("b", "Socket eth0 virbr0"), _rails()):
         settings = network_settings([host])

@@ -46,9 +46,11 @@ TEXT = 160
     ],
     remedy=Remedy(
         cause="what the test names; where hwcheck passed the same GPU the two contradict each "
-        "other, and a limit of DCGM for another board is as likely as a fault that only it looks "
-        "for",
-        fix="read the warning of the test; repeat that test alone, and when it fails again return "
+        "other, and a limit of DCGM for another board, or one that was changed on this host in "
+        "error_thresholds.yaml (DCGM Reference, Error Threshold File), is as likely as a fault "
+        "that only it looks for",
+        fix="read the warning of the test, and hold a limit that it names against the file as DCGM "
+        "installs it; repeat that test alone, and when it fails again return "
         "the board with its output",
         command="dcgmi diag -r 4 -j; dcgmi diag -r memtest -i 0; journalctl -u nvidia-dcgm",
     ),

@@ -9,7 +9,10 @@ from hwcheck.node.gpus import middle, mig_is_on, where_supported
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
 
-LIMITS = "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits"
+LIMITS = (
+    "derived from NVIDIA/DCGM, dcgm_gpu_hardware_limits, which newer releases have in "
+    "error_thresholds.yaml"
+)
 
 AFTER_CORRECTION = (
     "derived from NVML API Reference Guide, NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS and "

@@ -86,13 +86,21 @@ def verdict(hosts: Mapping[str, HostProgress], criteria: Criteria) -> str:
 
 
 def status(
-    hosts: Mapping[str, HostProgress], criteria: Criteria, left: Sequence[StageEstimate]
+    hosts: Mapping[str, HostProgress],
+    criteria: Criteria,
+    left: Sequence[StageEstimate],
+    running: str = "",
 ) -> RenderableType:
-    """Return the table of hosts by stages, what failed, and how long what is left takes."""
+    """Return the table of hosts by stages, what failed, and how long what is left takes.
+
+    ``running`` says which stage is under way, and whose call that is.
+    """
     lines = table("Host", *criteria.stages, whole=("Host",))
     for name, host in hosts.items():
         lines.add_row(line(name, 80), *(_cell(host, stage) for stage in criteria.stages))
-    parts: list[RenderableType] = [Wrapped(verdict(hosts, criteria)), lines]
+    parts: list[RenderableType] = [Wrapped(verdict(hosts, criteria))]
+    parts += [Wrapped(f"Running: {running}")] if running else []
+    parts.append(lines)
     for row in rows(criteria, hosts):
         if row.state in BAD:
             for state, folded, text in row.shown:
@@ -145,7 +153,7 @@ def explanation(
         parts.append(Wrapped(f"Left: {length(seconds)}: " + "; ".join(map(_in_words, left))))
     by_stage = {each.stage: each for each in expected}
     for name in criteria.stages:
-        times = f", {criteria.repeats} times" if name == "collectives" else ""
+        times = f", {count(criteria.repeats, 'time')}" if name == "collectives" else ""
         takes = (
             f": {length(by_stage[name].seconds)}, {by_stage[name].by}" if name in by_stage else ""
         )

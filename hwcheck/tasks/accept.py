@@ -23,13 +23,14 @@ from hwcheck.accept.stages import STATE
 from hwcheck.advise.assessment import Assessment
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
+from hwcheck.fold import fold
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
 from hwcheck.results.files import replace_text, writing_to
 from hwcheck.results.run_folder import GOLDEN
-from hwcheck.sweep.state import Lock
+from hwcheck.sweep.state import Lock, holder
 from hwcheck.tasks.accept_run import Acceptance, roles_of, run, saved_results
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, out_folder, read_cluster, whole
@@ -149,16 +150,22 @@ def accept(
                 begin(folder, about, chosen)
             run(acceptance, lambda stage: _write_page(_standing(acceptance, about), running=stage))
             _write_page(_standing(acceptance, about))
-    standing = _standing(acceptance, about)
+    if action == "record":
+        with Lock(folder, LOCK, cluster.source, "accept record"):
+            standing = _standing(acceptance, about)
+            _write_record(standing)
+        end(exit_code(standing.hosts, chosen))
+        return
+    at_work = holder(folder, LOCK)
+    running = f"{_under_way(acceptance)}{at_work}" if at_work else ""
+    standing = _standing(acceptance, about, at_work=bool(running))
     if action == "golden":
         _write_golden(standing)
     elif action == "rma":
         _write_bundles(standing, Path(attach) if attach else None)
     else:
-        if action == "record":
-            _write_record(standing)
-        else:
-            emit(rendered(status(standing.hosts, chosen, _left(standing))))
+        left = _left(standing, of_this_call=bool(running))
+        emit(rendered(status(standing.hosts, chosen, left, running)))
         end(exit_code(standing.hosts, chosen))
 
 
@@ -169,8 +176,19 @@ def _refuse(action: str, flags: Mapping[str, object], actions: tuple[str, ...]) 
             raise UsageError(f"--{name}: it goes with accept {' and '.join(actions)}")
 
 
-def _standing(acceptance: Acceptance, about: About) -> _Standing:
-    results = saved_results(acceptance)
+def _under_way(acceptance: Acceptance) -> str:
+    """Return what another call measures now, from its run folder; empty between two runs."""
+    under_way = [each for each in saved_results(acceptance) if not each.finished]
+    if not under_way:
+        return ""
+    last = under_way[-1]
+    on_hosts = f" on {fold(last.hosts)}" if last.hosts else ""  # one over hosts has no answers yet
+    return f"{last.stage}{on_hosts}, since {last.started}; "
+
+
+def _standing(acceptance: Acceptance, about: About, *, at_work: bool = False) -> _Standing:
+    """Return how far each host is; with ``at_work`` without the run that is under way."""
+    results = [each for each in saved_results(acceptance) if each.finished or not at_work]
     return _Standing(about, acceptance, progress(acceptance.criteria, acceptance.names, results))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hwcheck.accept.criteria import parse_criteria
 from hwcheck.accept.record import write_record
+from hwcheck.results.run_folder import UNDER_WAY, RunFolder
 from hwcheck.sweep.state import Lock
 from hwcheck.tasks.command_line import completed, program
+from tests import factories
 
 GOOD = """\
 format: 1
@@ -224,3 +227,32 @@ def test_a_link_to_a_run_folder_is_refused(
         assert code == 2
         assert "runs/20270131T120000Z-abcdef: a symbolic link; put the folder itself" in said
     assert list((folder / "elsewhere").iterdir()) == []
+
+
+def test_what_another_call_measures_now_is_running_and_was_not_cut_off(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = begun(folder)
+    meta = factories.run(factories.gpu_host("n1")).meta
+    of_idle = {"id": "20270131T120000Z-abcdef", "stage": "idle"}
+    run = RunFolder.create(made / "runs", replace(meta, finished="", acceptance=of_idle))
+    run.write_host(replace(factories.record("n1", ()), state="partial", reason=UNDER_WAY))
+
+    def status() -> str:
+        with pytest.raises(SystemExit):
+            program.run(["hwcheck", "accept", "status", "--hosts", "n1,"])
+        out, said = capsys.readouterr()
+        assert not said
+        return " ".join(out.split())
+
+    with Lock(made, "acceptance", "n1,", "accept run"):
+        running = status()
+        code, refused = ended_with("accept record --hosts n1,", capsys)
+    assert f"Running: idle on n1, since {run.meta.started}; accept run, since " in running
+    assert "killed" not in running
+    assert "Left: 12 s: idle 12 s (1 host, as planned)" in running
+    assert (code, "one at a time: accept run, since" in refused) == (2, True)
+    assert not list(made.glob("*.gz*"))
+    after_a_kill = status()
+    assert "Running" not in after_a_kill
+    assert "under way when the run itself ended (killed, " in after_a_kill

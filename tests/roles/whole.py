@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.lab.scenario import load
 from tests.roles.containers import install_runtimes, toolkit
+from tests.roles.controller import STANDS_ON, write_files
 from tests.roles.machine import KERNEL, PACKAGES, Machine
 from tests.roles.nvidia_packages import OLD, doca, driver, gdrcopy, other
 from tests.roles.packages import UNIT, Package, chrony
@@ -22,6 +23,7 @@ ROLES = (
     *("cuda_toolkit", "dcgm", "dcgm_exporter", "gdrcopy", "time_sync", "doca_ofed"),
     "container_toolkit",
     *("system_tuning", "rdma", "pcie_p2p", "gpu_settings", "nccl", "validation_env", "node_reboot"),
+    "hwcheck_controller",
 )
 PREPARED = {
     "container_toolkit": ("nvidia_driver",),
@@ -37,6 +39,7 @@ PREPARED = {
 DISTRIBUTION = (
     *("irqbalance", "rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags"),
     *("perftest", "g++", "make", f"linux-headers-{KERNEL}"),
+    *STANDS_ON,
 )
 MAKEFILE = """\
 all:
@@ -82,6 +85,8 @@ def _variables(folder: Path) -> dict[str, object]:
     source.mkdir()
     with tarfile.open(source / "source.tar.gz", "w:gz") as archive:
         archive.add(folder / "Makefile", "nccl-tests/Makefile")
+    controller = folder / "controller"
+    controller.mkdir()
     wheels = folder / "wheels"
     wheels.mkdir()
     for wheel in folder.glob("*.whl"):
@@ -122,4 +127,5 @@ def _variables(folder: Path) -> dict[str, object]:
         "validation_env_wheels": str(wheels),
         "validation_env_wheelhouse": "/opt/wheels",
         "node_reboot_allowed": True,
+        **write_files(controller),
     }

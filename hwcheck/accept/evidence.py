@@ -241,7 +241,9 @@ def _of_host(
     unmeasured = dict(verdict.unmeasured)
     lacking = {check: why for check, why in verdict.skipped if check not in unmeasured}
     record = next(each for each in assessment.run.records if each.host == host)
-    of_run = _OfRun(criteria, findings, unmeasured, lacking, assessment.run.meta.checks, record)
+    meta = assessment.run.meta
+    alone = len(meta.hosts) == 1
+    of_run = _OfRun(criteria, findings, unmeasured, lacking, meta.checks, record, alone)
     run, named = assessment.run.meta.id, set[str]()
     for requirement in criteria.of_stage(stage):
         state, text = of_run.shown(requirement)
@@ -299,7 +301,11 @@ def _some(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _OfRun:
-    """What a run has of one host, by check."""
+    """What a run has of one host, by check.
+
+    A host that is ``alone`` in it, such as one that was repaired, has no finding of a check that
+    only compares hosts; every call compares all in the stage inventory.
+    """
 
     criteria: Criteria
     findings: Mapping[str, Sequence[Finding]]
@@ -307,6 +313,7 @@ class _OfRun:
     lacking: Mapping[str, str]
     checks: tuple[str, ...]
     record: HostRecord
+    alone: bool
 
     def shown(self, requirement: Requirement) -> tuple[str, str]:
         """Return the state of a requirement, and what shows it."""
@@ -342,6 +349,8 @@ class _OfRun:
         if not check:
             return (NOT_APPLICABLE if not findings else MET), ""
         if check not in self.checks or not findings:
+            if self.alone and any(self._samples(check)):
+                return NOT_APPLICABLE, f"{name}: no other host is in the run to hold it against"
             return NOT_MEASURED, f"{name}: the run has nothing of it"
         warned = [finding for finding in findings if finding.outcome == "warn"]
         if warned:

@@ -102,6 +102,34 @@ def test_a_host_that_did_not_answer_has_met_nothing() -> None:
     assert {each.state for each in result.evidence} == {"not measured"}
 
 
+def test_a_repaired_host_that_is_alone_in_a_run_has_nobody_to_be_compared_with() -> None:
+    compared = CheckResult(
+        "software_versions", "done", samples=(Sample("torch_version", "2.8.0", "", "node"),)
+    )
+
+    def of(
+        *hosts: str, answer: CheckResult = compared, named: str = "pcie_link"
+    ) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return what shows the requirement, and all that is not named in it."""
+        records = []
+        for host in map(factories.gpu_host, hosts):
+            assert host.report is not None
+            answers = (*host.report.results, answer)
+            records.append(replace(host, report=replace(host.report, results=answers)))
+        checks = (*factories.CHECKS, answer.check)
+        run = factories.run(*records, checks=checks, acceptance={"id": "x", "stage": "idle"})
+        result = stage_result(criteria(required(named)), assess(run)).hosts["n1"]
+        return state_of(result), state_of(result, OTHER)
+
+    for hosts in (("n1", "n2"), ("n1",)):
+        assert [state for state, _ in of(*hosts)] == ["met", "met"], hosts
+    _, (state, text) = of("n1", answer=replace(compared, samples=()))
+    assert (state, "software_versions" in text) == ("not measured", True)
+    (state, text), _ = of("n1", named="software_versions")
+    assert state == "not measured", "what one host alone cannot show"
+    assert "no other host is in the run to hold it against" in text
+
+
 def test_a_host_that_somebody_else_loads_is_not_measured() -> None:
     busy = CheckResult("gate_proof", "busy", "another visit loads this node (pid 4711)")
     host = factories.record("n1", (busy,), gpus=factories.gpu_facts(8))

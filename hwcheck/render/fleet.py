@@ -219,12 +219,17 @@ def _nights(fleet: FleetNights, counts: Sequence[dict[str, int]]) -> Iterator[Ni
 
 
 def _marks(nights: Sequence[date], most: int) -> Iterator[tuple[str, str]]:
-    """Yield the marks of a time axis: where, in percent of its width, and the month or day."""
+    """Yield the marks of a time axis: where, in percent of its width, and the month or day.
+
+    So many at ``most`` have room beside each other, and so has the last beside the end.
+    """
     marks = [n for n, night in enumerate(nights) if night.day == 1] if len(nights) > 45 else []
     step = max(1, len(nights) // 5)
     marks = marks or list(range(0, len(nights), step))
     every = max(1, -(-len(marks) // most))
     for at in marks[::every]:
+        if at and (len(nights) - at) * most < len(nights):
+            continue
         night = nights[at]
         text = f"{night:%Y-%m}" if len(nights) > 45 else f"{night:%m-%d}"
         yield f"{100 * at / len(nights):.2f}", text

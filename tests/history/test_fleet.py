@@ -135,6 +135,16 @@ def test_a_thousand_hosts_and_a_year_of_which_nothing_is_alike_stay_below_2_mb()
     assert len(fleet_page(made_up(1000, 365)).encode()) < 2_000_000
 
 
+@pytest.mark.parametrize("nights", [5, 44, 60, 365])
+def test_no_word_of_the_time_axis_stands_beyond_its_end(nights: int) -> None:
+    page = fleet_page(made_up(3, nights))
+    for place, most in (("nights", 12), ("hosts", 5)):
+        (words,) = re.findall('<div class="months".*?</div>', page.split(f'id="{place}"')[1])[:1]
+        at = [float(each) for each in re.findall(r"left: ([0-9.]+)%", words)]
+        assert 1 <= len(at) <= most
+        assert max(at) <= 100 - 100 / most
+
+
 def test_a_larger_fleet_has_rows_for_those_that_are_not_well_only() -> None:
     page = fleet_page(made_up(4001, 3))
     assert page.count('class="strip"') == 4000

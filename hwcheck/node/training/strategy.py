@@ -44,6 +44,14 @@ class Degrees:
         return " x ".join(parts) or "1"
 
 
+def host_groups(ranks: int, hosts: int) -> int:
+    """Return into how many equal parts ranks fall by their hosts.
+
+    Two where there is one host, or a rank on each: no two of them are nearer than others.
+    """
+    return hosts if 1 < hosts < ranks else 2
+
+
 @dataclass(frozen=True)
 class Strategy:
     """One way to train over several ranks.

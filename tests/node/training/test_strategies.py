@@ -124,6 +124,14 @@ def test_groups_across_hosts_follow_them() -> None:
     assert strategies.load("tp_pp").degrees(16, 2) == Degrees(pipeline=2, tensor=8)
 
 
+@pytest.mark.parametrize("name", ["hsdp", "dp_tp", "dp_pp", "tp_pp"])
+def test_hosts_with_a_rank_each_are_grouped_as_one_host_is(name: str) -> None:
+    strategy = strategies.load(name)
+    for hosts in (4, 8):
+        assert strategy.degrees(hosts, hosts) == strategy.degrees(hosts, 1)
+        assert str(strategy.degrees(hosts, hosts)).count(" x ") == 1, "two ways, each of several"
+
+
 def test_a_name_that_is_none_is_not_imported() -> None:
     with pytest.raises(KeyError):
         strategies.load("os")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwcheck.node.training.strategy import Degrees, Strategy
+from hwcheck.node.training.strategy import Degrees, Strategy, host_groups
 
 
 def degrees(ranks: int, hosts: int) -> Degrees:
-    """A stage for each host, or two on one host; each rank of it has a replica."""
-    pipeline = hosts if hosts > 1 else 2
+    """A stage for each host, or else two; each rank of it has a replica."""
+    pipeline = host_groups(ranks, hosts)
     return Degrees(pipeline=pipeline, replicate=ranks // pipeline)
 
 

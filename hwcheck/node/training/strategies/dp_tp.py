@@ -11,8 +11,8 @@ from hwcheck.node.training.strategy import Degrees, Strategy
 
 
 def degrees(ranks: int, hosts: int) -> Degrees:
-    """TP over the ranks of a host and a replica for each host; on one host TP 2."""
-    tensor = ranks // hosts if hosts > 1 else 2
+    """TP over the ranks of a host and a replica for each host; or else TP 2."""
+    tensor = ranks // hosts if 1 < hosts < ranks else 2
     return Degrees(replicate=ranks // tensor, tensor=tensor)
 
 

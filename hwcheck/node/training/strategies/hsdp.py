@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwcheck.node.training.strategy import Degrees, Strategy
+from hwcheck.node.training.strategy import Degrees, Strategy, host_groups
 
 
 def degrees(ranks: int, hosts: int) -> Degrees:
-    """A shard for each rank of a host and a replica for each host; on one host two replicas."""
-    replicas = hosts if hosts > 1 else 2
+    """A shard for each rank of a host and a replica for each host; or else two replicas."""
+    replicas = host_groups(ranks, hosts)
     return Degrees(replicate=replicas, shard=ranks // replicas)
 
 

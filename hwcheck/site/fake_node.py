@@ -62,7 +62,9 @@ class FakeNode:
         self._nvml_or_raise()
         common = self._says.get("gpu", {})
         of_gpus = enumerate(self._says.get("gpus", []))
-        return [FakeGpu(index, gpu if "error" in gpu else {**common, **gpu}) for index, gpu in of_gpus]
+        return [
+            FakeGpu(index, gpu if "error" in gpu else {**common, **gpu}) for index, gpu in of_gpus
+        ]
 
     def nvml_status(self) -> str:
         return str(self._says.get("nvml_status", "ok"))

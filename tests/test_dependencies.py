@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.closure import closure
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer reads TOML")
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,24 +52,6 @@ def locked() -> dict[str, tuple[str, int]]:
     return found
 
 
-def closure() -> set[str]:
-    """Return what the installed hwcheck needs, and what that needs, of this Python."""
-    needed: set[str] = set()
-    wanted = [(name, frozenset[str]()) for name in direct()]
-    while wanted:
-        name, extras = wanted.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        for text in metadata.requires(name) or ():
-            one = Requirement(text)
-            if one.marker is None or any(
-                one.marker.evaluate({"extra": extra}) for extra in (*extras, "")
-            ):
-                wanted.append((canonicalize_name(one.name), frozenset(one.extras)))
-    return needed
-
-
 def test_the_page_has_a_row_for_each_dependency_with_its_version() -> None:
     rows = dict(ROW.findall((ROOT / "docs" / "dependencies.md").read_text("utf-8")))
     pins = pinned("3.11")
@@ -88,4 +71,4 @@ def test_every_hashed_package_has_hashes() -> None:
 
 @only_on_3_11
 def test_all_that_is_needed_is_hashed_and_nothing_else() -> None:
-    assert set(locked()) == closure()
+    assert set(locked()) == closure(direct())

@@ -25,10 +25,14 @@ WANTED: dict[str, Any] = {
 
 
 class Site:
-    """A folder with an inventory of a lab's hosts and a playbook; ``run`` is the command."""
+    """A folder with an inventory of a lab's hosts and a playbook; ``run`` is the command.
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    ``programs`` is the folder that has hwcheck.
+    """
+
+    def __init__(self, lab: Lab, folder: Path, programs: Path = BIN) -> None:
         self.lab = lab
+        self._programs = programs
         self.folder = folder
         self.inventory = folder / "cluster.yml"
         self.playbook = folder / "play.yml"
@@ -47,8 +51,12 @@ class Site:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``hwcheck <command> --hosts <inventory>`` in the folder."""
         words = ("--roles", "nccl", *words) if roles else words
+        return self.ask(command, "--hosts", "cluster.yml", *words, given=given)
+
+    def ask(self, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run ``hwcheck <words>`` in the folder."""
         return subprocess.run(
-            [BIN / "hwcheck", command, "--hosts", "cluster.yml", *words],
+            [self._programs / "hwcheck", *words],
             cwd=self.folder,
             input=given,
             capture_output=True,

@@ -7,13 +7,14 @@ import pwd
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, PASS
 from hwcheck.inventory.source import locate
 from hwcheck.sweep import units
-from hwcheck.sweep.levels import HOUR_S, length_text
+from hwcheck.sweep.levels import HOUR_S, Level, length_text, read_levels
 from hwcheck.sweep.overdue import is_overdue, level_statuses, status_lines
 from hwcheck.sweep.plans import shortfall
 from hwcheck.sweep.request import SweepRequest, plans_now
@@ -98,28 +99,45 @@ def install(
     return "".join(f"{each}\n" for each in lines)
 
 
-def remove(request: SweepRequest, level: str, *, dry_run: bool) -> str:
-    """Undo ``install``; return what was taken away, or would be. Raises UsageError."""
+def remove(request: SweepRequest, level: str, *, dry_run: bool, say: Callable[[str], None]) -> str:
+    """Undo ``install``; return what was taken away, or would be. Raises UsageError.
+
+    ``say`` is called with a line of what else there is to know.
+    """
     files = units.remove(_name(request), units.place(), dry_run=dry_run)
+    for other in () if level else _installed_beside_jobs(request):
+        say(f"the sweep of {other.name} stays; --level {other.name} removes it")
     if not files:
-        what = f" of {level}" if level else ""
-        return f"no sweep{what} is installed for {line(request.cluster.source, 200)}\n"
+        what = level or "a night"
+        return f"no sweep of {what} is installed for {line(request.cluster.source, 200)}\n"
     done = "would be removed" if dry_run else "removed"
     return "".join(f"{file}: {done}\n" for file in files)
 
 
-def status(request: SweepRequest, say: Callable[[str], None]) -> tuple[str, int]:
+def status(request: SweepRequest, level: str, say: Callable[[str], None]) -> tuple[str, int]:
     """Return how old the last sweeps are, and the exit code: 1 where one is missing.
 
+    Without a ``level`` those of a night, and those beside jobs where this machine starts them.
     ``say`` is called with a line of what else there is to know.
     """
     state, problem = read_state(request.runs, request.key)
     if problem:
         say(problem)
     held_by = holder(request.runs, request.key)
-    statuses = level_statuses(request.levels, state, now_utc(), held_by)
+    levels = request.levels if level else request.levels + _installed_beside_jobs(request)
+    statuses = level_statuses(levels, state, now_utc(), held_by)
     lines = status_lines(statuses, state, held_by)
     return "".join(f"{each}\n" for each in lines), FAILED if is_overdue(statuses) else PASS
+
+
+def _installed_beside_jobs(request: SweepRequest) -> tuple[Level, ...]:
+    """Return the levels beside jobs that this machine starts for the inventory."""
+    levels = tuple(each for each in read_levels(request.cluster).values() if not each.load)
+    try:
+        files = units.place().files(_name(replace(request, levels=levels))) if levels else ()
+    except UsageError:  # nothing can be installed here
+        files = ()
+    return levels if any(file.exists() for file in files) else ()
 
 
 def _name(request: SweepRequest) -> str:

@@ -121,7 +121,7 @@ def sweep(
     if request.drain_failed:
         refuse(cluster.hosts, request.runs, request.drain_failed, dry_run=dry_run)
     if action == "status":
-        text, code = status(request, _say)
+        text, code = status(request, level, _say)
         emit(text)
         end(code)
     elif action == "release":
@@ -129,7 +129,7 @@ def sweep(
         emit(text)
         end(code)
     elif action == "remove":
-        emit(remove(request, level, dry_run=dry_run))
+        emit(remove(request, level, dry_run=dry_run, say=_say))
     elif action == "install":
         begin = _parsed("--at", time_of_day, at) or ""
         random_s = _parsed("--randomize", length_s, randomize)

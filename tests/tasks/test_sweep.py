@@ -20,6 +20,7 @@ from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.scheduler.records import NodeState
 from hwcheck.sweep import state as sweep_state
 from hwcheck.sweep.state import FOLDER, Lock, SweepState, key_of, read_state, write_state
+from hwcheck.sweep.units import UnitFolder
 from hwcheck.tasks import sweep, sweep_run
 from hwcheck.tasks.command_line import program
 from tests.small_disk import fill
@@ -470,3 +471,28 @@ def test_status_is_a_dead_mans_switch(capfd: pytest.CaptureFixture[str]) -> None
     code, _, err = typed(capfd, "status", "--hosts", "cluster.yml")
     assert code == 1
     assert "begun anew" in err
+
+
+def test_a_timer_beside_jobs_is_watched_and_named_where_the_night_is_asked_about(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("hwcheck.sweep.units.place", lambda: UnitFolder(tmp_path / "cron.d"))
+    now = sweep_state.now_utc()
+    finished = {
+        "minutes": sweep_state.Finished(sweep_state.as_text(now - timedelta(hours=3)), 3, 3, 0),
+        "nightly": sweep_state.Finished(sweep_state.as_text(now - timedelta(hours=6)), 3, 3, 0),
+    }
+    write_state(Path("runs"), key_of("cluster.yml"), SweepState(finished=finished))
+    of = ("--hosts", "cluster.yml")
+    code, out, _ = typed(capfd, "status", *of)
+    assert (code, "minutes" in out) == (0, False), "swept once by hand, and started by nothing"
+    assert typed(capfd, "install", *of, "--level", "minutes")[0] == 0
+    code, out, _ = typed(capfd, "status", *of)
+    assert code == 1
+    assert re.search(r"^minutes: finished .*; overdue: every 15m$", out, re.MULTILINE)
+    code, out, err = typed(capfd, "remove", *of)
+    assert (code, out) == (0, "no sweep of a night is installed for cluster.yml\n")
+    assert err == "hwcheck: the sweep of minutes stays; --level minutes removes it\n"
+    assert typed(capfd, "remove", *of, "--level", "minutes")[1].endswith(": removed\n")
+    assert typed(capfd, "remove", *of)[2] == ""
+    assert typed(capfd, "status", *of)[0] == 0

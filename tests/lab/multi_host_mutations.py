@@ -246,7 +246,10 @@ def _with_gpudirect(record: HostRecord) -> HostRecord:
 
 @dataclass(frozen=True)
 class SeenFleet:
-    """What came of a change: all that is no pass, the first action, what was recorded."""
+    """What came of a change: all that is no pass, the first action, what was recorded.
+
+    The fabric between hosts, by which the run fails and no host, is a finding of none.
+    """
 
     findings: tuple[Finding, ...]
     action: str
@@ -260,6 +263,8 @@ def see(change: FleetChange, folder: Path) -> SeenFleet:
     runner = ScopeRunner(members, SCOPES, folder, lambda text: None, NCCL)  # type: ignore[arg-type]
     record = runner.run()
     assessment = assess(run_of(hosts()), record)
-    worse = [each for each in assessment.judgement.findings if each.outcome != "pass"]
+    judgement = assessment.judgement
+    worse = [each for each in judgement.findings if each.outcome != "pass"]
+    worse += [Finding("", MULTI_HOST, "fail", reason=text) for text in judgement.fabric]
     actions = [each.title for each in assessment.advice.actions if each.check == MULTI_HOST]
     return SeenFleet(tuple(worse), (actions or [""])[0], record)

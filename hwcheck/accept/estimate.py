@@ -66,7 +66,8 @@ def estimates_left(
 
     Before them stands what the next call takes to start and to judge its former runs. Empty where
     no host has a stage left. With ``of_this_call`` what the call has left that is at work: nothing
-    is repeated in it, and a host that failed waits for the next one.
+    is repeated in it, and a host that failed waits for the next one. A run over hosts is made of
+    all that are ready, also those that were in the last.
     """
     left: dict[str, int] = {}
     done: dict[str, int] = {}
@@ -76,6 +77,10 @@ def estimates_left(
             left[name] = left.get(name, 0) + 1
             runs = host.stages[name].runs
             done[name] = min(done.get(name, runs), runs)
+    takes_part = sum(
+        bool(host.accepted or host.next or not of_this_call) for host in hosts.values()
+    )
+    left |= {name: takes_part for name in left if STAGES[name].over_hosts}
     if of_this_call or not left:
         return estimates(criteria, left, forks, results, done)
     left |= {name: len(hosts) for name in criteria.stages if not STAGES[name].void_by}

@@ -233,6 +233,10 @@ def test_what_every_call_repeats_is_left_on_all_hosts_while_anything_is() -> Non
     failed = [runs[0], result("load", {"n1": "met", "n2": "not met"}, 1)]
     now = estimates_left(CRITERIA, of(failed), 32, failed, of_this_call=True)
     assert {each.stage: each.hosts for each in now} == dict.fromkeys(STAGES[2:], 1)
+    later = [*runs, result("load", {"n1": "met", "n2": "not met"}, 9)]
+    now = estimates_left(CRITERIA, of(later), 32, later)
+    hosts = {each.stage: each.hosts for each in now}
+    assert (hosts["collectives"], hosts["pairs"]) == (1, 2), "n1 runs again with n2"
 
 
 def test_a_run_that_was_cut_off_tells_nothing_of_how_long_one_takes() -> None:

@@ -60,6 +60,15 @@ def test_the_table_says_what_failed_where_and_what_to_do() -> None:
     assert "Left: 4 min: idle 4 min (1 host, as planned)" in text
 
 
+def test_what_keeps_a_host_has_the_width_of_the_page() -> None:
+    now = progress(CRITERIA, ["n1", "n2", "n3"], results())
+    page = acceptance_page({}, CRITERIA, now, results())
+    assert page.count("<thead><tr><th>Host</th><th>state</th><th>idle</th></tr>") == 1
+    kept = page.split('<tr class="keeps"><td></td><td colspan="2"')[1:]
+    assert ["STATE: /etc/nccl.conf" in each for each in kept] == [False, True], "n2 and n3"
+    assert "LINKS: pcie_link: pcie_link_width of gpu6: 8 lanes" in kept[0]
+
+
 def test_the_explanation_says_what_is_not_shown() -> None:
     text = " ".join(rendered(explanation(CRITERIA, ["n1"], LEFT, LEFT)).split())
     assert "about 4 min" in text

@@ -1,4 +1,7 @@
-"""Training over hosts: a slow link is exposed communication where much is sent, and only there."""
+"""Training over hosts: by every strategy that has groups, and over a slow link.
+
+A slow link is exposed communication where much is sent, and only there.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.advise.training_figures import figures_of
+from hwcheck.node.training import strategies
 from hwcheck.node.training.shape import MODELS
 from hwcheck.run.training.bench import Bench, Recorder
 from hwcheck.run.training.options import TrainingOptions
@@ -62,3 +66,36 @@ def test_a_slow_link_is_exposed_communication(tmp_path: Path) -> None:
     assert fastest[SLOW, "ddp"] > 0.8 * WIRE_S > fastest[RATE, "ddp"], fastest
     added = {name: fastest[SLOW, name] - fastest[RATE, name] for name in ("ddp", "pp_gpipe")}
     assert added["pp_gpipe"] < 0.5 * added["ddp"], fastest
+
+
+@pytest.mark.parametrize(("hosts", "ranks"), [(2, (4, 8)), (4, (4,))])
+def test_groups_over_hosts_compute_what_one_process_does(
+    tmp_path: Path, hosts: int, ranks: tuple[int, ...]
+) -> None:
+    """Two and four ranks on each of two hosts, one on each of four; and the control is caught."""
+    pytest.importorskip("torch")
+    grouped = ("hsdp", "tp", "pp_1f1b", "dp_tp", "dp_pp", "tp_pp", "3d", "zero1_3d")
+    options = replace(
+        OPTIONS, strategies=grouped, ranks=ranks, steps=1, warmup=0, parity_steps=2, prove=True
+    )
+    with (
+        Lab([f"n{number}" for number in range(hosts)]) as lab,
+        opened(python_with_torch(lab.hosts()), tmp_path, work="training") as members,
+    ):
+        assert len(members.present) == hosts, members.absent
+        recorder = Recorder(tmp_path, members.present, options)
+        Bench(members, members.present, options, recorder, lambda _: None).run()
+        record = recorder.finish({}, finished=True)
+    several = {(run.strategy, run.ranks): run for run in record.runs if run.strategy != "single"}
+    assert len(several) == len(ranks) * (len(grouped) + 1)
+    for (name, number), run in several.items():
+        strategy = strategies.load(name)
+        if reason := strategy.refuses(options.model, number, hosts, cuda=False):
+            assert (run.state, run.reason) == ("not_applicable", reason)
+        else:
+            state = "wrong_loss" if strategy.control else "done"
+            assert run.state == state, (name, number, run.reason, run.logs)
+            assert run.degrees == strategy.degrees(number, hosts)
+            assert bool(run.times_s) != strategy.control
+    done = {name for name, number in several if several[name, number].state == "done"}
+    assert done == (set(grouped) if 8 in ranks else set(grouped) - {"3d", "zero1_3d"})

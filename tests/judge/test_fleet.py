@@ -206,9 +206,9 @@ def test_a_port_too_few() -> None:
 
 
 def said(check: str, *given: tuple[str, Sample], model: str = H200) -> list[HostRecord]:
-    """Return hosts that give one sample each, of this check."""
+    """Return hosts with one GPU that give one sample each, of this check."""
     return [
-        record(host, [CheckResult(check, "done", samples=(sample,))], gpus=gpu_facts(2, model))
+        record(host, [CheckResult(check, "done", samples=(sample,))], gpus=gpu_facts(1, model))
         for host, sample in given
     ]
 
@@ -220,7 +220,7 @@ def said(check: str, *given: tuple[str, Sample], model: str = H200) -> list[Host
         ("hugepages", *(Sample("transparent_huge_pages", v) for v in ("madvise", "always"))),
         ("virtualization", Sample("hypervisor", "none"), Sample("hypervisor", "kvm")),
         *(
-            (check, Sample(metric, usual, unit, "gpu1"), Sample(metric, odd, unit, "gpu1"))
+            (check, Sample(metric, usual, unit, "gpu0"), Sample(metric, odd, unit, "gpu0"))
             for check, metric, unit, usual, odd in (
                 ("ecc_mode", "ecc_enabled", "", True, False),
                 ("gpu_model", "memory_gib", "GiB", 140, 70),

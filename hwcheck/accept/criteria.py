@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,17 +16,21 @@ from typing import Any
 
 import fastjsonschema
 import yaml
+from yaml.reader import ReaderError
 
 from hwcheck.accept.stages import STAGES, STATE
 from hwcheck.errors import UsageError
 from hwcheck.judge import models
 from hwcheck.judge.expectation import LEGS
 from hwcheck.node import checks
+from hwcheck.text import line
 
 MOST_BYTES = 1 << 20
 DEFAULT = "criteria.yml"
 """The criteria that hwcheck brings, for every GPU model that it has figures of."""
 ANY = "any"
+RESERVED = ("gpu", "other")
+"""Ids of lines that the record has besides those of the criteria (``hwcheck.accept.evidence``)."""
 LISTS = ("checks", "same_as", "roles")
 OF_MODELS = {
     "bf16_tflops": ("sustained_tflops", "bf16_tflops", "dense bf16 products that a GPU keeps up"),
@@ -239,10 +244,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise UsageError(f"{source}{place}: not YAML: {problem}") from None
+        raise UsageError(_not_yaml(source, text, error)) from None
     except (ValueError, RecursionError) as error:  # a date such as 2026-02-30
         raise UsageError(f"{source}: not YAML: {error}") from None
     try:
@@ -250,6 +252,8 @@ def parse_criteria(text: str, source: str) -> Criteria:
     except fastjsonschema.JsonSchemaValueException as refusal:
         keys = [int(key) if key.isdecimal() else key for key in refusal.path[1:]]
         raise UsageError(_at(source, root, *_in_words(refusal, keys))) from None
+    for keys, value in _not_finite(data, []):
+        raise UsageError(_at(source, root, keys, f"{value}: write a number"))
     for key in _keys_twice(root):
         place = f"{source}:{key.start_mark.line + 1}"
         raise UsageError(f"{place}: {key.value[:60]}: it is there twice; leave one out")
@@ -259,7 +263,7 @@ def parse_criteria(text: str, source: str) -> Criteria:
         gpu=data.get("gpu", ANY),
         hosts_percent=float(data.get("hosts_percent", 100)),
         burn_in_s=_length_s(data.get("burn_in", "1h")),
-        repeats=data.get("repeats", 1),
+        repeats=int(data.get("repeats", 1)),  # 2.0 is whole, too
         waivers=tuple(data.get("waivers", ())),
         requirements=requirements,
         source=source,
@@ -304,6 +308,11 @@ def _problems(criteria: Criteria) -> Any:
         where: list[str | int] = ["requirements", number]
         if requirement.id in ids:
             yield [*where, "id"], f"{requirement.id} is there twice: give each its own"
+        if requirement.id in RESERVED:
+            yield (
+                [*where, "id"],
+                f"{requirement.id}: hwcheck writes a line of this id: name another",
+            )
         ids.add(requirement.id)
         stage = STAGES[requirement.stage]
         named = [(["checks", at], name) for at, name in enumerate(requirement.checks)]
@@ -331,11 +340,40 @@ def _problems(criteria: Criteria) -> Any:
         if not named and not stage.over_hosts and stage.name != STATE:
             yield where, f"{requirement.id}: no check can show it: write checks"
 
+    for number, each in enumerate(criteria.not_shown):
+        if each.id in ids:
+            yield ["not_shown", number, "id"], f"{each.id} is there twice: give each its own"
+        ids.add(each.id)
+
 
 def _unknown(name: str, names: Collection[str], noun: str) -> str:
-    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "one of " + ", ".join(list(names)[:8])
     return f"{name[:60]}: no such {noun}; {hint}"
+
+
+def _not_yaml(source: str, text: str, error: yaml.YAMLError) -> str:
+    """Return a line about what is no YAML."""
+    if isinstance(error, ReaderError):
+        number = text.count("\n", 0, error.position) + 1
+        return f"{source}:{number}: not YAML: a character that no text has; take it out"
+    mark = getattr(error, "problem_mark", None)
+    place = f":{mark.line + 1}" if mark else ""
+    problem = line(str(getattr(error, "problem", None) or error), 120)
+    hint = "indent with spaces, each level as deep as its neighbors; quote a text that has ': '"
+    return f"{source}{place}: not YAML: {problem}; {hint}"
+
+
+def _not_finite(data: Any, keys: list[str | int]) -> Iterator[tuple[list[str | int], float]]:
+    """Yield numbers that no value can be held against, ``.nan`` and ``.inf``, and where they are.
+
+    Every value passes a border that is ``.nan``.
+    """
+    if isinstance(data, float) and not math.isfinite(data):
+        yield keys, data
+    if isinstance(data, (dict, list)):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _not_finite(value, [*keys, key])
 
 
 def _keys_twice(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
@@ -368,7 +406,8 @@ def _in_words(
         return keys, "lacks " + ", ".join(n for n in refusal.rule_definition if n not in value)
     if rule == "enum":
         if [*keys] == ["format"]:
-            return keys, f"{value}: this hwcheck reads format 1; a newer one may read it"
+            shown = json.dumps(value, default=str)[:60]
+            return keys, f"{shown}: this hwcheck reads format 1; a newer one may read it"
         words = [str(each) for each in refusal.rule_definition]
         return keys, _unknown(str(value), words, "word")
     shown = json.dumps(value, default=str)[:60]
@@ -390,5 +429,5 @@ def _at(source: str, root: yaml.Node | None, keys: Sequence[str | int], problem:
             break
         node = below[0]
         name = str(key) if isinstance(key, str) else name
-    line = node.start_mark.line + 1 if node is not None else 1
-    return f"{source}:{line}: {name + ': ' if name else ''}{problem}"
+    number = node.start_mark.line + 1 if node is not None else 1
+    return f"{source}:{number}: {name + ': ' if name else ''}{problem}"

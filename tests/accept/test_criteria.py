@@ -49,8 +49,8 @@ MISTAKES = [
     ("burn_in: 24h", "burn_in: 1 day", 4, "it is a duration"),
     ("repeats: 3", "repeats: 0", 5, "repeats: 0: it is a whole number from 1 to 100"),
     ("repeats: 3", "repeats: three", 5, "it is a whole number"),
-    ("hosts_percent: 95", "hosts_percent: 0", 6, "it is a percentage above 0"),
-    ("hosts_percent: 95", "hosts_percent: 120", 6, "it is a percentage above 0 and up to 100"),
+    ("hosts_percent: 95", "hosts_percent: 0", 6, "it is a percentage from 1 to 100"),
+    ("hosts_percent: 95", "hosts_percent: 120", 6, "it is a percentage from 1 to 100"),
     ("[pcie_link]\nreq", "[pci_link]\nreq", 7, "pci_link: no such check; did you mean pcie_link?"),
     ("[pcie_link]\nreq", "pcie_link\nreq", 7, "it is a list of checks that a site may waive"),
     ("format: 1", "format: 2", 1, "format: 2: this hwcheck reads format 1"),
@@ -69,6 +69,48 @@ MISTAKES = [
     ("name: order 4711", "name: [order", 2, "not YAML"),
     ("name: order 4711", "name: 4711", 2, "quote what YAML reads as something else"),
     ("    stage: idle\n", "    stage: idle\n    roles: [nccl]\n", 13, "in the stage state only"),
+    ("hosts_percent: 95", "hosts_percent: 0.95", 6, "0.95: it is a percentage from 1 to 100"),
+    ("hosts_percent: 95", "hosts_percent: 95%", 6, '"95%": it is a percentage'),
+    ("hosts_percent: 95", "hosts_percent: .nan", 6, "hosts_percent: nan: write a number"),
+    ("at_least: 450", "at_least: .nan", 19, "at_least: nan: write a number"),
+    ("at_least: 450", "at_most: .inf", 19, "at_most: inf: write a number"),
+    ("at_least: 450", "at_least: 450, tolerance_percent: .nan", 19, "nan: write a number"),
+    ("at_least: 450", "at_least: 450 GB/s", 19, '"450 GB/s": it is a number'),
+    ("at_least: 450", "at_least:", 19, "at_least: null: it is a number"),
+    ("check: all_reduce, ", "", 19, "lacks check"),
+    ("source: annex B, ", "", 19, "lacks source"),
+    ("{check: all_reduce, metric: busbw", "{check: xid, metric: busbw", 19, "it is of stage idle"),
+    ("gpu: h100_sxm", "gpu: H100_SXM", 3, "did you mean h100_sxm?"),
+    ("gpu: h100_sxm", "gpu:", 3, "gpu: null: it is a text"),
+    ("checks: [pcie_link]\n  -", "checks: [PCIE_LINK]\n  -", 13, "did you mean pcie_link?"),
+    ("checks: [pcie_link]\n  -", "checks: pcie_link\n  -", 13, "a list of checks: [pcie_link"),
+    ("stage: idle", "stage: Idle", 12, "did you mean idle?"),
+    ("stage: idle", "stage: pairs", 13, "pcie_link is not run in stage pairs: it is of stage idle"),
+    ("    stage: idle\n", "", 9, "lacks stage"),
+    ("    stage: idle\n", "    strict: maybe\n    stage: idle\n", 12, "it is true or false"),
+    ("    stage: idle\n", "    same_as: BM01\n    stage: idle\n", 12, "a list of ids: [BM01]"),
+    ("    stage: idle\n", "    may_lack: yes\n    stage: idle\n", 12, "true: it is a text"),
+    ("repeats: 3", "engine: nccl_tests", 5, "did you mean nccl-tests?"),
+    ("repeats: 3", "exercise: maybe", 5, "it is true or false"),
+    ("id: LINKS", "id: other", 9, "other: hwcheck writes a line of this id: name another"),
+    ("id: LINKS", "id: MY LINKS", 9, "it is a word of letters"),
+    ("format: 1\n", "", 1, "lacks format"),
+    ("format: 1", 'format: "1"', 1, 'format: "1": this hwcheck reads format 1'),
+    ("text: links are", "text: links: are", 10, "not allowed here; indent with spaces"),
+    ("    text: links", "\ttext: links", 10, "not YAML: found character"),
+    ("links are whole", "links are \0 whole", 10, "a character that no text has; take it out"),
+    (
+        "requirements:\n  - id: LINKS",
+        "requirements:\n  - xid\n  - id: LINKS",
+        9,
+        "is a mapping with",
+    ),
+    (
+        "waivers: [pcie_link]",
+        "not_shown: [{id: LINKS, text: a, source: b, why: c}]",
+        7,
+        "LINKS is there twice: give each its own",
+    ),
     ("waivers: [pcie_link]", "not_shown: [{id: X}]", 7, "lacks text, source, why"),
 ]
 
@@ -94,6 +136,11 @@ def test_a_mistake_gets_its_line_and_what_to_write(
     if words != "not YAML":
         assert place == f"c.yml:{line}:", message
     assert "\n" not in message
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    repeats = parse_criteria(GOOD.replace("repeats: 3", "repeats: 2.0"), "c.yml").repeats
+    assert list(range(repeats)) == [0, 1]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "4711", "requirements: 3", "- a\n- b"])

@@ -105,11 +105,14 @@ def training_view(record: TrainingRecord) -> TrainingView:
 
 
 def training_line(view: TrainingView) -> str:
-    """Return the result in one line, for a terminal."""
+    """Return the result in one line, for a terminal; why nothing was trained, where that is so."""
     every = [row for table in view.tables for row in table.rows]
     rows = [row for row in every if not row.state.startswith(NOT_APPLICABLE)]
+    reasons = dict.fromkeys(row.state.removeprefix(f"{NOT_APPLICABLE}: ") for row in every)
     parts = [f"{row.cells[0]} on {row.cells[1]} {row.cells[3] or row.state}" for row in rows]
-    parts += [f"{len(every) - len(rows)} do not apply"] if len(rows) < len(every) else []
+    if len(rows) < len(every):
+        words = f"{len(every) - len(rows)} do not apply"
+        parts.append(words if rows else f"{words}: {', '.join(reasons)}")
     parts += view.controls
     parts += [view.exercise] if view.exercise else []
     return "; ".join([*parts, *view.sentences, *view.remarks])

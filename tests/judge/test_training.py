@@ -12,6 +12,7 @@ from hwcheck.node.wire import Report
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
+from hwcheck.render.training import training_line, training_view
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.training import TrainingRecord
 from tests.advise.test_training_figures import a_run, the_guide
@@ -55,6 +56,15 @@ def test_outcomes(state: str, outcome: str, exit_code: int) -> None:
 def test_a_host_that_trained_nothing_is_not_passed() -> None:
     record = replace(the_guide(), runs=with_state("not_applicable").runs[1:])
     assert assessed(record).judgement.exit_code == 3
+
+
+def test_where_nothing_was_trained_the_terminal_says_why() -> None:
+    refused = with_state("not_applicable")
+    alone = replace(refused, runs=refused.runs[1:])
+    twice = replace(alone, runs=(*alone.runs, replace(alone.runs[0], ranks=3, reason="too few")))
+    assert training_line(training_view(alone)) == "1 do not apply: why not"
+    assert training_line(training_view(twice)) == "2 do not apply: why not, too few"
+    assert training_line(training_view(refused)).endswith("; 1 do not apply")
 
 
 def test_a_host_that_took_no_part_is_not_passed() -> None:

@@ -37,6 +37,20 @@ def test_what_failed_has_its_limit_and_its_source() -> None:
     assert page.index("gpu3<br><b>failed") < page.index("<td>gpu0<"), "what failed comes first"
 
 
+def test_each_failure_and_each_part_has_its_line() -> None:
+    named = [("part_model", "board0"), ("part_model", "chassis"), ("part_place", "chassis")]
+    parts = tuple(Sample(metric, "X1", "", subject) for metric, subject in named)
+    made = fault(
+        CheckResult("parts", "done", samples=parts), remap(failed=True), pcie_link_width=(3, 8)
+    )
+    lines = fault_markdown(made).splitlines()
+    failures = [line for line in lines if "; source: " in line]
+    assert [line.split()[1] for line in failures] == [f"{each.check}," for each in made.findings]
+    assert len(failures) > 1
+    of_parts = [line for line in lines if line.startswith(("- board0: X1", "- chassis: X1"))]
+    assert [line.endswith(", X1") for line in of_parts] == [False, True]
+
+
 def remap(failed: bool) -> CheckResult:
     samples = [
         Sample(metric, value, unit, f"gpu{number}")

@@ -12,7 +12,7 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.connect.payload import Payload
 from hwcheck.errors import UsageError
-from hwcheck.exit_codes import combine
+from hwcheck.exit_codes import BY_OUTCOME, combine
 from hwcheck.results.multi_host import read_multi_host
 from hwcheck.results.run_folder import OUT_OF_TIME, RunFolder, read_run
 from hwcheck.run.fan_out import VisitEvent, fan_out
@@ -27,10 +27,10 @@ from hwcheck.sweep.links import Records, coverage_text, late_hosts, links_of
 from hwcheck.sweep.night import (
     LevelResult,
     busy_hosts,
-    done_in,
     ended,
     late_text,
     visit_history,
+    visits_in,
 )
 from hwcheck.sweep.plans import free_together, together_s
 from hwcheck.sweep.request import SweepRequest
@@ -64,9 +64,11 @@ class Measuring:
         request, now = self.request, sweep_state.now_utc()
         read = request.read(level)
         past = visit_history(self.state, request.names, read.visits, self._states())
-        done = self.visited | done_in(self.sweep, level, read.visits)
+        before = visits_in(self.sweep, level, read.visits)
+        done = self.visited | {visit.host for visit in before}
         due = candidates([host for host in request.names if host not in done], level, past, now)
-        result = LevelResult(level, tuple(each.host for each in due))
+        code = combine(BY_OUTCOME[visit.outcome] for visit in before)
+        result = LevelResult(level, tuple(each.host for each in due), exit_code=code)
         until = min(self.until, time.monotonic() + level.budget_s)
         if level.scopes and level.together(len(request.names)) > 1:
             result = self._groups(result, due, past, read.together, until)

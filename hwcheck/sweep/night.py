@@ -65,19 +65,19 @@ def visit_history(
     )
 
 
-def done_in(sweep: str, level: Level, visits: Iterable[PastVisit]) -> set[str]:
-    """Return the hosts that a sweep has visited at a level.
+def visits_in(sweep: str, level: Level, visits: Iterable[PastVisit]) -> list[PastVisit]:
+    """Return the visits of a sweep at a level.
 
     But for visits that were cut off, or given up for a job.
     """
-    return {
-        visit.host
+    return [
+        visit
         for visit in visits
         if visit.sweep == sweep
         and visit.level == level.name
         and not visit.cut_off
         and not visit.given_up
-    }
+    ]
 
 
 def with_hosts(state: SweepState, hosts: Sequence[str], now: datetime) -> tuple[SweepState, str]:

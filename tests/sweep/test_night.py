@@ -14,10 +14,10 @@ from hwcheck.sweep.night import (
     LevelResult,
     after,
     busy_hosts,
-    done_in,
     late_text,
     under_way,
     visit_history,
+    visits_in,
     with_hosts,
 )
 from hwcheck.sweep.state import SweepState, as_text
@@ -61,7 +61,7 @@ def test_what_a_sweep_has_visited_is_done_but_for_what_was_cut_off() -> None:
         visit("n5", state="unreachable", outcome="inconclusive", **of),
         visit("n6", state="lost", outcome="inconclusive", reason=f"lost: {GIVEN_UP}: busy", **of),
     ]
-    assert done_in("s1", NIGHTLY, visits) == {"n1", "n5"}
+    assert [each.host for each in visits_in("s1", NIGHTLY, visits)] == ["n1", "n5"]
 
 
 def test_hosts_come_and_go_with_the_inventory() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.exit_codes import NOT_MEASURED
 from hwcheck.history.views import History
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.scheduler.records import NodeState
@@ -150,7 +151,8 @@ def test_what_was_measured_before_a_sweep_was_cut_off_is_told_by_the_next(
         with pytest.raises(Killed):
             typed(capfd, *RUN, "--notify", "notify.yml")
     assert told == []
-    _, _, err = typed(capfd, *RUN, "--notify", "notify.yml")
+    code, _, err = typed(capfd, *RUN, "--notify", "notify.yml")
+    assert code == NOT_MEASURED, "as it is of hosts that are away, whenever they were visited"
     assert "goes on with the sweep that began" in err
     (body,) = told
     assert body["title"].endswith(": 2 new")

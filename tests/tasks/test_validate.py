@@ -118,6 +118,30 @@ def test_a_host_that_cannot_be_reached_is_not_measured(tmp_path: Path) -> None:
     assert "connect" in done.stdout
 
 
+def test_what_it_prints_and_keeps_is_taken_again(tmp_path: Path) -> None:
+    """Folded hosts and the retry file as --limit; nobody is reached by --list-hosts, --dry-run."""
+    hosts = "".join(
+        f"    away{number}: {{ansible_host: 127.0.0.{number}}}\n" for number in (1, 2, 3)
+    )
+    (tmp_path / "cluster.yml").write_text(
+        f"all:\n  vars: {{ansible_port: 1, ansible_user: u}}\n  hosts:\n{hosts}"
+    )
+
+    def ask(*words: str) -> tuple[int, str]:
+        done = hwcheck(tmp_path, "validate", "--hosts", "cluster.yml", *words)
+        return done.returncode, done.stdout
+
+    code, plan = ask("--dry-run")
+    assert code == 0
+    assert plan.startswith("3 hosts, 3 at once: away[1-3]\n")
+    assert plan.endswith("nothing was done, and no host was reached\n")
+    assert ask("--list-hosts") == (0, "away1\naway2\naway3\n")
+    assert not (tmp_path / "runs").exists()
+    code, text = ask("--limit", "away[2-3]")
+    assert (code, "away[2-3]" in text) == (3, True), text
+    assert ask("--limit", "@runs/latest/retry", "--list-hosts") == (0, "away2\naway3\n")
+
+
 def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yml"
     script = tmp_path / "python"

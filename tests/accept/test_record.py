@@ -339,9 +339,10 @@ def why_not(file: Path, key: Path) -> str:
         return str(error)
 
 
-def refused(file: Path, key: Path, words: str) -> None:
+def assert_refused(file: Path, key: Path, words: str) -> None:
     """Assert that a record does not verify, and that a clear line says why."""
     shown = why_not(file, key)
+    assert shown
     assert words in shown
     assert all(each.isprintable() and len(each) < 400 for each in shown.splitlines())
 
@@ -353,7 +354,7 @@ def test_files_that_are_not_as_written_are_named(name: str, signed: Path, key: P
     tamper(members)
     written(signed, members)
     assert words in refusal(signed)
-    refused(signed, key, words)
+    assert_refused(signed, key, words)
     with pytest.raises(UsageError, match="does not fit"):
         verify(signed, key.with_name("signers"))
 
@@ -370,7 +371,7 @@ def test_bytes_that_are_not_as_written_are_refused(name: str, signed: Path, key:
     edit, words = BYTES[name]
     signed.write_bytes(edit(signed.read_bytes()))
     assert words in refusal(signed)
-    refused(signed, key, words)
+    assert_refused(signed, key, words)
     with pytest.raises(UsageError):
         verify(signed, key.with_name("signers"))
 
@@ -381,7 +382,7 @@ def test_an_archive_of_the_same_files_is_not_the_one_that_was_signed(
 ) -> None:
     signed.write_bytes(COMPRESSED[name](signed.read_bytes()))
     assert refusal(signed) == ""
-    refused(signed, key, "the signature does not fit")
+    assert_refused(signed, key, "the signature does not fit")
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -394,7 +395,7 @@ def test_a_forged_manifest_is_whole_and_the_signature_tells(
     forge(members)
     written(signed, members)
     assert refusal(signed) == ""
-    refused(signed, key, words)
+    assert_refused(signed, key, words)
     with pytest.raises(UsageError, match="does not fit"):
         verify(signed, key.with_name("signers"))
 
@@ -403,16 +404,16 @@ def test_a_forged_manifest_is_whole_and_the_signature_tells(
 def test_a_signature_that_is_not_as_made_is_refused(name: str, signed: Path, key: Path) -> None:
     tamper, words = SIGNATURES[name]
     tamper(signature_of(signed), key)
-    refused(signed, key, words)
+    assert_refused(signed, key, words)
 
 
 def test_what_is_no_file_is_not_waited_for(signed: Path, key: Path) -> None:
     signed.unlink()
     os.mkfifo(signed)
-    refused(signed, key, "no plain file")
+    assert_refused(signed, key, "no plain file")
     signed.unlink()
     signed.mkdir()
-    refused(signed, key, "no plain file")
+    assert_refused(signed, key, "no plain file")
 
 
 def test_without_ssh_keygen_nothing_verifies(
@@ -464,7 +465,7 @@ def test_a_bomb_costs_its_bound_and_no_memory(
     monkeypatch.setattr(record, "MOST_BYTES", 8 << 20)
     monkeypatch.setattr(record, "MANIFEST_BYTES", 1 << 20)
     monkeypatch.setattr(record, "MOST_FILES", 50)
-    refused(signed, key, words)
+    assert_refused(signed, key, words)
 
 
 def test_a_record_verifies_as_it_was_signed(signed: Path, key: Path) -> None:

@@ -16,11 +16,10 @@ from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.peers import OF_SOME_GPUS
-from hwcheck.judge.records import Finding, complaints
+from hwcheck.judge.records import Finding, absent, complaints
 from hwcheck.node.check import Check
 from hwcheck.node.limits import FromFleet
 from hwcheck.node.wire import CheckResult
-from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import line, quantity
 
 SOURCE = (
@@ -254,15 +253,11 @@ def _warning(
     host: HostCase, check: Check, subject: str, reason: str, counts: str, have: int, voters: int
 ) -> Finding:
     tie = "" if 2 * have > voters else "; which of them are right is not known"
-    return Finding(
-        host=host.name,
-        check=check.id,
-        outcome="warn",
-        metric=ABSENT,
-        subject=subject,
-        value=True,
+    return absent(
+        host.name,
+        check.id,
+        subject,
         limit=f"warn where like hosts have it: {have} of {voters}",
         source=SOURCE,
-        confidence="derived",
         reason=f"{line(reason, 160)}; {counts}{tie}",
     )

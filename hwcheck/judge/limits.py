@@ -12,7 +12,7 @@ from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
 from hwcheck.judge.readings import Readings
-from hwcheck.judge.records import UNLIKE, Finding, unmeasured
+from hwcheck.judge.records import UNLIKE, Finding, absent, unmeasured
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
@@ -27,7 +27,7 @@ from hwcheck.node.limits import (
     Operand,
 )
 from hwcheck.node.wire import CheckResult, Sample, Value
-from hwcheck.results.site_limits import ABSENT, applied
+from hwcheck.results.site_limits import applied
 
 ALONE = Fleet()
 """No other host to compare with."""
@@ -103,26 +103,20 @@ def judge_answer(
         unmeasured(host, check.id, why, about) for about, why in omissions(check, answer, facts)
     ]
     missing += [
-        _without(host, check, gpu, counts) for gpu, counts in gpus_without(check, answer, facts)
+        absent(
+            host,
+            check.id,
+            gpu,
+            limit=f"{UNLIKE} {counts} have {check.optional}",
+            source=SAME_MODEL,
+            reason=f"no {check.optional}: it tells nothing, "
+            f"{counts} GPUs of this model in the node do",
+        )
+        for gpu, counts in gpus_without(check, answer, facts)
     ]
     if not findings and not missing and _must_judge(check):
         missing.append(unmeasured(host, check.id, "the node sent no sample for it"))
     return findings + missing
-
-
-def _without(host: str, check: Check, gpu: str, counts: str) -> Finding:
-    return Finding(
-        host=host,
-        check=check.id,
-        outcome="warn",
-        metric=ABSENT,
-        subject=gpu,
-        value=True,
-        limit=f"{UNLIKE} {counts} have {check.optional}",
-        source=SAME_MODEL,
-        confidence="derived",
-        reason=f"no {check.optional}: it tells nothing, {counts} GPUs of this model in the node do",
-    )
 
 
 def _must_judge(check: Check) -> bool:

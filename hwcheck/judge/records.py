@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from hwcheck.node.wire import Value
+from hwcheck.results.site_limits import ABSENT
 from hwcheck.results.waivers import Waiver
 
 OUTCOMES = ("fail", "inconclusive", "warn", "pass")
@@ -68,6 +69,22 @@ UNLIKE = "warn unless like its neighbors:"
 def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
     """Return the finding that something could not be measured."""
     return Finding(host, check, "inconclusive", subject=subject, reason=reason)
+
+
+def absent(host: str, check: str, subject: str, *, limit: str, source: str, reason: str) -> Finding:
+    """Return the warning that something is not there which others like it have."""
+    return Finding(
+        host=host,
+        check=check,
+        outcome="warn",
+        metric=ABSENT,
+        subject=subject,
+        value=True,
+        limit=limit,
+        source=source,
+        confidence="derived",
+        reason=reason,
+    )
 
 
 def counted(findings: Iterable[Finding]) -> list[Finding]:

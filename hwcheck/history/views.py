@@ -225,7 +225,7 @@ class History:
                 form = _with_columns(self.db, kind, folder, self._of[kind, folder])
                 if problem := form.problem(kind):
                     wrong[run] = f"{kind}.parquet: {problem}"
-        return self._without(wrong)
+        return self._leave_all_out(wrong)
 
     def _leave_damaged_out(self) -> bool:
         """Read every file to its end, leave out what cannot be read, and say whether any was."""
@@ -239,9 +239,9 @@ class History:
                     self.db.execute(f"SELECT sum(hash(t)) FROM read_parquet({file}) t").fetchall()
             except duckdb.Error as error:
                 damaged[run] = f"{kind}.parquet: {one_line(error)}"
-        return self._without(damaged)
+        return self._leave_all_out(damaged)
 
-    def _without(self, reasons: Mapping[str, str]) -> bool:
+    def _leave_all_out(self, reasons: Mapping[str, str]) -> bool:
         """Leave out the folders of these runs, and say whether there are any."""
         for run, reason in reasons.items():
             self._leave_out(self.folders.pop(run), reason)

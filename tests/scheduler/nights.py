@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -102,6 +103,12 @@ class Nights:
     def actions(self) -> list[tuple[str, str, str]]:
         """Action, host and outcome of each line of the log."""
         return [(each["action"], each["host"], each["outcome"]) for each in self.log]
+
+    @property
+    def not_drained(self) -> list[str]:
+        """The hosts of which the metrics say that they failed and could not be drained."""
+        metrics = Path("hwcheck.prom").read_text()
+        return sorted({*re.findall(r'host="(\w+)",check="not_drained"', metrics)})
 
     @property
     def state(self) -> SweepState:

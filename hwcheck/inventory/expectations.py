@@ -304,10 +304,15 @@ def expectations(variables: Variables) -> dict[str, Any]:
     The power to plan with is worked out here, so that no node is held against its own figure.
     Raises UsageError for a value of the wrong kind, and for one that means nothing without another.
     """
-    expect = _values(variables, EXPECTATIONS)
+    expect: dict[str, Any] = {}
+    complaints = Complaints()
+    with complaints.noting():
+        expect = _values(variables, EXPECTATIONS)
     for key, needed in NEEDS.items():
-        if _name(key) in expect and _name(needed) not in expect:
-            raise variables.error(key, f"means nothing without {needed}; declare that too")
+        if variables.raw.get(key) is not None and variables.raw.get(needed) is None:
+            problem = f"means nothing without {needed}; declare that too"
+            complaints.errors.append(variables.error(key, problem))
+    complaints.refuse()
     if "psu_derate" in expect:
         expect.setdefault("power_budget_w", expect["psu_watts"] * expect["psu_derate"])
     return expect

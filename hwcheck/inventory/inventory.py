@@ -20,6 +20,7 @@ from hwcheck.inventory.listing import list_hosts, unfolded_limit
 from hwcheck.inventory.source import locate
 from hwcheck.inventory.variables import Variables
 from hwcheck.inventory.waivers import waivers
+from hwcheck.node.check import Check
 from hwcheck.results.site_limits import SiteLimits
 from hwcheck.results.waivers import Waiver
 
@@ -108,17 +109,19 @@ def read(
     flags: ConnectionFlags = NO_FLAGS,
     *,
     otherwise: str | None = None,
+    checks: Mapping[str, Check] | None = None,
 ) -> Cluster:
     """Read an inventory file, folder, script, or hosts as ``node1,node[02-04]``.
 
     None is the inventory that ``ansible.cfg`` names, ``otherwise`` where it names none.
     ``limit`` is an Ansible pattern (``h100:!node03``) or hosts as hwcheck prints them,
     ``extra_vars`` are variables that come before the inventory's, as Ansible's ``-e`` takes them,
-    ``flags`` is what the command line says of the connection.
+    ``flags`` is what the command line says of the connection. ``checks`` are all there are, by id,
+    which limits and waivers must fit; None where those of the site are not loaded.
 
     Raises UsageError, a line for each mistake, when the inventory is missing or malformed, no host
-    matches, a variable is unknown or of the wrong kind, or two hosts are this machine
-    (``Connector.prepare`` finds two names for another one).
+    matches, a variable is unknown or of the wrong kind, a limit or a waiver fits no check, or two
+    hosts are this machine (``Connector.prepare`` finds two names for another one).
     """
     pattern = unfolded_limit(limit)
     # Ansible takes half a second to start: both questions are asked together.
@@ -141,16 +144,18 @@ def read(
     hosts = tuple(
         host
         for name, raw in listing.hosts.items()
-        if (host := _host(Variables(name, raw, source.title, defaults, source.folder), complaints))
+        if (
+            host := _host(
+                Variables(name, raw, source.title, defaults, source.folder), checks, complaints
+            )
+        )
         is not None
     )
-    _refuse(complaints)
     local = [host.name for host in hosts if host.connection == "local"]
-    if len(local) > 1:
-        raise UsageError(
-            f"{source.title}: {local[0]} and {local[1]} are two names for this machine; "
-            "remove one or change its ansible_connection"
-        )
+    for name in local[1:]:
+        problem = f"this machine, which is {local[0]} already; remove one or change its ansible_"
+        complaints.errors.append(HostError(source.title, name, f"{problem}connection"))
+    _refuse(complaints)
     warnings = [*defaults.warnings, *listing.warnings]
     if text is None and defaults.inventory:
         warnings.insert(0, f"the inventory is {source.title}, which ansible.cfg names")
@@ -168,7 +173,9 @@ def _refuse(complaints: Complaints) -> None:
     complaints.refuse(f"to leave them out: --limit 'all{without}'" if others else "")
 
 
-def _host(variables: Variables, complaints: Complaints) -> Host | None:
+def _host(
+    variables: Variables, checks: Mapping[str, Check] | None, complaints: Complaints
+) -> Host | None:
     """Return one host; None where something about it is wrong, which is noted."""
     before = len(complaints.errors)
     with complaints.noting():
@@ -177,6 +184,10 @@ def _host(variables: Variables, complaints: Complaints) -> Host | None:
     for name, field_of in FIELDS.items():
         with complaints.noting():
             values[name] = field_of(variables)
+    with complaints.noting():
+        values["limits"] = limits(variables, checks)
+    with complaints.noting():
+        values["waivers"] = waivers(variables, checks)
     if values.get("connection") == "ssh":
         with complaints.noting():
             _refuse_unsupported(variables)
@@ -245,10 +256,8 @@ FIELDS: Mapping[str, Callable[[Variables], Any]] = {
     "password": lambda of: of.text("ansible_password", "ansible_ssh_pass", "ansible_ssh_password"),
     "settings": settings,
     "expect": expectations,
-    "limits": limits,
-    "waivers": waivers,
 }
-"""How each field of a Host is read from its variables; each raises HostError."""
+"""How a field of a Host is read from its variables alone; each raises HostError."""
 
 
 def _refuse_unsupported(variables: Variables) -> None:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hwcheck.errors import Complaints
 from hwcheck.inventory.variables import FALSE, TRUE, Variables
+from hwcheck.node.check import Check
+from hwcheck.results.site_limits import problem
 
 LIMITS = "hwcheck_limits"
 KEYS = ("warn", "fail", "ignore", "source")
@@ -15,22 +18,31 @@ SOURCE_CHARACTERS = 500
 """As many as the run folder takes of one text."""
 
 
-def limits(variables: Variables) -> dict[str, dict[str, Any]]:
+def limits(
+    variables: Variables, checks: Mapping[str, Check] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return the limits of a host, by ``check.metric`` (see ``hwcheck.results.site_limits``).
 
-    Which checks and metrics there are is not asked here: a site has checks of its own. Raises
-    UsageError for a limit without a source, or that is not shaped as one.
+    ``checks`` are all there are, by id; without them it is not asked whether a limit fits one.
+    Raises UsageError, a line for each limit without a source, that is not shaped as one or fits
+    no metric of a check.
     """
     declared = variables.raw.get(LIMITS)
     if declared is None:
         return {}
     by_metric = _mapping(variables, LIMITS, declared, f"{{check.metric: {SHAPE}}}")
-    return {
-        str(name): _limit(variables, LIMITS, str(name), terms) for name, terms in by_metric.items()
-    }
+    by_name: dict[str, dict[str, Any]] = {}
+    complaints = Complaints()
+    for name, terms in by_metric.items():
+        with complaints.noting():
+            by_name[str(name)] = _limit(variables, LIMITS, str(name), terms, checks)
+    complaints.refuse()
+    return by_name
 
 
-def _limit(variables: Variables, key: str, name: str, terms: Any) -> dict[str, Any]:
+def _limit(
+    variables: Variables, key: str, name: str, terms: Any, checks: Mapping[str, Check] | None
+) -> dict[str, Any]:
     given = _mapping(variables, f"{key}: {name}", terms, SHAPE)
     for word in given:
         if word not in KEYS:
@@ -52,9 +64,13 @@ def _limit(variables: Variables, key: str, name: str, terms: Any) -> dict[str, A
     if not source:
         raise variables.error(key, f"{name}: source is missing: say by whose word, such as OPS-112")
     if len(source) > SOURCE_CHARACTERS:
-        problem = f"{name}: source: {len(source)} characters; at most {SOURCE_CHARACTERS}"
-        raise variables.error(key, problem)
-    return {**limit, "source": source}
+        too_long = f"{name}: source: {len(source)} characters; at most {SOURCE_CHARACTERS}"
+        raise variables.error(key, too_long)
+    limit["source"] = source
+    no_such = problem(name, limit, checks) if checks is not None else ""
+    if no_such:
+        raise variables.error(key, no_such)
+    return limit
 
 
 def _mapping(variables: Variables, key: str, value: Any, of: str) -> Mapping[Any, Any]:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hwcheck.errors import Complaints
 from hwcheck.inventory.variables import Variables
 
 FIELDS = ("model", "number", "serial", "firmware", "place", "neighbor")
@@ -23,7 +24,7 @@ def parts(variables: Variables, key: str) -> list[dict[str, Any]]:
     """Return the rows of a host, each with the keys of ``KEYS`` that it has.
 
     A text is the name of a CSV file beside the inventory, with a header; a row without ``host`` is
-    about every host. Raises UsageError with the row.
+    about every host. Raises UsageError, a line for each row that is wrong.
     """
     declared = variables.raw.get(key)
     if isinstance(declared, list):
@@ -34,7 +35,13 @@ def parts(variables: Variables, key: str) -> list[dict[str, Any]]:
         raise variables.error(key, f"is neither a list nor the name of a CSV file: [{SHAPE}]")
     if len(rows) > MOST_ROWS:
         raise variables.error(key, f"{len(rows)} rows of one host; at most {MOST_ROWS}")
-    return [_row(variables, where, row) for where, row in rows]
+    taken = []
+    complaints = Complaints()
+    for where, row in rows:
+        with complaints.noting():
+            taken.append(_row(variables, where, row))
+    complaints.refuse()
+    return taken
 
 
 def _of_file(variables: Variables, key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from typing import Any
 
+from hwcheck.errors import Complaints
 from hwcheck.inventory.limits import SOURCE_CHARACTERS
 from hwcheck.inventory.variables import Variables
-from hwcheck.results.waivers import Waiver
+from hwcheck.results.waivers import Waiver, problem
 
 WAIVERS = "hwcheck_waivers"
 KEYS = ("check", "subject", "until", "reason")
@@ -17,11 +18,12 @@ MOST_WAIVERS = 1000
 SHAPE = '{check: pcie_link, subject: gpu3, until: 2027-01-31, reason: "RMA 4711"}'
 
 
-def waivers(variables: Variables) -> tuple[Waiver, ...]:
+def waivers(variables: Variables, checks: Collection[str] | None = None) -> tuple[Waiver, ...]:
     """Return the waivers of a host (see ``hwcheck.results.waivers``).
 
-    Which checks there are is not asked here: a site has checks of its own. Raises UsageError for
-    one without a check, a day or a reason, or that is not shaped as one.
+    ``checks`` are the names of all there are; without them it is not asked whether a waiver fits
+    one. Raises UsageError, a line for each waiver without a check, a day or a reason, that is not
+    shaped as one or is of no check.
     """
     declared = variables.raw.get(WAIVERS)
     if declared is None:
@@ -29,9 +31,18 @@ def waivers(variables: Variables) -> tuple[Waiver, ...]:
     if not isinstance(declared, list):
         raise variables.error(WAIVERS, f"is no list; write [{SHAPE}]")
     if len(declared) > MOST_WAIVERS:
-        problem = f"{len(declared)} waivers; at most {MOST_WAIVERS}"
-        raise variables.error(WAIVERS, problem)
-    return tuple(_waiver(variables, place, each) for place, each in enumerate(declared, 1))
+        too_many = f"{len(declared)} waivers; at most {MOST_WAIVERS}"
+        raise variables.error(WAIVERS, too_many)
+    waivers = []
+    complaints = Complaints()
+    for place, each in enumerate(declared, 1):
+        with complaints.noting():
+            waivers.append(_waiver(variables, place, each))
+            no_such = problem(waivers[-1], checks) if checks is not None else ""
+            if no_such:
+                raise variables.error(WAIVERS, no_such)
+    complaints.refuse()
+    return tuple(waivers)
 
 
 def _waiver(variables: Variables, place: int, given: Any) -> Waiver:

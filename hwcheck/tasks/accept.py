@@ -25,6 +25,7 @@ from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.node import checks as registry
 from hwcheck.node.wire import to_json
 from hwcheck.render.acceptance import acceptance_page, explanation, status
 from hwcheck.render.fault import fault_html, fault_markdown
@@ -36,7 +37,7 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import HELP, one_of, out_folder, read_cluster, whole
 from hwcheck.tasks.outcome import judged
 from hwcheck.tasks.output import emit, rendered, say
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
+from hwcheck.tasks.site_option import SITE_HELP, with_site
 from hwcheck.text import line
 
 ACTIONS = ("run", "status", "record", "rma", "golden", "sign", "verify", "criteria")
@@ -128,9 +129,12 @@ def accept(
     chosen = criteria_of(folder, about, criteria)
     roles_of(chosen)
     cluster = read_cluster(
-        hosts or (about.inventory if about else None), None, extra_vars or (), connection
+        hosts or (about.inventory if about else None),
+        None,
+        extra_vars or (),
+        connection,
+        checks=registry.load(),
     )
-    refuse_unknown_names(cluster)
     is_new, about = about is None, about or new_about(cluster.source, chosen)
     acceptance = Acceptance(
         about.id,

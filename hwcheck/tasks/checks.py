@@ -14,7 +14,6 @@ from hwcheck.tasks.output import emit, rendered
 from hwcheck.tasks.site_option import (
     SITE_HELP,
     additions_in_use,
-    refuse_unknown_names,
     with_site,
 )
 
@@ -39,14 +38,13 @@ def checks(
     site: str | None = None,  # noqa: ARG001 - with_site takes it
 ) -> None:
     """List the checks; those that are named with metrics, limits and their sources."""
+    every = registry.load()
     limits = []
     if hosts:
-        cluster = read_cluster(hosts, limit)
-        refuse_unknown_names(cluster)
+        cluster = read_cluster(hosts, limit, checks=every)
         limits = [(host.name, host.limits) for host in cluster.hosts if host.limits]
     additions = additions_in_use()
     of_site = additions.checks if additions else ()
-    every = registry.load()
     chosen = list(every)
     if names != ALL:
         chosen = split("--names", names, chosen, "check", "list all") or chosen

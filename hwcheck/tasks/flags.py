@@ -9,7 +9,7 @@ import difflib
 import getpass
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from hwcheck.text import binary_size
 
 if TYPE_CHECKING:
     from hwcheck.inventory.inventory import Cluster
+    from hwcheck.node.check import Check
 
 HELP = {
     "playbook": "a playbook file, or one that hwcheck brings (default: its site.yml)",
@@ -241,10 +242,12 @@ def read_cluster(
     connection: ConnectionFlags = NO_FLAGS,
     *,
     otherwise: str | None = None,
+    checks: Mapping[str, Check] | None = None,
 ) -> Cluster:
     """Read the inventory and pass its warnings on. Raises UsageError, and where none is named.
 
-    ``otherwise`` is the inventory where neither ``--hosts`` nor ansible.cfg names one.
+    ``otherwise`` is the inventory where neither ``--hosts`` nor ansible.cfg names one, ``checks``
+    are those that its limits and waivers must fit, the site's among them.
     """
     from hwcheck.inventory import inventory  # not above: most commands read none
 
@@ -254,7 +257,9 @@ def read_cluster(
                 f"-e {each}: it takes key=value, YAML or @FILE, as in Ansible; the largest size is "
                 f"--maxbytes {each}"
             )
-    cluster = inventory.read(hosts, limit, extra_vars, connection, otherwise=otherwise)
+    cluster = inventory.read(
+        hosts, limit, extra_vars, connection, otherwise=otherwise, checks=checks
+    )
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     return cluster

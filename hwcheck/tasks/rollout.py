@@ -13,6 +13,7 @@ from invoke import Context, Exit
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
+from hwcheck.node import checks as registry
 from hwcheck.provision.draining import Draining
 from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
@@ -23,7 +24,7 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
 from hwcheck.tasks.flags import HELP, read_cluster, whole
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, with_site
+from hwcheck.tasks.site_option import SITE_HELP, with_site
 from hwcheck.tasks.stages import apply, assert_after
 from hwcheck.tasks.validate import validate
 
@@ -74,13 +75,12 @@ def rollout(
     request = PlaybookRequest(
         forks=whole("--forks", forks, 1),
         playbook=find_playbook(playbook),
-        cluster=read_cluster(hosts, limit, extra_vars or (), connection),
+        cluster=read_cluster(hosts, limit, extra_vars or (), connection, checks=registry.load()),
         tags=tags,
         accept_new_host_keys=accept_new_host_keys,
     )
     refuse_misspelt(request)
     refuse_wrong_types(request)
-    refuse_unknown_names(request.cluster)
     plan = batches(request.hosts, size, canary)
     cluster = request.cluster
     draining = read_draining(drain, max_drained, drain_timeout, cluster.hosts, Path(out))

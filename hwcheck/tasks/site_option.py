@@ -14,12 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwcheck.errors import UsageError
-from hwcheck.inventory.inventory import Cluster
-from hwcheck.node import checks
-from hwcheck.results import waivers
 from hwcheck.results.files import writing_to
 from hwcheck.results.run_folder import RunMeta
-from hwcheck.results.site_limits import problem
 from hwcheck.site import folder
 from hwcheck.tasks.output import say
 from hwcheck.text import count
@@ -111,21 +107,6 @@ def refuse_without_site(run: Path, meta: RunMeta) -> None:
         )
     if _current is not None and _current.site.hashes != meta.site:
         say(f"hwcheck: {run} was measured with other files than {_current.site.path} holds")
-
-
-def refuse_unknown_names(cluster: Cluster) -> None:
-    """Refuse a limit or a waiver of the inventory that fits no check. Raises UsageError."""
-    registry: dict[str, Any] = {}
-    for host in cluster.hosts:
-        registry = registry or (checks.load() if host.limits or host.waivers else {})
-        for key, terms in host.limits.items():
-            wrong = problem(key, terms, registry)
-            if wrong:
-                raise UsageError(f"{cluster.source}: {host.name}: hwcheck_limits: {wrong}")
-        for waiver in host.waivers:
-            wrong = waivers.problem(waiver, registry)
-            if wrong:
-                raise UsageError(f"{cluster.source}: {host.name}: hwcheck_waivers: {wrong}")
 
 
 def amounts(additions: Additions) -> str:

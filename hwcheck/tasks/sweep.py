@@ -24,7 +24,7 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.dataset import RUNS
 from hwcheck.tasks.flags import USUAL, one_of, out_folder, read_cluster, select
 from hwcheck.tasks.output import emit, say
-from hwcheck.tasks.site_option import SITE_HELP, refuse_unknown_names, site_hashes, with_site
+from hwcheck.tasks.site_option import SITE_HELP, site_hashes, with_site
 from hwcheck.tasks.sweep_run import run
 
 ACTIONS = ("run", "release", "status", "install", "remove")
@@ -99,8 +99,8 @@ def sweep(
     runs = out_folder(out)
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection)
-    refuse_unknown_names(cluster)
+    checks = registry.load()
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, checks=checks)
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
         chosen = tuple(replace(each, max_unavailable=at_once, stated=True) for each in chosen)
@@ -108,7 +108,7 @@ def sweep(
         cluster,
         chosen,
         {each.name: checks_of(each) for each in LEVELS.values()},
-        tuple(name for name, check in registry.load().items() if check.load),
+        tuple(name for name, check in checks.items() if check.load),
         budget_s or sum(each.budget_s for each in chosen),
         runs,
         whole=limit is None,

@@ -46,7 +46,6 @@ from hwcheck.tasks.second_visit import make_second_visits
 from hwcheck.tasks.site_option import (
     SITE_HELP,
     payload_files,
-    refuse_unknown_names,
     save_site,
     site_hashes,
     with_site,
@@ -139,7 +138,8 @@ def validate(
     if prove and NODE not in chosen:
         raise UsageError("--prove: it is about single nodes; add node to --scope")
     on_demand = PROOF if prove else ()
-    names = select(registry.load(), only, skip, collectives, usual=usual, on_demand=on_demand)
+    checks = registry.load()
+    names = select(checks, only, skip, collectives, usual=usual, on_demand=on_demand)
     sizes = {
         "minbytes": minbytes,
         "maxbytes": maxbytes,
@@ -150,9 +150,10 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=this_machine())
+    cluster = read_cluster(
+        hosts, limit, extra_vars or (), connection, otherwise=this_machine(), checks=checks
+    )
     built = payload.build(payload_files())
-    refuse_unknown_names(cluster)
     plan = make_plan(
         cluster,
         names if NODE in chosen else (),
@@ -177,7 +178,7 @@ def validate(
     connector.prepare(plan.hosts)
     if dry_run:
         scopes_over_hosts = [scope for scope in chosen if scope != NODE]
-        lines = preview(plan, registry.load(), scopes_over_hosts, at_once)
+        lines = preview(plan, checks, scopes_over_hosts, at_once)
         emit("".join(f"{text}\n" for text in lines))
         return
     with Interrupts(stop) as interrupts:

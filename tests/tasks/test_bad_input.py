@@ -143,6 +143,53 @@ def test_validate(capfd: pytest.CaptureFixture[str], argv: list[str], text: str)
     assert text in refuse(capfd, "validate", *argv)
 
 
+MISTAKES = """
+all:
+  hosts:
+    node01:
+      hwcheck_gpu: 8
+      hwcheck_power_limit_w: much
+      hwcheck_psu_derate: 0.9
+      hwcheck_limits:
+        power_cap.power_limt_percent: {warn: 90, source: OPS-1}
+        pcie_link.width_lost: {warn: 90}
+      hwcheck_waivers:
+        - {check: pcie_lnk, until: 2027-01-31, reason: RMA 4711}
+        - {check: pcie_link, until: 31.1.2027, reason: RMA 4711}
+      hwcheck_parts:
+        - {part: gpu, number: 4.5}
+        - {count: 8}
+    node02:
+      ansible_connection: local
+    node03:
+      ansible_connection: local
+"""
+
+
+def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("messy.yml").write_text(MISTAKES)
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", "validate", "--hosts", "messy.yml"])
+    out, err = capfd.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    starts = (
+        "node01: hwcheck_gpu: unknown variable; did you mean hwcheck_gpus?",
+        "node01: hwcheck_power_limit_w: 'much' is not a power in W",
+        "node01: hwcheck_parts[1]: number: 4.5 was read as a number",
+        "node01: hwcheck_parts[2]: part is missing",
+        "node01: hwcheck_psu_derate: means nothing without hwcheck_psu_watts",
+        "node01: hwcheck_limits: pcie_link.width_lost: source is missing",
+        "node01: hwcheck_limits: power_cap.power_limt_percent: no such metric of a check; did you",
+        "node01: hwcheck_waivers: pcie_lnk: no such check; did you mean pcie_link?",
+        "node01: hwcheck_waivers[2]: until: '31.1.2027' is not a day",
+        "node03: this machine, which is node02 already",
+    )
+    for line, start in zip(err.splitlines(), starts, strict=True):
+        assert line.startswith(f"hwcheck: messy.yml: {start}")
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [

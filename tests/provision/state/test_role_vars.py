@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,30 @@ def test_nothing_of_the_callers_configuration_hears_the_values(
     monkeypatch.setenv("ANSIBLE_RUN_TAGS", "nosuch")
     assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_version"] == "s3cret"
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.yml"]
+
+
+def test_what_the_roles_do_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cluster(
+        tmp_path,
+        n1={
+            **HERE,
+            "nccl_version": "{{ nccl_tests_words | length }}{{ nvidia_repository_url | length }}",
+        },
+    )
+    for role in shutil.copytree(REPOSITORY / "roles", tmp_path / "roles").iterdir():
+        (role / "tasks" / "main.yml").write_text("- {")
+    monkeypatch.setattr("hwcheck.shipped.ROOTS", (tmp_path,))
+    assert int(read_role_vars(found, ROLES, 5)["n1"].values["nccl_version"]) > 0
+
+
+def test_a_template_sees_the_callers_role_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cluster(tmp_path, n1={**HERE, "nccl_version": "{{ of_mine }}"})
+    (tmp_path / "mine" / "nccl" / "defaults").mkdir(parents=True)
+    (tmp_path / "mine" / "nccl" / "defaults" / "main.yml").write_text("of_mine: '7'")
+    monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(tmp_path / "mine"))
+    assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_version"] == "7"
 
 
 def test_a_role_that_is_not_there() -> None:

@@ -58,7 +58,7 @@ MOST = {"steps": 10_000, "repeats": 100, "warmup": 10_000}
         "ranks": "comma-separated numbers of ranks (default: all GPUs; 2 where there is none)",
         "steps": "timed steps of a repetition (default 40)",
         "repeats": "repetitions, leg by leg in turns (default 5)",
-        "warmup": "steps before them (default 10)",
+        "warmup": "steps before them (default 10; 2 on CPUs)",
         "dtype": "bf16 (default; fp32 on CPUs) or fp32",
         "tf32": "on (default) or off, with --dtype fp32",
         "p2p": "both (default): with P2P and without; on, off; net: the network alone as well",
@@ -84,7 +84,7 @@ def train(
     ranks: str = "",
     steps: str = "40",
     repeats: str = "5",
-    warmup: str = "10",
+    warmup: str = "",
     dtype: str = "",
     tf32: str = SWITCH[0],
     p2p: str = "both",
@@ -116,7 +116,7 @@ def train(
         ranks=tuple(whole("--ranks", part.strip(), 1) for part in ranks.split(",") if ranks),
         steps=_at_most("steps", steps, 1),
         repeats=_at_most("repeats", repeats, 1),
-        warmup=_at_most("warmup", warmup, 0),
+        warmup=_at_most("warmup", warmup or "10", 0),
         micro_batch=whole("--micro-batch", micro_batch or "4", 1),
         global_batch=whole("--global-batch", global_batch, 1) if global_batch else 0,
         dtype=dtype or DTYPES[0],
@@ -154,6 +154,7 @@ def train(
         with members:
             if not any(ready.gpus for ready in members.ready.values()):
                 flags = {"model": model, "dtype": dtype, "micro_batch": micro_batch}
+                flags["warmup"] = warmup
                 options = options.without_gpus({name for name, text in flags.items() if text})
             progress = say if verbose else None
             bench(members, folder.path, options, progress, together=scope == "all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from typing import Any, Callable, List, Optional
 
@@ -19,8 +18,8 @@ class CpuDevice:
     cuda = False
     ids: Optional[List[int]] = None
 
-    def __init__(self, ranks_here: int) -> None:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // ranks_here))
+    def __init__(self) -> None:
+        torch.set_num_threads(1)  # as many for one rank as for each of several: steps compare
 
     def library(self) -> str:
         """Return the library's name and version."""
@@ -95,6 +94,6 @@ class CudaDevice:
         return [before.elapsed_time(after) / 1e3 for before, after in zip(events, events[1:])]
 
 
-def device(index: int, ranks_here: int, *, cuda: bool) -> Any:
+def device(index: int, *, cuda: bool) -> Any:
     """Return this rank's ``CudaDevice`` or ``CpuDevice``."""
-    return CudaDevice(index) if cuda else CpuDevice(ranks_here)
+    return CudaDevice(index) if cuda else CpuDevice()

@@ -5,6 +5,7 @@ Started by ``multi_host.order_server``, as ``multi_host.launcher`` is.
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 from hwcheck.node.multi_host.launcher import begin
@@ -29,6 +30,7 @@ def main() -> None:
     from hwcheck.node.torch_runtime import version
     from hwcheck.node.training import serve
 
+    gc.freeze()  # a collection in a rank would go through all of torch, and copy its pages
     facts, setup = {"torch": version()}, session.setup
     with stores.store_of(setup["address"], session.send, [session.out], facts) as close_fds:
         if close_fds:

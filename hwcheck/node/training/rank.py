@@ -36,7 +36,7 @@ def run_rank(
     rank = first.rank0 + index
     runtime.log_line_by_line()
     runtime.record_flight(spec, rank)
-    device = device_of(first.devices[index], len(first.devices), cuda=bool(spec.gpus))
+    device = device_of(first.devices[index], cuda=bool(spec.gpus))
     timeout_s = first.start_s + first.silence_s + BEYOND_S
     store = stores.connect(*first.store, "training/" + first.launch, timeout_s)
     dist.init_process_group(

@@ -17,6 +17,8 @@ LEGS: Mapping[str, Mapping[str, str]] = {
 (``collective.proof``)."""
 
 CPU_RANKS = 2
+CPU_WARMUP = 2
+"""A CPU has no clocks that rise at first, and the four steps of the parity have gone before."""
 SINGLE = "single"
 
 
@@ -52,6 +54,7 @@ class TrainingOptions:
             dtype=self.dtype if "dtype" in named else "fp32",
             tf32=False,
             micro_batch=self.micro_batch if "micro_batch" in named else 1,
+            warmup=self.warmup if "warmup" in named else CPU_WARMUP,
             legs=self.legs[:1],
         )
 

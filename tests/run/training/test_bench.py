@@ -184,3 +184,4 @@ def test_without_gpus_what_was_not_named_is_small() -> None:
     assert (small.model.name, small.dtype, small.tf32, small.micro_batch, small.legs) == (
         *("tiny", "bf16", False, 1, ("default",)),
     )
+    assert (small.warmup, options.without_gpus({"warmup"}).warmup) == (2, 10)

@@ -32,6 +32,8 @@ def measured(finding: Finding) -> str:
     if finding.outcome not in ("warn", "fail"):
         return shown
     if finding.wanted is not None:
+        if _is_number(finding.value) and _is_number(finding.wanted) and not finding.wanted:
+            return f"{shown}, none wanted"
         short = of_wanted(finding.value or 0, finding.wanted, finding.unit)
         return short or f"{shown}, wanted {quantity(finding.wanted, finding.unit)}"
     return f"{shown}{_border(finding)}"

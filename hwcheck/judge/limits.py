@@ -16,6 +16,7 @@ from hwcheck.judge.records import UNLIKE, Finding, absent, unmeasured
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
+    OPERANDS,
     AbovePeers,
     AtMost,
     Equal,
@@ -226,7 +227,7 @@ def hold(
         source=limit.source,
         confidence=limit.confidence,
         reason=reason,
-        wanted=reference if _is_value_wanted(limit, reference) else None,
+        wanted=_wanted(limit, reference),
         fail_at=None if reason or isinstance(limit, Equal) else _border(limit.fail, reference),
         warn_at=None if reason or isinstance(limit, Equal) else _border(limit.warn, reference),
     )
@@ -239,8 +240,12 @@ def _border(share: float | None, reference: Value | None) -> float | None:
     return share * float(reference)
 
 
-def _is_value_wanted(limit: Limit, reference: Value | None) -> bool:
-    return isinstance(limit, Equal) and not str(reference).startswith(NO_MAJORITY)
+def _wanted(limit: Limit, reference: Value | None) -> Value | None:
+    """Return what the value has to equal; None where there is no such value."""
+    if not isinstance(limit, Equal):
+        return None
+    wanted = reference if isinstance(limit.to, OPERANDS) else limit.to
+    return None if str(wanted).startswith(NO_MAJORITY) else wanted
 
 
 @lru_cache(maxsize=65536, typed=True)

@@ -37,11 +37,11 @@ class Finding(NamedTuple):
     ``value`` and ``limit`` are empty where nothing was measured (``inconclusive``). ``limit`` is
     the limit in words with its reference figure; ``source`` and ``confidence`` say where it comes
     from. ``reason`` is why nothing was measured, or what a failure means in the node's words.
-    ``wanted`` is what the value had to equal, where the inventory, most hosts or another metric
-    says it; ``fail_at`` and ``warn_at`` are the borders of a number, in its unit. ``waived`` is why
-    the site bears it and until when: then it does not count (``counted``). ``figures`` are what was
-    measured of what was wanted, and by how much it is off, of a finding that is no pass: ``8 of 16
-    lanes``, ``41 of 470 GB/s, 9 %`` (``judge.figures``).
+    ``wanted`` is what the value had to equal, where it is held against one; ``fail_at`` and
+    ``warn_at`` are the borders of a number, in its unit. ``waived`` is why the site bears it and
+    until when: then it does not count (``counted``). ``figures`` are what was measured of what was
+    wanted, and by how much it is off, of a finding that is no pass: ``8 of 16 lanes``, ``41 of 470
+    GB/s, 9 %`` (``judge.figures``).
     """
 
     host: str

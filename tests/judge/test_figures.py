@@ -38,6 +38,8 @@ def test_of_wanted(value, wanted, unit: str, text: str) -> None:
         ({"value": 60, "warn_at": 70}, "60 %, at least 70 % wanted"),
         ({"value": "570.1", "wanted": "570.2", "unit": ""}, "570.1, wanted 570.2"),
         ({"value": True, "wanted": False, "unit": ""}, "yes, wanted no"),
+        ({"value": False, "wanted": True, "unit": ""}, "no, wanted yes"),
+        ({"value": 2, "wanted": 0, "unit": "pages"}, "2 pages, none wanted"),
         ({"value": 7, "wanted": 8, "unit": "GPUs"}, "7 of 8 GPUs"),
         ({"value": 9, "wanted": 8, "unit": "GPUs"}, "9 GPUs, wanted 8 GPUs"),
         ({"value": 8, "figures": "8 of 16 lanes"}, "8 of 16 lanes"),

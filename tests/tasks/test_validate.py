@@ -1,7 +1,9 @@
 """`hwcheck validate` and `hwcheck report` as their user runs them, on nodes of this machine."""
 
+import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,8 +11,10 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import fastjsonschema
 import pytest
 
+from hwcheck.results import schema_check
 from hwcheck.results.run_folder import CUT_OFF
 from hwcheck.results.schema_check import schema_problem
 from tests.node.roots import Root
@@ -31,6 +35,7 @@ FILES = {
     "samples.parquet",
     "findings.parquet",
 }
+SUMMARY_SCHEMA = Path(schema_check.__file__).parent / "schema/summary.schema.json"
 ADDRESSES = ("0000:18:00.0", "0001:2a:00.0")
 
 
@@ -76,7 +81,10 @@ def test_a_node_that_passes(inventory: Path, fake_nvml: Path) -> None:
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert (summary["outcome"], summary["exit_code"]) == ("pass", 0)
-    assert "node01: reported after" in done.stderr
+    fastjsonschema.compile(json.loads(SUMMARY_SCHEMA.read_text()))(summary)
+    (said,) = [line for line in done.stderr.splitlines() if "node01" in line]
+    assert said.startswith("[1/1] node01: reported after"), "no terminal: one line a change"
+    assert "\x1b" not in done.stderr + done.stdout
     run = the_run(folder)
     assert {path.name for path in run.iterdir()} == FILES
     assert schema_problem(json.loads((run / "run.json").read_text()), "run") == ""
@@ -92,12 +100,31 @@ def test_a_node_that_fails_and_its_report_again(inventory: Path, fake_nvml: Path
     assert "power_limit_percent" in done.stdout
     assert "node01: power_cap" in done.stderr
     run = the_run(folder)
+    markdown = (run / "report.md").read_text()
+    for evidence in (
+        "power_cap: power_limit_percent 500.5 of 700 W, 72 % (gpu1)",
+        "persistence_mode: persistence_mode no, wanted yes (gpu1)",
+        "gpu1 is at 0001:2a:00.0",
+    ):
+        assert f"- node01: {evidence}" in markdown
+    assert not re.search("<[a-z]|\x1b", markdown)
+    samples = list(csv.DictReader((run / "samples.csv").open(newline="")))
+    (limit_w,) = [
+        sample
+        for sample in samples
+        if (sample["subject"], sample["metric"]) == ("gpu1", "power_limit_w")
+    ]
+    assert (limit_w["host"], limit_w["value"], limit_w["unit"]) == ("node01", "500.5", "W")
     first = {name: (run / name).read_bytes() for name in ("report.html", "report.md", "junit.xml")}
     for name in first:
         (run / name).unlink()
     again = hwcheck(folder, "report", str(run))
     assert again.returncode == 1, again.stderr
     assert {name: (run / name).read_bytes() for name in first} == first
+    elsewhere = hwcheck(folder, "report", str(run), "--out", "elsewhere")
+    assert elsewhere.returncode == 1, elsewhere.stderr
+    assert {name: (folder / "elsewhere" / name).read_bytes() for name in first} == first
+    assert (folder / "elsewhere/samples.csv").read_bytes() == (run / "samples.csv").read_bytes()
 
 
 def test_nvml_that_fails_on_a_node_with_gpus_is_a_failure(inventory: Path) -> None:
@@ -170,7 +197,13 @@ def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
     run = the_run(tmp_path)
     assert json.loads((run / "run.json").read_text())["interrupted"] is True
     assert {path.name for path in run.iterdir()} == FILES
-    assert hwcheck(tmp_path, "report", str(run)).returncode == 3
+    again = hwcheck(tmp_path, "report", str(run))
+    assert again.returncode == 3
+    for text in (again.stdout, (run / "report.md").read_text(), (run / "report.html").read_text()):
+        words = " ".join(text.split())
+        assert "The run was stopped before its end: 0 of 1 host" in words
+        assert "none seen" not in words
+        assert "No GPU" not in words
 
 
 def test_after_kill_9_the_report_says_who_was_under_way(tmp_path: Path) -> None:

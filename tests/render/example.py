@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +17,7 @@ from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.render.terminal import terminal
-from hwcheck.results.run_folder import Run
+from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
 from tests.factories import gpu_host, hung, leg
 
@@ -44,6 +46,27 @@ def example() -> Assessment:
             gpu_host("node06", nvml_gpus=7),
         )
     )
+
+
+def fleet(hosts: int) -> Assessment:
+    """Hosts in racks of eight; of every 32 one is capped, hangs, is away, lacks a GPU."""
+    late = "no answer from 10.0.0.{}:22 within 10 s"
+    bad: dict[int, Callable[[str, int], HostRecord]] = {
+        3: lambda name, at: gpu_host(name, power_limit_w=(at % 8, 400.0)),
+        11: lambda name, at: gpu_host(name, [hung(), leg("p2p_off", 21.0), leg("net", 9.0)]),
+        17: lambda name, at: factories.record(
+            name, None, phase="connect", reason=late.format(at % 250)
+        ),
+        23: lambda name, at: gpu_host(name, nvml_gpus=7),
+    }
+    run = factories.run(
+        *(
+            bad.get(at % 32, lambda name, at: gpu_host(name))(f"node{at:04}", at)
+            for at in range(1, hosts + 1)
+        )
+    )
+    plans = tuple(replace(plan, rack=f"R{at // 8}") for at, plan in enumerate(run.meta.hosts))
+    return judged(replace(run, meta=replace(run.meta, hosts=plans)))
 
 
 def write(folder: Path, result: Assessment) -> None:

@@ -44,7 +44,10 @@ def test_nothing_is_left_without_a_cause(assessed: Assessment) -> None:
         ("pcie_link_degraded", "gpu6 is at 0000:ba:00.0, serial 1650000003107"),
         ("nvlink_failing", "gpu1 link17"),
         ("gpu_lost", "pci 0000:3a:00.0"),
-        ("rdma_port_down", "port_link Polling; PIX to the GPU at 0000:9a:00.0, wanted LinkUp (port mlx5_4/1)"),
+        (
+            "rdma_port_down",
+            "port_link Polling; PIX to the GPU at 0000:9a:00.0, wanted LinkUp (port mlx5_4/1)",
+        ),
         ("fabric_not_joined", "gpu7 is at 0000:db:00.0, serial 1650000005108"),
         ("memory_errors_corrected", "gpu0 is at 0000:18:00.0, serial 1650000005101"),
     ],

@@ -188,17 +188,6 @@ def names_of(history: History, run: Run) -> list[Name]:
     ]
 
 
-def names_of_host(history: History, host: str) -> list[Name]:
-    """Return what a host of the history was called in it and when, the newest first."""
-    may_be_renamed = history.rows(
-        "SELECT 1 FROM hosts WHERE host = $1 AND state = 'reported' "
-        "HAVING count(DISTINCT boards) > 1 OR min(started) > try_cast($2 AS TIMESTAMP)",
-        [host, history.started],
-    )
-    renamed = former_names(stays(history)) if may_be_renamed else {}
-    return renamed.get(host, [Name(host, host, *ALWAYS)])
-
-
 def gpus_of(
     history: History, of: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], list[dict[str, str]]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hwcheck.errors import UsageError
 from hwcheck.fold import fold
-from hwcheck.history.events import ALWAYS, Name, gpus_of, names_of_host
+from hwcheck.history.events import ALWAYS, Name, former_names, gpus_of, stays
 from hwcheck.history.names import name_among, refuse_unknown_hosts
 from hwcheck.history.views import History
 from hwcheck.text import line
@@ -154,51 +154,74 @@ def trend(
         conditions["size_bytes = ?"] = asked.size_bytes
     if asked.subject:
         conditions["subject = ?"] = asked.subject
-    if since is not None:
-        conditions["started >= ?"] = since
+    if since is not None:  # files of other runs are not opened
+        conditions["filename IN (SELECT filename FROM run_files WHERE started >= ?)"] = since
     no_size = " AND size_bytes IS NULL" if asked.size_bytes is None else ""
     where = f"{' AND '.join(conditions)}{no_size} AND isfinite(value)"
-    parameters = list(conditions.values())
-    names = names_of_host(history, host) if host else []
-    of_it = ["list_contains(?, gpu)"] if gpus else []
-    of_it += ["(host = ? AND started >= ? AND started < ?)"] * len(names)
-    of_these = [list(gpus)] * bool(gpus) + [each for name in names for each in name[1:]]
+    names, steps = _names_and_steps(history, host) if host else ([], [])
+    of_it = {"list_contains(?, gpu)": list(gpus)} if gpus else {}
+    if host:
+        of_it["list_contains(?, host)"] = [name.called for name in names]
     rows = history.rows(  # one after the other would read the same values twice
-        "SELECT started, quantile_cont(value, [0.1, 0.5, 0.9]), "
-        "list((run, host, subject, value)) FILTER "
-        f"({' OR '.join(of_it) or 'false'}) FROM samples "
-        f"WHERE {where} GROUP BY started ORDER BY started",
-        [*of_these, *parameters],
+        f"""
+        SELECT started, run, quantiles, of_it FROM (
+          SELECT filename, quantile_cont(value, [0.1, 0.5, 0.9]) AS quantiles,
+            list((host, subject, value)) FILTER ({" OR ".join(of_it) or "false"}) AS of_it
+          FROM samples_by_file WHERE {where} GROUP BY filename
+        ) JOIN run_files USING (filename) ORDER BY started, run
+        """,
+        [*of_it.values(), *conditions.values()],
     )
     if not rows:
         of = f" of {asked.subject}" if asked.subject else ""
         raise UsageError(f"no run has a number of {asked.name}{of}")
     points = sorted(
         Point(started, run, host or of_host, subject, value)
-        for started, _, of_these_hosts in rows
-        for run, of_host, subject, value in of_these_hosts or ()
+        for started, run, _, of_it in rows
+        for of_host, subject, value in of_it or ()
+        if not host
+        or any(each.called == of_host and each.since <= started < each.until for each in names)
     )
     if host and not points:
         refuse_unknown_hosts(history, [host])
     if (host or gpus) and not points:
         raise UsageError(f"{line(host or 'this GPU', 80)} has no {asked.name} in these runs")
-    names = names or [Name(of, of, *ALWAYS) for of in sorted({point.host for point in points})]
+    if not host:
+        names = [Name(of, of, *ALWAYS) for of in sorted({point.host for point in points})]
+        steps = _steps(history, names)
     about = line(host, 80) or (f"GPU {line(' '.join(gpus), 120)}" if gpus else "all hosts")
     return Trend(
         asked,
         about,
         tuple(points),
-        tuple(Band(started, *quantiles) for started, quantiles, _ in rows),
-        tuple(_marks(history, names, points, since)),
+        tuple(Band(started, *quantiles) for started, _, quantiles, _ in rows),
+        tuple(_marks(history, names, steps, points, since)),
     )
 
 
-def _marks(
-    history: History, names: Sequence[Name], points: Sequence[Point], since: datetime | None
-) -> list[Mark]:
-    """Return what changed on hosts (none named: on all), equal changes as one."""
+def _names_and_steps(history: History, host: str) -> tuple[list[Name], list[tuple[Any, ...]]]:
+    """Return what a host was called in the history and when, the newest first, and its steps.
+
+    As a rule ``hosts`` is read once: a machine that was there in the first run and always had the
+    same boards was never called otherwise.
+    """
+    names = [Name(host, host, *ALWAYS)]
+    steps = _steps(history, names)
+    if any(may_be_renamed for *_, may_be_renamed in steps):
+        former = former_names(stays(history)).get(host, names)
+        if former != names:
+            names, steps = former, _steps(history, former)
+    return names, steps
+
+
+def _steps(history: History, names: Sequence[Name]) -> list[tuple[Any, ...]]:
+    """Return the first run of hosts (none named: of all), and those on which something changed.
+
+    The last column says of the first run whether it is not that of the history, and of the others
+    whether there are other boards.
+    """
     columns = [list(column) for column in zip(*names, strict=True)] or [[]] * 4
-    rows = history.rows(
+    return history.rows(
         """
         WITH names AS (
           SELECT unnest($1) AS host, unnest($2) AS called, unnest($3) AS since, unnest($4) AS until
@@ -214,21 +237,33 @@ def _marks(
           WINDOW w AS (PARTITION BY host ORDER BY started, run)
         )
         SELECT started, host, run, before, called_before, called, driver_before, driver,
-          nccl_before, nccl, torch_before, torch
-        FROM steps WHERE before IS NOT NULL AND ($5::TIMESTAMP IS NULL OR started >= $5) AND (
-          called <> called_before OR driver IS DISTINCT FROM driver_before
-          OR nccl IS DISTINCT FROM nccl_before OR torch IS DISTINCT FROM torch_before
-          OR boards IS DISTINCT FROM boards_before)
+          nccl_before, nccl, torch_before, torch,
+          CASE WHEN before IS NULL THEN started > try_cast($5 AS TIMESTAMP)
+            ELSE boards IS DISTINCT FROM boards_before END
+        FROM steps WHERE before IS NULL OR called <> called_before
+          OR driver IS DISTINCT FROM driver_before OR nccl IS DISTINCT FROM nccl_before
+          OR torch IS DISTINCT FROM torch_before OR boards IS DISTINCT FROM boards_before
         ORDER BY started, host
         """,
-        [*columns, since],
+        [*columns, history.started],
     )
+
+
+def _marks(
+    history: History,
+    names: Sequence[Name],
+    steps: Sequence[tuple[Any, ...]],
+    points: Sequence[Point],
+    since: datetime | None,
+) -> list[Mark]:
+    """Return what changed on hosts, equal changes as one; of which boards where some are named."""
+    rows = [row for row in steps if row[3] is not None and (since is None or row[0] >= since)]
     sides = [((row[4], row[3]), (row[5], row[2])) for row in rows]
     gpus = gpus_of(history, [side for both in sides for side in both]) if names else {}
     slots = {point.subject for point in points}
     slots &= {gpu["slot"] for of_host in gpus.values() for gpu in of_host}
     marks: dict[Mark, list[str]] = {}
-    for (started, host, _, _, *values), both in zip(rows, sides, strict=True):
+    for (started, host, _, _, *values, _), both in zip(rows, sides, strict=True):
         changes = list(zip(MARKED, values[::2], values[1::2], strict=True))
         was, now = ({gpu["slot"]: gpu for gpu in gpus.get(side, ())} for side in both)
         for slot in sorted({*was, *now}):

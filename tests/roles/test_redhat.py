@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 
+from hwcheck.inventory import ansible
 from tests.lab.conftest import refuse
 from tests.lab.namespaces import REPOSITORY
 from tests.lab.scenario import load
@@ -361,3 +363,29 @@ def test_the_headers_are_those_of_the_kind_of_kernel(release: str, package: str)
     kernel = template(texts["nvidia_driver_kernel"]).render(facts)
     devel = template(texts["nvidia_driver_kernel_devel"])
     assert devel.render(nvidia_driver_kernel=kernel) == package
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [("2.9.3", "rhel9.6"), ("3.1.0", "rhel9.6"), ("3.2.0", "rhel9"), ("3.10.0", "rhel9")],
+)
+def test_the_repository_of_doca_is_of_a_minor_release_before_3_2(
+    tmp_path: Path, version: str, name: str
+) -> None:
+    facts = {"os_family": "RedHat", "distribution": "Rocky", "distribution_version": "9.6"}
+    facts |= {"distribution_major_version": "9", "architecture": "x86_64", "cacheable": "true"}
+    role = REPOSITORY / "roles" / "doca_ofed"
+    usual = yaml.safe_load((role / "defaults" / "main.yml").read_text())
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {**usual, "doca_ofed_version": version},
+        "vars_files": [str(role / "vars" / "main.yml")],
+        "tasks": [
+            {"ansible.builtin.set_fact": facts},
+            {"ansible.builtin.debug": {"msg": "{{ doca_ofed_address }}"}},
+        ],
+    }
+    (tmp_path / "play.json").write_text(json.dumps([play]))
+    done = ansible.run(["playbook", "--inventory=localhost,", str(tmp_path / "play.json")])
+    assert f"/repo/doca/{version}/{name}/x86_64/" in done.stdout, done.stdout + done.stderr

@@ -30,12 +30,13 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
     if record is None:
         return
     if host.name in record.absent:
-        yield unmeasured(host.name, TRAINING, f"took no part: {record.absent[host.name]}")
-        return
+        yield unmeasured(host.name, TRAINING, record.absence(host.name))
+        if not record.began(host.name):
+            return
     runs = [run for run in record.runs if host.name in run.hosts]
     for run in runs:
         yield from _of_run(host.name, run)
-    if not was_trained(host.name, record):
+    if host.name not in record.absent and not was_trained(host.name, record):
         yield unmeasured(host.name, TRAINING, NOTHING)
     if not record.finished:
         yield unmeasured(host.name, TRAINING, CUT_SHORT)

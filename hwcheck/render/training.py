@@ -203,8 +203,8 @@ def _controls(record: TrainingRecord) -> Iterator[str]:
 def _remarks(record: TrainingRecord) -> Iterator[str]:
     if not record.finished:
         yield "The training benchmark was cut short; what follows is what was measured."
-    for host, reason in record.absent.items():
-        yield f"{host} took no part: {line(reason)}"
+    for host in record.absent:
+        yield f"{host} {line(record.absence(host))}"
     yield from _held_down(record)
     yield from (line(text) for text in record.notes)
     yield from (f"left over: {line(text)}" for run in record.runs for text in run.left_over)

@@ -113,6 +113,15 @@ class TrainingRecord:
     finished: bool = False
     format: int = FORMAT
 
+    def began(self, host: str) -> bool:
+        """Whether a host is of a set that trained, to its end or not."""
+        return any(host in each.hosts for each in self.sets)
+
+    def absence(self, host: str) -> str:
+        """Say why an ``absent`` host took no part, or left before the end."""
+        how = "left before the end" if self.began(host) else "took no part"
+        return f"{how}: {self.absent[host]}"
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TrainingRecord:
         """Rebuild from the (schema-checked) content of ``training.json``."""

@@ -73,6 +73,19 @@ def test_a_host_that_took_no_part_is_not_passed() -> None:
     assert assessed(replace(the_guide(), finished=False)).judgement.exit_code == 3
 
 
+@pytest.mark.parametrize(("state", "exit_code"), [("done", 3), ("wrong_loss", 1)])
+def test_a_host_that_left_is_judged_by_what_it_did(state: str, exit_code: int) -> None:
+    record = replace(with_state(state), absent={"a": "interrupted"}, finished=False)
+    assessment = assessed(record)
+    page = html(assessment)
+    assert assessment.judgement.exit_code == exit_code
+    assert "a left before the end: interrupted" in page
+    assert "took no part" not in page
+    never = html(assessed(replace(record, sets=(), runs=())))
+    assert "a took no part: interrupted" in never
+    assert "left before the end" not in never
+
+
 @pytest.mark.parametrize(("state", "exit_code"), [("wrong_loss", 0), ("done", 3)])
 def test_the_control_has_to_be_noticed(state: str, exit_code: int) -> None:
     assessment = assessed(with_state(state, "ddp_over_tp"))

@@ -164,11 +164,14 @@ def test_a_gpu_is_named_with_its_place_and_serial_unless_all_are() -> None:
     run = run_of(("n1", CAPPED))
     (record,) = run.records
     assert record.report is not None
-    gpus = [{**gpu, "serial": f"S{gpu['index']}\x1b"} for gpu in record.report.facts["gpus"]]
+    gpus = [
+        {**gpu, "serial": f"S{gpu['index']}\x1b", "slot": f"{gpu['index']}-A"}
+        for gpu in record.report.facts["gpus"]
+    ]
     report = replace(record.report, facts={**record.report.facts, "gpus": gpus})
     run = replace(run, records=(replace(record, report=report),))
     assert (
-        "n1: gpu1 is at 0000:20:00.0, serial S1"
+        "n1: gpu1 is at 0000:20:00.0, slot 1-A, serial S1"
         in diagnose(run, judge(run)).diagnoses[0].observed[-1]
     )
 

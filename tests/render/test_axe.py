@@ -23,7 +23,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.render.html import html
 from tests import factories
 from tests.factories import gpu_host
-from tests.render.example import judged
+from tests.render.example import example, fleet, judged
 
 AXE = Path(sys.prefix) / "axe/node_modules/axe-core/axe.min.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -77,6 +77,39 @@ def racked() -> Assessment:
     run = factories.run(*hosts)
     plans = tuple(replace(plan, rack=f"R{at // 4}") for at, plan in enumerate(run.meta.hosts))
     return judged(replace(run, meta=replace(run.meta, hosts=plans)))
+
+
+@pytest.fixture(scope="module", params=(6, 64, 1000))
+def sized(request: pytest.FixtureRequest) -> str:
+    """The page of that many hosts, some of them bad in four ways."""
+    hosts: int = request.param
+    return html(example() if hosts == 6 else fleet(hosts, every=max(32, hosts // 4)))
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_nothing_is_found_at_any_size(look: str, sized: str, tmp_path: Path) -> None:
+    assert violations(sized, tmp_path, *LOOKS[look]) == []
+
+
+def pages(page: str, folder: Path) -> int:
+    """Return how many pages it takes as Chromium prints it."""
+    copy, printed = folder / "printed.html", folder / "printed.pdf"
+    copy.write_text(page, "utf-8")
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--no-pdf-header-footer"]
+    command += [f"--print-to-pdf={printed}", f"file://{copy}"]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    return len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
+
+
+def test_it_is_printed_on_two_pages(sized: str, tmp_path: Path) -> None:
+    assert pages(sized, tmp_path) == 2
+
+
+def test_the_control_the_appendix_is_printed_where_it_is_asked_for(
+    shown: Assessment, tmp_path: Path
+) -> None:
+    ticked = html(shown).replace('id="with-appendix"', 'id="with-appendix" checked', 1)
+    assert pages(ticked, tmp_path) > 10
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -15,7 +15,7 @@ from hwcheck.render.html import html
 from hwcheck.render.words import EXERCISE
 from tests import factories
 from tests.factories import gpu_host, hung, leg
-from tests.render.example import judged
+from tests.render.example import fleet, judged
 
 VOID = {"meta", "path", "use", "br", "input"}
 PLAIN = {
@@ -150,6 +150,13 @@ def test_light_dark_phone_and_paper(shown: Assessment) -> None:
     assert 'name="viewport"' in text
     for rule in ("prefers-color-scheme: dark", "@media print", "@media (max-width"):
         assert rule in text
+
+
+def test_each_picture_says_what_it_shows(shown: Assessment) -> None:
+    pictures = re.findall(r"<svg [^>]*>", html(shown) + html(fleet(40)))
+    assert len(pictures) > 5, "plots of legs, timelines, histograms"
+    labels = [re.search(r'role="img".* aria-label="([^"]{15,})"', each) for each in pictures]
+    assert all(labels), [each[:200] for each in pictures]
 
 
 def test_an_exercise_is_marked(cpu_only: Assessment) -> None:

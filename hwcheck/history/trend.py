@@ -155,7 +155,7 @@ def trend(
     if asked.subject:
         conditions["subject = ?"] = asked.subject
     if since is not None:  # files of other runs are not opened
-        conditions["filename IN (SELECT filename FROM run_files WHERE started >= ?)"] = since
+        conditions["filename IN (SELECT filename FROM samples_files WHERE started >= ?)"] = since
     no_size = " AND size_bytes IS NULL" if asked.size_bytes is None else ""
     where = f"{' AND '.join(conditions)}{no_size} AND isfinite(value)"
     names, steps = _names_and_steps(history, host) if host else ([], [])
@@ -168,7 +168,7 @@ def trend(
           SELECT filename, quantile_cont(value, [0.1, 0.5, 0.9]) AS quantiles,
             list((host, subject, value)) FILTER ({" OR ".join(of_it) or "false"}) AS of_it
           FROM samples_by_file WHERE {where} GROUP BY filename
-        ) JOIN run_files USING (filename) ORDER BY started, run
+        ) JOIN samples_files USING (filename) ORDER BY started, run
         """,
         [*of_it.values(), *conditions.values()],
     )

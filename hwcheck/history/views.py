@@ -307,28 +307,24 @@ class History:
         Files of one form, which as a rule are all, are read at once. Of which run a row is, is
         taken from what its file says of itself: so a query of some runs opens no other's file.
         ``samples_by_file`` and its like have the file instead of the run: to group by it takes half
-        the time, and ``run_files`` has the run of each.
+        the time, and ``samples_files`` has the run of each.
         """
-        files = [
-            (file_of(folder, kind), form.run, form.started)
-            for (kind, folder), form in self._of.items()
-            if self.folders.get(form.run) == folder
-        ]
-        unnested = (
-            f"unnest([{', '.join(map(quoted, column))}]::VARCHAR[])"
-            for column in (zip(*files, strict=True) if files else ([], [], []))
-        )
-        self.db.execute(  # no table: somebody's query could write into one
-            "CREATE OR REPLACE VIEW run_files AS SELECT filename, run, started FROM ("
-            "SELECT filename, run, try_cast(started AS TIMESTAMP) AS started "
-            f"FROM (SELECT {', '.join(unnested)}) AS files(filename, run, started)) "
-            "WHERE started IS NOT NULL"
-        )
         for kind in self.kinds:
+            of = [(folder, self._of[kind, folder]) for folder in self.folders.values()]
+            rows = [(file_of(folder, kind), form.run, form.started) for folder, form in of]
+            unnested = (
+                f"unnest([{', '.join(map(quoted, column))}]::VARCHAR[])"
+                for column in (zip(*rows, strict=True) if rows else ([], [], []))
+            )
+            self.db.execute(  # no table: somebody's query could write into one
+                f"CREATE OR REPLACE VIEW {kind}_files AS SELECT filename, run, started FROM ("
+                "SELECT filename, run, try_cast(started AS TIMESTAMP) AS started "
+                f"FROM (SELECT {', '.join(unnested)}) AS files(filename, run, started)) "
+                "WHERE started IS NOT NULL"
+            )
             columns = {n: type_ for n, type_ in COLUMNS[kind].items() if n not in OF_RUN}
             forms: dict[frozenset[str], list[Path]] = {}
-            for folder in self.folders.values():
-                form = self._of[kind, folder]
+            for folder, form in of:
                 forms.setdefault(frozenset(form.columns), []).append(file_of(folder, kind))
             nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
             parts = [f"SELECT NULL::VARCHAR AS filename, {nothing} WHERE false"]
@@ -346,7 +342,7 @@ class History:
             self.db.execute(f"CREATE OR REPLACE VIEW {kind}_by_file AS {query}")
             self.db.execute(
                 f"CREATE OR REPLACE VIEW {kind} AS SELECT {', '.join(COLUMNS[kind])} "
-                f"FROM {kind}_by_file JOIN run_files USING (filename)"
+                f"FROM {kind}_by_file JOIN {kind}_files USING (filename)"
             )
         for name, query in VIEWS.items():
             self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")

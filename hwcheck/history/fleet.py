@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from pathlib import Path
 
 from hwcheck.history.views import History
 from hwcheck.judge.records import OUTCOMES
@@ -16,6 +19,7 @@ CODES: Mapping[str, int] = {outcome: len(OUTCOMES) - at for at, outcome in enume
 """The code of each outcome: the worse, the greater."""
 RECENT_NIGHTS = 30
 MOST_CHECKS = 15
+_DAY = re.compile(r"([0-9]{8})T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,23 @@ class FleetNights:
         """Return what came of a host, night by night."""
         width = len(self.nights)
         return self.grid[host.row * width : (host.row + 1) * width]
+
+
+def recent_runs(runs: Path) -> list[str]:
+    """Return the run folders of the last MOST_NIGHTS nights: their names begin with the day.
+
+    Empty where there is no such folder, or where the newest of the names begins with no day.
+    """
+    names = os.listdir(runs) if runs.is_dir() else []
+    days = sorted({match[1] for name in names if (match := _DAY.match(name))})
+    if not days:
+        return []
+    try:
+        newest = datetime.strptime(days[-1], "%Y%m%d")  # noqa: DTZ007 - all are UTC
+    except ValueError:
+        return []
+    first = f"{newest - timedelta(days=MOST_NIGHTS):%Y%m%d}"
+    return [name for name in names if name >= first]
 
 
 def fleet_of(history: History, most_nights: int = MOST_NIGHTS) -> FleetNights:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.history.fleet import CODES, FleetHost, FleetNights, fleet_of
+from hwcheck.history.fleet import CODES, FleetHost, FleetNights, fleet_of, recent_runs
 from hwcheck.history.views import History
 from hwcheck.render.fleet import PALETTES, fleet_page
 from hwcheck.tasks.index_page import INDEX, write_index
@@ -70,6 +70,15 @@ def test_the_last_nights_only(runs: Path) -> None:
         short = fleet_of(history, most_nights=2)
     assert len(short.nights) == 2
     assert len(short.grid) == 2 * 4
+
+
+def test_a_run_of_more_than_a_year_before_the_newest_is_not_opened(tmp_path: Path) -> None:
+    for name in ("20250101T000000Z-a", "20250601T000000Z-b", "20260301T000000Z-c", "latest"):
+        (tmp_path / name).mkdir()
+    assert sorted(recent_runs(tmp_path)) == ["20250601T000000Z-b", "20260301T000000Z-c", "latest"]
+    (tmp_path / "20269999T000000Z-d").mkdir()
+    assert recent_runs(tmp_path) == []
+    assert recent_runs(tmp_path / "missing") == []
 
 
 def test_the_page_shows_it_and_leads_to_the_reports(runs: Path, fleet: FleetNights) -> None:

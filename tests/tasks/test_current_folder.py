@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "completion": (["--complete", "--", "hwcheck sweep --level "], 0),
 }
 """A command line of each command, and its exit code; and what a shell asks for."""
+LONG = ("rollout", "sweep", "accept")
+"""Start what validate and provision start too, and more of it; ``make test-wide`` takes them."""
 PING = """
 - hosts: all
   gather_facts: false
@@ -67,7 +69,13 @@ def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("words", "exit_code"), COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(
+    ("words", "exit_code"),
+    [
+        pytest.param(*each, id=name, marks=pytest.mark.wide if name in LONG else ())
+        for name, each in COMMANDS.items()
+    ],
+)
 def test_no_command_imports_from_the_current_folder(
     folder: Path, words: list[str], exit_code: int
 ) -> None:

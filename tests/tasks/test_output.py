@@ -32,8 +32,15 @@ def hwcheck(*argv: object, **streams: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run([HWCHECK, *map(str, argv)], text=True, check=False, **streams)
 
 
-@pytest.mark.parametrize("argv", [["report", "--json"], ["report"]])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("argv", "unbuffered"),
+    [
+        (["report", "--json"], ""),
+        (["report"], "1"),
+        pytest.param(["report", "--json"], "1", marks=pytest.mark.wide),
+        pytest.param(["report"], "", marks=pytest.mark.wide),
+    ],
+)
 def test_a_reader_that_went_away_leaves_the_verdicts_exit_code(
     failed: Path,
     no_reader: int,
@@ -53,8 +60,24 @@ def test_lists_and_help_may_lose_their_reader(no_reader: int, argv: list[str]) -
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("argv", [["report", "--json"], ["report"], ["checks"], ["--list"]])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("argv", "unbuffered"),
+    [
+        (["report", "--json"], ""),
+        (["checks"], "1"),
+        *(
+            pytest.param(*each, marks=pytest.mark.wide)
+            for each in (
+                (["report", "--json"], "1"),
+                (["report"], ""),
+                (["report"], "1"),
+                (["checks"], ""),
+                (["--list"], ""),
+                (["--list"], "1"),
+            )
+        ),
+    ],
+)
 def test_stdout_on_a_full_disk_is_one_line(
     failed: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], unbuffered: str
 ) -> None:

@@ -40,7 +40,11 @@ def test_every_leg_has_the_rows_of_its_program_and_its_proof(tmp_path, versions)
             assert size.all_wrong == 0
 
 
-@pytest.mark.parametrize("versions", [VERSIONS[0], VERSIONS[1], VERSIONS[-1]], ids=" ".join)
+@pytest.mark.parametrize(
+    "versions",
+    [VERSIONS[0], pytest.param(VERSIONS[1], marks=pytest.mark.wide), VERSIONS[-1]],
+    ids=" ".join,
+)
 def test_one_program_is_started_for_a_collective_under_a_leg(tmp_path, versions):
     folder = install(tmp_path / "nccl-tests", versions=versions)
     legs, _ = run(folder, collectives=tuple(COLLECTIVES), max_bytes=2 * MIB)

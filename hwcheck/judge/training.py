@@ -44,7 +44,12 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
 
 def was_trained(host: str, record: TrainingRecord) -> bool:
     """Whether any strategy that was asked for came to an end on a host."""
-    return any(host in run.hosts and run.state == "done" for run in record.runs)
+    return any(
+        host in run.hosts
+        and run.state == "done"
+        and (not record.strategies or run.strategy in record.strategies)
+        for run in record.runs
+    )
 
 
 def _of_run(host: str, run: TrainingRun) -> Iterator[Finding]:

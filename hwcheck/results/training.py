@@ -93,6 +93,9 @@ class TrainingSet:
 class TrainingRecord:
     """Everything that was trained. ``tolerance`` is by what share a loss may differ.
 
+    ``strategies`` are those that were asked for; a record of a former version has none. One process
+    is trained in any case, for what the others are held against.
+
     ``absent`` are hosts that took no part, or not to the end, each with the reason. ``finished`` is
     false while it goes on, and where it was cut short.
     """
@@ -106,6 +109,7 @@ class TrainingRecord:
     repeats: int
     tolerance: float
     hosts: tuple[str, ...]
+    strategies: tuple[str, ...] = ()
     sets: tuple[TrainingSet, ...] = ()
     runs: tuple[TrainingRun, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -131,8 +135,8 @@ class TrainingRecord:
             TrainingSet(**{**each, "hosts": tuple(each["hosts"])}) for each in rest["sets"]
         )
         rest["runs"] = tuple(map(_run, rest["runs"]))
-        for name in ("hosts", "notes"):
-            rest[name] = tuple(rest[name])
+        for name in ("hosts", "strategies", "notes"):
+            rest[name] = tuple(rest.get(name, ()))
         return cls(**rest)
 
 

@@ -58,6 +58,16 @@ def test_a_host_that_trained_nothing_is_not_passed() -> None:
     assert assessed(record).judgement.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("strategies", "exit_code"), [(("ddp",), 3), (("single", "ddp"), 0), ((), 0)]
+)
+def test_one_process_to_compare_with_is_not_what_was_asked(
+    strategies: tuple[str, ...], exit_code: int
+) -> None:
+    record = replace(with_state("not_applicable"), strategies=strategies)
+    assert assessed(record).judgement.exit_code == exit_code
+
+
 def test_where_nothing_was_trained_the_terminal_says_why() -> None:
     refused = with_state("not_applicable")
     alone = replace(refused, runs=refused.runs[1:])

@@ -52,6 +52,7 @@ class Recorder:
             repeats=options.repeats,
             tolerance=TOLERANCES[kind],
             hosts=tuple(hosts),
+            strategies=options.strategies,
         )
         write_training(folder, self.record)
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hwcheck.errors import Complaints, HostError, UsageError
@@ -153,8 +154,8 @@ def read(
     )
     local = [host.name for host in hosts if host.connection == "local"]
     for name in local[1:]:
-        problem = f"this machine, which is {local[0]} already; remove one or change its ansible_"
-        complaints.errors.append(HostError(source.title, name, f"{problem}connection"))
+        problem = f"{local[0]} is this machine too; remove one or change its ansible_connection"
+        complaints.errors.append(HostError(source.title, name, problem))
     _refuse(complaints)
     warnings = [*defaults.warnings, *listing.warnings]
     if text is None and defaults.inventory:
@@ -181,13 +182,13 @@ def _host(
     with complaints.noting():
         refuse_unknown(variables)
     values: dict[str, Any] = {}
-    for name, field_of in FIELDS.items():
+    of_checks: dict[str, Callable[[Variables], Any]] = {
+        "limits": partial(limits, checks=checks),
+        "waivers": partial(waivers, checks=checks),
+    }
+    for name, field_of in {**FIELDS, **of_checks}.items():
         with complaints.noting():
             values[name] = field_of(variables)
-    with complaints.noting():
-        values["limits"] = limits(variables, checks)
-    with complaints.noting():
-        values["waivers"] = waivers(variables, checks)
     if values.get("connection") == "ssh":
         with complaints.noting():
             _refuse_unsupported(variables)

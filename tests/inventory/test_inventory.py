@@ -245,7 +245,7 @@ def test_a_name_that_could_leave_the_run_folder(tmp_path: Path, name: str) -> No
 def test_two_hosts_cannot_be_this_machine(tmp_path: Path) -> None:
     file = tmp_path / "twins.yml"
     file.write_text("all:\n  vars: {ansible_connection: local}\n  hosts:\n    one:\n    two:\n")
-    assert "two: this machine, which is one already; remove one" in refusal(file)
+    assert "two: one is this machine too; remove one" in refusal(file)
 
 
 @pytest.mark.parametrize(

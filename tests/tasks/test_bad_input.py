@@ -184,7 +184,7 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
         "node01: hwcheck_limits: power_cap.power_limt_percent: no such metric of a check; did you",
         "node01: hwcheck_waivers: pcie_lnk: no such check; did you mean pcie_link?",
         "node01: hwcheck_waivers[2]: until: '31.1.2027' is not a day",
-        "node03: this machine, which is node02 already",
+        "node03: node02 is this machine too",
     )
     for line, start in zip(err.splitlines(), starts, strict=True):
         assert line.startswith(f"hwcheck: messy.yml: {start}")

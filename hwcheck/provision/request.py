@@ -97,12 +97,12 @@ def _shipped_playbooks() -> str:
     return ", ".join(sorted({path.name for folder in folders for path in folder.glob("*.yml")}))
 
 
-def roles_path() -> str:
+def roles_path(*before_ours: Path) -> str:
     """Return where Ansible finds roles beside the playbook's: the caller's folders, then ours.
 
     ``roles/`` of the current folder is none of them: whoever may write there would be root on every
     host.
     """
     folders = [os.environ.get("ANSIBLE_ROLES_PATH", "")]
-    folders += [str(root / "roles") for root in shipped.ROOTS]
+    folders += [str(each) for each in (*before_ours, *(root / "roles" for root in shipped.ROOTS))]
     return ":".join(folder for folder in folders if folder)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -130,8 +129,9 @@ def read_role_vars(
     with tempfile.TemporaryDirectory(prefix="hwcheck-") as private:
         file = Path(private) / "role_vars.json"
         file.write_text(json.dumps([play]))
-        _link_variables(Path(private) / "roles")  # beside a playbook they come first
-        environment = {**ENVIRONMENT, "ANSIBLE_ROLES_PATH": roles_path()}
+        variables = Path(private) / "variables"
+        _link_variables(variables)
+        environment = {**ENVIRONMENT, "ANSIBLE_ROLES_PATH": roles_path(variables)}
         done = ansible.run([*words, str(file)], environment=environment)
     answers = dict(json.loads(base64.b64decode(each)) for each in _ANSWER.findall(done.stdout))
     if not answers:
@@ -163,19 +163,17 @@ def refuse_unresolved(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> No
 
 
 def _link_variables(folder: Path) -> None:
-    """Make a folder of our roles with what sets variables alone: reading tasks takes as long again.
+    """Make a folder of our roles that has only what sets their variables, as links to it.
 
-    It has links to the roles' files. Roles that the caller's folders have are left to these.
+    To read the tasks of the roles as well would take Ansible twice as long.
     """
     ours = shipped.brought("roles")
     assert ours is not None
-    callers = [Path(each) for each in os.environ.get("ANSIBLE_ROLES_PATH", "").split(":") if each]
     for part in ("defaults", "vars", "meta/main.yml"):
         for source in ours.glob(f"*/{part}"):
-            name = source.relative_to(ours)
-            if not any((caller / name.parts[0]).exists() for caller in callers):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).symlink_to(source)
+            link = folder / source.relative_to(ours)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(source)
 
 
 def _asked(hosts: Sequence[Host], names: Sequence[str]) -> dict[str, str]:

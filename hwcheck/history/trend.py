@@ -177,8 +177,8 @@ def trend(
         raise UsageError(f"no run has a number of {asked.name}{of}")
     points = sorted(
         Point(started, run, host or of_host, subject, value)
-        for started, run, _, of_it in rows
-        for of_host, subject, value in of_it or ()
+        for started, run, _, values in rows
+        for of_host, subject, value in values or ()
         if not host
         or any(each.called == of_host and each.since <= started < each.until for each in names)
     )
@@ -202,8 +202,8 @@ def trend(
 def _names_and_steps(history: History, host: str) -> tuple[list[Name], list[tuple[Any, ...]]]:
     """Return what a host was called in the history and when, the newest first, and its steps.
 
-    As a rule ``hosts`` is read once: a machine that was there in the first run and always had the
-    same boards was never called otherwise.
+    Whoever was there in the first run and always had the same boards had no other name: then, which
+    is the rule, ``hosts`` is read once.
     """
     names = [Name(host, host, *ALWAYS)]
     steps = _steps(history, names)
@@ -256,7 +256,7 @@ def _marks(
     points: Sequence[Point],
     since: datetime | None,
 ) -> list[Mark]:
-    """Return what changed on hosts, equal changes as one; of which boards where some are named."""
+    """Return what changed on hosts, equal changes as one; of boards only where hosts are named."""
     rows = [row for row in steps if row[3] is not None and (since is None or row[0] >= since)]
     sides = [((row[4], row[3]), (row[5], row[2])) for row in rows]
     gpus = gpus_of(history, [side for both in sides for side in both]) if names else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -166,6 +167,21 @@ def test_a_row_is_of_the_run_that_its_file_says(runs: Path) -> None:
     with History.open(runs) as history:
         assert history.rows("SELECT count(*) FROM samples WHERE run = 'another'") == [(0,)]
         assert history.rows("SELECT count(DISTINCT run) FROM samples") == [(NIGHTS,)]
+
+
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("", NIGHTS),
+        (f"WHERE run = '{run_id(3)}'", 1),
+        (f"WHERE list_contains(['{run_id(0)}', '{run_id(NIGHTS - 1)}'], run)", 2),
+    ],
+)
+def test_a_query_of_some_runs_opens_only_their_files(planted: Path, where: str, files: int) -> None:
+    with History.open(planted) as history:
+        for kind in ("samples", "findings", "hosts"):
+            ((_, plan),) = history.rows(f"EXPLAIN ANALYZE SELECT * FROM {kind} {where}")
+            assert re.findall(r"Files Read:\s*(\d+)", plan) == [str(files)], plan
 
 
 def test_a_folder_that_is_a_link_or_no_run_is_named(runs: Path) -> None:

@@ -70,8 +70,10 @@ def test_what_is_lost_without_privileges_are_checks() -> None:
 
 
 def test_how_long_it_takes_is_said_of_each_profile() -> None:
-    said = {match for row in rows("running.md") for match in re.findall(r"--profile (\w+)", row[0])}
-    assert said == set(PROFILES)
+    profiles = {
+        match for row in rows("running.md") for match in re.findall(r"--profile (\w+)", row[0])
+    }
+    assert profiles == set(PROFILES)
 
 
 def test_the_glossary_has_each_leg() -> None:

@@ -82,8 +82,8 @@ def test_a_node_that_passes(inventory: Path, fake_nvml: Path) -> None:
     summary = json.loads(done.stdout)
     assert (summary["outcome"], summary["exit_code"]) == ("pass", 0)
     fastjsonschema.compile(json.loads(SUMMARY_SCHEMA.read_text()))(summary)
-    (said,) = [line for line in done.stderr.splitlines() if "node01" in line]
-    assert said.startswith("[1/1] node01: reported after"), "no terminal: one line a change"
+    (progress,) = [line for line in done.stderr.splitlines() if "node01" in line]
+    assert progress.startswith("[1/1] node01: reported after"), "no terminal: one line a change"
     assert "\x1b" not in done.stderr + done.stdout
     run = the_run(folder)
     assert {path.name for path in run.iterdir()} == FILES

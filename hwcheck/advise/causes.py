@@ -28,6 +28,8 @@ Rules = Mapping[str, Rule]
 Rank = tuple[int, int, int]
 
 OBSERVED_LINES = 8
+NAMES_CHARACTERS = 60
+"""Longer names of all hosts of a cause stand beside it once, and not in each line again."""
 MOST_PLACES = 8
 MOST_SUBJECTS = 8
 MOST_CHECKS = 3
@@ -221,8 +223,12 @@ def _observed(members: list[HostCause]) -> Iterator[str]:
         for text in (*in_words(each.sign.explains), *each.sign.observations):
             hosts.setdefault(line(text), []).append(each.host)
     listed = sorted(hosts.items(), key=lambda item: -len(item[1]))
+    every = {each.host for each in members}
     for text, names in listed[:OBSERVED_LINES]:
-        yield f"{fold(names)}: {text}"
+        folded = fold(names)
+        if len(folded) > NAMES_CHARACTERS and every == set(names):
+            folded = f"all {len(every)} hosts"
+        yield f"{folded}: {text}"
     if len(listed) > OBSERVED_LINES:
         yield f"and {len(listed) - OBSERVED_LINES} more, see the hosts"
     places = [f"{line(each.host)}: {text}" for each in members for text in each.places]

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.nccl_files import nccl_env
@@ -97,6 +98,11 @@ def _figure(finding: Finding) -> str:
     return quantity(finding.value, finding.unit)
 
 
+def _wrappable(names: str) -> Markup:
+    """Let a line of folded names end after a comma, and not within a number."""
+    return escape(names).replace(",", Markup(",<wbr>"))
+
+
 def environment(kind: str) -> jinja2.Environment:
     """Return Jinja's environment for ``html`` or ``md``: a site's templates come before ours."""
     return _environment(kind, tuple(SITE.items()))
@@ -132,6 +138,7 @@ def _environment(kind: str, site: tuple[tuple[str, tuple[str, str]], ...]) -> ji
         "nccl_env": nccl_env,
         "number": number,
         "why_not": words.why_not,
+        "wrappable": _wrappable,
         "with_waived": words.with_waived,
         "wrong_elements": wrong_elements,
     }

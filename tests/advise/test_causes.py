@@ -155,6 +155,17 @@ def test_checks_that_could_not_be_measured_for_one_reason_are_one_line() -> None
     assert lines == ["a, b, c and 2 more: GPU is lost", of_host.reason]
 
 
+def test_many_hosts_stand_beside_what_was_observed_and_not_in_each_line() -> None:
+    names = [f"n{place:03}" for place in range(1, 80, 2)]
+    run = run_of(*((name, CAPPED) for name in names))
+    (cause,) = diagnose(run, judge(run)).diagnoses
+    assert cause.hosts == tuple(names)
+    assert cause.observed[0].startswith("all 40 hosts: power_cap: ")
+    run = run_of(*((name, CAPPED) for name in names[:2]))
+    (cause,) = diagnose(run, judge(run)).diagnoses
+    assert cause.observed[0].startswith("n[001,003]: power_cap: ")
+
+
 def test_a_gpu_is_named_with_its_place_and_serial_unless_all_are() -> None:
     one = diagnosed(("n1", {"samples": {"power_cap": {"power_limit_percent": {"gpu1": 71.4}}}}))
     assert "n1: gpu1 is at 0000:20:00.0" in one.diagnoses[0].observed

@@ -48,8 +48,8 @@ def example() -> Assessment:
     )
 
 
-def fleet(hosts: int, every: int = 32) -> Assessment:
-    """Hosts in racks of eight; one of ``every`` is capped, one hangs, is away, lacks a GPU."""
+def fleet(hosts: int) -> Assessment:
+    """Hosts in racks of eight; one of 32 is capped, one hangs, is away, lacks a GPU."""
     late = "no answer from 10.0.0.{}:22 within 10 s"
     bad: dict[int, Callable[[str, int], HostRecord]] = {
         3: lambda name, at: gpu_host(name, power_limit_w=(at % 8, 400.0)),
@@ -61,7 +61,7 @@ def fleet(hosts: int, every: int = 32) -> Assessment:
     }
     run = factories.run(
         *(
-            bad.get(at % every, lambda name, at: gpu_host(name))(f"node{at:04}", at)
+            bad.get(at % 32, lambda name, at: gpu_host(name))(f"node{at:04}", at)
             for at in range(1, hosts + 1)
         )
     )

@@ -83,7 +83,7 @@ def racked() -> Assessment:
 def sized(request: pytest.FixtureRequest) -> str:
     """The page of that many hosts, some of them bad in four ways."""
     hosts: int = request.param
-    return html(example() if hosts == 6 else fleet(hosts, every=max(32, hosts // 4)))
+    return html(example() if hosts == 6 else fleet(hosts))
 
 
 @pytest.mark.parametrize("look", LOOKS)

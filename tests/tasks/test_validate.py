@@ -146,7 +146,7 @@ def test_a_host_that_cannot_be_reached_is_not_measured(tmp_path: Path) -> None:
 
 
 def test_what_it_prints_and_keeps_is_taken_again(tmp_path: Path) -> None:
-    """Folded hosts and the retry file as --limit; nobody is reached by --list-hosts, --dry-run."""
+    """Folded hosts, the retry file, -e @file and usual ssh options; --dry-run reaches nobody."""
     hosts = "".join(
         f"    away{number}: {{ansible_host: 127.0.0.{number}}}\n" for number in (1, 2, 3)
     )
@@ -158,10 +158,23 @@ def test_what_it_prints_and_keeps_is_taken_again(tmp_path: Path) -> None:
         done = hwcheck(tmp_path, "validate", "--hosts", "cluster.yml", *words)
         return done.returncode, done.stdout
 
+    def plan_of(*words: str) -> str:
+        code, plan = ask("--dry-run", "--only", "gpu_count", *words)
+        assert code == 0
+        return plan
+
     code, plan = ask("--dry-run")
     assert code == 0
     assert plan.startswith("3 hosts, 3 at once: away[1-3]\n")
     assert plan.endswith("nothing was done, and no host was reached\n")
+    assert "\nit takes about 36 s; a visit about 12 s, at most " in plan_of("--forks", "1")
+    assert "\nit takes about 12 s; a visit about 12 s, at most " in plan_of("--forks", "3")
+    (tmp_path / "more.yml").write_text("ansible_become: true\nansible_become_user: gpuadmin\n")
+    assert "needed: sudo to gpuadmin on away[1-3]" in plan_of("-e", "@more.yml")
+    assert "sudo" not in plan_of()
+    for usual in ("-C -o ControlMaster=auto -o ControlPersist=60s", "-o ServerAliveInterval=30"):
+        assert plan_of("-e", json.dumps({"ansible_ssh_common_args": usual})) == plan_of()
+    assert ask("-e", "@none.yml", "--dry-run")[0] == 2
     assert ask("--list-hosts") == (0, "away1\naway2\naway3\n")
     assert not (tmp_path / "runs").exists()
     code, text = ask("--limit", "away[2-3]")

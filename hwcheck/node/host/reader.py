@@ -20,6 +20,7 @@ from hwcheck.node.host.system import SystemReader
 
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""
+FIRST_PID_NAMESPACE = "pid:[%d]" % 0xEFFFFFFC
 
 
 class HostReader(
@@ -43,14 +44,28 @@ class HostReader(
         return match.group(1) if match else ""
 
     def in_container(self) -> bool:
-        # Docker and podman leave a file, older cgroups name the runtime, and others set
-        # ``container=`` for process 1 (https://systemd.io/CONTAINER_INTERFACE).
-        if any(self._exists(path) for path in (".dockerenv", "run/.containerenv")):
-            return True
+        # Older cgroups name the runtime, and others set ``container=`` for process 1
+        # (https://systemd.io/CONTAINER_INTERFACE); Docker and podman leave a file. A virtual
+        # machine whose disk was made from a container's image still has that file.
         if self._is_contained("1"):
             return True
         variables = self._read("proc/1/environ").split("\0")
-        return any(variable.startswith("container=") for variable in variables)
+        if any(variable.startswith("container=") for variable in variables):
+            return True
+        marked = any(self._exists(path) for path in (".dockerenv", "run/.containerenv"))
+        return marked and not self._shares_all_with_init()
+
+    def _shares_all_with_init(self) -> bool:
+        """Whether the machine's own process 1 has the mounts of this process.
+
+        The kernel's first PID namespace has a fixed number (PROC_PID_INIT_INO,
+        include/linux/proc_ns.h), and no mount of another namespace has the id of one of this
+        (proc_pid_mountinfo(5)).
+        """
+        ours, of_init = (
+            self._read("proc/%s/mountinfo" % process).split(" ", 1)[0] for process in ("self", "1")
+        )
+        return self._link("proc/self/ns/pid") == FIRST_PID_NAMESPACE and ours == of_init != ""
 
     def scheduler_job(self) -> str:
         """Return the process of a scheduler's job on this node, or an empty text.

@@ -35,6 +35,13 @@ class Tree:
         """Return a file's text, or an empty text where it cannot be read."""
         return self._text(path) or ""
 
+    def _link(self, path: str) -> str:
+        """Return where a link points, as it says; empty where it cannot be read."""
+        try:
+            return os.readlink(self._path(path))
+        except OSError:
+            return ""
+
     def _resolve(self, path: str) -> str:
         """Follow the links of a path; empty where they lead out of the root."""
         real = os.path.realpath(self._path(path))

@@ -86,6 +86,22 @@ def test_a_host_is_no_container(root: Root) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pid_namespace", "mount_of_init", "contained"),
+    [(4026531836, 22, False), (4026532201, 22, True), (4026531836, 31, True)],
+    ids=["a machine", "a container", "a container that sees the machine's processes"],
+)
+def test_a_machine_whose_disk_was_made_from_a_container(
+    root: Root, pid_namespace: int, mount_of_init: int, contained: bool
+) -> None:
+    root.write(".dockerenv", "")
+    root.write("proc/self/mountinfo", "22 27 0:21 / /proc rw,relatime - proc proc rw\n")
+    root.write("proc/1/mountinfo", f"{mount_of_init} 27 0:21 / /proc rw,relatime - proc proc rw\n")
+    (root.path / "proc/self/ns").mkdir()
+    (root.path / "proc/self/ns/pid").symlink_to(f"pid:[{pid_namespace}]")
+    assert root.host.in_container() == contained
+
+
+@pytest.mark.parametrize(
     ("name", "arguments", "job"),
     [
         ("slurmstepd", "slurmstepd: [614.0]\0", "slurmstepd (pid 77)"),

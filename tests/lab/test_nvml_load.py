@@ -88,6 +88,22 @@ def test_a_gpu_at_work_gets_hot(stand: Stand, seconds: float) -> None:
     assert (found["use_percent"], found["state"], found["reasons"]) == (99, 0, set())
 
 
+def test_the_power_of_an_instant_scatters_at_work_and_its_average_does_not(stand: Stand) -> None:
+    field = "nvmlDeviceGetFieldValues(gpu, [NVML_FI_DEV_POWER_{}])[0].value.uiVal / 1000"
+    instant, average = (field.format(name) for name in ("INSTANT", "AVERAGE"))
+    stand.says({"gpus": [{**GPU, "load": True}]})
+    with stand.asker() as asker:
+        readings_w: set[float] = set()
+        while len(readings_w) < 50:
+            readings_w.add(asker.ask(instant))
+            assert asker.ask(average) == 600
+    ordered_w = sorted(readings_w)
+    assert 0.04 < (ordered_w[44] - ordered_w[5]) / 600 < 0.1
+    assert ordered_w[25] == pytest.approx(600, rel=0.02)
+    stand.says({"gpus": [{**GPU, "load": False}]})
+    assert stand.answers([instant])[instant] == 70
+
+
 def test_the_thermal_margin_shrinks_at_work(stand: Stand) -> None:
     margin, heat = "nvmlDeviceGetMarginTemperature(gpu)", "nvmlDeviceGetTemperature(gpu, 0)"
     for load in (True, False):

@@ -27,7 +27,7 @@ static const field_t fields[] = {
     LIMIT(GPU_MAX, "temperature_limits.max_operating_c"),
     GPU(TOTAL_ENERGY_CONSUMPTION, "total_energy_j", 1e3),
     GPU(ENERGY, "total_energy_j", 1e3),
-    GPU(POWER_INSTANT, "power_w", 1e3),
+    GPU(POWER_INSTANT, "power_instant_w", 1e3),
     GPU(POWER_AVERAGE, "power_w", 1e3),
     GPU(POWER_MIN_LIMIT, "power_limit_min_w", 1e3),
     GPU(POWER_MAX_LIMIT, "power_limit_max_w", 1e3),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hwcheck.judge.topology import Device, Topology
 from hwcheck.render.shapes import box, drawing, path, words
+from hwcheck.text import count
 
 SWITCHED = ("PIX", "PXB")
 DEVICE, GAP, ROW = 62.0, 6.0, 34.0
@@ -62,8 +63,9 @@ def in_words(topology: Topology, bad: Collection[str] = ()) -> str:
     linked = "all" if ways and all(way.startswith("NV") for way in ways) else "some"
     nvlinks = f", {linked} GPUs joined by NVLink" if any(w.startswith("NV") for w in ways) else ""
     named = [device.subject for device in topology.devices if _is_bad(device, bad)]
-    text = f"{len(gpus)} GPUs and {len(topology.nics)} RDMA devices under {len(switches)} PCIe "
-    text += f"switches{nvlinks}"
+    ends = f"{count(len(gpus), 'GPU')} and {count(len(topology.nics), 'RDMA device')}"
+    many = "switch" if len(switches) == 1 else "switches"
+    text = f"{ends} under {len(switches)} PCIe {many}{nvlinks}"
     return f"{text}; degraded: {', '.join(named)}" if named else text
 
 

@@ -24,7 +24,6 @@ from hwcheck.text import count, line, number
 LEGS = {"default": "", "p2p_off": "P2P off", "net": "network only"}
 GUIDE_STEPS = 200
 MOST_BARS = 40
-NOT_APPLICABLE = "not applicable"
 COLUMNS = (
     "strategy",
     "ranks",
@@ -51,6 +50,18 @@ class StepRow:
 
 
 @dataclass(frozen=True)
+class Absent:
+    """Runs of so many ranks that do not apply for one reason."""
+
+    names: tuple[str, ...]
+    ranks: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{'; '.join(self.names)} on {count(self.ranks, 'rank')}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class GuideRow:
     """A published row beside ours: seconds of 200 steps, and the ratio to one GPU."""
 
@@ -63,10 +74,11 @@ class GuideRow:
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """The runs of one set of hosts."""
+    """The runs of one set of hosts; of those that do not apply only why, by ranks and reason."""
 
     title: str
     rows: tuple[StepRow, ...]
+    absent: tuple[Absent, ...]
     guide: tuple[GuideRow, ...]
 
 
@@ -106,12 +118,12 @@ def training_view(record: TrainingRecord) -> TrainingView:
 
 def training_line(view: TrainingView) -> str:
     """Return the result in one line, for a terminal; why nothing was trained, where that is so."""
-    every = [row for table in view.tables for row in table.rows]
-    rows = [row for row in every if not row.state.startswith(NOT_APPLICABLE)]
-    reasons = dict.fromkeys(row.state.removeprefix(f"{NOT_APPLICABLE}: ") for row in every)
+    rows = [row for table in view.tables for row in table.rows]
+    absent = [each for table in view.tables for each in table.absent]
     parts = [f"{row.cells[0]} on {row.cells[1]} {row.cells[3] or row.state}" for row in rows]
-    if len(rows) < len(every):
-        words = f"{len(every) - len(rows)} do not apply"
+    if absent:
+        words = f"{sum(len(each.names) for each in absent)} do not apply"
+        reasons = dict.fromkeys(each.reason for each in absent)
         parts.append(words if rows else f"{words}: {', '.join(reasons)}")
     parts += view.controls
     parts += [view.exercise] if view.exercise else []
@@ -121,12 +133,23 @@ def training_line(view: TrainingView) -> str:
 def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
     for each in record.sets:
         runs = [run for run in record.runs if run.hosts == each.hosts]
+        asked = [run for run in runs if run.strategy not in CONTROLS]
         what = f"{each.gpus} x {line(each.gpu, 80)}" if each.gpus else "CPU"
         yield TrainingTable(
             f"{fold(each.hosts)}: {what}, torch {line(each.torch, 40)}",
-            tuple(_row(record, run) for run in runs if run.strategy not in CONTROLS),
+            tuple(_row(record, run) for run in asked if run.state != "not_applicable"),
+            tuple(_absent([run for run in asked if run.state == "not_applicable"])),
             tuple(_guide(record, runs)),
         )
+
+
+def _absent(runs: list[TrainingRun]) -> Iterator[Absent]:
+    names: dict[tuple[int, str], dict[str, None]] = {}
+    for run in runs:
+        reason = line(run.reason, 1000).removeprefix(f"{label_of(run.strategy)} ")
+        names.setdefault((run.ranks, reason), {})[_name(run)] = None
+    for (ranks, reason), of_these in names.items():
+        yield Absent(tuple(of_these), ranks, reason)
 
 
 def _row(record: TrainingRecord, run: TrainingRun) -> StepRow:
@@ -145,7 +168,7 @@ def _cells(figures: StepFigures) -> Iterator[str]:
     yield _milliseconds(figures.iqr_s)
     yield f"{figures.ratio:.2f}" if figures.ratio is not None else ""
     yield _milliseconds(figures.exposed_s) if figures.exposed_s is not None else ""
-    yield f"{figures.tokens_per_s:.4g}"
+    yield f"{float(f'{figures.tokens_per_s:.4g}'):,.15g}"
     yield f"{figures.tflops:.3g}, {figures.hardware_tflops:.3g}"
     has_peak = figures.mfu is not None and figures.hfu is not None
     yield f"{figures.mfu:.1%} ({figures.hfu:.1%})" if has_peak else ""

@@ -54,7 +54,7 @@ def test_the_page_shows_it_and_draws_it() -> None:
     assert f">{MATRIX}</pre>" in page
     assert page.index("NCCL settings</h2>") < page.index("GPU NUMA ID")
     assert "NODE = PCIe, and" in page
-    assert "2 GPUs and 1 RDMA devices under 1 PCIe switches, all GPUs joined by NVLink" in page
+    assert "2 GPUs and 1 RDMA device under 1 PCIe switch, all GPUs joined by NVLink" in page
 
 
 def test_one_host_is_drawn_with_what_is_bad_there() -> None:

@@ -87,4 +87,4 @@ def test_from_an_inventory_to_a_report(inventory: str, tmp_path: Path) -> None:
     assert record.model.name == "tiny"
     page = (run / "report.html").read_text("utf-8")
     assert "exercise: gloo on the CPU" in page
-    assert "HSDP takes 4 ranks or more" in page
+    assert "HSDP on 2 ranks: takes 4 ranks or more" in page

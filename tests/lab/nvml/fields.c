@@ -9,26 +9,27 @@
 typedef struct {
   unsigned id;
   const char *key; /* below the GPU, or below the link that the caller names as the scope */
-  enum { OF_GPU, OF_LINK, OF_LINK_N } of;
+  enum { OF_GPU, OF_GPU_INT, OF_LINK, OF_LINK_N } of; /* an unsigned int, else a long long */
   unsigned link; /* of OF_LINK_N */
   double scale;
 } field_t;
 
 #define GPU(id, key, scale) {NVML_FI_DEV_##id, key, OF_GPU, 0, scale}
+#define GPU_INT(id, key, scale) {NVML_FI_DEV_##id, key, OF_GPU_INT, 0, scale} /* as an H200 says */
 #define LIMIT(id, key) {NVML_FI_DEV_TEMPERATURE_##id##_TLIMIT, key, OF_GPU, 0, 1}
 #define LINK(id, key, scale) {NVML_FI_DEV_NVLINK_##id, key, OF_LINK, 0, scale}
 #define SPEED(n) {NVML_FI_DEV_NVLINK_SPEED_MBPS_L##n, "speed_gbps", OF_LINK_N, n, 1e3}
 
 static const field_t fields[] = {
-    GPU(MEMORY_TEMP, "memory_temperature_c", 1),
+    GPU_INT(MEMORY_TEMP, "memory_temperature_c", 1),
     LIMIT(SHUTDOWN, "temperature_limits.shutdown_c"),
     LIMIT(SLOWDOWN, "temperature_limits.slowdown_c"),
     LIMIT(MEM_MAX, "temperature_limits.memory_max_c"),
     LIMIT(GPU_MAX, "temperature_limits.max_operating_c"),
     GPU(TOTAL_ENERGY_CONSUMPTION, "total_energy_j", 1e3),
     GPU(ENERGY, "total_energy_j", 1e3),
-    GPU(POWER_INSTANT, "power_instant_w", 1e3),
-    GPU(POWER_AVERAGE, "power_w", 1e3),
+    GPU_INT(POWER_INSTANT, "power_instant_w", 1e3),
+    GPU_INT(POWER_AVERAGE, "power_w", 1e3),
     GPU(POWER_MIN_LIMIT, "power_limit_min_w", 1e3),
     GPU(POWER_MAX_LIMIT, "power_limit_max_w", 1e3),
     GPU(POWER_DEFAULT_LIMIT, "power_limit_default_w", 1e3),
@@ -47,7 +48,7 @@ static const field_t fields[] = {
     GPU(REMAPPED_PENDING, "row_remap.pending", 1),
     GPU(REMAPPED_FAILURE, "row_remap.failure", 1),
     GPU(PCIE_REPLAY_COUNTER, "pcie_replays", 1),
-    GPU(GET_GPU_RECOVERY_ACTION, "recovery_action", 1),
+    GPU_INT(GET_GPU_RECOVERY_ACTION, "recovery_action", 1),
     GPU(NVLINK_LINK_COUNT, "nvlinks.count", 1),
     GPU(NVLINK_SPEED_MBPS_COMMON, "nvlink_speed_common_gbps", 1e3),
     SPEED(0), SPEED(1), SPEED(2), SPEED(3), SPEED(4), SPEED(5),
@@ -78,7 +79,7 @@ static nvmlReturn_t read_field(const char *function, int gpu, nvmlFieldValue_t *
   char key[KEY_SIZE];
   double number;
   if (!field || !driver_has_field(value->fieldId)) return NVML_ERROR_NOT_SUPPORTED;
-  if (field->of == OF_GPU) {
+  if (field->of == OF_GPU || field->of == OF_GPU_INT) {
     snprintf(key, sizeof key, "%s", field->key);
   } else {
     unsigned link = field->of == OF_LINK ? value->scopeId : field->link;
@@ -93,7 +94,13 @@ static nvmlReturn_t read_field(const char *function, int gpu, nvmlFieldValue_t *
     return NVML_SUCCESS;
   }
   /* A half goes down: a link of 14.0625 GB/s says 14062 MB/s. */
-  value->value.ullVal = (count_t)llround(number * field->scale - 1e-6);
+  count_t whole = (count_t)llround(number * field->scale - 1e-6);
+  if (field->of == OF_GPU_INT) {
+    value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+    value->value.uiVal = (unsigned)whole;
+  } else {
+    value->value.ullVal = whole;
+  }
   return NVML_SUCCESS;
 }
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from hwcheck.errors import UsageError
 
@@ -54,6 +55,18 @@ def run(
 def plain_environment() -> dict[str, str]:
     """Return what Ansible is run with beside the environment of the caller."""
     return {**PLAIN_OUTPUT, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "1", **_utf8()}
+
+
+def reach_environment() -> dict[str, str]:
+    """Return what Ansible is run with to reach hosts.
+
+    ssh asks ``ansible``, a program that it looks up, for a password.
+    """
+    programs = str(Path(sys.executable).parent)
+    return {
+        **plain_environment(),
+        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
+    }
 
 
 def _utf8() -> dict[str, str]:

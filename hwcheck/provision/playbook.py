@@ -11,7 +11,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -246,10 +245,8 @@ class _Lifeline:
 
 
 def _environment(sockets: Path) -> dict[str, str]:
-    programs = str(Path(sys.executable).parent)
     return {
-        **ansible.plain_environment(),
-        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
+        **ansible.reach_environment(),
         # Unless this is set, ansible-runner switches it off.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_ROLES_PATH": roles_path(),

@@ -49,22 +49,14 @@ class PlaybookRequest:
         flags = {
             "--check": self.check,
             "--diff": self.diff,
-            "--become": connection.become,
             "--ask-pass": connection.password is not None,
             "--ask-become-pass": connection.become_password is not None,
         }
-        values = {
-            "--limit": pattern,
-            "--tags": self.tags,
-            "--forks": str(self.forks),
-            "--user": connection.user or None,
-            "--become-user": connection.become_user or None,
-            "--ssh-extra-args": ACCEPT_NEW_HOST_KEYS if self.accept_new_host_keys else None,
-        }
+        values = {"--limit": pattern, "--tags": self.tags, "--forks": str(self.forks)}
         # In one word each: a pattern may begin with a dash.
         arguments = [name for name, wanted in flags.items() if wanted]
         arguments += [f"{name}={value}" for name, value in values.items() if value is not None]
-        return arguments + [f"--extra-vars={each}" for each in self.cluster.extra_vars]
+        return arguments + reaching(self.cluster, accept_new_host_keys=self.accept_new_host_keys)
 
     def hide(self, text: str) -> str:
         """Return text without the passwords of this run."""
@@ -77,6 +69,22 @@ class PlaybookRequest:
         for host in self.cluster.hosts:
             passwords += [host.become_password, host.password]
         yield from sorted({each for each in passwords if each}, key=len, reverse=True)
+
+
+def reaching(cluster: Cluster, *, accept_new_host_keys: bool) -> list[str]:
+    """Return what the command line of ansible-playbook says of hosts and the way to them.
+
+    Passwords are not among it, nor that they are asked for.
+    """
+    flags = cluster.flags
+    values = {
+        "--user": flags.user,
+        "--become-user": flags.become_user,
+        "--ssh-extra-args": ACCEPT_NEW_HOST_KEYS if accept_new_host_keys else "",
+    }
+    words = ["--become"] if flags.become else []
+    words += [f"{name}={value}" for name, value in values.items() if value]
+    return words + [f"--extra-vars={each}" for each in cluster.extra_vars]
 
 
 def find_playbook(name: str = "") -> Path:

@@ -1,16 +1,20 @@
 """The variables of roles for each host: their defaults under what the inventory says.
 
 Ansible itself templates them and holds them against the roles' ``argument_specs``, in a playbook of
-no role's tasks. So whatever Ansible takes is taken, and it is known before anything is changed.
+no role's tasks. So whatever Ansible takes is taken, and it is known before anything is changed. It
+takes a second to start, so it is not asked about values that leave it nothing to decide.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,7 +27,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.inventory.variables import TRUE
-from hwcheck.provision.request import ACCEPT_NEW_HOST_KEYS, roles_path
+from hwcheck.provision.request import reaching, roles_path
 from hwcheck.text import line
 
 ROLE_TAG = "hwcheck_role"
@@ -46,6 +50,18 @@ ENVIRONMENT = {
 _ANSWER = re.compile(rf"{MARK} ([A-Za-z0-9+/=]+)")
 _FACT = re.compile(r"\bansible_\w+")
 _TEMPLATE = re.compile(r"\{[{%#]")
+_BEYOND_US = re.compile(rf"{_TEMPLATE.pattern}|__ansible_")
+"""A template, or what is encrypted or meant as it is (``__ansible_vault``)."""
+_TYPES = {
+    str: ("str", "path"),
+    bool: ("bool",),
+    int: ("int",),
+    list: ("list",),
+    dict: ("dict",),
+}
+"""What Ansible calls the types of Python."""
+_RULES = {"type", "elements", "choices", "options", "required", "default"}
+"""What a specification may say for a value to be held against it here."""
 _PROSE = re.compile(
     r"^.*(?:resolving value for '\w+': |undefined variable\.*:? +|Task failed: )", re.DOTALL
 )
@@ -109,40 +125,56 @@ def read_role_vars(
 ) -> dict[str, RoleVars]:
     """Return the variables of these roles for every host of a cluster, by host.
 
-    Of hosts whose values are the same and have no templates, Ansible is asked about the first. A
-    host is connected to only where a template may want its facts. Raises UsageError where
-    ansible-playbook cannot be run.
+    Ansible is asked only about variables of which a host has a value that is not plainly right, and
+    of hosts whose values are the same and have no templates, about the first. A host is connected
+    to only where a template may want its facts. Raises UsageError where ansible-playbook cannot be
+    run.
     """
     usual = {name: value for role in roles for name, value in defaults(role).items()}
-    names = [name for name in usual if any(name in host.variables for host in cluster.hosts)]
-    if not names:  # no default is a template
-        return {host.name: RoleVars(usual) for host in cluster.hosts}
     specs = {name: spec for role in roles for name, spec in options(role).items()}
+    names = [name for name in usual if not _is_settled(name, specs[name], cluster.hosts)]
+    settled = {
+        host.name: {
+            name: value if name in names else host.variables.get(name, value)
+            for name, value in usual.items()  # none of them is a template
+        }
+        for host in cluster.hosts
+    }
+    if not names:
+        return {name: RoleVars(values) for name, values in settled.items()}
     asked = _asked(cluster.hosts, names)
     play = _play(list(dict.fromkeys(asked.values())), roles, names, specs)
     if _wants_facts(cluster.hosts):
         play["tasks"].insert(0, _FACTS)
     words = ["playbook", f"--inventory={cluster.source}", f"--forks={forks}"]
     words += [f"--skip-tags={ROLE_TAG}"]
-    words += [f"--extra-vars={each}" for each in cluster.extra_vars]
-    words += [f"--ssh-extra-args={ACCEPT_NEW_HOST_KEYS}"] if accept_new_host_keys else []
+    words += reaching(cluster, accept_new_host_keys=accept_new_host_keys)
+    passwords = {
+        "--connection-password-file": cluster.flags.password,
+        "--become-password-file": cluster.flags.become_password,
+    }
     with tempfile.TemporaryDirectory(prefix="hwcheck-") as private:
         file = Path(private) / "role_vars.json"
         file.write_text(json.dumps([play]))
         variables = Path(private) / "variables"
         _link_variables(variables)
-        environment = {**ENVIRONMENT, "ANSIBLE_ROLES_PATH": roles_path(variables)}
-        done = ansible.run([*words, str(file)], environment=environment)
+        environment = {
+            **ansible.reach_environment(),
+            **ENVIRONMENT,
+            "ANSIBLE_ROLES_PATH": roles_path(variables),
+        }
+        with _handed_over(passwords, Path(private)) as reading:
+            done = ansible.run([*words, *reading, str(file)], environment=environment)
     answers = dict(json.loads(base64.b64decode(each)) for each in _ANSWER.findall(done.stdout))
     if not answers:
         output = [each for each in (done.stderr + done.stdout).splitlines() if each.strip()]
         error = next((each for each in output if "ERROR" in each), "it printed nothing")
         raise UsageError(f"{cluster.source}: ansible-playbook: {line(error)}")
     missing = {"checked": {"msg": "ansible-playbook told nothing of this host"}}
-    by_host = {
-        name: _role_vars(answers.get(name, missing), usual, specs) for name in set(asked.values())
+    return {
+        name: _role_vars(answers.get(asked[name], missing), values, specs)
+        for name, values in settled.items()
     }
-    return {host.name: by_host[asked[host.name]] for host in cluster.hosts}
 
 
 def refuse_wrong(cluster: Cluster, role_vars: Mapping[str, RoleVars]) -> None:
@@ -176,6 +208,61 @@ def _link_variables(folder: Path) -> None:
             link.symlink_to(source)
 
 
+def _is_settled(name: str, spec: Mapping[str, Any], hosts: Sequence[Host]) -> bool:
+    """Return whether each host that has a value of a variable has one that is plainly right."""
+    values = (host.variables[name] for host in hosts if name in host.variables)
+    return all(not _BEYOND_US.search(_text(value)) and _is_right(value, spec) for value in values)
+
+
+def _is_right(value: Any, spec: Mapping[str, Any]) -> bool:
+    """Return whether a value is what a specification says, with nothing to convert.
+
+    Where not, Ansible may take it all the same.
+    """
+    if spec.get("type") not in _TYPES.get(type(value), ()) or not spec.keys() <= _RULES:
+        return False
+    if "elements" in spec:
+        of_each = {**spec, "type": spec["elements"]}
+        del of_each["elements"]
+        return all(_is_right(each, of_each) for each in value)
+    if "choices" in spec and value not in spec["choices"]:
+        return False
+    parts = spec.get("options")
+    return parts is None or (
+        value.keys() <= parts.keys()
+        and all(
+            _is_right(value[name], part) if name in value else not part.get("required")
+            for name, part in parts.items()
+        )
+    )
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+@contextmanager
+def _handed_over(passwords: Mapping[str, str | None], folder: Path) -> Iterator[list[str]]:
+    """Give the options that have Ansible read passwords, by option, from FIFOs.
+
+    So they stand in no file and no argument, however this process ends.
+    """
+    waiting = {}
+    for option, password in passwords.items():
+        if password:
+            fifo = folder / option.lstrip("-")
+            os.mkfifo(fifo, 0o600)
+            waiting[fifo] = threading.Thread(target=fifo.write_text, args=(password, "utf-8"))
+            waiting[fifo].start()
+    try:
+        yield [f"--{fifo.name}={fifo}" for fifo in waiting]
+    finally:
+        for fifo, writer in waiting.items():
+            reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)  # where Ansible never read it
+            writer.join()
+            os.close(reader)
+
+
 def _asked(hosts: Sequence[Host], names: Sequence[str]) -> dict[str, str]:
     """Return for each host the one whose answer is its own too: the first with the same values.
 
@@ -185,7 +272,7 @@ def _asked(hosts: Sequence[Host], names: Sequence[str]) -> dict[str, str]:
     asked = {}
     for host in hosts:
         values = {name: host.variables[name] for name in names if name in host.variables}
-        text = json.dumps(values, sort_keys=True, default=str)
+        text = _text(values)
         asked[host.name] = (
             host.name if _TEMPLATE.search(text) else first.setdefault(text, host.name)
         )
@@ -199,8 +286,8 @@ _FACTS = {
     "ignore_errors": True,
     "ignore_unreachable": True,
     "tags": ["always"],
-    "vars": {"ansible_become": False},
 }
+"""Told to the one whom the roles will be: root sees more than others (serial numbers, disks)."""
 
 
 def _play(
@@ -253,14 +340,14 @@ def _wants_facts(hosts: Sequence[Host]) -> bool:
 
 
 def _role_vars(
-    answer: Mapping[str, Any], usual: Mapping[str, Any], specs: Mapping[str, Any]
+    answer: Mapping[str, Any], settled: Mapping[str, Any], specs: Mapping[str, Any]
 ) -> RoleVars:
     facts = answer.get("facts") or {}
     no_facts = (
         line(str(facts.get("msg"))) if facts.get("failed") or facts.get("unreachable") else ""
     )
     checked = answer["checked"]
-    values, wrong, unresolved = dict(usual), {}, {}
+    values, wrong, unresolved = dict(settled), {}, {}
     # Before 2.19 a template that fails ends the whole task, not its turn of the loop.
     for result in checked.get("results", [{"item": ALL, "failed": True, **checked}]):
         name = result["item"]

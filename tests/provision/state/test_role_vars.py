@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from hwcheck.errors import UsageError
 from hwcheck.inventory import inventory
-from hwcheck.inventory.inventory import Cluster
+from hwcheck.inventory.defaults import ConnectionFlags
+from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.provision import role_vars
 from hwcheck.provision.role_vars import (
     RoleVars,
@@ -94,12 +99,119 @@ def test_ansible_is_not_asked_for_defaults(tmp_path: Path, monkeypatch: pytest.M
     assert read_role_vars(found, ROLES, 5)["n1"].values["nccl_conf"] == "unmanaged"
 
 
+def test_ansible_is_not_asked_about_what_leaves_it_nothing_to_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = {
+        "nccl_version": "2",
+        "nccl_tests": True,
+        "nccl_packages": ["a"],
+        "nccl_conf": "present",
+        "nccl_conf_settings": {"NCCL_DEBUG": "WARN"},
+        "system_tuning_hugepages": 12,
+        "system_tuning_limits": [{"domain": "*", "type": "-", "item": "nofile", "value": "9"}],
+    }
+    found = cluster(tmp_path, n1={**HERE, **plain}, n2={**AWAY, "nccl_version": "3"})
+    monkeypatch.setattr(role_vars.ansible, "run", lambda *args, **kwargs: pytest.fail("asked"))
+    read = read_role_vars(found, ROLES, 5)
+    usual = {**defaults("nccl"), **defaults("system_tuning")}
+    assert read["n1"] == RoleVars({**usual, **plain})
+    assert read["n2"] == RoleVars({**usual, "nccl_version": "3"})
+
+
+VALUES: tuple[Any, ...] = ("", "x", "present", "enabled", "1", "no", "~/x", True, 0, 1, -1, 1.5)
+VALUES += ([], ["a"], ["present"], [1], [True], [[]], [{}], {}, {"a": 1}, {"a": {"b": [None]}})
+VALUES += (
+    [{"domain": "*", "type": "-", "item": "nofile", "value": "9"}],
+    [{"domain": "*", "type": "-", "item": "nofile", "value": 9}],
+    [{"domain": "*", "type": "-", "item": "nofile", "value": "9", "nosuch": "1"}],
+)
+
+
+def test_what_is_plainly_right_is_right_to_ansible() -> None:
+    """Every specification that a role has, with values of every kind; none is converted."""
+    right = set()
+    for role in WITH_VARIABLES:
+        for name, spec in options(role).items():
+            for value in (*VALUES, defaults(role)[name]):
+                if role_vars._is_right(value, spec):
+                    # As the module validate_argument_spec does.
+                    told = ArgumentSpecValidator({name: spec}).validate(
+                        {name: copy.deepcopy(value)}
+                    )
+                    assert (name, value, told.error_messages) == (name, value, [])
+                    right.add(spec["type"])
+    assert right == {"str", "path", "bool", "int", "list", "dict"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{{ version }}",
+        "{% if pages %}a{% endif %}",
+        "{# nothing #}a",
+        {"__ansible_unsafe": "a"},
+        {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n00"},
+    ],
+)
+def test_what_only_ansible_can_read_is_left_to_it(value: object) -> None:
+    hosts = [Host("n1", "n1", variables={"a": {"b": [value]}})]
+    assert not role_vars._is_settled("a", {"type": "dict"}, hosts)
+    hosts = [Host("n1", "n1", variables={"a": {"b": ["a"]}})]
+    assert role_vars._is_settled("a", {"type": "dict"}, hosts)
+
+
+SUDO = """#!/bin/sh
+printf '%s' "$4" >&2
+read -r given
+[ "$given" = s3cret ] || exit 1
+for last; do :; done
+BECAME=$6 exec /bin/sh -c "${last}"
+"""
+SSH = """#!/bin/sh
+printf '%s\n' "$*" >>{log}
+"$SSH_ASKPASS" "password:" >>{log}
+for last; do :; done
+exec /bin/sh -c "$last"
+"""
+
+
+def program(file: Path, text: str) -> Path:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
+    return file
+
+
+@pytest.mark.usefixtures("real_ansible")
+def test_facts_are_told_to_the_one_whom_the_command_line_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    ssh = program(tmp_path / "bin" / "ssh", SSH.format(log=log))
+    sudo = program(tmp_path / "bin" / "sudo", SUDO)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("ANSIBLE_PIPELINING", "1")
+    host = {
+        **AWAY,
+        "ansible_python_interpreter": sys.executable,
+        "ansible_become_exe": str(sudo),
+        "nccl_version": "{{ ansible_facts.env.BECAME }}",
+    }
+    flags = ConnectionFlags("ops", "of-login", True, "admin", "s3cret")
+    found = replace(cluster(tmp_path, n1=host), flags=flags)
+    read = read_role_vars(found, ROLES, 5)
+    assert (read["n1"].values.get("nccl_version"), read["n1"].no_facts) == ("admin", "")
+    assert 'User="ops"' in log.read_text()
+    assert "of-login" in log.read_text()
+
+
 def test_ansible_is_asked_about_one_of_hosts_that_are_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts: dict[str, dict[str, Any]] = {
         "n1": {"nccl_version": "1"},
-        "n2": {"nccl_version": "1", "spare": 3},
+        "n2": {"nccl_version": "1", "spare": 3, "nccl_library": False},
         "n3": {"nccl_version": 1},
         "n4": {"nccl_version": "{{ inventory_hostname }}"},
         "n5": {"nccl_version": "{{ inventory_hostname }}"},
@@ -119,6 +231,7 @@ def test_ansible_is_asked_about_one_of_hosts_that_are_alike(
     assert asked == ["n1", "n3", "n4", "n5", "n6"]
     versions = [read[name].values["nccl_version"] for name in hosts]
     assert versions == ["1", "1", 1, "n4", "n5", ""]
+    assert {read[name].values["nccl_library"] for name in hosts} == {True, False}
 
 
 @pytest.mark.parametrize("role", roles_with_assertions())
@@ -212,7 +325,7 @@ def test_a_host_that_tells_no_facts_is_not_the_inventorys_fault(tmp_path: Path) 
 def test_nothing_of_the_callers_configuration_hears_the_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = cluster(tmp_path, n1={**HERE, "nccl_version": "s3cret"})
+    found = cluster(tmp_path, n1={**HERE, "nccl_version": "{{ 's3cret' }}"})
     monkeypatch.setenv("ANSIBLE_LOG_PATH", str(tmp_path / "log"))
     monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", "ansible.builtin.junit")
     monkeypatch.setenv("JUNIT_OUTPUT_DIR", str(tmp_path / "junit"))

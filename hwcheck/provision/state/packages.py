@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hwcheck.provision.state.asserts import NotMeasuredError, ask
@@ -49,18 +50,26 @@ def problem(host: Any, packages: Iterable[str], wanted: str = "") -> str:
     return ""
 
 
-def repository_problem(host: Any, address: str) -> str:
+def os_release(host: Any) -> tuple[str, str]:
+    """Return a node's distribution and its version, as os-release(5) has them (rhel, 9.6)."""
+    words = shlex.split(ask(host, "cat /etc/os-release"), comments=True)
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    return fields.get("ID", ""), fields.get("VERSION_ID", "")
+
+
+def repository_problem(host: Any, address: str, names: Mapping[str, Callable[[Any], str]]) -> str:
     """Return what is wrong where packages are to come from an address; empty where nothing is.
 
-    DISTRIBUTION and ARCHITECTURE stand in it for NVIDIA's names of the node's.
+    ``names`` are words that stand in it for what depends on the node.
     """
+    for word, name_on in names.items():
+        if word in address:
+            address = address.replace(word, name_on(host))
     command = "apt-cache policy" if is_debian(host) else "dnf -q repolist -v"
     # apt writes file:/srv, whatever stands in its sources; a slash at the end means nothing.
     place, sources = (re.sub(r"file:/+", "file:/", text) for text in (address, ask(host, command)))
-    pattern = re.escape(place.rstrip("/"))
-    for name in ("DISTRIBUTION", "ARCHITECTURE"):
-        pattern = pattern.replace(name, r"[^/\s]+")
-    is_present = re.search(pattern + r"(?![0-9A-Za-z.])", sources) is not None
+    pattern = re.escape(place.rstrip("/")) + r"(?![0-9A-Za-z.])"
+    is_present = re.search(pattern, sources) is not None
     return "" if is_present else f"{address} is not among the node's repositories"
 
 

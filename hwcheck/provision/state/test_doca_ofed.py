@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from hwcheck.provision.state.asserts import asserts
+from hwcheck.provision.state.asserts import ask, asserts
 from hwcheck.provision.state.next_boot import enabled_problem
 from hwcheck.provision.state.node import has_rdma, read
-from hwcheck.provision.state.packages import hold_problem, named, problem, repository_problem
+from hwcheck.provision.state.packages import (
+    hold_problem,
+    named,
+    os_release,
+    problem,
+    repository_problem,
+)
 
 Role = Mapping[str, Any]
 
@@ -24,6 +31,24 @@ def applies(host: Any, role: Role) -> None:  # noqa: ARG001
 def packages(role: Role) -> list[str]:
     """Return the packages that the role installs."""
     return named(role, "doca_ofed_packages", ["doca-ofed"])
+
+
+def distribution(host: Any, doca: str) -> str:
+    """Return NVIDIA's name of the node's distribution beside a version of DOCA, as the role has it.
+
+    Before DOCA 3.2 there is one for each minor release of RHEL.
+    """
+    name, version = os_release(host)
+    if name == "ubuntu":
+        return f"ubuntu{version}"
+    is_before = [int(part) for part in re.findall(r"\d+", doca)[:2]] < [3, 2]
+    return f"rhel{version if is_before else version.partition('.')[0]}"
+
+
+def architecture(host: Any) -> str:
+    """Return NVIDIA's name of the node's architecture."""
+    machine = ask(host, "uname -m")
+    return {"aarch64": "arm64-sbsa"}.get(machine, machine)
 
 
 @asserts("doca_ofed_version")
@@ -46,7 +71,13 @@ def test_hold(host: Any, role: Role) -> None:
 @asserts("doca_ofed_url", when=lambda role: bool(role["doca_ofed_version"]))
 def test_repository(host: Any, wanted: str, role: Role) -> None:
     """The package manager knows the repository of this version."""
-    wrong = repository_problem(host, wanted.replace("VERSION", str(role["doca_ofed_version"])))
+    version = str(role["doca_ofed_version"])
+    names = {
+        "VERSION": lambda _: version,
+        "DISTRIBUTION": lambda node: distribution(node, version),
+        "ARCHITECTURE": architecture,
+    }
+    wrong = repository_problem(host, wanted, names)
     assert not wrong, wrong
 
 

@@ -53,6 +53,7 @@ _SPECIAL = re.compile(
     re.IGNORECASE,
 )
 """What means something to GitHub's Markdown, where it does: the rest is left as it reads."""
+_COMMA = re.compile(r",(?=\S)")
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -99,8 +100,8 @@ def _figure(finding: Finding) -> str:
 
 
 def _wrappable(names: str) -> Markup:
-    """Let a line of folded names end after a comma, and not within a number."""
-    return escape(names).replace(",", Markup(",<wbr>"))
+    """Let a line end after a comma of folded names, and not within a number."""
+    return Markup(_COMMA.sub(",<wbr>", escape(names)))  # noqa: S704 (escaped)
 
 
 def environment(kind: str) -> jinja2.Environment:

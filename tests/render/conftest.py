@@ -5,14 +5,22 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.render.html import html
 from tests import factories
 from tests.factories import gpu_host, leg
-from tests.render.example import example, judged
+from tests.render.example import example, fleet, judged
 
 
 @pytest.fixture(scope="session")
 def shown() -> Assessment:
     return example()
+
+
+@pytest.fixture(scope="module", params=(6, 64, 1000))
+def sized(request: pytest.FixtureRequest) -> str:
+    """The page of that many hosts, some of them bad in four ways."""
+    hosts: int = request.param
+    return html(example() if hosts == 6 else fleet(hosts))
 
 
 @pytest.fixture(scope="session")

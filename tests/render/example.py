@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -18,6 +20,7 @@ from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
 from hwcheck.render.terminal import terminal
 from hwcheck.results.run_folder import HostRecord, Run
+from hwcheck.site.cases import answer_of
 from tests import factories
 from tests.factories import gpu_host, hung, leg
 
@@ -65,8 +68,49 @@ def fleet(hosts: int) -> Assessment:
             for at in range(1, hosts + 1)
         )
     )
+    return judged(in_racks(run))
+
+
+TROUBLES: tuple[Mapping[str, Mapping[str, Any]], ...] = (
+    {"ecc_errors": {"ecc_uncorrected_volatile": {"gpu1": 1}}},
+    {"row_remap": {"row_remap_pending": {"gpu2": True}}},
+    {"retired_pages": {"retired_pages": {"gpu3": 64}}},
+    {"xid": {"reset_events": {"pci 0000:20:00.0 xid 79": 1}}},
+)
+"""What some nodes of ``troubled_fleet`` say, each of them with a cause."""
+
+
+def troubled_fleet(hosts: int) -> Assessment:
+    """Hosts in racks of eight, none of which can pass: one in nine is away or has a cause."""
+    late = "no answer from 10.0.0.{}:22 within 10 s"
+    ways: tuple[Callable[[str], HostRecord], ...] = (
+        lambda name: gpu_host(name, power_limit_w=(3, 400.0)),
+        lambda name: gpu_host(name, [hung(), leg("p2p_off", 21.0), leg("net", 9.0)]),
+        lambda name: gpu_host(name, nvml_gpus=7),
+        lambda name: factories.record(
+            name, None, phase="connect", reason=late.format(int(name[4:]) % 250)
+        ),
+        *(partial(_saying, said) for said in TROUBLES),
+    )
+    records = [
+        (ways[at // 9 % len(ways)] if at % 9 == 0 else gpu_host)(f"node{at:04}")
+        for at in range(1, hosts + 1)
+    ]
+    asked = (*factories.CHECKS, *(name for said in TROUBLES for name in said))
+    return judged(in_racks(factories.run(*records, checks=asked)))
+
+
+def _saying(said: Mapping[str, Mapping[str, Any]], name: str) -> HostRecord:
+    made = gpu_host(name)
+    assert made.report is not None
+    answers = tuple(answer_of(*each) for each in said.items())
+    return replace(made, report=replace(made.report, results=(*made.report.results, *answers)))
+
+
+def in_racks(run: Run) -> Run:
+    """Return a run whose hosts are in racks of eight."""
     plans = tuple(replace(plan, rack=f"R{at // 8}") for at, plan in enumerate(run.meta.hosts))
-    return judged(replace(run, meta=replace(run.meta, hosts=plans)))
+    return replace(run, meta=replace(run.meta, hosts=plans))
 
 
 def write(folder: Path, result: Assessment) -> None:

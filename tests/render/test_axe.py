@@ -10,7 +10,6 @@ from __future__ import annotations
 import html as entities
 import json
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,14 +22,10 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.render.html import html
 from tests import factories
 from tests.factories import gpu_host
-from tests.render.example import example, fleet, judged
+from tests.render.chromium import CHROMIUM, FLAGS
+from tests.render.example import judged
 
 AXE = Path(sys.prefix) / "axe/node_modules/axe-core/axe.min.js"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
 LOOKS = {
     "light": ("--window-size=1280,2000",),
     "dark": ("--window-size=1280,2000", "--blink-settings=preferredColorScheme=0"),
@@ -79,37 +74,9 @@ def racked() -> Assessment:
     return judged(replace(run, meta=replace(run.meta, hosts=plans)))
 
 
-@pytest.fixture(scope="module", params=(6, 64, 1000))
-def sized(request: pytest.FixtureRequest) -> str:
-    """The page of that many hosts, some of them bad in four ways."""
-    hosts: int = request.param
-    return html(example() if hosts == 6 else fleet(hosts))
-
-
 @pytest.mark.parametrize("look", LOOKS)
 def test_nothing_is_found_at_any_size(look: str, sized: str, tmp_path: Path) -> None:
     assert violations(sized, tmp_path, *LOOKS[look]) == []
-
-
-def pages(page: str, folder: Path) -> int:
-    """Return how many pages it takes as Chromium prints it."""
-    copy, printed = folder / "printed.html", folder / "printed.pdf"
-    copy.write_text(page, "utf-8")
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--no-pdf-header-footer"]
-    command += [f"--print-to-pdf={printed}", f"file://{copy}"]
-    subprocess.run(command, capture_output=True, check=True, timeout=300)
-    return len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
-
-
-def test_it_is_printed_on_two_pages(sized: str, tmp_path: Path) -> None:
-    assert pages(sized, tmp_path) == 2
-
-
-def test_the_control_the_appendix_is_printed_where_it_is_asked_for(
-    shown: Assessment, tmp_path: Path
-) -> None:
-    ticked = html(shown).replace('id="with-appendix"', 'id="with-appendix" checked', 1)
-    assert pages(ticked, tmp_path) > 10
 
 
 @pytest.mark.parametrize("look", LOOKS)

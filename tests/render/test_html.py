@@ -15,9 +15,11 @@ from hwcheck.render.html import html
 from hwcheck.render.words import EXERCISE
 from tests import factories
 from tests.factories import gpu_host, hung, leg
-from tests.render.example import fleet, judged
+from tests.render.example import fleet, judged, troubled_fleet
 
 VOID = {"meta", "path", "use", "br", "wbr", "input"}
+WBR = "\u200b"
+"""Stands for a tag that lets a line end within a word."""
 PLAIN = {
     *("html", "head", "title", "style", "body", "section", "div", "strong", "span", "ul", "li"),
     *("h1", "h2", "h3", "h4", "p", "dl", "dt", "dd", "pre", "code", "table", "thead", "tbody"),
@@ -42,6 +44,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        if tag == "wbr":
+            self.words.append(WBR)
         self.attributes += [(name, value or "") for name, value in attrs]
         if tag not in VOID:
             self._open.append(tag)
@@ -55,7 +59,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
+        return " ".join(" ".join(self.words).replace(f" {WBR} ", "").split())
 
 
 def _order(text: str, *parts: str) -> bool:
@@ -131,6 +135,13 @@ def test_names_of_hosts_can_be_copied_and_the_controls_wait_for_the_script(
     text = html(shown)
     assert 'data-what="the names of hosts: drain">node[03,<wbr>05-06]</span>' in text
     assert '<div class="controls no-print" data-table="hosts-table" hidden>' in text
+
+
+def test_long_lists_of_hosts_break_after_a_comma_and_not_within_a_number() -> None:
+    text = html(troubled_fleet(64))
+    text = re.sub(r"<(script|style|title)>.*?</\1>|<[^>]* [^>]*>", "", text, flags=re.DOTALL)
+    assert text.count(",<wbr>") > 20
+    assert re.findall(r".*node\[[\d,-]*\d,\d.*", text) == []
 
 
 def test_racks_are_in_the_map_and_in_the_table() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import TRAINING, Finding, unmeasured
@@ -22,6 +22,7 @@ OUTCOMES = {
 CUT_SHORT = "the training benchmark was cut short"
 NOTHING = "no strategy that was asked for could be trained"
 UNNOTICED = "a strategy that is wrong on purpose was not noticed: parity proves nothing here"
+UNPROVEN = "no strategy that is wrong on purpose came to a loss, so that it could be noticed"
 
 
 def judge_training(host: HostCase) -> Iterator[Finding]:
@@ -35,7 +36,9 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
             return
     runs = [run for run in record.runs if host.name in run.hosts]
     for run in runs:
-        yield from _of_run(host.name, run)
+        if run.strategy not in CONTROLS:
+            yield from _of_run(host.name, run)
+    yield from _of_controls(host.name, [run for run in runs if run.strategy in CONTROLS])
     if host.name not in record.absent and not was_trained(host.name, record):
         yield unmeasured(host.name, TRAINING, NOTHING)
     if not record.finished:
@@ -53,15 +56,29 @@ def was_trained(host: str, record: TrainingRecord) -> bool:
 
 
 def _of_run(host: str, run: TrainingRun) -> Iterator[Finding]:
-    subject = f"{run.strategy} {run.leg} on {run.ranks}"
-    if run.strategy in CONTROLS:
-        if run.state == "done":
-            yield unmeasured(host, TRAINING, UNNOTICED, subject)
-        return
     outcome = OUTCOMES.get(run.state)
     if outcome is None:
         return
-    reason = f"{subject}: {run.state.replace('_', ' ')}: {run.reason}"
-    yield Finding(
-        host, TRAINING, outcome, subject=subject, reason="" if outcome == "pass" else reason
-    )
+    reason = "" if outcome == "pass" else _what_became_of(run)
+    yield Finding(host, TRAINING, outcome, subject=_subject(run), reason=reason)
+
+
+def _of_controls(host: str, runs: Sequence[TrainingRun]) -> Iterator[Finding]:
+    """Yield what keeps parity from being proven, where that was asked for.
+
+    A number of ranks on which a control was noticed is enough.
+    """
+    unnoticed = [run for run in runs if run.state in ("done", "unproven")]  # its loss is right
+    for run in unnoticed:
+        yield unmeasured(host, TRAINING, UNNOTICED, _subject(run))
+    if runs and not unnoticed and not any(run.state == "wrong_loss" for run in runs):
+        reason = f"{UNPROVEN}: {_what_became_of(runs[-1])}"
+        yield unmeasured(host, TRAINING, reason, _subject(runs[-1]))
+
+
+def _subject(run: TrainingRun) -> str:
+    return f"{run.strategy} {run.leg} on {run.ranks}"
+
+
+def _what_became_of(run: TrainingRun) -> str:
+    return f"{_subject(run)}: {run.state.replace('_', ' ')}: {run.reason}"

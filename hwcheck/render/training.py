@@ -24,6 +24,13 @@ from hwcheck.text import count, line, number
 LEGS = {"default": "", "p2p_off": "P2P off", "net": "network only"}
 GUIDE_STEPS = 200
 MOST_BARS = 40
+CONTROL_WORDS = {
+    "wrong_loss": "noticed",
+    "done": "not noticed",
+    "unproven": "not noticed",
+    "not_applicable": "not tried",
+    "not_run": "not tried",
+}
 COLUMNS = (
     "strategy",
     "ranks",
@@ -214,11 +221,10 @@ def _guide(record: TrainingRecord, runs: list[TrainingRun]) -> Iterator[GuideRow
 
 
 def _controls(record: TrainingRecord) -> Iterator[str]:
-    """Yield whether each strategy that is wrong on purpose was noticed."""
+    """Yield whether each strategy that is wrong on purpose was noticed, or why it has no loss."""
     for run in record.runs:
         if run.strategy in CONTROLS:
-            noticed = run.state == "wrong_loss"
-            word = "noticed" if noticed else f"not noticed ({run.state.replace('_', ' ')})"
+            word = CONTROL_WORDS.get(run.state, f"it has no loss: {run.state.replace('_', ' ')}")
             reason = f": {line(run.reason, 400)}" if run.reason else ""
             yield f"{label_of(run.strategy)} on {run.ranks}, wrong on purpose: {word}{reason}"
 

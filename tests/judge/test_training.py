@@ -96,12 +96,33 @@ def test_a_host_that_left_is_judged_by_what_it_did(state: str, exit_code: int) -
     assert "left before the end" not in never
 
 
-@pytest.mark.parametrize(("state", "exit_code"), [("wrong_loss", 0), ("done", 3)])
-def test_the_control_has_to_be_noticed(state: str, exit_code: int) -> None:
+@pytest.mark.parametrize(
+    ("state", "exit_code", "words"),
+    [
+        ("wrong_loss", 0, "noticed: why not"),
+        ("done", 3, "not noticed"),
+        ("unproven", 3, "not noticed: why not"),
+        ("not_applicable", 3, "not tried: why not"),
+        ("not_run", 3, "not tried: why not"),
+        ("hang", 3, "it has no loss: hang: why not"),
+        ("out_of_memory", 3, "it has no loss: out of memory: why not"),
+    ],
+)
+def test_the_control_has_to_be_noticed(state: str, exit_code: int, words: str) -> None:
     assessment = assessed(with_state(state, "ddp_over_tp"))
     assert assessment.judgement.exit_code == exit_code
-    word = "noticed" if state == "wrong_loss" else "not noticed"
-    assert f"wrong on purpose: {word}" in html(assessment)
+    assert f"DDP over TP on 2, wrong on purpose: {words}" in html(assessment)
+    assert f"wrong on purpose: {words}" in training_line(training_view(assessment.training))
+
+
+def test_a_control_that_is_noticed_on_one_number_of_ranks_is_enough() -> None:
+    noticed = with_state("wrong_loss", "ddp_over_tp")
+    one_rank = replace(noticed.runs[1], state="not_applicable", ranks=1)
+    for runs in ((*noticed.runs, one_rank), (noticed.runs[0], one_rank, noticed.runs[1])):
+        assert assessed(replace(noticed, runs=runs)).judgement.exit_code == 0
+    right = replace(noticed.runs[1], state="done", reason="", ranks=4)
+    assessment = assessed(replace(noticed, runs=(*noticed.runs, right)))
+    assert assessment.judgement.exit_code == 3
 
 
 def test_reports_show_the_guide_beside_the_figures() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from datetime import timedelta
 from typing import Any, Dict, List, Optional, Tuple
@@ -23,10 +24,11 @@ SPEAKS_S = 1.0  # no more often does a rank say that it has taken a step
 LOSS_SEEN = 1e30  # a loss beyond it is no figure
 NO_MEMORY = "out of memory"
 CPU_ALLOCATOR = "DefaultCPUAllocator"
+ASKED = re.compile(r"tried to allocate ([\d.]+ [A-Za-z]+)", re.IGNORECASE)  # GPU or CPU
 
 
 class OutOfMemory(Exception):  # noqa: N818 (its name is what is read)
-    """The device has no memory left; the text has the peak."""
+    """The device has no memory left; the text has the peak and what was asked for."""
 
 
 def run_rank(
@@ -59,8 +61,7 @@ def run_rank(
         except Exception as error:
             if not _is_of_memory(error):
                 raise
-            text = "%s, %.2f GiB at the peak: %s" % (NO_MEMORY, device.peak_bytes() / 2**30, error)
-            raise OutOfMemory(text) from error
+            raise OutOfMemory(memory_words(device.peak_bytes(), str(error))) from error
         device.release()
         send({"kind": "done", "stop": ""})
     stores.together(store, "left", first.world)
@@ -68,7 +69,22 @@ def run_rank(
 
 def _is_of_memory(error: Exception) -> bool:
     kinds = (MemoryError, torch.cuda.OutOfMemoryError)
-    return isinstance(error, kinds) or CPU_ALLOCATOR in str(error)
+    text = str(error)
+    return isinstance(error, kinds) or NO_MEMORY in text or CPU_ALLOCATOR in text
+
+
+def memory_words(peak_bytes: int, error: str) -> str:
+    """Return the peak of memory and what was asked for beyond it.
+
+    Of torch's text the rest is about its settings. Where it names no size, as CUDA and NCCL do not,
+    the line of it that is about memory.
+    """
+    peak = "%.2f GiB at the peak" % (peak_bytes / 2**30)
+    asked = ASKED.search(error)
+    if asked:
+        return "%s, %s more asked for" % (peak, asked.group(1))
+    lines = [line.strip() for line in error.splitlines() if NO_MEMORY in line]
+    return ": ".join([peak, *lines[:1]])
 
 
 class RunningOrder:

@@ -128,7 +128,8 @@ class Bench:
             if reason:
                 self._refuse(of_strategy[:1], reason)
             elif not expected.losses:
-                words = f"one process has no loss to compare with: {expected.reason}"
+                state = expected.state.replace("_", " ")
+                words = f"one process has no loss to compare with: {state}: {expected.reason}"
                 for unit in of_strategy:
                     self._recorder.put(refused(unit, self._hosts, "not_run", words))
             else:

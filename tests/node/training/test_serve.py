@@ -35,6 +35,18 @@ class Broken:
         return loss
 
 
+OF_TORCH = (
+    "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 139.80 GiB of "
+    "which 1.91 GiB is free. Including non-PyTorch memory, this process has 137.88 GiB memory in "
+    "use. Of the allocated memory 136.22 GiB is allocated by PyTorch, and 1.04 GiB is reserved by "
+    "PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+    "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
+    "Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+    "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+)
+"""Torch 2.13's on an H200."""
+
+
 def crash() -> None:
     raise ValueError("planted")
 
@@ -42,7 +54,7 @@ def crash() -> None:
 def no_memory() -> None:
     import torch
 
-    raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 GiB")
+    raise torch.cuda.OutOfMemoryError(OF_TORCH)
 
 
 @pytest.fixture
@@ -65,7 +77,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None
     [
         (crash, "failed", "rank 1: ValueError: planted"),
         (lambda: math.nan, "failed", "rank 1: FloatingPointError: the loss is nan in step 2"),
-        (no_memory, "out_of_memory", "rank 1: OutOfMemory: out of memory, "),
+        (no_memory, "out_of_memory", " GiB at the peak, 3.00 GiB more asked for"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "failed", "rank 1 was killed by SIGKILL"),
         (signal.pause, "hang", "rank 0, 1: silent after the first step"),
     ],
@@ -87,6 +99,9 @@ def test_what_breaks_costs_its_strategy_alone(
         ]
     )
     assert (broken["state"], words in broken["reason"]) == (state, True), broken["reason"]
+    assert "rank 1" in broken["reason"] or state == "hang"
+    assert "out of memory" not in broken["reason"].lower(), "the state says so"
+    assert broken["log_tail"]
     assert not broken["repeats"]
     assert not broken["left_over"]
     if state == "hang":
@@ -95,6 +110,38 @@ def test_what_breaks_costs_its_strategy_alone(
     assert before["state"] == after["state"] == "done"
     assert losses(after) == pytest.approx(losses(before))
     assert wait_until(lambda: children() <= others, GONE_S)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OF_TORCH, "138.65 GiB at the peak, 3.00 GiB more asked for"),
+        (
+            "[enforce fail at alloc_cpu.cpp:128] err == 0. DefaultCPUAllocator: can't allocate "
+            "memory: you tried to allocate 4503599627370496 bytes. Error code 12 (Cannot allocate "
+            "memory)",
+            "138.65 GiB at the peak, 4503599627370496 bytes more asked for",
+        ),
+        (
+            "CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side "
+            "assertions.\n",
+            "138.65 GiB at the peak: CUDA error: out of memory",
+        ),
+        (
+            "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:328, unhandled cuda error "
+            "(run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\nncclUnhandledCudaError: "
+            "Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
+            "138.65 GiB at the peak: Cuda failure 2 'out of memory'",
+        ),
+        ("", "138.65 GiB at the peak"),
+    ],
+    ids=["CUDA", "CPU", "driver", "NCCL", "Python"],
+)
+def test_of_memory_the_peak_and_what_was_asked_for_stay(error: str, words: str) -> None:
+    pytest.importorskip("torch")
+    from hwcheck.node.training.rank import memory_words
+
+    assert memory_words(round(138.65 * 2**30), error) == words
 
 
 def test_ranks_stay_for_their_next_turn() -> None:

@@ -106,12 +106,13 @@ def test_a_wrong_loss_has_no_further_turn_and_no_time(tmp_path: Path) -> None:
 
 def test_without_a_loss_of_one_process_nothing_is_started(tmp_path: Path) -> None:
     def full(order: Mapping[str, Any]) -> dict[str, Any]:
-        return answer(state="out_of_memory", reason="rank 0: OutOfMemory", repeats=[], losses=[])
+        return answer(state="out_of_memory", reason="rank 0: 9 GiB", repeats=[], losses=[])
 
     record, turns, _ = run(tmp_path, full)
     assert turns == [("single", "default", 1)]
     assert {each.state for each in record.runs[1:]} == {"not_run"}
-    assert "one process has no loss to compare with" in record.runs[1].reason
+    words = "one process has no loss to compare with: out of memory: a: rank 0: 9 GiB"
+    assert record.runs[1].reason == words
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_who_broke_is_named_before_who_waited() -> None:
     waited = answer(state="hang", reason="after 60 s, rank 0: silent", repeats=[], losses=[])
     run = two(waited, broke)
     assert (run.state, run.reason) == ("failed", "b: rank 5: ValueError: planted")
-    full = answer(state="out_of_memory", reason="rank 4: OutOfMemory: ", repeats=[], losses=[])
+    full = answer(state="out_of_memory", reason="rank 4: 9 GiB at the peak", repeats=[], losses=[])
     assert two(waited, full).state == "out_of_memory"
     assert two(waited, waited).state == "hang"
 

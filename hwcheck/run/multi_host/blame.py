@@ -67,20 +67,22 @@ def of_state(answers: Answers) -> list[Suspect]:
 
 
 def of_failure(answers: Answers) -> list[Suspect]:
-    """Return the hosts whose ranks failed for a reason of their own, where there are few.
+    """Return the hosts whose ranks failed for a reason of their own, where there are few."""
+    reasons = {h: each["reason"] for h, each in answers.items() if each["state"] == "failed"}
+    first = without_echoes(reasons)
+    if 2 * len(first) > len(answers):
+        return []
+    return [Suspect((host,), "failed", (f"{host}: {why}",)) for host, why in first.items()]
+
+
+def without_echoes(reasons: Mapping[str, str]) -> dict[str, str]:
+    """Return the hosts that failed for a reason of their own, with it.
 
     When one rank ends, the others lose their connection to it: that is an echo. So is a rank that
     was aborted, where another host has a reason of its own.
     """
-    first = [
-        host
-        for host, answer in answers.items()
-        if answer["state"] == "failed" and not ECHO.search(answer["reason"])
-    ]
-    first = [host for host in first if not ABORTED.search(answers[host]["reason"])] or first
-    if 2 * len(first) > len(answers):
-        return []
-    return [Suspect((host,), "failed", (f"{host}: {answers[host]['reason']}",)) for host in first]
+    first = {host: why for host, why in reasons.items() if not ECHO.search(why)}
+    return {host: why for host, why in first.items() if not ABORTED.search(why)} or first
 
 
 def of_wrong(answers: Answers, rank_hosts: Sequence[str]) -> list[Suspect]:

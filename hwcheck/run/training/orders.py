@@ -11,11 +11,11 @@ from hwcheck.node.training.order import TrainingOrder
 from hwcheck.node.training.strategies import load
 from hwcheck.results.training import GpuAtWork, TrainingRun
 from hwcheck.results.transport import alike
+from hwcheck.run.multi_host.blame import without_echoes
 from hwcheck.run.multi_host.orders import Ready
 from hwcheck.run.training.options import LEGS, SINGLE, TrainingOptions
 
 DEADLINE_S = 7200.0
-WORST = ("hang", "out_of_memory", "failed", "done")
 RANK = re.compile(r"rank (\d{1,6}): ")
 
 
@@ -104,13 +104,8 @@ def merged(
 ) -> TrainingRun:
     """Put the answers to one set of orders together; ``lost`` hosts gave none, for that reason."""
     hosts = tuple(order_by_host)
-    states = ["failed" for _ in lost] + [answer["state"] for answer in answers.values()]
-    state = min(states, key=WORST.index)
-    if state == "hang" and {"failed", "out_of_memory"} & set(states):
-        state = "out_of_memory" if "out_of_memory" in states else "failed"  # the others waited
+    state, reasons = _outcome(answers, lost)
     unproven = [f"{host}: {a['unproven']}" for host, a in answers.items() if a["unproven"]]
-    reasons = [f"{host}: {text}" for host, text in lost.items()]
-    reasons += [f"{h}: {a['reason']}" for h, a in answers.items() if a["state"] == state != "done"]
     return TrainingRun(
         hosts=hosts,
         strategy=unit.strategy,
@@ -135,6 +130,28 @@ def merged(
         logs={host: a["log_tail"] for host, a in answers.items() if a["log_tail"]},
         duration_s=max((answer["duration_s"] for answer in answers.values()), default=0.0),
     )
+
+
+def _outcome(
+    answers: Mapping[str, Mapping[str, Any]], lost: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """Return the state of a run over hosts, and why, by the hosts that it is due to.
+
+    Where a host broke, the others wait for it or lose their connection to it. That is also how some
+    see a hang, once another has ended its ranks.
+    """
+    by_state: dict[str, dict[str, str]] = {}
+    for host, answer in answers.items():
+        by_state.setdefault(answer["state"], {})[host] = answer["reason"]
+    failed = by_state.pop("failed", {})
+    causes = (
+        ("out_of_memory", by_state.get("out_of_memory", {})),
+        ("failed", {**lost, **without_echoes(failed)}),
+        ("hang", by_state.get("hang", {})),
+        ("failed", failed),
+    )
+    state, reasons = next((cause for cause in causes if cause[1]), ("done", {}))
+    return state, [f"{host}: {why}" for host, why in reasons.items()]
 
 
 def compared(run: TrainingRun, expected: Sequence[float], tolerance: float) -> TrainingRun:

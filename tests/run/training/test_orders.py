@@ -95,6 +95,23 @@ def test_who_broke_is_named_before_who_waited() -> None:
     assert two(waited, waited).state == "hang"
 
 
+def test_who_lost_the_one_that_broke_is_not_named_beside_it() -> None:
+    broke = answer(state="failed", reason="rank 5 was killed by SIGKILL", repeats=[], losses=[])
+    words = "rank 0: RuntimeError: Connection closed by peer [10.0.0.2]:59577"
+    echo = answer(state="failed", reason=words, repeats=[], losses=[])
+    assert two(echo, broke).reason == "b: rank 5 was killed by SIGKILL"
+    assert two(broke, echo).reason == "a: rank 5 was killed by SIGKILL"
+    hang = answer(state="hang", reason="after 60 s, rank 5: silent", repeats=[], losses=[])
+    waited = two(echo, hang)
+    assert (waited.state, waited.reason) == ("hang", "b: after 60 s, rank 5: silent")
+    assert two(hang, broke).state == "failed"
+    assert two(echo, echo).reason == f"a: {words}; b: {words}", "nobody else says why"
+    assert two(broke, broke).reason.count("SIGKILL") == 2
+    made = orders(1, "a/8", UNIT, ["a", "b"], READY, OPTIONS, 1, 4)
+    lost = merged(UNIT, made, {"a": echo}, {"b": "its connection was lost: timed out"})
+    assert lost.reason == "b: its connection was lost: timed out"
+
+
 def test_a_lost_host_fails_the_run() -> None:
     made = orders(1, "a/8", UNIT, ["a", "b"], READY, OPTIONS, 1, 4)
     run = merged(UNIT, made, {"a": answer(state="hang", reason="silent")}, {"b": "no sign of life"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -37,6 +38,37 @@ def install(node: Node) -> Mapping[str, object]:
     python.write_text(f'#!/bin/sh\nPYTHONPATH={node.folder} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     return {**variables, "hwcheck_torch_python": str(python)}
+
+
+def at_work(node: Node) -> Mapping[str, object]:
+    """Have a scheduler's job on the node; its torch notes that it was started."""
+    job = node.folder / "slurmstepd"
+    shutil.copy("/bin/sleep", job)
+    node.run([str(job), "3600"])
+    python = node.folder / "python"
+    python.write_text(f'#!/bin/sh\n: >{node.folder}/started\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return {"hwcheck_torch_python": str(python)}
+
+
+def test_a_node_at_work_is_left_alone_but_for_force(tmp_path: Path) -> None:
+    with Lab(["busy"], prepare=at_work) as lab:
+        asked = ["--strategies", "single", "--steps", "1", "--repeats", "1", "--json"]
+        command = [HWCHECK, "train", "bench", "--hosts", lab.inventory(), *asked]
+        started = lab.nodes["busy"].folder / "started"
+        for more, exit_code in (([], 3), (["--force"], 0)):
+            done = subprocess.run(
+                [*command, *more], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == exit_code, done.stdout + done.stderr
+            record = read_training(tmp_path / json.loads(done.stdout)["run"])
+            assert record is not None
+            assert started.exists() == bool(more)
+            assert [run.state for run in record.runs] == ["done"] * len(more)
+            assert ("busy" in record.absent) != bool(more)
+            if not more:
+                assert "a scheduler's job is running: slurmstepd" in record.absent["busy"]
+        assert not lab.nodes["busy"].visitors()
 
 
 def test_each_has_its_reason_and_the_one_that_can_trains(tmp_path: Path) -> None:

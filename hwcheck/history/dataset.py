@@ -167,7 +167,8 @@ def write(path: Path, assessment: Assessment) -> None:
     with connect() as db:
         from hwcheck.history import rows  # numpy comes with it
 
-        codes, tables = rows.sample_codes(assessment.run)
+        gpus = rows.gpus_of(assessment.run)
+        codes, tables = rows.sample_codes(assessment.run, gpus)
         db.register("sample_codes", codes)
         for name, table in tables.items():
             _take(db, f"of_{name}", table, {**COLUMNS["samples"], **CODE_TYPES})
@@ -180,8 +181,8 @@ def write(path: Path, assessment: Assessment) -> None:
             )
             for place, of in places:
                 db.execute(f"ALTER TABLE {place} ALTER {of} TYPE words_of_{column}")
-        _take(db, "of_findings", rows.finding_table(assessment), COLUMNS["findings"])
-        _take(db, "of_hosts", rows.host_table(assessment), COLUMNS["hosts"])
+        _take(db, "of_findings", rows.finding_table(assessment, gpus), COLUMNS["findings"])
+        _take(db, "of_hosts", rows.host_table(assessment, gpus), COLUMNS["hosts"])
         queries = {
             "samples": f"({OF_CODES}) UNION ALL BY NAME (FROM of_timings)",
             "findings": "FROM of_findings",

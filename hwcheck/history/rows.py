@@ -42,7 +42,16 @@ PAIRS, RAIL = "pairs", "rail "
 WORDS: dict[Value, str] = {True: "yes", False: "no"}
 
 
-def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:
+Gpus = Mapping[str, Sequence[GpuFacts]]
+"""Those of each host, in the order of NVML."""
+
+
+def gpus_of(run: Run) -> Gpus:
+    """Return the GPUs that NVML counts on each host."""
+    return {record.host: _gpus(record) for record in run.records}
+
+
+def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:
     """Return the samples as codes, and by the name of each code a table of what it stands for.
 
     They come in the order of check, metric, subject and host: what a reader asks for lies together.
@@ -67,14 +76,14 @@ def sample_codes(run: Run) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, 
     host = np.repeat(np.array([place for place, _ in answers], np.int64), amounts)
     check = np.repeat(np.array([check_codes[each.check] for _, each in answers], np.int64), amounts)
     subjects = [each.subject for each in distinct]
-    gpu, gpus = _gpu_codes(run, subjects, host, sample)
+    gpu, gpu_ids = _gpu_codes(run, gpus, subjects, host, sample)
 
     order = np.argsort((check * len(names) + name[sample]) * len(run.records) + host)
     codes = {"host": host, "check": check, "sample": sample, "gpu": gpu}
     return {column: of_rows[order].astype(np.int32) for column, of_rows in codes.items()}, {
         "host": _coded(name=_texts(record.host for record in run.records)),
         "check": _coded(name=_texts(checks)),
-        "gpu": _coded(name=_texts(gpus)),
+        "gpu": _coded(name=_texts(gpu_ids)),
         "sample": _coded(
             metric=_texts(each.metric for each in distinct),
             subject=_texts(subjects),
@@ -154,19 +163,14 @@ def _is_comparable(run: MultiHostRun) -> bool:
     return run.why in (*SCOPES, MNNVL_OFF) or run.why.startswith(RAIL)
 
 
-def finding_table(assessment: Assessment) -> Table:
+def finding_table(assessment: Assessment, gpus: Gpus) -> Table:
     """Return what did not pass."""
     findings = sorted(
         (each for each in assessment.judgement.findings if each.outcome != "pass"),
         key=lambda each: (each.check, each.metric, each.subject, each.host),
     )
     hosts = {each.host for each in findings}
-    ids = {
-        (record.host, f"gpu{gpu.index}"): gpu.id
-        for record in assessment.run.records
-        if record.host in hosts
-        for gpu in _gpus(record)
-    }
+    ids = {(host, f"gpu{gpu.index}"): gpu.id for host in hosts for gpu in gpus.get(host, ())}
     return {
         "host": _texts(each.host for each in findings),
         "check_id": _texts(each.check for each in findings),
@@ -184,7 +188,7 @@ def finding_table(assessment: Assessment) -> Table:
     }
 
 
-def host_table(assessment: Assessment) -> Table:
+def host_table(assessment: Assessment, gpus: Gpus) -> Table:
     """Return the hosts."""
     run, causes = assessment.run, assessment.advice.causes.by_host
     addresses = {plan.name: plan.address for plan in run.meta.hosts}
@@ -198,7 +202,7 @@ def host_table(assessment: Assessment) -> Table:
             "reason": _text(verdict.reason),
             "asked": verdict.asked,
             "measured": verdict.measured,
-            **_of_record(records[verdict.host]),
+            **_of_record(records[verdict.host], gpus[verdict.host]),
             "causes": causes.get(verdict.host, ()),
         }
         for verdict in assessment.judgement.hosts
@@ -206,7 +210,7 @@ def host_table(assessment: Assessment) -> Table:
     return {name: [host[name] for host in hosts] for name in (hosts[0] if hosts else ())}
 
 
-def _of_record(record: HostRecord) -> dict[str, Any]:
+def _of_record(record: HostRecord, of_host: Sequence[GpuFacts]) -> dict[str, Any]:
     """Return what a host says of itself; None for what it does not say."""
     facts = record.report.facts if record.report else {}
     values = _identities(record)
@@ -221,7 +225,7 @@ def _of_record(record: HostRecord) -> dict[str, Any]:
             "vbios": _text(gpu.vbios),
             "board": _text(values.get((IDENTITIES, BOARD, f"gpu{gpu.index}"), "")),
         }
-        for gpu in _gpus(record)
+        for gpu in of_host
     ]
     return {
         "duration_s": record.duration_s,
@@ -250,14 +254,14 @@ def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
 
 
 def _gpu_codes(
-    run: Run, subjects: Sequence[str], host: Codes, sample: Codes
+    run: Run, gpus: Gpus, subjects: Sequence[str], host: Codes, sample: Codes
 ) -> tuple[Codes, list[str]]:
     """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
     slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
     codes: dict[str, int] = {}
     by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
     for place, record in enumerate(run.records):
-        for gpu in _gpus(record):
+        for gpu in gpus[record.host]:
             slot, gpu_id = slots.get(f"gpu{gpu.index}"), gpu.id
             if slot is not None and gpu_id:
                 by_slot[place, slot] = codes.setdefault(gpu_id, len(codes))
@@ -302,7 +306,10 @@ def _number(value: float | None) -> float | None:
 
 
 def _texts(values: Iterable[object]) -> list[str | None]:
-    return list(map(_text, values))
+    return [
+        value if type(value) is str and value.isascii() else _text(value)  # as most are
+        for value in values
+    ]
 
 
 def _text(value: object) -> str | None:

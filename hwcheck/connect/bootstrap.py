@@ -113,8 +113,11 @@ def group_of_one(gid):
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:
         return False
-    only_he = set(group.gr_mem) <= {user.pw_name}
-    return gid == user.pw_gid and group.gr_name == user.pw_name and only_he
+    if gid != user.pw_gid or group.gr_name != user.pw_name:
+        return False
+    # Who has it as the first group is not listed among its members.
+    others = [each for each in pwd.getpwall() if each.pw_gid == gid and each.pw_uid != user.pw_uid]
+    return set(group.gr_mem) <= {user.pw_name} and not others
 
 
 def tidy(cache):

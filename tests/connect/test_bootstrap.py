@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def talk(
     request: dict[str, Any] | None = None,
     before: bytes = b"",
     header: bytes | None = None,
-    python: str = sys.executable,
+    command: Sequence[str] = (sys.executable,),
     environment: dict[str, str] | None = None,
     preexec_fn: Any = None,
 ) -> tuple[list[dict[str, Any]], list[str], int]:
@@ -53,7 +54,7 @@ def talk(
     if header is None:
         header = b"hwcheck %s %d %d\n" % (TOKEN.encode(), len(push), len(body))
     done = subprocess.run(
-        [python, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
+        [*command, *bootstrap_arguments(PAYLOAD.sha256, TOKEN)],
         input=before + header + push + body,
         capture_output=True,
         timeout=30,
@@ -352,6 +353,48 @@ def test_a_group_with_others_in_it_may_not_write_above_the_cache(
     assert lines == []
 
 
+# Runs what follows where these are the users and groups.
+USERS = """
+set -e
+mount --bind "$1/passwd" /etc/passwd
+mount --bind "$1/group" /etc/group
+mount --bind "$1/home" /mnt
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("passwd", "group", "taken"),
+    [
+        ("", "alice:x:4711:", True),
+        ("", "alice:x:4711:alice", True),
+        ("", "alice:x:4711:alice,mallory", False),
+        ("mallory:x:4712:4711::/:/bin/sh", "alice:x:4711:", False),
+        ("", "staff:x:4711:", False),
+    ],
+)
+def test_a_group_of_one_has_nobody_else_in_it(
+    tmp_path: Path, passwd: str, group: str, taken: bool
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    (tmp_path / "passwd").write_text(
+        f"root:x:0:0::/root:/bin/sh\nalice:x:4711:4711::/:/bin/sh\n{passwd}\n"
+    )
+    (tmp_path / "group").write_text(f"root:x:0:\n{group}\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 4711, 4711)
+    home.chmod(0o770)
+    command = ["unshare", "--mount", "sh", "-c", USERS, "sh", str(tmp_path)]
+    command += ["setpriv", "--reuid=4711", "--regid=4711", "--clear-groups", "/usr/bin/python3"]
+    frames, _, status = talk(Path("/mnt"), command=command)
+    assert (frames[0]["kind"] == "started", status == 7) == (taken, taken)
+    if not taken:
+        assert frames[0]["reason"] == "/mnt is not ours alone: chown it and chmod go-w it"
+
+
 @pytest.mark.parametrize(("mode", "taken"), [(0o1777, True), (0o755, True), (0o777, False)])
 def test_what_lies_on_another_disk_is_held_against_the_same(
     tmp_path: Path, mode: int, taken: bool
@@ -461,7 +504,7 @@ def test_an_old_python_says_what_it_needs(tmp_path: Path, version: str) -> None:
     python = interpreter(version)
     if python is None:
         pytest.skip(f"no Python {version} here")
-    (frame,), lines, status = talk(tmp_path, python=python)
+    (frame,), lines, status = talk(tmp_path, command=[python])
     assert (frame["kind"], frame["phase"]) == ("error", "python")
     assert frame["reason"].startswith(f"needs Python 3.8 or newer, found {version}.")
     assert (lines, status) == ([], 1)

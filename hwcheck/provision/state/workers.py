@@ -87,16 +87,19 @@ class Workers:
         with os.fdopen(writer, "w", encoding="ascii") as stream:
             while number := os.read(todo, NUMBER_BYTES):
                 name = self._names[int.from_bytes(number, "big")]
-                for report in self._reports(self._groups[name]):
-                    stream.write(json.dumps(report) + "\n")
+                for reports in self._reports(self._groups[name]):
+                    stream.writelines(json.dumps(report) + "\n" for report in reports)
                     stream.flush()
                 self._leave(name)
 
-    def _reports(self, items: Sequence[pytest.Item]) -> Iterator[dict[str, Any]]:
+    def _reports(self, items: Sequence[pytest.Item]) -> Iterator[list[dict[str, Any]]]:
+        """Yield the reports of each item, which pytest makes when it has run: they go together."""
         for item, following in zip(items, [*items[1:], None], strict=True):
-            for report in runtestprotocol(item, log=False, nextitem=following):
-                hook = item.config.hook
-                yield hook.pytest_report_to_serializable(config=item.config, report=report)
+            config = item.config
+            yield [
+                config.hook.pytest_report_to_serializable(config=config, report=report)
+                for report in runtestprotocol(item, log=False, nextitem=following)
+            ]
 
     def _read(self, selector: selectors.BaseSelector, reader: int) -> Iterator[dict[str, Any]]:
         data = os.read(reader, CHUNK_BYTES)

@@ -29,6 +29,13 @@ GRUB_SETTINGS = (
 )
 """What the next update-grub, with the next kernel, makes of them."""
 GRUBBY = "grubby --info=ALL"
+OLD_INITRAMFS = """\
+for image in /boot/initrd.img-* /boot/initramfs-*.img; do
+    version=${image#/boot/initrd.img-}; version=${version#/boot/initramfs-}
+    [ -e "$image" ] && [ -d "/lib/modules/${version%%.img}" ] || continue
+    for file in $(find /etc/modprobe.d -name %s -newer "$image"); do echo "$image $file"; done
+done"""
+"""Not those of a rescue or a crash kernel, which have no modules of their name."""
 LIMITS = "cat /etc/security/limits.conf /etc/security/limits.d/*.conf 2>/dev/null || true"
 ENDLESS = {"infinity": "unlimited", "-1": "unlimited"}
 """limits.conf(5): all the same."""
@@ -99,6 +106,23 @@ def enabled_problem(host: Any, unit: str) -> str:
     """Return what keeps a unit from the next boot; empty where nothing does."""
     state = str(host.run("systemctl is-enabled %s", unit).stdout).strip() or "not there"
     return "" if state in AT_BOOT else f"{unit} is {state}: it does not start at boot"
+
+
+def initramfs_problem(host: Any, files: str) -> str:
+    """Return which initramfs lacks files of modprobe.d: it is older than one of this pattern."""
+    for line in ask(host, OLD_INITRAMFS, files).splitlines():
+        image, file = line.split()
+        return f"{image} is older than {file}: the next boot goes by what stood there before"
+    return ""
+
+
+def never_loaded(host: Any, module: str) -> str:
+    """Return the line of modprobe's configuration by which a module is not loaded, if any."""
+    for line in ask(host, "modprobe --showconfig").splitlines():
+        words = line.split()
+        if words[:2] == ["install", module] and words[2].rpartition("/")[2] in ("true", "false"):
+            return line.strip()
+    return ""
 
 
 def module_option(host: Any, module: str, option: str) -> str:

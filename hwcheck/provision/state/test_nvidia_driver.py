@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwcheck.provision.state.asserts import ask, asserts
-from hwcheck.provision.state.next_boot import module_option
+from hwcheck.provision.state.next_boot import initramfs_problem, module_option, never_loaded
 from hwcheck.provision.state.node import daemon, need_gpu, read
 from hwcheck.provision.state.packages import begins, hold_problem, is_debian, named, problem
 
@@ -56,6 +56,13 @@ def test_loaded(host: Any, wanted: str) -> None:
     assert begins(actual, str(wanted)), f"driver {actual} runs, not {wanted}"
 
 
+@asserts("nvidia_driver_version", when=lambda role: bool(role["nvidia_driver_require_modules"]))
+def test_loaded_at_boot(host: Any) -> None:
+    """Modprobe would load it the next time."""
+    line = never_loaded(host, "nvidia")
+    assert not line, f"modprobe does not load nvidia from the next boot on: {line}"
+
+
 @asserts(
     "nvidia_driver_kernel_modules", when=lambda role: bool(role["nvidia_driver_require_modules"])
 )
@@ -78,6 +85,13 @@ def test_nouveau(host: Any) -> None:
     assert read(host, "/sys/module/nouveau/initstate") is None, "nouveau is loaded"
     configured = ask(host, "modprobe --showconfig").splitlines()
     assert "blacklist nouveau" in configured, "modprobe may load nouveau"
+
+
+@asserts("nvidia_driver_nouveau_off", when=lambda role: bool(role["nvidia_driver_nouveau_off"]))
+def test_nouveau_in_the_initramfs(host: Any) -> None:
+    """The initramfs, which may load drivers first, has been made since modprobe was told so."""
+    wrong = initramfs_problem(host, "hwcheck-n*.conf")
+    assert not wrong, wrong
 
 
 @asserts("nvidia_driver_module_options", each=True)

@@ -146,7 +146,7 @@ def test_dev_shm(host: Any, wanted: str) -> None:
 @asserts("system_tuning_dev_shm_size")
 def test_dev_shm_at_boot(host: Any, wanted: str) -> None:
     """The next boot gives it this size."""
-    lines = [line.split() for line in ask(host, "cat /etc/fstab").splitlines()]
+    lines = [line.partition("#")[0].split() for line in ask(host, "cat /etc/fstab").splitlines()]
     options = [words[3].split(",") for words in lines if words[1:2] == [DEV_SHM] and len(words) > 3]
     sizes = [option[5:] for option in (options[-1] if options else []) if option[:5] == "size="]
     assert sizes, "/etc/fstab gives /dev/shm no size"

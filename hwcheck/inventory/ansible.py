@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hwcheck.errors import UsageError
+from hwcheck.inventory.guard import Lifeline
 
 PLAIN_OUTPUT = {
     "ANSIBLE_DEBUG": "0",
@@ -33,23 +34,38 @@ Python's own switch for it, ``-P``, is not in 3.10, and ``-I`` would lose the us
 
 
 def run(
-    words: list[str], stdin_text: str | None = None, environment: Mapping[str, str] | None = None
+    words: list[str],
+    stdin_text: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    lifeline: Lifeline | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``ansible-<first word>``, with a text on its stdin. Raises UsageError if it cannot."""
+    """Run ``ansible-<first word>``, with a text on its stdin. Raises UsageError if it cannot.
+
+    With a lifeline all that it started ends with this process, however that ends.
+    """
     command = [sys.executable, "-c", WITHOUT_CURRENT_FOLDER, *words]
     try:
-        return subprocess.run(
-            command,
+        process = subprocess.Popen(
+            lifeline.guarded(command) if lifeline else command,
             env={**os.environ, **plain_environment(), **(environment or {})},
-            input=stdin_text,
-            stdin=subprocess.DEVNULL if stdin_text is None else None,
-            capture_output=True,
+            stdin=subprocess.DEVNULL if stdin_text is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            check=False,
         )
     except OSError as error:  # a list of hosts that is longer than the system's 128 KiB
         raise UsageError(f"cannot run ansible-{words[0]}: {error.strerror}") from None
+    with process:
+        try:
+            out, err = process.communicate(stdin_text)
+        except BaseException:
+            if lifeline:
+                lifeline.cut()
+            else:
+                process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def plain_environment() -> dict[str, str]:

@@ -8,7 +8,6 @@ each event, written here.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import tempfile
@@ -25,9 +24,9 @@ from ansible_runner.runner import Runner
 from hwcheck import __version__
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
+from hwcheck.inventory.guard import Lifeline
 from hwcheck.node.wire import to_json
 from hwcheck.provision.events import PlayEvent, play_event
-from hwcheck.provision.guard import guarded
 from hwcheck.provision.outcome import HostOutcome, exit_code, host_outcomes, role_vars
 from hwcheck.provision.request import PlaybookRequest, roles_path
 from hwcheck.results.files import writing_to
@@ -178,12 +177,16 @@ class _Play:
             quiet=True,
         )
         config.prepare()
-        with _Lifeline(private / "lifeline", self._stop) as lifeline:
-            config.command = guarded(config.command, lifeline.path)
-            # ansible-runner's own way to cancel it would leave Ansible's workers behind.
-            runner = Runner(
-                config, event_handler=self._take, cancel_callback=lifeline.cut_when_stopped
-            )
+        with Lifeline(private / "lifeline") as lifeline:
+            config.command = lifeline.guarded(config.command)
+
+            def cut_when_stopped() -> bool:
+                # ansible-runner's own way to cancel it would leave Ansible's workers behind.
+                if self._stop.is_set():
+                    lifeline.cut()
+                return False
+
+            runner = Runner(config, event_handler=self._take, cancel_callback=cut_when_stopped)
             _, status = runner.run()
         return int(status) if status is not None else None
 
@@ -217,31 +220,6 @@ class _Play:
         errors = [each for each in lines if "ERROR" in each]
         error = (errors or lines[-1:] or ["it printed nothing"])[0]
         return line(self._request.hide(error.removeprefix("[ERROR]:").removeprefix("ERROR!")))
-
-
-class _Lifeline:
-    """A FIFO that ansible-playbook's guard watches: it is closed by whatever ends this process."""
-
-    def __init__(self, path: Path, stop: threading.Event) -> None:
-        self.path = path
-        self._stop = stop
-        self._fd: int | None = None
-
-    def __enter__(self) -> _Lifeline:
-        os.mkfifo(self.path, 0o600)
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def cut_when_stopped(self) -> bool:
-        """End Ansible where hwcheck is to stop; return False: it is not ansible-runner's to do."""
-        if self._stop.is_set():
-            self.__exit__()
-        return False
 
 
 def _environment(sockets: Path) -> dict[str, str]:

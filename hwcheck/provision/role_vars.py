@@ -25,6 +25,7 @@ import yaml
 from hwcheck import shipped
 from hwcheck.errors import UsageError
 from hwcheck.inventory import ansible
+from hwcheck.inventory.guard import Lifeline
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.inventory.variables import TRUE
 from hwcheck.provision.request import reaching, roles_path
@@ -163,8 +164,13 @@ def read_role_vars(
             **ENVIRONMENT,
             "ANSIBLE_ROLES_PATH": roles_path(variables),
         }
-        with _handed_over(passwords, Path(private)) as reading:
-            done = ansible.run([*words, *reading, str(file)], environment=environment)
+        with (
+            Lifeline(Path(private) / "lifeline") as lifeline,
+            _handed_over(passwords, Path(private)) as reading,
+        ):
+            done = ansible.run(
+                [*words, *reading, str(file)], environment=environment, lifeline=lifeline
+            )
     answers = dict(json.loads(base64.b64decode(each)) for each in _ANSWER.findall(done.stdout))
     if not answers:
         output = [each for each in (done.stderr + done.stdout).splitlines() if each.strip()]

@@ -101,7 +101,7 @@ def test_a_command_that_is_ended_leaves_no_task_on_the_node_and_no_ansible_here(
 def _of_ansible() -> set[str]:
     """Return the processes of ansible-playbook, its guard and its ssh, as far as they run."""
     listed = subprocess.run(
-        ["pgrep", "-f", "ansible-playbook|provision.guard|ControlPath=/tmp/hw-"],
+        ["pgrep", "-f", "ansible-playbook|inventory.guard|ControlPath=/tmp/hw-"],
         capture_output=True,
         text=True,
     )

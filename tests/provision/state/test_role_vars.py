@@ -6,6 +6,8 @@ import copy
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +31,9 @@ from hwcheck.provision.role_vars import (
     refuse_wrong,
 )
 from hwcheck.provision.state.cases import roles_with_assertions
+from tests.lab.lab import wait_until
 from tests.lab.namespaces import REPOSITORY
+from tests.node.processes import gone
 
 ROLES = ("nccl", "system_tuning")
 HERE = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -204,6 +208,34 @@ def test_facts_are_told_to_the_one_whom_the_command_line_names(
     assert (read["n1"].values.get("nccl_version"), read["n1"].no_facts) == ("admin", "")
     assert 'User="ops"' in log.read_text()
     assert "of-login" in log.read_text()
+
+
+@pytest.mark.usefixtures("real_ansible")
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("provision", signal.SIGKILL),
+        ("state", signal.SIGINT),
+        pytest.param("provision", signal.SIGINT, marks=pytest.mark.wide),
+        pytest.param("state", signal.SIGKILL, marks=pytest.mark.wide),
+    ],
+)
+def test_what_asks_ansible_leaves_nothing_however_it_ends(
+    tmp_path: Path, command: str, how: signal.Signals
+) -> None:
+    waiting = tmp_path / "waiting"
+    script = f"echo $$ >{waiting}.new; mv {waiting}.new {waiting}; exec sleep 600"
+    cluster(tmp_path, n1={**HERE, "nccl_version": f"{{{{ lookup('pipe', '{script}') }}}}"})
+    words = [Path(sys.executable).parent / "hwcheck", command, "--hosts", "cluster.yml"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        wait_until(waiting.exists, 60)
+        sleeping = int(waiting.read_text())
+        line = Path(f"/proc/{sleeping}/stat").read_text().rpartition(")")[2].split()
+        asking = int(line[1])  # the worker of ansible-playbook
+        process.send_signal(how)
+    assert process.returncode == (130 if how == signal.SIGINT else -how)
+    assert gone(sleeping)
+    assert gone(asking)
 
 
 def test_ansible_is_asked_about_one_of_hosts_that_are_alike(

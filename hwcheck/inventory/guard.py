@@ -17,17 +17,35 @@ from hwcheck.node import descendants
 
 START = (
     "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
-    "from hwcheck.provision.guard import main; main()"
+    "from hwcheck.inventory.guard import main; main()"
 )
 ROOT = Path(__file__).parents[2]
 
 
-def guarded(command: list[str], lifeline: Path) -> list[str]:
-    """Return a command that runs ``command`` for as long as somebody has ``lifeline`` open.
+class Lifeline:
+    """A FIFO that the guard of a command watches: it is closed by whatever ends this process."""
 
-    ``lifeline`` is a FIFO that its caller has open for writing.
-    """
-    return [sys.executable, "-c", START, str(ROOT), str(lifeline), *command]
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def __enter__(self) -> Lifeline:
+        os.mkfifo(self._path, 0o600)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut()
+
+    def cut(self) -> None:
+        """End the command, with all that came from it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def guarded(self, command: list[str]) -> list[str]:
+        """Return a command that runs another one until the lifeline is cut."""
+        return [sys.executable, "-c", START, str(ROOT), str(self._path), *command]
 
 
 def main() -> None:
@@ -38,6 +56,8 @@ def main() -> None:
     os.set_blocking(end, False)
     signal.set_wakeup_fd(end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    # A terminal sends it to all; whoever started this says whether it is the end.
+    signal.signal(signal.SIGINT, lambda *_: None)
     process = subprocess.Popen(sys.argv[3:])
     watch = select.poll()
     watch.register(lifeline, 0)  # POLLHUP comes unasked: nobody has it open any more

@@ -19,7 +19,7 @@ from hwcheck.connect.remote_command import interpreter, shell_line
 from hwcheck.connect.ssh_config import Jump, SshConfig
 from hwcheck.connect.ssh_session import SshSession
 from hwcheck.connect.supervisor import Supervisor
-from hwcheck.errors import Complaints, HostError
+from hwcheck.errors import Complaints, HostError, UsageError
 from hwcheck.inventory.inventory import Host
 from hwcheck.results.phases import BECOME, JUMP_HOST, PYTHON
 
@@ -56,16 +56,20 @@ class Connector:
         self._endpoints: dict[str, Endpoint] = {}
         self._gateways: dict[tuple[Jump, ...], _Gateway] = {}
 
-    def lasting(self, visit_s: float = math.inf) -> Connector:
-        """Return another one for the same hosts, whose visits last no longer than this."""
+    def lasting(self, visit_s: float = math.inf, run_s: float | None = None) -> Connector:
+        """Return another one for the same hosts, whose visits last no longer than this.
+
+        ``run_s`` is how long the payload may run, None where that is as before.
+        """
         other = copy(self)
-        other.deadlines = replace(self.deadlines, visit_s=visit_s)
+        run_s = self.deadlines.run_s if run_s is None else run_s
+        other.deadlines = replace(self.deadlines, visit_s=visit_s, run_s=run_s)
         return other
 
     def prepare(self, hosts: Iterable[Host]) -> None:
         """Check what can be checked without a connection: options, keys, commands, duplicates.
 
-        Raises UsageError that names the host.
+        Raises UsageError that names all hosts with a mistake.
         """
         hosts = list(hosts)
         complaints = Complaints()
@@ -76,16 +80,17 @@ class Connector:
                     problem = f"ansible_connection: {host.connection} is not supported"
                     raise HostError("", host.name, f"{problem}; use ssh or local")
         over_ssh = [host for host in hosts if host.connection == "ssh"]
-        with complaints.noting():
-            self._endpoints.update(self._resolver.hosts(over_ssh))
-        complaints.refuse()
+        endpoints = self._resolver.hosts(over_ssh, complaints)
+        self._endpoints.update(endpoints)
         duplicates = DuplicateHosts()
         for host in hosts:
-            if host.connection == "local":
-                duplicates.add_local(host.name)
-            else:
-                endpoint = self._endpoints[host.name]
-                duplicates.add(host.name, endpoint, self._hops(endpoint.jumps))
+            with complaints.noting():
+                if host.connection == "local":
+                    duplicates.add_local(host.name)
+                elif host.name in endpoints:
+                    endpoint = endpoints[host.name]
+                    duplicates.add(host.name, endpoint, self._hops(host.name, endpoint.jumps))
+        complaints.refuse()
 
     def has_gateway(self) -> bool:
         """Whether a host that ``prepare`` has seen is behind a jump host."""
@@ -120,9 +125,12 @@ class Connector:
             if gateway.session is not None:
                 gateway.session.close()
 
-    def _hops(self, jumps: tuple[Jump, ...]) -> list[Endpoint]:
-        """Return the endpoints of the hops, each of which becomes a gateway."""
-        endpoints = [self._resolver.hop(jump) for jump in jumps]
+    def _hops(self, name: str, jumps: tuple[Jump, ...]) -> list[Endpoint]:
+        """Return the endpoints of a host's hops, each of which becomes a gateway."""
+        try:
+            endpoints = [self._resolver.hop(jump) for jump in jumps]
+        except UsageError as error:
+            raise HostError("", name, str(error)) from None
         for count, endpoint in enumerate(endpoints, 1):
             self._gateways.setdefault(jumps[:count], _Gateway(endpoint))
         return endpoints

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Hashable, Iterable
 
 from hwcheck.connect.endpoint import Endpoint
-from hwcheck.errors import UsageError
+from hwcheck.errors import HostError
 
 SSH_PORT = 22
 THIS_MACHINE = "this machine"
@@ -28,14 +28,14 @@ class DuplicateHosts:
     def add_local(self, name: str) -> None:
         """Note a host with a local connection (``inventory.read`` lets one of them pass).
 
-        Raises UsageError where SSH leads to this machine too.
+        Raises HostError where SSH leads to this machine too.
         """
         self._local = self._local or name
         if THIS_MACHINE in self._names:
             raise _duplicate(self._names[THIS_MACHINE], name, THIS_MACHINE)
 
     def add(self, name: str, endpoint: Endpoint, hops: Iterable[Endpoint]) -> None:
-        """Note a host that is reached over these hops. Raises UsageError for a second name."""
+        """Note a host that is reached over these hops. Raises HostError for a second name."""
         place = _place(endpoint)
         route: tuple[Hashable, ...] = tuple(_place(hop) for hop in hops)
         # The same address behind another hop or proxy may be another site's.
@@ -49,10 +49,9 @@ class DuplicateHosts:
             raise _duplicate(first, name, where)
 
 
-def _duplicate(first: str, second: str, where: str) -> UsageError:
-    return UsageError(
-        f"{first} and {second} are two names for {where}; remove one or change its ansible_host"
-    )
+def _duplicate(first: str, second: str, where: str) -> HostError:
+    problem = f"{first} is {where} too; remove one or change its ansible_host"
+    return HostError("", second, problem)
 
 
 def _place(endpoint: Endpoint) -> Place:

@@ -42,12 +42,11 @@ class Resolver:
         self._known_hosts: dict[tuple[tuple[str, ...], tuple[str, ...]], KnownHosts] = {}
         self._hops: dict[Jump, Endpoint] = {}
 
-    def hosts(self, hosts: Iterable[Host]) -> dict[str, Endpoint]:
+    def hosts(self, hosts: Iterable[Host], complaints: Complaints) -> dict[str, Endpoint]:
         """Return the endpoint of each host, by name. ssh is asked about many at the same time.
 
-        Raises UsageError that names the host.
+        What is wrong with a host is noted.
         """
-        complaints = Complaints()
         arguments = []
         for host in hosts:
             with complaints.noting():
@@ -61,7 +60,6 @@ class Resolver:
                     endpoints[host.name] = self._of_host(host, words, answer.result())
         finally:
             pool.shutdown(cancel_futures=True)
-        complaints.refuse()
         return endpoints
 
     def hop(self, jump: Jump) -> Endpoint:

@@ -111,6 +111,7 @@ def read(
     *,
     otherwise: str | None = None,
     checks: Mapping[str, Check] | None = None,
+    reach: Callable[[Sequence[Host]], None] | None = None,
 ) -> Cluster:
     """Read an inventory file, folder, script, or hosts as ``node1,node[02-04]``.
 
@@ -118,11 +119,12 @@ def read(
     ``limit`` is an Ansible pattern (``h100:!node03``) or hosts as hwcheck prints them,
     ``extra_vars`` are variables that come before the inventory's, as Ansible's ``-e`` takes them,
     ``flags`` is what the command line says of the connection. ``checks`` are all there are, by id,
-    which limits and waivers must fit; None where those of the site are not loaded.
+    which limits and waivers must fit; None where those of the site are not loaded. ``reach``
+    refuses hosts by how they are reached (``Connector.prepare``): it is told with the rest.
 
     Raises UsageError, a line for each mistake, when the inventory is missing or malformed, no host
     matches, a variable is unknown or of the wrong kind, a limit or a waiver fits no check, or two
-    hosts are this machine (``Connector.prepare`` finds two names for another one).
+    hosts are this machine.
     """
     pattern = unfolded_limit(limit)
     # Ansible takes half a second to start: both questions are asked together.
@@ -156,6 +158,9 @@ def read(
     for name in local[1:]:
         problem = f"{local[0]} is this machine too; remove one or change its ansible_connection"
         complaints.errors.append(HostError(source.title, name, problem))
+    if reach is not None:
+        with complaints.noting():
+            reach(hosts)
     _refuse(complaints)
     warnings = [*defaults.warnings, *listing.warnings]
     if text is None and defaults.inventory:
@@ -177,8 +182,7 @@ def _refuse(complaints: Complaints) -> None:
 def _host(
     variables: Variables, checks: Mapping[str, Check] | None, complaints: Complaints
 ) -> Host | None:
-    """Return one host; None where something about it is wrong, which is noted."""
-    before = len(complaints.errors)
+    """Return one host; None where nobody can say how it is reached. What is wrong is noted."""
     with complaints.noting():
         refuse_unknown(variables)
     values: dict[str, Any] = {}
@@ -189,10 +193,11 @@ def _host(
     for name, field_of in {**FIELDS, **of_checks}.items():
         with complaints.noting():
             values[name] = field_of(variables)
+    before = len(complaints.errors)
     if values.get("connection") == "ssh":
         with complaints.noting():
             _refuse_unsupported(variables)
-    if len(complaints.errors) > before:
+    if len(complaints.errors) > before or not values.keys() >= WAY:
         return None
     return Host(**values, variables=variables.written)
 
@@ -259,6 +264,8 @@ FIELDS: Mapping[str, Callable[[Variables], Any]] = {
     "expect": expectations,
 }
 """How a field of a Host is read from its variables alone; each raises HostError."""
+WAY = FIELDS.keys() - {"settings", "expect"}
+"""What must be right about a host before it can be asked whether its way is."""
 
 
 def _refuse_unsupported(variables: Variables) -> None:

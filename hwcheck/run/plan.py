@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hwcheck.errors import UsageError
+from hwcheck.fold import fold
 from hwcheck.inventory.inventory import Cluster, Host
 from hwcheck.node import dcgm
 from hwcheck.node.wire import LOAD_DTYPES, Request, Timing
@@ -90,6 +91,12 @@ def make_plan(
             f"--timeout {timeout_s:g}: the load alone takes {budget.load_s:g} s; leave it out, or "
             "give --duration less"
         )
+    without = [host.name for host in cluster.hosts if not host.settings.nccl_tests_dir]
+    if engine == "nccl-tests" and without:
+        raise UsageError(
+            f"--engine nccl-tests: {fold(without)} has no hwcheck_nccl_tests_dir; name the folder "
+            "on the node that has all_reduce_perf, or leave --engine out"
+        )
     timing = timing or Timing()
     hosts = tuple(
         HostPlan(
@@ -124,7 +131,7 @@ def make_plan(
             host_root=host.settings.host_root,
             force=force,
             timing=timing,
-            nccl_tests_dir=_nccl_tests_dir(host) if engine == "nccl-tests" else "",
+            nccl_tests_dir=host.settings.nccl_tests_dir if engine == "nccl-tests" else "",
         )
         for host in cluster.hosts
     }
@@ -137,15 +144,6 @@ def of_legs(request: Request, legs: Mapping[str, Sequence[str]]) -> Request:
     names = sorted({name for of_check in legs.values() for name in of_check})
     checks = tuple(check for check in request.checks if check in legs)
     return replace(request, checks=checks, timing=replace(request.timing, legs=tuple(names)))
-
-
-def _nccl_tests_dir(host: Host) -> str:
-    if not host.settings.nccl_tests_dir:
-        raise UsageError(
-            f"--engine nccl-tests: {host.name} has no hwcheck_nccl_tests_dir; name the folder on "
-            "the node that has all_reduce_perf, or leave --engine out"
-        )
-    return host.settings.nccl_tests_dir
 
 
 def _lasting(profile: str, duration_s: float) -> Profile:

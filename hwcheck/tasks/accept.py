@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from invoke import Context
 
@@ -21,6 +22,8 @@ from hwcheck.accept.rma import answers_and_logs, attachments, runs_until_failure
 from hwcheck.accept.signature import refuse_signed, sign_record, verify_record
 from hwcheck.accept.stages import STATE
 from hwcheck.advise.assessment import Assessment
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
@@ -128,12 +131,14 @@ def accept(
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
     chosen = criteria_of(folder, about, criteria)
     roles_of(chosen)
+    connector = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
         hosts or (about.inventory if about else None),
         None,
         extra_vars or (),
         connection,
         checks=registry.load(),
+        reach=connector.prepare if action == "run" else None,
     )
     is_new, about = about is None, about or new_about(cluster.source, chosen)
     acceptance = Acceptance(

@@ -9,7 +9,7 @@ import difflib
 import getpass
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from hwcheck.tasks.output import say
 from hwcheck.text import binary_size
 
 if TYPE_CHECKING:
-    from hwcheck.inventory.inventory import Cluster
+    from hwcheck.inventory.inventory import Cluster, Host
     from hwcheck.node.check import Check
 
 HELP = {
@@ -243,11 +243,13 @@ def read_cluster(
     *,
     otherwise: str | None = None,
     checks: Mapping[str, Check] | None = None,
+    reach: Callable[[Sequence[Host]], None] | None = None,
 ) -> Cluster:
     """Read the inventory and pass its warnings on. Raises UsageError, and where none is named.
 
     ``otherwise`` is the inventory where neither ``--hosts`` nor ansible.cfg names one, ``checks``
-    are those that its limits and waivers must fit, the site's among them.
+    are those that its limits and waivers must fit, the site's among them, ``reach`` refuses hosts
+    by how they are reached.
     """
     from hwcheck.inventory import inventory  # not above: most commands read none
 
@@ -258,7 +260,7 @@ def read_cluster(
                 f"--maxbytes {each}"
             )
     cluster = inventory.read(
-        hosts, limit, extra_vars, connection, otherwise=otherwise, checks=checks
+        hosts, limit, extra_vars, connection, otherwise=otherwise, checks=checks, reach=reach
     )
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")

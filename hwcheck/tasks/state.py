@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Event
 
 from invoke import Context
 
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.tasks.command import end, reaching_command
@@ -32,7 +35,8 @@ def state(
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
     hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection)
+    reach = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys).prepare
+    cluster = read_cluster(hosts, limit, extra_vars or (), connection, reach=reach)
     request = as_the_inventory_says(
         cluster,
         chosen_roles,

@@ -127,19 +127,25 @@ def train(
         problem = options.batch_problem(number)
         if problem:
             raise UsageError(f"--global-batch {global_batch}: {problem}")
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, otherwise=this_machine())
+    stop = threading.Event()
+    over_ssh = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    cluster = read_cluster(
+        hosts,
+        limit,
+        extra_vars or (),
+        connection,
+        otherwise=this_machine(),
+        reach=None if launcher == "slurm" else over_ssh.prepare,
+    )
     built = payload.build()
     plan = make_plan(
         cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256
     )
-    stop = threading.Event()
-    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
-    connector = (
-        SlurmLauncher(deadlines, stop)
-        if launcher == "slurm"
-        else Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
-    )
-    connector.prepare(plan.hosts)
+    connector: Connector | SlurmLauncher = over_ssh.lasting(plan.timeout_s, plan.timeout_s)
+    if launcher == "slurm":
+        deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
+        connector = SlurmLauncher(deadlines, stop)
+        connector.prepare(plan.hosts)
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(runs, plan.meta)
         members = Participants(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 
 from invoke import Context
 
@@ -150,8 +149,16 @@ def validate(
     timed = timing(legs=legs, datatype=datatype, **sizes)
     which = {"only": only, "skip": skip, "collectives": collectives, "legs": legs, "engine": engine}
     over_hosts = multi_host_options(chosen, timed, {**which, **sizes})
+    stop = threading.Event()
+    connector = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
-        hosts, limit, extra_vars or (), connection, otherwise=this_machine(), checks=checks
+        hosts,
+        limit,
+        extra_vars or (),
+        connection,
+        otherwise=this_machine(),
+        checks=checks,
+        reach=None if list_hosts else connector.prepare,
     )
     built = payload.build(payload_files())
     plan = make_plan(
@@ -171,11 +178,8 @@ def validate(
     if list_hosts:
         emit("".join(f"{host.name}\n" for host in plan.hosts))
         return
-    stop = threading.Event()
-    deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
-    connector = Connector(deadlines, stop, accept_new_host_keys=accept_new_host_keys)
+    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
     golden = golden_of(plan.hosts)
-    connector.prepare(plan.hosts)
     if dry_run:
         scopes_over_hosts = [scope for scope in chosen if scope != NODE]
         lines = preview(plan, checks, scopes_over_hosts, at_once)

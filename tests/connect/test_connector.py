@@ -90,11 +90,18 @@ def test_who_logs_in_as_the_user_that_is_wanted_needs_no_sudo(connector: Connect
     assert become == {"same": False, "other": True, "both": False, "here": os.getuid() != 0}
 
 
-def test_all_mistakes_are_told_at_once(connector: Connector) -> None:
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "ssh_config"
+    config.write_text("Host odd\n HostName a;b\n")
+    connector = Connector(Deadlines(), threading.Event(), ssh_config=config)
     hosts = [Host(f"n{n}", f"192.0.2.{n}", ssh_args=("-F", "x")) for n in (1, 2, 3)]
     hosts.append(Host("n4", "192.0.2.4", private_key_file="/no/such/key"))
+    hosts += [Host(f"n{n}", f"192.0.2.{n}", ssh_args=("-J", "gate,odd")) for n in (5, 6)]
+    hosts += [Host(f"n{n}", "192.0.2.7") for n in (7, 8, 9)]
     with pytest.raises(UsageError) as caught:
         connector.prepare(hosts)
-    first, second = str(caught.value).splitlines()
+    first, second, third, fourth = str(caught.value).splitlines()
     assert first.startswith("n[1-3]: ssh option -F: not supported")
     assert second.startswith("n4: cannot read private key /no/such/key")
+    assert third.startswith("n[5-6]: jump host odd: ")
+    assert fourth.startswith("n[8-9]: n7 is 192.0.2.7:22 too; remove one")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import paramiko
@@ -10,7 +10,7 @@ import pytest
 from hwcheck.connect.endpoint import Endpoint, Resolver
 from hwcheck.connect.login import Login
 from hwcheck.connect.ssh_config import Jump, SshConfig
-from hwcheck.errors import UsageError
+from hwcheck.errors import Complaints, UsageError
 from hwcheck.inventory.inventory import Host
 from tests.connect.ssh_agent import running_agent
 from tests.lab.lab import make_key
@@ -24,8 +24,15 @@ def resolver(tmp_path: Path, text: str = "") -> Resolver:
     return Resolver(SshConfig(path), accept_new=False)
 
 
+def resolved(resolve: Resolver, hosts: Sequence[Host]) -> dict[str, Endpoint]:
+    complaints = Complaints()
+    endpoints = resolve.hosts(hosts, complaints)
+    complaints.refuse()
+    return endpoints
+
+
 def endpoint(tmp_path: Path, host: Host, text: str = "") -> Endpoint:
-    return resolver(tmp_path, text).hosts([host])[host.name]
+    return resolved(resolver(tmp_path, text), [host])[host.name]
 
 
 def test_the_inventory_comes_before_the_ssh_configuration(tmp_path: Path) -> None:
@@ -47,7 +54,7 @@ def test_a_jump_is_not_given_the_hosts_options(tmp_path: Path) -> None:
     text = "Host gate\n User bob\n HostKeyAlias alias\n"
     host = Host("n1", "n1", user="ann", ssh_args=("-J", "gate:2222", "-o", "ConnectTimeout=9"))
     resolve = resolver(tmp_path, text)
-    (jump,) = resolve.hosts([host])["n1"].jumps
+    (jump,) = resolved(resolve, [host])["n1"].jumps
     settings = resolve.hop(jump).settings
     assert (settings.user, settings.port, settings.host_key_alias) == ("bob", 2222, "alias")
     assert settings.connect_s is None
@@ -57,16 +64,16 @@ def test_ssh_is_asked_about_a_jump_host_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     text = f'Match originalhost gate exec "echo x >> {log}"\n Port 7\n'
     hosts = [Host(name, name, ssh_args=("-J", "gate")) for name in ("n1", "n2", "n3")]
-    assert len(resolver(tmp_path, text).hosts(hosts)) == 3
+    assert len(resolved(resolver(tmp_path, text), hosts)) == 3
     assert log.read_text() == "x\n"
 
 
 def test_hosts_are_in_their_order_and_their_errors_too(tmp_path: Path) -> None:
     names = [f"n{number}" for number in range(40)]
     hosts = [Host(name, name) for name in names]
-    assert list(resolver(tmp_path).hosts(hosts)) == names
+    assert list(resolved(resolver(tmp_path), hosts)) == names
     with pytest.raises(UsageError, match=r"^n\[7,30-39\]: not a host name or an address: 'a;b'"):
-        resolver(tmp_path, "Host n3? n7\n HostName a;b\n").hosts(hosts)
+        resolved(resolver(tmp_path, "Host n3? n7\n HostName a;b\n"), hosts)
 
 
 def test_a_refused_argument_comes_before_any_question(
@@ -75,7 +82,7 @@ def test_a_refused_argument_comes_before_any_question(
     monkeypatch.setenv("PATH", "/nowhere")
     hosts = [Host("n1", "n1"), Host("n2", "n2", ssh_args=("-F", "x"))]
     with pytest.raises(UsageError, match=r"^n2: ssh option -F: not supported"):
-        resolver(tmp_path).hosts(hosts)
+        resolved(resolver(tmp_path), hosts)
 
 
 def test_a_user_in_an_address_is_told_of_ansible_user(tmp_path: Path) -> None:
@@ -182,12 +189,9 @@ def test_each_host_has_its_own_known_hosts_file(tmp_path: Path) -> None:
 
 def test_hosts_share_the_files_that_they_have_in_common(tmp_path: Path) -> None:
     text = f"Host n3\n UserKnownHostsFile {tmp_path}/other\n"
-    n1, n2, n3 = (
-        found.known_hosts
-        for found in resolver(tmp_path, text)
-        .hosts([Host(name, name) for name in ("n1", "n2", "n3")])
-        .values()
-    )
+    hosts = [Host(name, name) for name in ("n1", "n2", "n3")]
+    endpoints = resolved(resolver(tmp_path, text), hosts)
+    n1, n2, n3 = (endpoint.known_hosts for endpoint in endpoints.values())
     assert n1 is n2
     assert n1 is not n3
 

@@ -57,7 +57,7 @@ def refuse_as_fab(capfd: pytest.CaptureFixture[str], *argv: str) -> str:
             "waiver.yml: node01: hwcheck_waivers: pcie_lnk: no such check; did you mean pcie_link?",
         ),
         (["--hosts", "endless.yml"], "node01: hwcheck_waivers[1]: until is missing: name the last"),
-        (["--hosts", "twins.yml"], "a and b are two names for 192.0.2.1:22"),
+        (["--hosts", "twins.yml"], "b: a is 192.0.2.1:22 too; remove one or"),
         (["--hosts", "good.yml", "--only", "gpucount"], "no such check; did you mean gpu_count?"),
         (["--hosts", "good.yml", "--skip", "gpucount"], "no such check; did you mean gpu_count?"),
         (["--hosts", "good.yml", "--only", ","], "--only ',' names no check; leave --only out"),
@@ -163,6 +163,18 @@ all:
       ansible_connection: local
     node03:
       ansible_connection: local
+      hwcheck_gpu: 8
+    node04:
+      ansible_host: 192.0.2.4
+      ansible_ssh_common_args: -F x
+      hwcheck_gpu: 8
+    node05:
+      ansible_host: 192.0.2.5
+      ansible_become: true
+      ansible_become_method: su
+      ansible_ssh_private_key_file: /nonexistent/id
+    node[06:08]:
+      ansible_host: 192.0.2.6
 """
 
 
@@ -175,7 +187,7 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
     out, err = capfd.readouterr()
     assert (ended.value.code, out) == (2, "")
     starts = (
-        "node01: hwcheck_gpu: unknown variable; did you mean hwcheck_gpus?",
+        "node[01,03-04]: hwcheck_gpu: unknown variable; did you mean hwcheck_gpus?",
         "node01: hwcheck_power_limit_w: 'much' is not a power in W",
         "node01: hwcheck_parts[1]: number: 4.5 was read as a number",
         "node01: hwcheck_parts[2]: part is missing",
@@ -185,9 +197,26 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
         "node01: hwcheck_waivers: pcie_lnk: no such check; did you mean pcie_link?",
         "node01: hwcheck_waivers[2]: until: '31.1.2027' is not a day",
         "node03: node02 is this machine too",
+        "node05: ansible_become_method: su is not supported; use sudo",
+        "node04: ssh option -F: not supported",
+        "node05: cannot read private key /nonexistent/id",
+        "node[07-08]: node06 is 192.0.2.6:22 too; remove one or change its ansible_host",
     )
     for line, start in zip(err.splitlines(), starts, strict=True):
-        assert line.startswith(f"hwcheck: messy.yml: {start}")
+        assert line.removeprefix("hwcheck: ").removeprefix("messy.yml: ").startswith(start)
+
+
+@pytest.mark.parametrize("command", [["state"], ["accept", "run"], ["train", "bench"]])
+def test_so_it_is_by_other_commands_that_reach_hosts(
+    capfd: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    Path("messy.yml").write_text(MISTAKES)
+    with pytest.raises(SystemExit) as ended:
+        program.run(["hwcheck", *command, "--hosts", "messy.yml"])
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert "messy.yml: node[01,03-04]: hwcheck_gpu: unknown variable" in err
+    assert "node[07-08]: node06 is 192.0.2.6:22 too" in err
 
 
 @pytest.mark.parametrize(
@@ -196,6 +225,10 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
         (["validate", "--xyz"], "hwcheck: --xyz: no such option of validate; see --help"),
         (["validate", "--hots=a"], "--hots: no such option of validate; did you mean --hosts?"),
         (["nosuch"], "hwcheck: nosuch: no such command; see --help"),
+        (
+            ["checks", "pcie_lnk"],
+            "hwcheck: checks pcie_lnk: no such check; did you mean pcie_link?",
+        ),
         (["valdate"], "hwcheck: valdate: no such command; did you mean validate?"),
         (["-t", "5", "validate"], "-t: it stands before a command, and options follow it"),
         (["report"], "'report' did not receive required positional arguments: 'run'"),

@@ -47,7 +47,9 @@ def checks(
     of_site = additions.checks if additions else ()
     chosen = list(every)
     if names != ALL:
-        chosen = split("--names", names, chosen, "check", "list all") or chosen
+        chosen = (
+            split("checks" if names else "--names", names, chosen, "check", "list all") or chosen
+        )
     shown = [every[name] for name in chosen]
     if json:
         emit(to_text(catalogue_json(shown, limits, of_site), indent=1) + "\n")

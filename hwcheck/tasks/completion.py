@@ -12,14 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from invoke import Collection
 
 from hwcheck.node import checks
+from hwcheck.node.training.strategies import NAMES
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, LOAD_DTYPES
+from hwcheck.render.history import FORMATS
 from hwcheck.results.multi_host import SCOPES
 from hwcheck.run.plan import ENGINES, PROFILES
 from hwcheck.shipped import ROOTS
 from hwcheck.sweep.levels import LEVELS
-from hwcheck.tasks import accept, site, sweep
+from hwcheck.tasks import accept, site, sweep, train
 
-LISTS = ("--only", "--skip", "--names", "--collectives", "--legs", "--scope", "--roles", "--tags")
+LISTS = (
+    *("--only", "--skip", "--names", "--collectives", "--legs", "--scope", "--roles", "--tags"),
+    "--strategies",
+)
 """Options that take several words with commas between."""
 
 
@@ -42,6 +47,12 @@ VALUES: Mapping[str, Callable[[], Sequence[str]]] = {
     "--roles": _roles,
     "--tags": _roles,
     "--level": lambda: list(LEVELS),
+    "--strategies": lambda: NAMES,
+    "--launcher": lambda: train.LAUNCHERS,
+    "--dtype": lambda: train.DTYPES,
+    "--p2p": lambda: list(train.P2P),
+    "--tf32": lambda: train.SWITCH,
+    "--format": lambda: FORMATS,
 }
 """The words that an option takes."""
 
@@ -50,6 +61,7 @@ ACTIONS: Mapping[str, Sequence[str]] = {
     "accept": accept.ACTIONS,
     "site": site.ACTIONS,
     "sweep": sweep.ACTIONS,
+    "train": train.ACTIONS,
 }
 """The words that follow a command."""
 
@@ -74,6 +86,8 @@ def candidates(text: str, commands: Collection) -> list[str]:
         return sorted(commands.task_names)
     if command in (last, before) and command in ACTIONS and not last.startswith("-"):
         return list(ACTIONS[command])
+    if command == "checks" and "-" not in {last[:1], before[:1]}:
+        return [*VALUES["--names"]()]
     if not last.startswith("-"):
         return []
     flags = commands[command].get_arguments()

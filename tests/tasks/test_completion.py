@@ -27,6 +27,12 @@ HWCHECK = Path(sys.executable).with_name("hwcheck")
         ("hwcheck provision --tags", {"nccl", "rdma"}),
         ("hwcheck sweep", {"run", "install"}),
         ("hwcheck accept st", {"status", "sign"}),
+        ("hwcheck train", {"bench"}),
+        ("hwcheck train bench --strategies ddp,z", {"ddp,zero3"}),
+        ("hwcheck train bench --p2p", {"both", "net"}),
+        ("hwcheck checks", {"pcie_link", "all"}),
+        ("hwcheck checks pcie_link pow", {"power_cap"}),
+        ("hwcheck checks pcie_link --j", {"--json"}),
     ],
 )
 def test_commands_options_and_their_words(typed: str, some: set[str]) -> None:
@@ -34,7 +40,8 @@ def test_commands_options_and_their_words(typed: str, some: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "hwcheck report", "hwcheck validate --hosts cl", "hwcheck 'a"]
+    "typed",
+    ["", "hwcheck report", "hwcheck validate --hosts cl", "hwcheck checks -i cl", "hwcheck 'a"],
 )
 def test_elsewhere_the_shell_completes_files(typed: str) -> None:
     assert candidates(typed, commands()) == []

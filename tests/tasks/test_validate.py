@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import fastjsonschema
@@ -145,8 +146,9 @@ def test_a_host_that_cannot_be_reached_is_not_measured(tmp_path: Path) -> None:
     assert "connect" in done.stdout
 
 
-def test_what_it_prints_and_keeps_is_taken_again(tmp_path: Path) -> None:
-    """Folded hosts, the retry file, -e @file and usual ssh options; --dry-run reaches nobody."""
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """Return what validates three hosts, none of which is there, and returns what it prints."""
     hosts = "".join(
         f"    away{number}: {{ansible_host: 127.0.0.{number}}}\n" for number in (1, 2, 3)
     )
@@ -154,32 +156,44 @@ def test_what_it_prints_and_keeps_is_taken_again(tmp_path: Path) -> None:
         f"all:\n  vars: {{ansible_port: 1, ansible_user: u}}\n  hosts:\n{hosts}"
     )
 
-    def ask(*words: str) -> tuple[int, str]:
+    def asked(*words: str) -> tuple[int, str]:
         done = hwcheck(tmp_path, "validate", "--hosts", "cluster.yml", *words)
         return done.returncode, done.stdout
 
-    def plan_of(*words: str) -> str:
-        code, plan = ask("--dry-run", "--only", "gpu_count", *words)
-        assert code == 0
-        return plan
+    return asked
 
+
+def test_what_it_prints_and_keeps_is_taken_again(
+    tmp_path: Path, ask: Callable[..., tuple[int, str]]
+) -> None:
     code, plan = ask("--dry-run")
     assert code == 0
     assert plan.startswith("3 hosts, 3 at once: away[1-3]\n")
     assert plan.endswith("nothing was done, and no host was reached\n")
-    assert "\nit takes about 36 s; a visit about 12 s, at most " in plan_of("--forks", "1")
-    assert "\nit takes about 12 s; a visit about 12 s, at most " in plan_of("--forks", "3")
-    (tmp_path / "more.yml").write_text("ansible_become: true\nansible_become_user: gpuadmin\n")
-    assert "needed: sudo to gpuadmin on away[1-3]" in plan_of("-e", "@more.yml")
-    assert "sudo" not in plan_of()
-    for usual in ("-C -o ControlMaster=auto -o ControlPersist=60s", "-o ServerAliveInterval=30"):
-        assert plan_of("-e", json.dumps({"ansible_ssh_common_args": usual})) == plan_of()
-    assert ask("-e", "@none.yml", "--dry-run")[0] == 2
     assert ask("--list-hosts") == (0, "away1\naway2\naway3\n")
     assert not (tmp_path / "runs").exists()
     code, text = ask("--limit", "away[2-3]")
     assert (code, "away[2-3]" in text) == (3, True), text
     assert ask("--limit", "@runs/latest/retry", "--list-hosts") == (0, "away2\naway3\n")
+
+
+def test_a_plan_says_how_long_it_takes_and_what_it_needs(
+    tmp_path: Path, ask: Callable[..., tuple[int, str]]
+) -> None:
+    def plan_of(*words: str) -> str:
+        code, plan = ask("--dry-run", "--only", "gpu_count", *words)
+        assert code == 0
+        return plan
+
+    assert "\nit takes about 36 s; a visit about 12 s, at most " in plan_of("--forks", "1")
+    usual = plan_of("--forks", "3")
+    assert "\nit takes about 12 s; a visit about 12 s, at most " in usual
+    assert "sudo" not in usual
+    (tmp_path / "more.yml").write_text("ansible_become: true\nansible_become_user: gpuadmin\n")
+    assert "needed: sudo to gpuadmin on away[1-3]" in plan_of("-e", "@more.yml")
+    options = "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=30"
+    assert plan_of("-e", json.dumps({"ansible_ssh_common_args": options})) == usual
+    assert ask("-e", "@none.yml", "--dry-run")[0] == 2
 
 
 def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def _lock(stack: ExitStack, path: Path, how: int) -> None:
 
 @contextmanager
 def ansible_server(kept: Path) -> Iterator[None]:
-    """Let Ansible's programs be run by a server that has loaded what they import.
+    """Let Ansible's programs and hwcheck be run by a server that has loaded what they import.
 
     ``kept`` is a folder for what one call leaves to the next (``server.py``). Not where another
     ansible-core is to be tried.
@@ -145,7 +145,7 @@ def ansible_server(kept: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_ansible(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run Ansible's programs by their server; ``real_ansible`` starts them as a user does."""
+    """Run Ansible's programs and hwcheck by their server; ``real_ansible`` starts them itself."""
     folder = tmp_path_factory.getbasetemp()
     with ansible_server((folder.parent if has_workers() else folder) / "ansible"):
         yield
@@ -153,7 +153,7 @@ def quick_ansible(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def real_ansible(quick_ansible: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start Ansible's programs as a user does."""
+    """Start Ansible's programs, and hwcheck, as a user does."""
     monkeypatch.delenv("HWCHECK_TEST_ANSIBLE_SERVER", raising=False)
 
 

@@ -103,7 +103,7 @@ def lab(namespaces: None) -> Iterator[Lab]:
 
 
 @pytest.mark.wide
-def test_from_crate_to_signature(lab: Lab, tmp_path: Path) -> None:
+def test_from_crate_to_signature(lab: Lab, real_ansible: None, tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.mkdir()
     (first / "order.yml").write_text(CRITERIA)

@@ -1,4 +1,4 @@
-"""Runs ansible-core in forks of a process that has loaded it.
+"""Runs ansible-core, and hwcheck, in forks of a process that has loaded it.
 
 usage: python server.py SOCKET FOLDER
   SOCKET  the number of one that listens
@@ -6,7 +6,7 @@ usage: python server.py SOCKET FOLDER
 
 Ansible reads its configuration while it is imported. So there is one process for each configuration
 that callers have (``configuration`` in the client), which imports Ansible once and forks for every
-call. All end when the standard input of the first does.
+call; hwcheck likewise (``sitecustomize.py``). All end when the standard input of the first does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import atexit
 import contextlib
 import gc
 import importlib
+import importlib.resources
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -28,6 +30,9 @@ from typing import Any, TextIO
 from ansible import HERE, KEY_BYTES, forget, start, who
 
 COMMANDS = ("ansible.cli.inventory", "ansible.cli.playbook")
+HWCHECK = ("matplotlib.backends.backend_svg", "matplotlib.figure", "numpy")
+SCRIPTS = ("hwcheck.connect.bootstrap", "hwcheck.node.", "hwcheck.provision.state.")
+"""Are not for the controller to import, or not all."""
 KEPT = 6
 """So many configurations; the one that was used longest ago gives way."""
 
@@ -79,7 +84,10 @@ def fork_for_each(calls: socket.socket, kept: str) -> None:
         line = caller.makefile("rb").readline()
         request = json.loads(line) if line.endswith(b"\n") else None  # or it was killed meanwhile
         if request and not loaded:
-            load(request, kept)
+            if is_hwcheck(request):
+                load_hwcheck(request)
+            else:
+                load(request, kept)
             loaded = True
         if request and os.fork() == 0:
             calls.close()
@@ -104,6 +112,33 @@ def load(request: dict[str, Any], kept: str) -> None:
     gc.freeze()
 
 
+def is_hwcheck(request: dict[str, Any]) -> bool:
+    """Whether the caller is hwcheck, and not a program of Ansible."""
+    return request["module"] is None and os.path.basename(request["arguments"][0]) == "hwcheck"
+
+
+def load_hwcheck(request: dict[str, Any]) -> None:
+    """Import hwcheck, and what it imports as it needs it; read its schemas and templates."""
+    configure(request)
+    for name in HWCHECK:
+        importlib.import_module(name)
+    package = importlib.import_module("hwcheck")
+    for each in pkgutil.walk_packages(package.__path__, "hwcheck."):
+        if not each.name.startswith(SCRIPTS):
+            importlib.import_module(each.name)
+    from hwcheck.connect import payload
+    from hwcheck.render.report import environment
+    from hwcheck.results.schema_check import schema_problem
+
+    payload.build()
+    schema_problem({}, "run")
+    for template in importlib.resources.files("hwcheck.render").joinpath("templates").iterdir():
+        kind = template.name.split(".")[1]
+        environment("md" if kind == "md" else "html").get_template(template.name)
+    forget()
+    gc.freeze()
+
+
 def configure(request: dict[str, Any]) -> None:
     """Take the caller's environment and folder."""
     os.environ.clear()
@@ -125,10 +160,17 @@ def answer(caller: socket.socket, request: dict[str, Any], files: list[int], kep
     for file in files:
         os.close(file)
     child = os.pidfd_open(pid)
-    ready, _, _ = select.select([caller, child], [], [])
-    if caller in ready:
+    while child not in select.select([caller, child], [], [])[0]:
+        signals = caller.recv(1)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+            if signals:
+                os.kill(pid, signals[0])
+            elif request["alone"]:
+                os.kill(pid, signal.SIGKILL)
+            else:
+                os.killpg(pid, signal.SIGKILL)
+        if not signals:
+            break
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(BrokenPipeError):
         caller.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
@@ -141,23 +183,31 @@ def run(request: dict[str, Any], files: list[int], kept: str) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    sys.stdin, sys.stdout, sys.stderr = open_streams()
+    sys.stdin, sys.stdout, sys.stderr = open_streams(*request["errors"])
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     configure(request)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    own_folder(kept)
     sys.argv = request["arguments"]
-    sys.path[0] = request["folder"]
+    if is_hwcheck(request):
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_DFL)
+        for each in request["ignored"]:
+            signal.signal(each, signal.SIG_IGN)
+        before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:1] = [os.path.dirname(sys.argv[0]), *before]
+    else:
+        own_folder(kept)
+        sys.path[0] = request["folder"]
     start(request["module"])
 
 
-def open_streams() -> tuple[TextIO, TextIO, TextIO]:
-    """Open the three as Python does at its start."""
+def open_streams(reading: str, writing: str) -> tuple[TextIO, TextIO, TextIO]:
+    """Open the three as Python does at its start; these say what it does with bytes of no text."""
     how: dict[str, Any] = {"encoding": "utf-8", "closefd": False}
     lines = 1 if os.isatty(1) else -1
-    output = open(1, "w", buffering=lines, **how)  # noqa: SIM115
+    output = open(1, "w", buffering=lines, errors=writing, **how)  # noqa: SIM115
     errors = open(2, "w", buffering=1, errors="backslashreplace", **how)  # noqa: SIM115
-    return open(0, **how), output, errors
+    return open(0, errors=reading, **how), output, errors
 
 
 def own_folder(kept: str) -> None:

@@ -100,7 +100,7 @@ def test_a_job_that_does_not_end_stops_it_before_the_host_is_touched(
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_ended_while_it_waits_it_leaves_the_node_drained_and_says_so(
-    site: Site, slurm: SlurmCluster, how: signal.Signals
+    site: Site, slurm: SlurmCluster, real_ansible: None, how: signal.Signals
 ) -> None:
     slurm.submit("gpu2")
     before = folders(site)

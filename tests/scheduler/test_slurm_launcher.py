@@ -91,7 +91,7 @@ def environments_of_steps() -> dict[str, bytes]:
 
 @pytest.mark.wide
 def test_a_node_trains_as_a_job_and_nothing_is_left_of_a_controller_that_was_killed(
-    slurm: SlurmCluster, tmp_path: Path
+    slurm: SlurmCluster, real_ansible: None, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
     killed = tmp_path / "killed"

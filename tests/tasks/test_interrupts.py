@@ -16,6 +16,7 @@ from hwcheck.tasks.interrupts import Interrupts
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 INTERRUPTED = (130, "hwcheck: interrupted\n")
+pytestmark = pytest.mark.usefixtures("real_ansible")
 
 
 def interrupt(number: int = signal.SIGINT) -> None:

@@ -48,7 +48,7 @@ def test_a_variable_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "here: nccl_version: 'nosuch' is undefined" in done.stderr
 
 
-def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_and_its_workers(tmp_path: Path, real_ansible: None) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\necho $PPID >{tmp_path}/worker\nexec sleep 600\n")
     script.chmod(0o755)

@@ -19,6 +19,7 @@ from hwcheck.results import schema_check
 from hwcheck.results.run_folder import CUT_OFF
 from hwcheck.results.schema_check import schema_problem
 from tests.node.roots import Root
+from tests.quick_ansible.ansible import SERVER
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 FILES = {
@@ -63,6 +64,7 @@ def hwcheck(
     folder: Path, *argv: str, library: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     env = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    env |= {name: os.environ[name] for name in ("PYTHONPATH", SERVER) if name in os.environ}
     if library is not None:
         env["LD_LIBRARY_PATH"] = str(library)
     return subprocess.run(
@@ -196,7 +198,7 @@ def test_a_plan_says_how_long_it_takes_and_what_it_needs(
     assert ask("-e", "@none.yml", "--dry-run")[0] == 2
 
 
-def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path, real_ansible: None) -> None:
     file = tmp_path / "cluster.yml"
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nexec sleep 600\n")
@@ -233,7 +235,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_rendered(tmp_path: Path) -> None:
         assert "No GPU" not in words
 
 
-def test_after_kill_9_the_report_says_who_was_under_way(tmp_path: Path) -> None:
+def test_after_kill_9_the_report_says_who_was_under_way(tmp_path: Path, real_ansible: None) -> None:
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     script.chmod(0o755)

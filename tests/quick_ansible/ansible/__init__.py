@@ -17,6 +17,7 @@ import runpy
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SERVER = "HWCHECK_TEST_ANSIBLE_SERVER"
@@ -44,7 +45,7 @@ def run(module: str | None) -> None:
     # A password is typed at a terminal, and colors are for one.
     for_terminal = sys.stdout.isatty() and "ANSIBLE_NOCOLOR" not in os.environ
     if path and not for_terminal and "--ask-become-pass" not in sys.argv:
-        _ask(path, module)
+        ask(path, module, configuration())
     forget()
     start(module)
 
@@ -63,22 +64,32 @@ def start(module: str | None) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _ask(path: str, module: str | None) -> None:
-    """Let the server run it and end as it ends; return where it must be run here."""
+def ask(path: str, module: str | None, key: bytes, signals: Sequence[int] = ()) -> None:
+    """Let the server run it and end as it ends; return where it must be run here.
+
+    ``signals`` that reach this process are handed on, or ignored as here; without any, the end of
+    this process is that of all that the other has started.
+    """
+    ignored = [each for each in signals if signal.getsignal(each) == signal.SIG_IGN]
     request = {
         "who": who(),
         "module": module,
         "arguments": sys.argv,
         "environment": dict(os.environ),
         "folder": os.getcwd(),
+        "alone": bool(signals),
+        "ignored": ignored,
+        "errors": [sys.stdin.errors, sys.stdout.errors] if signals else ["strict", "strict"],
     }
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(path)
-        socket.send_fds(server, [configuration()], [0, 1, 2])
+        socket.send_fds(server, [key], [0, 1, 2])
+        for each in set(signals) - set(ignored):
+            signal.signal(each, lambda number, _: server.sendall(bytes([number])))
         try:
             server.sendall(json.dumps(request).encode() + b"\n")
             answer = server.makefile().readline().strip()
-        except ConnectionError:  # Ansible cannot be loaded as it is configured
+        except ConnectionError:  # it cannot be loaded as it is configured
             return
     if not answer:
         return

@@ -40,7 +40,8 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
             yield from _of_run(host.name, run)
     yield from _of_controls(host.name, [run for run in runs if run.strategy in CONTROLS])
     if host.name not in record.absent and not was_trained(host.name, record):
-        yield unmeasured(host.name, TRAINING, NOTHING)
+        why = dict.fromkeys(run.reason for run in runs if run.state == "not_applicable")
+        yield unmeasured(host.name, TRAINING, ": ".join(filter(None, (NOTHING, "; ".join(why)))))
     if not record.finished:
         yield unmeasured(host.name, TRAINING, CUT_SHORT)
 

@@ -65,7 +65,12 @@ def test_one_process_to_compare_with_is_not_what_was_asked(
     strategies: tuple[str, ...], exit_code: int
 ) -> None:
     record = replace(with_state("not_applicable"), strategies=strategies)
-    assert assessed(record).judgement.exit_code == exit_code
+    assessment = assessed(record)
+    assert assessment.judgement.exit_code == exit_code
+    if exit_code:
+        (action,) = assessment.advice.actions
+        words = "a: no strategy that was asked for could be trained: why not"
+        assert action.evidence == (words,)
 
 
 def test_where_nothing_was_trained_the_terminal_says_why() -> None:

@@ -26,4 +26,5 @@ def wrap(job: Any) -> Any:
     return Pipeline(job, Schedule1F1B, parts)
 
 
-STRATEGY = Strategy("3d", "3D", degrees, wrap, since=(2, 6), since_gloo=(2, 8), least=8)
+# 2.7 as tp_pp.
+STRATEGY = Strategy("3d", "3D", degrees, wrap, since=(2, 7), since_gloo=(2, 8), least=8)

@@ -38,5 +38,5 @@ def wrap(job: Any) -> Any:
 
 
 STRATEGY = Strategy(
-    "zero1_3d", "ZeRO-1 with 3D", degrees, wrap, since=(2, 6), since_gloo=(2, 8), least=8
+    "zero1_3d", "ZeRO-1 with 3D", degrees, wrap, since=(2, 7), since_gloo=(2, 8), least=8
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +19,7 @@ from hwcheck.render import words
 from hwcheck.render.decision import decide, decision
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.multi_host import multi_host_line, multi_host_view
-from hwcheck.render.training import training_line, training_view
+from hwcheck.render.training import COLUMNS, TrainingTable, TrainingView, training_view
 from hwcheck.render.view import HostView, busbw_range, host_views
 from hwcheck.render.waivers import waiver_views
 from hwcheck.render.wrap import Wrapped
@@ -26,6 +27,8 @@ from hwcheck.text import line
 
 MOST_ROWS = 20
 MOST_ACTIONS = 12
+MOST_TABLES = 3
+STEP_COLUMNS = ("strategy", "ranks", "step", "of one GPU", "exposed", "peak memory")
 TABLE_COLUMNS = 85
 """So wide must a terminal be, besides the names of the hosts, for a table that can be read."""
 
@@ -63,8 +66,7 @@ def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableTy
         text = multi_host_line(multi_host_view(assessment.multi_host, findings))
         parts += [Text(), Wrapped(("Between hosts: ", "bold"), text)]
     if assessment.training is not None:
-        text = training_line(training_view(assessment.training))
-        parts += [Text(), Wrapped(("Training: ", "bold"), text)]
+        parts += _training(training_view(assessment.training))
     gates = gate_views(run)
     if gates:
         parts += [Text(), Text("Proven gates", style="bold")]
@@ -76,6 +78,34 @@ def terminal(assessment: Assessment, folder: Path | None = None) -> RenderableTy
         Wrapped(f"Report: {(folder or run.path) / 'report.html'}"),
     ]
     return Group(*parts)
+
+
+def _training(view: TrainingView) -> Iterator[RenderableType]:
+    for table in view.tables[:MOST_TABLES]:
+        yield from (Text(), Wrapped(("Training on ", "bold"), table.title))
+        yield from _steps(table)
+        yield from (Wrapped(f"not applicable: {each}", indent=3) for each in table.absent)
+    yield from (Text(),) if view.tables else (Text(), Text("Training", style="bold"))
+    if len(view.tables) > MOST_TABLES:
+        yield Wrapped(f"and on {len(view.tables) - MOST_TABLES} more, see the report", indent=3)
+    texts = (*view.sentences, *view.controls, *view.remarks, view.exercise)
+    yield from (Wrapped(text, indent=3) for text in texts if text)
+
+
+def _steps(table: TrainingTable) -> Iterator[RenderableType]:
+    """Yield the strategies that have a time as a table, and why each other one has none."""
+    steps = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in STEP_COLUMNS:
+        steps.add_column(name, justify="left" if name == STEP_COLUMNS[0] else "right")
+    for row in table.rows:
+        if not row.state:
+            steps.add_row(*(Text(row.cells[COLUMNS.index(name)]) for name in STEP_COLUMNS))
+    if steps.row_count:
+        yield Padding(steps, (0, 0, 0, 3))
+    for row in table.rows:
+        if row.state:
+            style = words.STYLES["fail"] if row.bad else ""
+            yield Wrapped((f"{row.cells[0]} on {row.cells[1]}: ", style), row.state, indent=3)
 
 
 @dataclass(frozen=True)

@@ -123,20 +123,6 @@ def training_view(record: TrainingRecord) -> TrainingView:
     )
 
 
-def training_line(view: TrainingView) -> str:
-    """Return the result in one line, for a terminal; why nothing was trained, where that is so."""
-    rows = [row for table in view.tables for row in table.rows]
-    absent = [each for table in view.tables for each in table.absent]
-    parts = [f"{row.cells[0]} on {row.cells[1]} {row.cells[3] or row.state}" for row in rows]
-    if absent:
-        words = f"{sum(len(each.names) for each in absent)} do not apply"
-        reasons = dict.fromkeys(each.reason for each in absent)
-        parts.append(words if rows else f"{words}: {', '.join(reasons)}")
-    parts += view.controls
-    parts += [view.exercise] if view.exercise else []
-    return "; ".join([*parts, *view.sentences, *view.remarks])
-
-
 def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
     for each in record.sets:
         runs = [run for run in record.runs if run.hosts == each.hosts]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment, assess
 from hwcheck.node.wire import Report
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
 from hwcheck.render.summary import summary
-from hwcheck.render.training import training_line, training_view
+from hwcheck.render.terminal import MOST_TABLES, terminal
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from hwcheck.results.training import TrainingRecord
 from tests.advise.test_training_figures import a_run, the_guide
@@ -22,6 +24,14 @@ def assessed(record: TrainingRecord) -> Assessment:
     meta = RunMeta("r", "2026-01-31T12:00:00Z", (), (HostPlan("a", "a"),), finished="x")
     host = HostRecord("a", "reported", report=Report({}, ()))
     return assess(Run(Path("r"), meta, (host,)), training=record)
+
+
+def shown(record: TrainingRecord | None) -> list[str]:
+    """The lines of a wide terminal."""
+    assert record is not None
+    out = StringIO()
+    Console(width=200, file=out).print(terminal(assessed(record)))
+    return [words.rstrip() for words in out.getvalue().splitlines()]
 
 
 def with_state(state: str, strategy: str = "ddp") -> TrainingRecord:
@@ -77,9 +87,32 @@ def test_where_nothing_was_trained_the_terminal_says_why() -> None:
     refused = with_state("not_applicable")
     alone = replace(refused, runs=refused.runs[1:])
     twice = replace(alone, runs=(*alone.runs, replace(alone.runs[0], ranks=3, reason="too few")))
-    assert training_line(training_view(alone)) == "1 do not apply: why not"
-    assert training_line(training_view(twice)) == "2 do not apply: why not, too few"
-    assert training_line(training_view(refused)).endswith("; 1 do not apply")
+    assert "   not applicable: DDP on 2 ranks: why not" in shown(alone)
+    assert "   not applicable: DDP on 3 ranks: too few" in shown(twice)
+    assert not any(words.startswith("   strategy ") for words in shown(alone)), "nothing was timed"
+
+
+def test_the_terminal_has_a_table_of_steps_and_why_others_have_none() -> None:
+    record = the_guide()
+    broken = replace(a_run("zero1", 1.0), state="hang", reason="a: after 60 s", times_s=())
+    lines = shown(replace(record, runs=(*record.runs, broken)))
+    rows = [words.split() for words in lines if words.endswith(" GiB")]
+    assert [row[:5] for row in rows] == [
+        ["one", "GPU", "1", "510", "ms"],
+        ["DDP", "2", "509", "ms", "1.00"],
+        ["DDP,", "P2P", "off,", "host-staged", "2"],
+    ]
+    assert rows[2][5:] == ["657", "ms", "1.29", "147", "ms", "6.00", "GiB"]
+    assert "   ZeRO-1 on 2: hang: a: after 60 s" in lines
+    assert any("P2P off costs DDP on 2 GPUs 29% of a step" in words for words in lines)
+
+
+def test_of_many_hosts_the_terminal_has_the_first() -> None:
+    record = the_guide()
+    sets = tuple(replace(record.sets[0], hosts=(f"n{number}",)) for number in range(9))
+    lines = shown(replace(record, sets=sets))
+    assert sum(words.startswith("Training on ") for words in lines) == MOST_TABLES
+    assert f"   and on {9 - MOST_TABLES} more, see the report" in lines
 
 
 def test_a_host_that_took_no_part_is_not_passed() -> None:
@@ -117,7 +150,7 @@ def test_the_control_has_to_be_noticed(state: str, exit_code: int, words: str) -
     assessment = assessed(with_state(state, "ddp_over_tp"))
     assert assessment.judgement.exit_code == exit_code
     assert f"DDP over TP on 2, wrong on purpose: {words}" in html(assessment)
-    assert f"wrong on purpose: {words}" in training_line(training_view(assessment.training))
+    assert any(f"wrong on purpose: {words}" in text for text in shown(assessment.training))
 
 
 def test_a_control_that_is_noticed_on_one_number_of_ranks_is_enough() -> None:

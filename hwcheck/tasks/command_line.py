@@ -247,7 +247,7 @@ def _naming_nearest() -> Iterator[None]:
     except ParseError as error:
         unknown = re.fullmatch(r"No idea what '(.*)' is!", str(error), re.DOTALL)
         if unknown is None:
-            raise
+            raise UsageError(_missing(str(error))) from None
         word, context = unknown[1].partition("=")[0], error.context
         if SIZE.fullmatch(word):
             near_size = "-b is --become, as in Ansible; the smallest size is --minbytes"
@@ -261,6 +261,18 @@ def _naming_nearest() -> Iterator[None]:
         near = difflib.get_close_matches(word, words, n=1)
         hint = f"did you mean {near[0]}?" if near else "see --help"
         raise UsageError(f"{problem}; {hint}") from None
+
+
+def _missing(problem: str) -> str:
+    """Return what Invoke says of a word that is missing, with what to do."""
+    value = re.fullmatch(r"Flag (\S+) needed value and was not given one!", problem)
+    if value:
+        return f"{value[1]}: its value is missing; say {value[1]} VALUE, or see --help"
+    words = re.fullmatch(r"'(.*)' did not receive required positional arguments: (.*)", problem)
+    if words:
+        missing = words[2].replace("'", "")
+        return f"{words[1]}: {missing} is missing; {words[1]} --help says what it takes"
+    return problem
 
 
 program = Program(

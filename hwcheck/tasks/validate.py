@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from invoke import Context
 
@@ -182,7 +183,8 @@ def validate(
     golden = golden_of(plan.hosts)
     if dry_run:
         scopes_over_hosts = [scope for scope in chosen if scope != NODE]
-        lines = preview(plan, checks, scopes_over_hosts, at_once)
+        reached = replace(plan, hosts=tuple(map(connector.as_reached, plan.hosts)))
+        lines = preview(reached, checks, scopes_over_hosts, at_once)
         emit("".join(f"{text}\n" for text in lines))
         return
     with Interrupts(stop) as interrupts:

@@ -231,8 +231,11 @@ def test_so_it_is_by_other_commands_that_reach_hosts(
         ),
         (["valdate"], "hwcheck: valdate: no such command; did you mean validate?"),
         (["-t", "5", "validate"], "-t: it stands before a command, and options follow it"),
-        (["report"], "'report' did not receive required positional arguments: 'run'"),
-        (["validate", "--only", "driver", "--hosts"], "hwcheck: Flag --hosts needed value"),
+        (["report"], "report: run is missing; report --help says what it takes"),
+        (
+            ["validate", "--only", "driver", "--hosts"],
+            "hwcheck: --hosts: its value is missing; say --hosts V",
+        ),
         (["--help", "reprot"], "hwcheck: reprot: no such command; did you mean report?"),
         (["validate", "--", "ls"], "hwcheck: -- ls: hwcheck runs no command of yours"),
         (["-F", "xml", "--list"], "hwcheck: -F xml: it is one of flat, nested, json"),

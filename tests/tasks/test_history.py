@@ -57,7 +57,7 @@ def typed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str
         (["history", "--delete", "--keep", "0"], "--keep 0: it takes a whole number from 1"),
         (["compare", "x", "y"], "x: no such run in the history"),
         (["compare", run_id(0), run_id(99)], f"{run_id(99)}: no such run in the history; did you"),
-        (["compare", run_id(0)], "did not receive required positional arguments"),
+        (["compare", run_id(0)], "compare: later is missing; compare --help says"),
         (["compare", run_id(0), "--last", "red"], "--last red: it is one of green"),
         (["compare", run_id(0), run_id(1), "--last", "green"], "name two runs, or one run and"),
         (["compare", run_id(0), "--last", "green"], "has a green run before it"),

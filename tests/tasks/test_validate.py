@@ -193,6 +193,8 @@ def test_a_plan_says_how_long_it_takes_and_what_it_needs(
     assert "sudo" not in usual
     (tmp_path / "more.yml").write_text("ansible_become: true\nansible_become_user: gpuadmin\n")
     assert "needed: sudo to gpuadmin on away[1-3]" in plan_of("-e", "@more.yml")
+    same = ("-e", "@more.yml", "-e", "ansible_user=gpuadmin")
+    assert plan_of(*same) == usual, "the same user needs no sudo"
     options = "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=30"
     assert plan_of("-e", json.dumps({"ansible_ssh_common_args": options})) == usual
     assert ask("-e", "@none.yml", "--dry-run")[0] == 2

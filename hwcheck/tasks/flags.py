@@ -18,7 +18,7 @@ from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node.checks import ON_DEMAND
 from hwcheck.node.wire import COLLECTIVES, DTYPES, LEG_NAMES, Timing
-from hwcheck.tasks.output import say
+from hwcheck.tasks.output import emit, say
 from hwcheck.text import binary_size
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ REACHING_HELP = {
     "become-user": "that user (default: root)",
     "ask-become-pass": "ask for sudo's password; without a terminal it is read from stdin",
     "accept-new-host-keys": "take the host key of a host never met (a changed key never)",
+    "list-hosts": "print the names of the hosts, and do nothing else",
 }
-"""The flags of each command that reaches hosts, as Ansible has them."""
+"""The flags of commands that reach hosts, as Ansible has them."""
 COVERAGE_HELP = {
     "require-coverage": "percent of the applicable checks that each host must have measured "
     "(without a value 100); with less the exit code is 3, or 1 where something failed",
@@ -265,6 +266,11 @@ def read_cluster(
     for warning in cluster.warnings:
         say(f"hwcheck: {warning}")
     return cluster
+
+
+def list_names(cluster: Cluster) -> None:
+    """Print the names of the hosts: ``--list-hosts``."""
+    emit("".join(f"{host.name}\n" for host in cluster.hosts))
 
 
 def this_machine() -> str:

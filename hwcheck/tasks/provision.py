@@ -13,7 +13,7 @@ from hwcheck.provision.names import refuse_misspelt, refuse_wrong_types
 from hwcheck.provision.request import PlaybookRequest, find_playbook
 from hwcheck.results.folders import new_folder
 from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, read_cluster, whole
+from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
 from hwcheck.tasks.output import say
 from hwcheck.tasks.stages import apply, assert_after
 
@@ -30,6 +30,7 @@ def provision(
     diff: bool = False,
     forks: str = "32",
     out: str = "runs",
+    list_hosts: bool = False,
     accept_new_host_keys: bool = False,
     verbose: bool = False,
     connection: ConnectionFlags = NO_FLAGS,
@@ -44,6 +45,9 @@ def provision(
         diff=diff,
         accept_new_host_keys=accept_new_host_keys,
     )
+    if list_hosts:
+        list_names(request.cluster)
+        return
     refuse_misspelt(request)
     refuse_wrong_types(request)
     folder = new_folder(Path(out))

@@ -12,7 +12,7 @@ from hwcheck.connect.deadlines import Deadlines
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.tasks.command import end, reaching_command
-from hwcheck.tasks.flags import HELP, read_cluster, whole
+from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
 from hwcheck.tasks.stages import run_assertions
 
 
@@ -30,13 +30,19 @@ def state(
     extra_vars: Sequence[str] | None = None,
     forks: str = "32",
     out: str = "runs",
+    list_hosts: bool = False,
     accept_new_host_keys: bool = False,
     connection: ConnectionFlags = NO_FLAGS,
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
     hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
     reach = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys).prepare
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, reach=reach)
+    cluster = read_cluster(
+        hosts, limit, extra_vars or (), connection, reach=None if list_hosts else reach
+    )
+    if list_hosts:
+        list_names(cluster)
+        return
     request = as_the_inventory_says(
         cluster,
         chosen_roles,

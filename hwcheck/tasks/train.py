@@ -25,6 +25,7 @@ from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.flags import (
     HELP,
     REACHING_HELP,
+    list_names,
     one_of,
     out_folder,
     read_cluster,
@@ -92,6 +93,7 @@ def train(
     global_batch: str = "",
     prove: bool = False,
     out: str = "runs",
+    list_hosts: bool = False,
     force: bool = False,
     accept_new_host_keys: bool = False,
     json: bool = False,
@@ -135,8 +137,11 @@ def train(
         extra_vars or (),
         connection,
         otherwise=this_machine(),
-        reach=None if launcher == "slurm" else over_ssh.prepare,
+        reach=None if launcher == "slurm" or list_hosts else over_ssh.prepare,
     )
+    if list_hosts:
+        list_names(cluster)
+        return
     built = payload.build()
     plan = make_plan(
         cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256

@@ -27,6 +27,7 @@ from hwcheck.tasks.flags import (
     PROOF,
     REACHING_HELP,
     USUAL,
+    list_names,
     one_of,
     out_folder,
     percent,
@@ -81,7 +82,6 @@ from hwcheck.tasks.site_option import (
         "forks": "hosts visited at once (default 32)",
         "timeout": "seconds that one host's visit may take (default: as the profile says)",
         "out": "folder in which the run folder is made (default: runs)",
-        "list-hosts": "print the names of the hosts that would be measured, and do nothing else",
         "dry-run": "say what would run where, what it needs and how long it takes; reach no host",
         "force": "load nodes that are at work",
         "prove": "also break collectives on purpose (about a minute) and see that it is noticed",
@@ -177,7 +177,7 @@ def validate(
         site=site_hashes(),
     )
     if list_hosts:
-        emit("".join(f"{host.name}\n" for host in plan.hosts))
+        list_names(cluster)
         return
     connector = connector.lasting(plan.timeout_s, plan.timeout_s)
     golden = golden_of(plan.hosts)

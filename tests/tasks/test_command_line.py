@@ -147,3 +147,17 @@ print({{"numpy", "jinja2", "matplotlib"}} & set(sys.modules) != set())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{imported}\n"
+
+
+@pytest.mark.parametrize("command", [["validate"], ["state"], ["provision"], ["train", "bench"]])
+def test_the_hosts_are_listed_and_nothing_is_done(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--hosts", "node[01-12]", "--limit", "node[09-10,12]", "--list-hosts"]
+    program.run(["hwcheck", *command, *words], exit=False)
+    assert capfd.readouterr().out.split() == ["node09", "node10", "node12"]
+    assert list(tmp_path.iterdir()) == []

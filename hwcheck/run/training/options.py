@@ -17,6 +17,8 @@ LEGS: Mapping[str, Mapping[str, str]] = {
 (``collective.proof``)."""
 
 CPU_RANKS = 2
+MOST_CPU_RANKS = 64
+"""On a host without a GPU nothing else bounds how many processes start there."""
 CPU_WARMUP = 2
 """A CPU has no clocks that rise at first, and the four steps of the parity have gone before."""
 SINGLE = "single"

@@ -13,7 +13,7 @@ from hwcheck.results.training import GpuAtWork, TrainingRun
 from hwcheck.results.transport import alike
 from hwcheck.run.multi_host.blame import without_echoes
 from hwcheck.run.multi_host.orders import Ready
-from hwcheck.run.training.options import LEGS, SINGLE, TrainingOptions
+from hwcheck.run.training.options import LEGS, MOST_CPU_RANKS, SINGLE, TrainingOptions
 
 DEADLINE_S = 7200.0
 RANK = re.compile(r"rank (\d{1,6}): ")
@@ -41,8 +41,10 @@ def spread(hosts: Sequence[str], ready: Mapping[str, Ready], ranks: int) -> dict
     if rest:
         raise ValueError(f"{ranks} ranks cannot be split alike over {len(hosts)} hosts")
     for host in hosts:
-        if ready[host].gpus and each > ready[host].gpus:
-            raise ValueError(f"{each} ranks on {host}, which has {ready[host].gpus} GPUs")
+        gpus = ready[host].gpus
+        if each > (gpus or MOST_CPU_RANKS):
+            most = f"{gpus} GPUs" if gpus else f"no GPU: at most {MOST_CPU_RANKS}"
+            raise ValueError(f"{each} ranks on {host}, which has {most}")
     return {host: list(range(each)) if ready[host].gpus else [0] * each for host in hosts}
 
 

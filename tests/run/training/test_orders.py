@@ -52,6 +52,8 @@ def answer(**changes: Any) -> dict[str, Any]:
 def test_ranks_are_alike_on_every_host() -> None:
     assert spread(["a", "b"], READY, 8) == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
     assert spread(["c"], READY, 2) == {"c": [0, 0]}
+    with pytest.raises(ValueError, match="65 ranks on c, which has no GPU: at most 64"):
+        spread(["c"], READY, 65)
     assert spread(["a", "b"], READY, 1) == {"a": [0]}
     with pytest.raises(ValueError, match="6 ranks on a, which has 4 GPUs"):
         spread(["a", "b"], READY, 12)

@@ -16,7 +16,7 @@ from tests.history.conftest import NIGHTS, run_id
 from tests.history.ending import end_run
 
 LAST = run_id(NIGHTS - 1)
-KILLS = 5
+KILLS = 3
 """So many kills, spread over all steps of a run's end; ``make test-wide`` kills at each."""
 RENDERED = ("report.html", "report.md", "junit.xml")
 TABLES = ("samples.parquet", "findings.parquet", "hosts.parquet")

@@ -15,7 +15,8 @@ import pytest
 from hwcheck.advise.causes import diagnose
 from hwcheck.advise.causes import load as load_rules
 from hwcheck.judge.judge import judge
-from hwcheck.judge.records import worst
+from hwcheck.judge.records import Judgement, worst
+from hwcheck.results.run_folder import Run
 from tests.lab import at_work
 from tests.lab.at_work import AtWork
 from tests.lab.every_node import (
@@ -63,10 +64,17 @@ each_fault = pytest.mark.parametrize(
 
 
 @cache
+def judged(node: str) -> tuple[Run, Judgement]:
+    """Return the run of the node with this title, and what it is judged to be."""
+    run = run_of(load(*node.split()))
+    return run, judge(run)
+
+
+@cache
 def row(node: str) -> Row:
     """Return the outcome of each check on the node with this title."""
     found: dict[str, list[str]] = {}
-    for finding in judge(run_of(load(*node.split()))).findings:
+    for finding in judged(node)[1].findings:
         found.setdefault(finding.check, []).append(finding.outcome)
     states = {result.check: result.state for result in report(node).results}
     return {
@@ -102,8 +110,8 @@ def test_a_fault_is_found_by_its_check(faulty: Scenario) -> None:
     fault = faulty.fault
     assert row(title(faulty))[fault.check] == fault.outcome
     if fault.subjects:
-        findings = [each for each in judge(run_of(faulty)).findings if each.check == fault.check]
-        assert {each.subject for each in findings if each.outcome != "pass"} == set(fault.subjects)
+        of_check = [each for each in judged(title(faulty))[1].findings if each.check == fault.check]
+        assert {each.subject for each in of_check if each.outcome != "pass"} == set(fault.subjects)
 
 
 @each_fault
@@ -331,8 +339,7 @@ CAUSES: Mapping[str, str] = {
 
 def causes(scenario: Scenario) -> tuple[str, ...]:
     """Return the causes of a node, the likeliest first."""
-    run = run_of(scenario)
-    return diagnose(run, judge(run)).by_host.get(title(scenario), ())
+    return diagnose(*judged(title(scenario))).by_host.get(title(scenario), ())
 
 
 def findings_and_causes(node: AtWork) -> tuple[list[str], tuple[str, ...]]:

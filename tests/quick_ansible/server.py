@@ -33,7 +33,7 @@ COMMANDS = ("ansible.cli.inventory", "ansible.cli.playbook")
 HWCHECK = ("matplotlib.backends.backend_svg", "matplotlib.figure", "numpy")
 SCRIPTS = ("hwcheck.connect.bootstrap", "hwcheck.node.", "hwcheck.provision.state.")
 """Are not for the controller to import, or not all."""
-KEPT = 6
+KEPT = 8
 """So many configurations; the one that was used longest ago gives way."""
 
 

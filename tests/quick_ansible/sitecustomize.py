@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-READ = ("LANG", "LC_", "MPL", "PYTHON", "TMPDIR", "TZ", "XDG_")
+READ = ("MPL", "PYTHON")
 """How the variables begin that Python and libraries read while they are imported."""
 
 

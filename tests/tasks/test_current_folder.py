@@ -32,8 +32,8 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "completion": (["--complete", "--", "hwcheck sweep --level "], 0),
 }
 """A command line of each command, and its exit code; and what a shell asks for."""
-LONG = ("rollout", "sweep", "accept")
-"""Start what validate and provision start too, and more of it; ``make test-wide`` takes them."""
+MORE = ("rollout", "sweep", "accept", "compare", "trend", "query")
+"""Start what validate, provision or history starts too; ``make test-wide`` takes them."""
 PING = """
 - hosts: all
   gather_facts: false
@@ -72,7 +72,7 @@ def run(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "exit_code"),
     [
-        pytest.param(*each, id=name, marks=pytest.mark.wide if name in LONG else ())
+        pytest.param(*each, id=name, marks=pytest.mark.wide if name in MORE else ())
         for name, each in COMMANDS.items()
     ],
 )

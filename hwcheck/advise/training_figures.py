@@ -100,10 +100,11 @@ def figures_of(record: TrainingRecord, run: TrainingRun) -> StepFigures | None:
 def _alone_s(record: TrainingRecord, run: TrainingRun) -> float | None:
     """Return the median step of one GPU with the sequences of one rank, on the same hosts.
 
-    Each global batch has its own, taken just before.
+    Each global batch and number of ranks has its own, taken just before.
     """
     for each in record.runs:
-        same = each.hosts == run.hosts and each.parity_sequences == run.parity_sequences
+        batches = (each.sequences * run.ranks, each.parity_sequences)
+        same = each.hosts == run.hosts and batches == (run.sequences, run.parity_sequences)
         if each.strategy == SINGLE and same and each.state == "done" and each.times_s:
             return median(step for repeat in each.times_s for step in repeat)
     return None

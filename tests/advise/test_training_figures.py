@@ -92,6 +92,18 @@ def test_exposed_is_what_one_gpu_with_the_same_work_does_not_take() -> None:
     assert figures.exposed_s is None
 
 
+def test_of_one_global_batch_each_number_of_ranks_has_its_one_gpu() -> None:
+    """Two ranks have 4 of 8 sequences each, four have 2."""
+    record = the_guide()
+    halves = replace(a_run("single", 0.26, ranks=1), sequences=2)
+    four = replace(a_run("ddp", 0.39, ranks=4), sequences=8)
+    every = replace(record, runs=(*record.runs, halves, four))
+    for run, ratio in ((record.runs[1], 0.5095 / 0.51), (halves, 1.0), (four, 1.5)):
+        figures = figures_of(every, run)
+        assert figures is not None
+        assert figures.ratio == pytest.approx(ratio)
+
+
 def test_what_did_not_end_well_has_none() -> None:
     record = the_guide()
     assert figures_of(record, replace(record.runs[1], state="hang")) is None

@@ -144,6 +144,12 @@ def test_long_lists_of_hosts_break_after_a_comma_and_not_within_a_number() -> No
     assert re.findall(r".*node\[[\d,-]*\d,\d.*", text) == []
 
 
+def test_a_long_list_of_hosts_is_scrolled_and_a_short_one_is_not() -> None:
+    scrolled = re.compile('tabindex="0" data-what="the names of hosts: ([a-z ]+)"')
+    assert scrolled.findall(html(troubled_fleet(640))) == ["not proven"]
+    assert scrolled.findall(html(troubled_fleet(64))) == []
+
+
 def test_racks_are_in_the_map_and_in_the_table() -> None:
     hosts = [gpu_host(f"n{i}", power_limit_w=(0, 300.0) if i == 3 else 700.0) for i in range(6)]
     run = factories.run(*hosts)

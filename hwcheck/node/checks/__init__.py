@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Dict, List, Optional, Sequence, Tuple
+from functools import lru_cache
+from typing import Dict, Optional, Sequence, Tuple
 
 from hwcheck.node.check import Check
 
@@ -31,13 +32,15 @@ def _order(check: Check) -> Tuple[bool, bool, bool, str]:
     return check.after_load, check.load, check.load and not check.legs, check.id
 
 
+@lru_cache(maxsize=None)  # all are asked for once for each host that is judged
 def _imported(name: str) -> Check:
     made: Check = getattr(importlib.import_module(__name__ + "." + name), name)
     return made
 
 
-def listing() -> List[str]:
+@lru_cache(maxsize=None)
+def listing() -> Tuple[str, ...]:
     """Return the names of the checks in this folder."""
     import pkgutil  # here: a node is told the names, and every import costs it milliseconds
 
-    return [module.name for module in pkgutil.iter_modules(__path__)]
+    return tuple(module.name for module in pkgutil.iter_modules(__path__))

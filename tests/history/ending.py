@@ -9,7 +9,9 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
 
-import duckdb  # noqa: F401 - loaded once, before the processes are forked
+import duckdb  # noqa: F401 - these are loaded once, before the processes are forked
+import matplotlib.backends.backend_svg
+import matplotlib.figure  # noqa: F401
 
 from hwcheck.history import past, rows  # noqa: F401
 from hwcheck.tasks.outcome import show

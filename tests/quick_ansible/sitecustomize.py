@@ -28,7 +28,9 @@ def main(path: str) -> None:
     ask(path, None, key, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 
 
-if "HWCHECK_TEST_ANSIBLE_SERVER" in os.environ and sys.argv[0] == os.path.join(
-    os.path.dirname(sys.executable), "hwcheck"
-):
-    main(os.environ["HWCHECK_TEST_ANSIBLE_SERVER"])
+SERVER = os.environ.get("HWCHECK_TEST_ANSIBLE_SERVER")
+# Older interpreters, which read this too, have no sys.argv yet.
+if SERVER and getattr(sys, "argv", [])[:1] == [
+    os.path.join(os.path.dirname(sys.executable), "hwcheck")
+]:
+    main(SERVER)

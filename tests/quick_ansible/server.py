@@ -6,7 +6,7 @@ usage: python server.py SOCKET FOLDER
 
 Ansible reads its configuration while it is imported. So there is one process for each configuration
 that callers have (``configuration`` in the client), which imports Ansible once and forks for every
-call; hwcheck likewise (``sitecustomize.py``). All end when the standard input of the first does.
+call; hwcheck likewise (``quick_hwcheck.py``). All end when the standard input of the first does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Lets the server run ``hwcheck`` where a test starts it: imports and templates take over a second.
 
-Where a stream is closed, a
-terminal or not UTF-8, hwcheck is run here.
+Where a stream is closed, a terminal or not UTF-8, hwcheck is run here.
 """
 
 from __future__ import annotations

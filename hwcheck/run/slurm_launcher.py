@@ -49,7 +49,6 @@ class SlurmLauncher(Connector):
         for host in hosts:
             with complaints.noting():
                 interpreter(host)
-        complaints.refuse()
         nodes = match("slurm", hosts, slurm.nodes())
         for host in hosts:
             with complaints.noting():

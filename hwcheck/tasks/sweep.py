@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from invoke import Context
 
+from hwcheck.connect.connector import Connector
+from hwcheck.connect.deadlines import Deadlines
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node import checks as registry
@@ -100,7 +103,15 @@ def sweep(
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     checks = registry.load()
-    cluster = read_cluster(hosts, limit, extra_vars or (), connection, checks=checks)
+    connector = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys)
+    cluster = read_cluster(
+        hosts,
+        limit,
+        extra_vars or (),
+        connection,
+        checks=checks,
+        reach=connector.prepare if action == "run" else None,
+    )
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:
         chosen = tuple(replace(each, max_unavailable=at_once, stated=True) for each in chosen)

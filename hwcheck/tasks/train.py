@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 
 from invoke import Context
 
@@ -130,14 +129,18 @@ def train(
         if problem:
             raise UsageError(f"--global-batch {global_batch}: {problem}")
     stop = threading.Event()
-    over_ssh = Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    connector = (
+        SlurmLauncher(Deadlines(), stop)
+        if launcher == "slurm"
+        else Connector(Deadlines(), stop, accept_new_host_keys=accept_new_host_keys)
+    )
     cluster = read_cluster(
         hosts,
         limit,
         extra_vars or (),
         connection,
         otherwise=this_machine(),
-        reach=None if launcher == "slurm" or list_hosts else over_ssh.prepare,
+        reach=None if list_hosts else connector.prepare,
     )
     if list_hosts:
         list_names(cluster)
@@ -146,11 +149,7 @@ def train(
     plan = make_plan(
         cluster, (), "quick", limit=limit or "", force=force, payload_sha256=built.sha256
     )
-    connector: Connector | SlurmLauncher = over_ssh.lasting(plan.timeout_s, plan.timeout_s)
-    if launcher == "slurm":
-        deadlines = replace(Deadlines(), run_s=plan.timeout_s, visit_s=plan.timeout_s)
-        connector = SlurmLauncher(deadlines, stop)
-        connector.prepare(plan.hosts)
+    connector = connector.lasting(plan.timeout_s, plan.timeout_s)
     with Interrupts(stop) as interrupts:
         folder = RunFolder.create(runs, plan.meta)
         members = Participants(

@@ -206,7 +206,9 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
         assert line.removeprefix("hwcheck: ").removeprefix("messy.yml: ").startswith(start)
 
 
-@pytest.mark.parametrize("command", [["state"], ["accept", "run"], ["train", "bench"]])
+@pytest.mark.parametrize(
+    "command", [["state"], ["accept", "run"], ["train", "bench"], ["sweep", "run"]]
+)
 def test_so_it_is_by_other_commands_that_reach_hosts(
     capfd: pytest.CaptureFixture[str], command: list[str]
 ) -> None:

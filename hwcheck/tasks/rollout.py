@@ -22,7 +22,7 @@ from hwcheck.results.folders import new_folder, write_record
 from hwcheck.tasks import draining as drain_stages
 from hwcheck.tasks.command import end, reaching_command
 from hwcheck.tasks.draining import DRAIN_HELP, MAX_DRAINED, TIMEOUT, read_draining
-from hwcheck.tasks.flags import HELP, read_cluster, whole
+from hwcheck.tasks.flags import HELP, list_names, read_cluster, whole
 from hwcheck.tasks.output import emit, say
 from hwcheck.tasks.site_option import SITE_HELP, with_site
 from hwcheck.tasks.stages import apply, assert_after
@@ -65,6 +65,7 @@ def rollout(
     drain_timeout: str = TIMEOUT,
     forks: str = "32",
     out: str = "runs",
+    list_hosts: bool = False,
     accept_new_host_keys: bool = False,
     site: str | None = None,
     verbose: bool = False,
@@ -79,6 +80,9 @@ def rollout(
         tags=tags,
         accept_new_host_keys=accept_new_host_keys,
     )
+    if list_hosts:
+        list_names(request.cluster)
+        return
     refuse_misspelt(request)
     refuse_wrong_types(request)
     plan = batches(request.hosts, size, canary)

@@ -149,7 +149,9 @@ print({{"numpy", "jinja2", "matplotlib"}} & set(sys.modules) != set())
     assert done.stdout == f"{imported}\n"
 
 
-@pytest.mark.parametrize("command", [["validate"], ["state"], ["provision"], ["train", "bench"]])
+@pytest.mark.parametrize(
+    "command", [["validate"], ["state"], ["provision"], ["rollout"], ["train", "bench"]]
+)
 def test_the_hosts_are_listed_and_nothing_is_done(
     command: list[str],
     tmp_path: Path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,6 +38,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.suspend_global_capture(in_=True)
     apart.begin(config.invocation_params.args)
+
+
+def pytest_configure() -> None:
+    """Let programs that tests start end by SIGINT: a shell's job in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

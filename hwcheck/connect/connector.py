@@ -6,7 +6,7 @@ import math
 import os
 import pwd
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -164,6 +164,12 @@ class Connector:
                     gateway.error = VisitError(JUMP_HOST, reason)
                     raise gateway.error from None
             return gateway.session
+
+
+def connection_check(*, accept_new_host_keys: bool) -> Callable[[Iterable[Host]], None]:
+    """Return ``prepare`` of a connector, for a command whose own connectors come later."""
+    deadlines, never = Deadlines(), threading.Event()
+    return Connector(deadlines, never, accept_new_host_keys=accept_new_host_keys).prepare
 
 
 def _current_user() -> str:

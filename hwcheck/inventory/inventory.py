@@ -120,7 +120,7 @@ def read(
     ``extra_vars`` are variables that come before the inventory's, as Ansible's ``-e`` takes them,
     ``flags`` is what the command line says of the connection. ``checks`` are all there are, by id,
     which limits and waivers must fit; None where those of the site are not loaded. ``reach``
-    refuses hosts by how they are reached (``Connector.prepare``): it is told with the rest.
+    refuses hosts by how they are reached (``Connector.prepare``); all is told at once.
 
     Raises UsageError, a line for each mistake, when the inventory is missing or malformed, no host
     matches, a variable is unknown or of the wrong kind, a limit or a waiver fits no check, or two
@@ -159,8 +159,12 @@ def read(
         problem = f"{local[0]} is this machine too; remove one or change its ansible_connection"
         complaints.errors.append(HostError(source.title, name, problem))
     if reach is not None:
-        with complaints.noting():
-            reach(hosts)
+        try:
+            with complaints.noting():
+                reach(hosts)
+        except UsageError:  # of no host: what is wrong with hosts comes first
+            _refuse(complaints)
+            raise
     _refuse(complaints)
     warnings = [*defaults.warnings, *listing.warnings]
     if text is None and defaults.inventory:
@@ -182,7 +186,7 @@ def _refuse(complaints: Complaints) -> None:
 def _host(
     variables: Variables, checks: Mapping[str, Check] | None, complaints: Complaints
 ) -> Host | None:
-    """Return one host; None where nobody can say how it is reached. What is wrong is noted."""
+    """Return one host; None where how it is reached is wrong. All that is wrong is noted."""
     with complaints.noting():
         refuse_unknown(variables)
     values: dict[str, Any] = {}
@@ -197,7 +201,7 @@ def _host(
     if values.get("connection") == "ssh":
         with complaints.noting():
             _refuse_unsupported(variables)
-    if len(complaints.errors) > before or not values.keys() >= WAY:
+    if len(complaints.errors) > before or not values.keys() >= HOW_REACHED:
         return None
     return Host(**values, variables=variables.written)
 
@@ -264,8 +268,8 @@ FIELDS: Mapping[str, Callable[[Variables], Any]] = {
     "expect": expectations,
 }
 """How a field of a Host is read from its variables alone; each raises HostError."""
-WAY = FIELDS.keys() - {"settings", "expect"}
-"""What must be right about a host before it can be asked whether its way is."""
+HOW_REACHED = FIELDS.keys() - {"settings", "expect"}
+"""The fields that say how a host is reached: with all of them its connection can be checked."""
 
 
 def _refuse_unsupported(variables: Variables) -> None:

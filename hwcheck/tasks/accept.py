@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 from invoke import Context
 
@@ -22,8 +21,7 @@ from hwcheck.accept.rma import answers_and_logs, attachments, runs_until_failure
 from hwcheck.accept.signature import refuse_signed, sign_record, verify_record
 from hwcheck.accept.stages import STATE
 from hwcheck.advise.assessment import Assessment
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import FAILED, NOT_MEASURED, PASS
 from hwcheck.fold import fold
@@ -131,14 +129,14 @@ def accept(
         raise UsageError(f"{folder}: no acceptance has begun here; accept run --hosts begins one")
     chosen = criteria_of(folder, about, criteria)
     roles_of(chosen)
-    connector = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys)
+    reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
         hosts or (about.inventory if about else None),
         None,
         extra_vars or (),
         connection,
         checks=registry.load(),
-        reach=connector.prepare if action == "run" else None,
+        reach=reach if action == "run" else None,
     )
     is_new, about = about is None, about or new_about(cluster.source, chosen)
     acceptance = Acceptance(

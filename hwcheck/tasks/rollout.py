@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from invoke import Context, Exit
 
+from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import NOT_MEASURED, PASS, combine
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
@@ -73,10 +74,18 @@ def rollout(
 ) -> None:
     """Provision, assert and quick-validate one host, then batches; stop at the first that fails."""
     size = whole("--batch", batch, 1)
+    reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     request = PlaybookRequest(
         forks=whole("--forks", forks, 1),
         playbook=find_playbook(playbook),
-        cluster=read_cluster(hosts, limit, extra_vars or (), connection, checks=registry.load()),
+        cluster=read_cluster(
+            hosts,
+            limit,
+            extra_vars or (),
+            connection,
+            checks=registry.load(),
+            reach=None if list_hosts else reach,
+        ),
         tags=tags,
         accept_new_host_keys=accept_new_host_keys,
     )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Event
 
 from invoke import Context
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.connector import connection_check
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.provision.state.request import as_the_inventory_says, choose_roles
 from hwcheck.tasks.command import end, reaching_command
@@ -36,7 +34,7 @@ def state(
 ) -> None:
     """Assert that every host is as the variables of the roles say; change nothing."""
     hosts_at_once, chosen_roles = whole("--forks", forks, 1), choose_roles(roles)
-    reach = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys).prepare
+    reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
         hosts, limit, extra_vars or (), connection, reach=None if list_hosts else reach
     )

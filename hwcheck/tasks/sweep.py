@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import TypeVar
 
 from invoke import Context
 
-from hwcheck.connect.connector import Connector
-from hwcheck.connect.deadlines import Deadlines
+from hwcheck.connect.connector import connection_check
 from hwcheck.errors import UsageError
 from hwcheck.inventory.defaults import NO_FLAGS, ConnectionFlags
 from hwcheck.node import checks as registry
@@ -103,14 +101,14 @@ def sweep(
     at_once = _parsed("--max-unavailable", Amount.parse, max_unavailable)
     budget_s = _parsed("--budget", length_s, budget)
     checks = registry.load()
-    connector = Connector(Deadlines(), Event(), accept_new_host_keys=accept_new_host_keys)
+    reach = connection_check(accept_new_host_keys=accept_new_host_keys)
     cluster = read_cluster(
         hosts,
         limit,
         extra_vars or (),
         connection,
         checks=checks,
-        reach=connector.prepare if action == "run" else None,
+        reach=reach if action == "run" else None,
     )
     chosen = chosen_levels(read_levels(cluster), level)
     if at_once:

@@ -207,7 +207,7 @@ def test_what_is_wrong_in_an_inventory_is_complained_of_at_once(
 
 
 @pytest.mark.parametrize(
-    "command", [["state"], ["accept", "run"], ["train", "bench"], ["sweep", "run"]]
+    "command", [["state"], ["accept", "run"], ["train", "bench"], ["sweep", "run"], ["rollout"]]
 )
 def test_so_it_is_by_other_commands_that_reach_hosts(
     capfd: pytest.CaptureFixture[str], command: list[str]
@@ -219,6 +219,18 @@ def test_so_it_is_by_other_commands_that_reach_hosts(
     assert ended.value.code == 2
     assert "messy.yml: node[01,03-04]: hwcheck_gpu: unknown variable" in err
     assert "node[07-08]: node06 is 192.0.2.6:22 too" in err
+
+
+def test_what_keeps_slurm_from_being_asked_hides_no_mistake_of_an_inventory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("messy.yml").write_text(MISTAKES)
+    monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
+    words = ["train", "bench", "--launcher", "slurm", "--hosts"]
+    for inventory, expected in (("messy.yml", "hwcheck_gpu: unknown"), ("n1,n2", "srun: not fou")):
+        with pytest.raises(SystemExit) as ended:
+            program.run(["hwcheck", *words, inventory])
+        assert (ended.value.code, expected in capfd.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,27 @@ from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.deadlines import Deadlines
 from hwcheck.inventory.inventory import Host
+from hwcheck.node.training.shape import MODELS
 from hwcheck.node.wire import Request
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.run.multi_host.orders import GLOO, Sizing
 from hwcheck.run.multi_host.participants import Participants
 from hwcheck.run.multi_host.scope_runner import ScopeRunner
+from hwcheck.run.training.options import TrainingOptions
 
 RATE, FIFTH = "200mbit", "40mbit"
 QUICK = replace(GLOO, start_s=10.0, floor_gbps=0.001)
 SILENCE_S = 8.0
+TINY = TrainingOptions(
+    MODELS["tiny"],
+    legs=("default",),
+    repeats=1,
+    parity_steps=2,
+    micro_batch=1,
+    dtype="fp32",
+    tf32=False,
+)
+"""A training benchmark that hosts without a GPU get through in seconds."""
 
 
 def python_with_torch(hosts: Sequence[Host]) -> list[Host]:

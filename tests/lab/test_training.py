@@ -14,8 +14,7 @@ from hwcheck.advise.training_figures import figures_of
 from hwcheck.node.training import strategies
 from hwcheck.node.training.shape import MODELS
 from hwcheck.run.training.bench import Bench, Recorder
-from hwcheck.run.training.options import TrainingOptions
-from tests.lab.groups import opened, python_with_torch
+from tests.lab.groups import TINY, opened, python_with_torch
 from tests.lab.lab import Lab, wait_until
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(400), pytest.mark.wide]
@@ -24,18 +23,7 @@ RATE, SLOW = "400mbit", "2mbit"
 SLOW_BYTES_PER_S = 2e6 / 8
 WIRE_S = MODELS["tiny"].parameters * 4 / SLOW_BYTES_PER_S
 """What the gradients take on the slow link: of two ranks each sends them once."""
-OPTIONS = TrainingOptions(
-    MODELS["tiny"],
-    strategies=("ddp", "pp_gpipe"),
-    legs=("default",),
-    steps=3,
-    repeats=1,
-    warmup=1,
-    parity_steps=2,
-    micro_batch=1,
-    dtype="fp32",
-    tf32=False,
-)
+OPTIONS = replace(TINY, strategies=("ddp", "pp_gpipe"), steps=3, warmup=1)
 
 
 def test_a_slow_link_is_exposed_communication(tmp_path: Path) -> None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hwcheck.node.training.shape import MODELS
 from hwcheck.render.training import training_view
 from hwcheck.results.training import TrainingRecord
 from hwcheck.run.training.bench import Bench, Recorder
-from hwcheck.run.training.options import TrainingOptions
-from tests.lab.groups import opened, python_with_torch
+from tests.lab.groups import TINY, opened, python_with_torch
 from tests.lab.lab import Lab, Node, wait_until
 
 pytestmark = [pytest.mark.usefixtures("namespaces"), pytest.mark.timeout(300), pytest.mark.wide]
@@ -41,17 +40,11 @@ ScheduleGPipe.step = lambda *arguments, **more: os.kill(os.getpid(), signal.SIGK
 Schedule1F1B.step = lambda *arguments, **more: signal.pause()
 """
 """ddp: a loss that is no number; zero1: no memory; pp_gpipe: a crash; pp_1f1b: a hang."""
-OPTIONS = TrainingOptions(
-    MODELS["tiny"],
+OPTIONS = replace(
+    TINY,
     strategies=("ddp", "zero1", "pp_gpipe", "pp_1f1b", "tp"),
-    legs=("default",),
     steps=1,
-    repeats=1,
     warmup=0,
-    parity_steps=2,
-    micro_batch=1,
-    dtype="fp32",
-    tf32=False,
     silence_s=5.0,
     start_s=15.0,
 )

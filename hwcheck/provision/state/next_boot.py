@@ -111,7 +111,7 @@ def enabled_problem(host: Any, unit: str) -> str:
 def initramfs_problem(host: Any, files: str) -> str:
     """Return which initramfs lacks files of modprobe.d: it is older than one of this pattern."""
     for line in ask(host, OLD_INITRAMFS, files).splitlines():
-        image, file = line.split()
+        image, _, file = line.partition(" ")
         return f"{image} is older than {file}: the next boot goes by what stood there before"
     return ""
 
@@ -120,7 +120,8 @@ def never_loaded(host: Any, module: str) -> str:
     """Return the line of modprobe's configuration by which a module is not loaded, if any."""
     for line in ask(host, "modprobe --showconfig").splitlines():
         words = line.split()
-        if words[:2] == ["install", module] and words[2].rpartition("/")[2] in ("true", "false"):
+        command = "".join(words[2:3]).rpartition("/")[2]
+        if words[:2] == ["install", module] and command in ("true", "false"):
             return line.strip()
     return ""
 

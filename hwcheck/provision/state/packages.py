@@ -52,7 +52,10 @@ def problem(host: Any, packages: Iterable[str], wanted: str = "") -> str:
 
 def os_release(host: Any) -> tuple[str, str]:
     """Return a node's distribution and its version, as os-release(5) has them (rhel, 9.6)."""
-    words = shlex.split(ask(host, "cat /etc/os-release"), comments=True)
+    try:
+        words = shlex.split(ask(host, "cat /etc/os-release"), comments=True)
+    except ValueError as error:
+        raise NotMeasuredError(f"/etc/os-release: {error}") from None
     fields = dict(word.split("=", 1) for word in words if "=" in word)
     return fields.get("ID", ""), fields.get("VERSION_ID", "")
 

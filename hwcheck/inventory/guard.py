@@ -56,7 +56,7 @@ def main() -> None:
     os.set_blocking(end, False)
     signal.set_wakeup_fd(end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # A terminal sends it to all; whoever started this says whether it is the end.
+    # A terminal sends Ctrl-C to this process, too. hwcheck decides, and cuts the lifeline.
     signal.signal(signal.SIGINT, lambda *_: None)
     process = subprocess.Popen(sys.argv[3:])
     watch = select.poll()

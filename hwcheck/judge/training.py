@@ -22,7 +22,7 @@ OUTCOMES = {
 CUT_SHORT = "the training benchmark was cut short"
 NOTHING = "no strategy that was asked for could be trained"
 UNNOTICED = "a strategy that is wrong on purpose was not noticed: parity proves nothing here"
-UNPROVEN = "no strategy that is wrong on purpose came to a loss, so that it could be noticed"
+UNPROVEN = "parity is not proven: no strategy that is wrong on purpose has a loss to compare"
 
 
 def judge_training(host: HostCase) -> Iterator[Finding]:

@@ -293,7 +293,7 @@ _FACTS = {
     "ignore_unreachable": True,
     "tags": ["always"],
 }
-"""Told to the one whom the roles will be: root sees more than others (serial numbers, disks)."""
+"""Gathered as the user that the roles run as: root sees more (serial numbers, disks)."""
 
 
 def _play(

@@ -84,7 +84,7 @@ def _training(view: TrainingView) -> Iterator[RenderableType]:
     for table in view.tables[:MOST_TABLES]:
         yield from (Text(), Wrapped(("Training on ", "bold"), table.title))
         yield from _steps(table)
-        yield from (Wrapped(f"not applicable: {each}", indent=3) for each in table.absent)
+        yield from (Wrapped(f"not applicable: {each}", indent=3) for each in table.not_applicable)
     yield from (Text(),) if view.tables else (Text(), Text("Training", style="bold"))
     if len(view.tables) > MOST_TABLES:
         yield Wrapped(f"and on {len(view.tables) - MOST_TABLES} more, see the report", indent=3)

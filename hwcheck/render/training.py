@@ -57,7 +57,7 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class Absent:
+class NotApplicable:
     """Runs of so many ranks that do not apply for one reason."""
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class TrainingTable:
 
     title: str
     rows: tuple[StepRow, ...]
-    absent: tuple[Absent, ...]
+    not_applicable: tuple[NotApplicable, ...]
     guide: tuple[GuideRow, ...]
 
 
@@ -131,18 +131,18 @@ def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
         yield TrainingTable(
             f"{fold(each.hosts)}: {what}, torch {line(each.torch, 40)}",
             tuple(_row(record, run) for run in asked if run.state != "not_applicable"),
-            tuple(_absent([run for run in asked if run.state == "not_applicable"])),
+            tuple(_not_applicable([run for run in asked if run.state == "not_applicable"])),
             tuple(_guide(record, runs)),
         )
 
 
-def _absent(runs: list[TrainingRun]) -> Iterator[Absent]:
+def _not_applicable(runs: list[TrainingRun]) -> Iterator[NotApplicable]:
     names: dict[tuple[int, str], dict[str, None]] = {}
     for run in runs:
         reason = line(run.reason, 1000).removeprefix(f"{label_of(run.strategy)} ")
         names.setdefault((run.ranks, reason), {})[_name(run)] = None
     for (ranks, reason), of_these in names.items():
-        yield Absent(tuple(of_these), ranks, reason)
+        yield NotApplicable(tuple(of_these), ranks, reason)
 
 
 def _row(record: TrainingRecord, run: TrainingRun) -> StepRow:

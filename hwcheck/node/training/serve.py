@@ -18,7 +18,7 @@ from hwcheck.node.training import strategies
 from hwcheck.node.training.order import TrainingOrder
 
 NVLS = "NCCL_NVLS_ENABLE"
-NO_MEMORY = rank_body.OutOfMemory.__name__ + ": "  # as the reason of a rank begins with it
+OUT_OF_MEMORY = rank_body.OutOfMemory.__name__ + ": "  # as the reason of a rank begins with it
 
 
 def serve(
@@ -92,8 +92,8 @@ class Launch:
         text = self._ranks.log.whole()
         tail, left_over = ("", []) if state == "done" else self.end(state)
         transport, unproven = self._proven(order, text) if state == "done" else ({}, "")
-        if NO_MEMORY in reason:
-            state, reason = "out_of_memory", reason.replace(NO_MEMORY, "", 1)
+        if OUT_OF_MEMORY in reason:
+            state, reason = "out_of_memory", reason.replace(OUT_OF_MEMORY, "", 1)
         return {
             "id": order.id,
             "state": state,

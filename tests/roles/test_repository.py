@@ -43,6 +43,7 @@ def machine(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         with SigningKey(tmp_path_factory.mktemp("gpg") / "k") as key:
             machine.add_repository(FOLDER, [Package("nvidia-open", "580.65.06-1")], key)
             machine.write(f"{PACKAGES}/{FOLDER}/3bf863cc.pub", key.armored.read_text())
+            machine.write(f"{PACKAGES}/debian13/x86_64/8793F200.pub", key.armored.read_text())
         machine.write("/etc/systemd/system/mirror.service", SERVER)
         machine.ask("systemctl daemon-reload; systemctl start mirror")
         name_it(machine, "12")
@@ -63,6 +64,14 @@ def test_its_address_and_key_follow_from_the_distribution(machine: Machine) -> N
     machine.ask("apt-get -q update -o APT::Update::Error-Mode=any")
     assert machine.play(ROLE, **WANTED).changes == 0
     assert state(machine, ROLE, **INVENTORY).code == 0
+
+
+def test_each_distribution_has_its_own_address_and_key(machine: Machine) -> None:
+    machine.ask("rm /etc/apt/keyrings/hwcheck-nvidia.asc")
+    name_it(machine, "13")
+    predicted = machine.play(ROLE, "--check", "--diff", "--flush-cache", **WANTED)
+    assert predicted.code == 0, predicted.text
+    assert f"{HOME}debian13/x86_64/" in predicted.text
 
 
 def test_a_distribution_without_one_is_refused(machine: Machine) -> None:

@@ -63,3 +63,24 @@ def test_more_may_fail_where_that_is_said(tmp_path: Path) -> None:
 @pytest.mark.wide
 def test_without_a_failure_every_host_is_reached(tmp_path: Path) -> None:
     assert play(tmp_path, [], site_serial=[1, 100]) == HOSTS
+
+
+def test_a_role_by_itself_has_what_roles_before_it_have_too(tmp_path: Path) -> None:
+    """The role whose tag is named knows the hardware, and sets the repository up."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    mirror = {"nvidia_repository_url": "file:/none", "nvidia_repository_trusted": True}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"node1": local | mirror}}}))
+    playbook = str(ROOT / "playbooks/site.yml")
+    command = [PYTHON, "-m", "ansible", "playbook", playbook, "-i", str(inventory), "--check"]
+    done = subprocess.run(
+        [*command, "-t", "dcgm,gpu_settings"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"ANSIBLE_NOCOLOR": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("TASK [node_hardware : Read the hardware of the node]") == 2
+    assert done.stdout.count("TASK [nvidia_repository : Name the repository]") == 1

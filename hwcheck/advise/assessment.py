@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.records import Advice
 from hwcheck.judge.coverage import require
 from hwcheck.judge.judge import judge
-from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.records import Judgement
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
 from hwcheck.results.series import VisitSeries
 from hwcheck.results.training import TrainingRecord
+
+if TYPE_CHECKING:
+    from hwcheck.judge.past import Past
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def assess(
     run: Run,
     multi_host: MultiHostRecord | None = None,
     required_percent: float | None = None,
-    past: Past = NO_PAST,
+    past: Past | None = None,
     training: TrainingRecord | None = None,
 ) -> Assessment:
     """Judge a run and say what to do about it.

@@ -88,13 +88,16 @@ class SshSettings:
 class SshConfig:
     """The configuration files of ssh; ``path`` takes the place of the user's and the system's.
 
-    Safe to use from several threads.
+    Safe to use from several threads. Raises UsageError for a ~/.fabric.yaml that cannot be read.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         # An empty object, so that Fabric reads no ssh file. Merged once and shared: that is most
         # of what a Fabric connection costs.
-        self.fabric = fabric.Config(ssh_config=paramiko.SSHConfig())
+        try:
+            self.fabric = fabric.Config(ssh_config=paramiko.SSHConfig())
+        except OSError as error:  # ~/.fabric.yaml of a HOME that is another user's
+            raise UsageError(f"{error.filename}: {error.strerror}") from None
         path = path or self.fabric.ssh_config_path
         file = os.path.expanduser(path) if path else "none"
         other = path or not self.fabric.load_ssh_configs

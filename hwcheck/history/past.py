@@ -13,7 +13,7 @@ from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import HELD, NO_PAST, Past, PastRun, PastSeries, Setup, Setups
+from hwcheck.judge.past import HELD, Past, PastRun, PastSeries, Setup, Setups
 from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.wire import COLLECTIVES
@@ -67,14 +67,14 @@ WHERE s.started >= $1 AND s.started < $2 AND value BETWEEN lowest AND highest
 """
 
 
-def past_of(history: History, names: Sequence[Name], started: str) -> Past:
+def past_of(history: History, names: Sequence[Name], started: str) -> Past | None:
     """Return the figures of hosts, under the names that they had, in the runs before ``started``.
 
     They equal what ``judge.past.figures`` gives of each of those runs, but for samples of checks
     that did not come to their end: of these the history does not know.
     """
     if not history.folders or not names:
-        return NO_PAST
+        return None
     history.rows(VISITS, [*map(list, zip(*names, strict=True)), started])
     runs = history.rows(
         "SELECT run, started, any_value(profile) FROM visits GROUP BY ALL ORDER BY started, run"

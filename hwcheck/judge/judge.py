@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hwcheck import exit_codes
 from hwcheck.judge.absence import judge_absence
@@ -23,10 +24,8 @@ from hwcheck.judge.mnnvl import judge_mnnvl
 from hwcheck.judge.multi_host import judge_multi_host, took_part
 from hwcheck.judge.neighbors import judge_neighbors
 from hwcheck.judge.network import judge_network
-from hwcheck.judge.own_past import judge_own_past
 from hwcheck.judge.p2p import judge_nccl_default, judge_p2p
 from hwcheck.judge.parts import judge_parts
-from hwcheck.judge.past import NO_PAST, Past
 from hwcheck.judge.peers import judge_peers
 from hwcheck.judge.published import judge_published
 from hwcheck.judge.records import (
@@ -50,6 +49,9 @@ from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import HostPlan, Run
 from hwcheck.results.training import TrainingRecord
 
+if TYPE_CHECKING:
+    from hwcheck.judge.past import Past
+
 Judge = Callable[[HostCase], Iterable[Finding]]
 """Yields what it finds of one host."""
 
@@ -60,13 +62,13 @@ REASONS = 3
 def judge(
     run: Run,
     multi_host: MultiHostRecord | None = None,
-    past: Past = NO_PAST,
+    past: Past | None = None,
     training: TrainingRecord | None = None,
 ) -> Judgement:
     """Judge every host of a run against the limits that the checks declare now.
 
-    ``multi_host`` is what was run over several hosts, None where nothing was; ``past`` is what
-    former runs of these hosts measured, ``training`` a training benchmark.
+    ``multi_host`` is what was run over several hosts, ``past`` what former runs of these hosts
+    measured, ``training`` a training benchmark; None where there is none.
     """
     registry = {name: _with_planned_legs(check, run) for name, check in checks.load().items()}
     facts = _shared(
@@ -117,10 +119,13 @@ def judge(
             host, of_host = by_host[finding.host]
             if host.judges(finding.check, finding.metric):
                 of_host.append(finding)
-    for finding in list(judge_own_past(run, hosts, findings, past)):
-        host, of_host = by_host[finding.host]
-        if host.judges(finding.check, finding.metric):
-            of_host.append(finding)
+    if past is not None:
+        from hwcheck.judge.own_past import judge_own_past  # not above: numpy takes a tenth of a second
+
+        for finding in list(judge_own_past(run, hosts, findings, past)):
+            host, of_host = by_host[finding.host]
+            if host.judges(finding.check, finding.metric):
+                of_host.append(finding)
     marked, waivers = waive(hosts, findings)
     verdicts = list(map(_verdict, hosts, marked))
     fabric = multi_host.fabric if multi_host else ()

@@ -106,9 +106,6 @@ class Past:
     setup_of: NDArray[np.int32]
 
 
-NO_PAST = Past((), (), (), np.empty((0, 0)), np.empty((0, 0), np.int32))
-
-
 def start_s(run: PastRun) -> float:
     """Return when a run began, in Unix seconds."""
     return datetime.fromisoformat(run.started.replace("Z", "+00:00")).timestamp()

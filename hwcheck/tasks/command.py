@@ -9,9 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import fabric
-from fabric.connection import Connection
-from invoke import Argument, Exit
+from invoke import Argument, Exit, Task, task
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS, USAGE
@@ -55,7 +53,7 @@ class Once(Argument):  # type: ignore[misc]
             self.kind = list  # for the parser a flag that takes more values, so they come here
 
 
-class Command(fabric.Task):  # type: ignore[misc]
+class Command(Task):  # type: ignore[misc]
     """A task of ours: a UsageError ends it with one line and exit code 2, a fault with 3."""
 
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
@@ -83,10 +81,7 @@ class Command(fabric.Task):  # type: ignore[misc]
         ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task. Fabric's own ``-H`` would run it once per host: refuse it."""
-        if args and isinstance(args[0], Connection):
-            say(f"hwcheck: {self._hosts_flag_hint(args[0].original_host)}")
-            raise Exit(code=USAGE)
+        """Run the task."""
         if args and args[0].config.get("connect_kwargs"):
             say(
                 "hwcheck: Fabric's own connection options (-t, connect_kwargs) are not used; "
@@ -109,7 +104,9 @@ class Command(fabric.Task):  # type: ignore[misc]
             say("hwcheck: a fault of hwcheck itself, please report it")
             raise Exit(code=NOT_MEASURED) from None
 
-    def _hosts_flag_hint(self, first: str) -> str:
+    def hosts_flag_hint(self, hosts: str) -> str:
+        """Return what to do without Fabric's own ``-H``, which would run the task for each host."""
+        first = hosts.partition(",")[0]
         if "hosts" not in self.argspec(self.body).parameters:
             return f"-H is Fabric's own and {self.name} visits no host; leave -H {first} out"
         return (
@@ -121,13 +118,13 @@ class Command(fabric.Task):  # type: ignore[misc]
 def command(
     klass: type[Command] = Command, **options: Any
 ) -> Callable[[Callable[..., None]], Command]:
-    """Make a function a task of ours; ``options`` are Fabric's."""
-    decorate: Callable[[Callable[..., None]], Command] = fabric.task(klass=klass, **options)
+    """Make a function a task of ours; ``options`` are Invoke's."""
+    decorate: Callable[[Callable[..., None]], Command] = task(klass=klass, **options)
     return decorate
 
 
 def reaching_command(
-    help: Mapping[str, str],  # noqa: A002 - Fabric's name
+    help: Mapping[str, str],  # noqa: A002 - Invoke's name
     iterable: Sequence[str] = (),
     **options: Any,
 ) -> Callable[[Callable[..., None]], Command]:

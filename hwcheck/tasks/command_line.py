@@ -14,8 +14,7 @@ from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any
 
-import fabric
-from fabric.main import Fab
+import invoke
 from invoke import Argument, Collection, Exit
 from invoke.exceptions import ParseError
 from invoke.parser import ParserContext
@@ -94,13 +93,18 @@ PROMPTS = {
 """Flags of Fabric that ask for a secret: no connection of hwcheck gets it; what to do instead."""
 
 
-class Executor(fabric.Executor):  # type: ignore[misc]
-    """Fabric's executor; it names the tasks that it did not run, and refuses flags of no effect."""
+class Executor(invoke.Executor):  # type: ignore[misc]
+    """Invoke's executor; it names the tasks that it did not run, and refuses flags of no effect.
+
+    Fabric's own would run a task once for each host of ``-H``.
+    """
 
     def execute(self, *tasks: ParserContext) -> dict[Any, Any]:
         """Run the tasks in turn; one that ends with another exit code than 0 is the last."""
         try:
             refuse_core_flags(self.core[0].args, self.core.remainder)
+            if hosts := of_core(self.core[0].args, "hosts"):
+                raise UsageError(self.collection[tasks[0].name].hosts_flag_hint(hosts))
         except UsageError as error:
             say(f"hwcheck: {error}")
             raise Exit(code=USAGE) from None
@@ -116,50 +120,46 @@ class Executor(fabric.Executor):  # type: ignore[misc]
         return results
 
 
+def of_core(flags: Any, name: str) -> Any:
+    """Return the value of a flag before the task; None where it was not given, or is not one."""
+    return flags[name].value if name in flags else None
+
+
 def refuse_core_flags(flags: Any, remainder: str) -> None:
     """Refuse what Invoke and Fabric understand otherwise than its user does. Raises UsageError."""
-    file = flags["config"].value
-    if file:
+    if file := of_core(flags, "config"):
         raise UsageError(
             f"-f {file}: before the task that is Invoke's own configuration file, and hwcheck "
             f"has none; for an inventory: validate --hosts {file}"
         )
-    key = flags["identity"].value
-    if key:
+    if key := of_core(flags, "identity"):
         raise UsageError(
             f"-i {key[0]}: before the task that is Fabric's option of a key, not used here; for "
             f"an inventory: validate -i {key[0]}; for a key: ansible_ssh_private_key_file"
         )
-    ssh_file = flags["ssh-config"].value
-    if ssh_file:
+    if ssh_file := of_core(flags, "ssh-config"):
         raise UsageError(
             f"-S {ssh_file}: not used; name it as ssh_config_path in ~/.fabric.yaml, or write what "
             "it says into ~/.ssh/config or ansible_ssh_common_args"
         )
-    if flags["dry"].value:
+    if of_core(flags, "dry"):
         raise UsageError("--dry: a visit cannot be tried without making it; leave it out")
     for prompt, instead in PROMPTS.items():
-        if flags[prompt].value:
+        if of_core(flags, prompt):
             raise UsageError(f"--{prompt}: not used; {instead}")
     if remainder:
         raise UsageError(f"-- {remainder}: hwcheck runs no command of yours; leave it out")
 
 
-class _Config(fabric.Config):  # type: ignore[misc]
-    """Fabric's configuration without the ssh files: ssh itself reads these, for each host."""
-
-    def load_ssh_config(self) -> None:
-        """Load nothing."""
-
-
 INVOKE_OPTIONS = ("help", "version", "list", "list-format", "complete", "print-completion-script")
-"""Options of Invoke that ``hwcheck`` has; Fabric's others have no effect here, or another one."""
+"""Options of Invoke that ``hwcheck`` has; its others have no effect here, or another one."""
 
 
-class Program(Fab):  # type: ignore[misc]
-    """Fabric's program, with exit code 2 for a command line that cannot be parsed.
+class Program(invoke.Program):  # type: ignore[misc]
+    """Invoke's program, with exit code 2 for a command line that cannot be parsed.
 
-    Invoke ends a Ctrl-C with 1 and no message: here KeyboardInterrupt goes on to the caller.
+    Not Fabric's: that takes a tenth of a second to import, and only who connects needs it. Invoke
+    ends a Ctrl-C with 1 and no message: here KeyboardInterrupt goes on to the caller.
     """
 
     def run(self, argv: list[str] | None = None, exit: bool = True) -> None:  # noqa: A002
@@ -172,19 +172,15 @@ class Program(Fab):  # type: ignore[misc]
             raise
 
     def create_config(self) -> None:
-        """Load the configuration files of Invoke and Fabric."""
-        try:
-            super().create_config()
-        except OSError as error:  # ~/.fabric.yaml of a HOME that is another user's
-            say(f"hwcheck: {error.filename}: {error.strerror}")
-            sys.exit(USAGE)
+        """Load no configuration file: Invoke's are for commands that it runs itself."""
+        self.config = self.config_class(lazy=True)
 
     def core_args(self) -> list[Argument]:
         """Return the options that may stand before a command."""
         return [each for each in super().core_args() if each.name in INVOKE_OPTIONS]
 
     def parse_core_args(self) -> None:
-        """Parse them; what Fabric looks at besides has its default."""
+        """Parse them; what Invoke looks at besides has its default."""
         super().parse_core_args()
         for argument in super().core_args():
             if argument.name not in INVOKE_OPTIONS:
@@ -281,7 +277,6 @@ program = Program(
     version=__version__,
     namespace=Collection(),
     executor_class=Executor,
-    config_class=_Config,
 )
 
 

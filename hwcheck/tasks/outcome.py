@@ -19,7 +19,7 @@ from hwcheck.history.last_runs import last_runs
 from hwcheck.history.past import past_of
 from hwcheck.history.views import History
 from hwcheck.judge.own_past import MOST_RUNS
-from hwcheck.judge.past import NO_PAST, Past
+from hwcheck.judge.past import Past
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.load_plots import drawn_hosts
@@ -126,19 +126,19 @@ def _former_runs(path: Path) -> Iterator[History | None]:
         yield history
 
 
-def _past(history: History | None, run: Run) -> tuple[Sequence[Name], Past]:
+def _past(history: History | None, run: Run) -> tuple[Sequence[Name], Past | None]:
     """Return the names that the hosts had, and what former runs measured of them.
 
     Where that cannot be read it is said.
     """
     if history is None:
-        return (), NO_PAST
+        return (), None
     try:
         names = names_of(history, run)
         return names, past_of(history, names, run.meta.started)
     except UsageError as error:
         say(f"hwcheck: not judged against former runs: {error}")
-        return (), NO_PAST
+        return (), None
 
 
 def _into_history(path: Path, assessment: Assessment) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hwcheck.judge.changes import MANNERS
 from hwcheck.judge.judge import judge
 from hwcheck.judge.own_past import OWN_PAST
-from hwcheck.judge.past import HELD, NO_PAST, Past, figures, joined
+from hwcheck.judge.past import HELD, Past, figures, joined
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Sample
@@ -504,7 +504,6 @@ def test_what_is_no_reading_is_no_past(value: Any) -> None:
 
 def test_without_a_past_nothing_is_said() -> None:
     one = run_of_night(0, [tflops(700.0)])
-    assert judge(one).findings == judge(one, past=NO_PAST).findings
     assert not [f for f in judge(one).findings if OWN_PAST in f.limit]
 
 

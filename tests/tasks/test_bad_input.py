@@ -324,7 +324,10 @@ def test_a_configuration_file_that_cannot_be_read(
 ) -> None:
     monkeypatch.setenv("HOME", str(Path.cwd()))
     Path(".fabric.yaml").mkdir()
-    assert refuse(capfd, "checks").endswith(".fabric.yaml: Is a directory")
+    said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
+    assert said.endswith(".fabric.yaml: Is a directory")
+    program.run(["hwcheck", "checks"], exit=False)
+    assert capfd.readouterr().out, "what needs no SSH does not read it"
 
 
 def test_a_broken_ssh_configuration(

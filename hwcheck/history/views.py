@@ -322,10 +322,13 @@ class History:
         """
         for kind in self.kinds:
             of = [(folder, self._of[kind, folder]) for folder in self.folders.values()]
-            rows = [(file_of(folder, kind), form.run, form.started) for folder, form in of]
             unnested = (
-                f"unnest([{', '.join(map(quoted, column))}]::VARCHAR[])"
-                for column in (zip(*rows, strict=True) if rows else ([], [], []))
+                f"unnest({self._variable(f'{kind}_{name}', texts)})"
+                for name, texts in (
+                    ("paths", [str(file_of(folder, kind)) for folder, _ in of]),
+                    ("runs", [form.run for _, form in of]),
+                    ("starts", [form.started for _, form in of]),
+                )
             )
             self.db.execute(  # no table: somebody's query could write into one
                 f"CREATE OR REPLACE VIEW {kind}_files AS SELECT filename, run, started FROM ("
@@ -334,19 +337,19 @@ class History:
                 "WHERE started IS NOT NULL"
             )
             columns = {n: type_ for n, type_ in COLUMNS[kind].items() if n not in OF_RUN}
-            forms: dict[frozenset[str], list[Path]] = {}
+            forms: dict[frozenset[str], list[str]] = {}
             for folder, form in of:
-                forms.setdefault(frozenset(form.columns), []).append(file_of(folder, kind))
+                forms.setdefault(frozenset(form.columns), []).append(str(file_of(folder, kind)))
             nothing = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in columns.items())
             parts = [f"SELECT NULL::VARCHAR AS filename, {nothing} WHERE false"]
-            for there, of_form in forms.items():
+            for number, (there, of_form) in enumerate(forms.items()):
                 chosen = ", ".join(
                     name if name in there else f"NULL::{type_} AS {name}"
                     for name, type_ in columns.items()
                 )
                 parts.append(
                     f"SELECT filename, {chosen} FROM read_parquet("
-                    f"[{', '.join(map(quoted, of_form))}], filename = true) "
+                    f"{self._variable(f'{kind}_paths_{number}', of_form)}, filename = true) "
                     "WHERE host IS NOT NULL"
                 )
             query = " UNION ALL ".join(parts[1:] or parts)
@@ -357,6 +360,11 @@ class History:
             )
         for name, query in VIEWS.items():
             self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
+
+    def _variable(self, name: str, texts: Sequence[str]) -> str:
+        """Set a variable and return how a view names it, which texts would make long to read."""
+        self.db.execute(f"SET VARIABLE {name} = $1::VARCHAR[]", [texts])
+        return f"getvariable('{name}')"
 
     def _leave_out(self, folder: Path, reason: str) -> None:
         remakable = any(f"{kind}.parquet" in reason for kind in KINDS)
@@ -415,9 +423,8 @@ def _forms_of_whole(db: DuckDBPyConnection, kind: str, folders: Sequence[Path]) 
         (file, key): word
         for file, key, word in db.execute(
             "SELECT file_name, decode(key), decode(value) "
-            f"FROM parquet_kv_metadata([{', '.join(map(quoted, files.values()))}]) "
-            "WHERE key IN (?, ?, ?)",
-            [key.encode() for key in (FORMAT_KEY, RUN_KEY, STARTED_KEY)],
+            "FROM parquet_kv_metadata(?) WHERE key IN (?, ?, ?)",
+            [list(files.values()), *(key.encode() for key in (FORMAT_KEY, RUN_KEY, STARTED_KEY))],
         ).fetchall()
     }
     forms, first = {}, True

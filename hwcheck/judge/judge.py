@@ -120,7 +120,9 @@ def judge(
             if host.judges(finding.check, finding.metric):
                 of_host.append(finding)
     if past is not None:
-        from hwcheck.judge.own_past import judge_own_past  # not above: numpy takes a tenth of a second
+        from hwcheck.judge.own_past import (
+            judge_own_past,
+        )  # not above: numpy takes a tenth of a second
 
         for finding in list(judge_own_past(run, hosts, findings, past)):
             host, of_host = by_host[finding.host]

@@ -17,33 +17,32 @@ from hwcheck.results import series
 _SAMPLE = itemgetter("metric", "value", "unit", "subject")
 _NAME = itemgetter("metric", "subject")
 
-ONE_HOST = ("run", "host", "report", "result", "series", "sweep", "acceptance", "state", "golden")
-MULTI_HOST = ("group", "ready", "answer")
-TRAINING = ("training", "trained")
-"""What ``results.schema.json``, ``group.schema.json`` and ``training.schema.json`` define that is
-checked as a whole."""
+FILES = {
+    **dict.fromkeys(("group", "ready", "answer"), "group"),
+    **dict.fromkeys(("training", "trained"), "training"),
+}
+"""Where a schema is defined, if not in ``results.schema.json``."""
 
 
 def schema_problem(data: Any, schema: str) -> str:
-    """Return what breaks ``schema``, one of the above, in one line, or nothing.
+    """Return what breaks ``schema``, a definition of those files, in one line, or nothing.
 
     A thing that is there twice breaks it too: one would go unseen.
     """
-    schemas = next((each for each in (MULTI_HOST, TRAINING) if schema in each), ONE_HOST)
     lean = _lean(data, schema)
     try:
-        _compiled(schemas)({schema: lean})
+        _compiled(schema)(lean)
     except fastjsonschema.JsonSchemaValueException:
-        return _explained(data, schema, schemas)
+        return _explained(data, schema)
     return _repeated(lean, schema)
 
 
-def _explained(data: Any, schema: str, schemas: tuple[str, ...]) -> str:
+def _explained(data: Any, schema: str) -> str:
     """Return where data break a schema, and how: ``results/0/state: must be one of [...]``."""
     try:
-        _compiled(schemas, detailed=True)({schema: data})
+        _compiled(schema, detailed=True)(data)
     except fastjsonschema.JsonSchemaValueException as refusal:
-        where = "/".join(refusal.path[2:]) or "top level"
+        where = "/".join(refusal.path[1:]) or "top level"
         if refusal.rule == "required":
             missing = [name for name in refusal.rule_definition if name not in refusal.value]
             return f"{where}: lacks {', '.join(missing)}"
@@ -60,7 +59,7 @@ def _lean(data: Any, schema: str) -> Any:
     """
     if schema == "result":
         samples = data.get("samples") if isinstance(data, dict) else None
-        most = _definitions()["result"]["properties"]["samples"]["maxItems"]
+        most = _definitions("results")["result"]["properties"]["samples"]["maxItems"]
         if isinstance(samples, list) and len(samples) <= most and _all_fit(samples):
             return {**data, "samples": []}
     elif schema == "report" and isinstance(data, dict) and isinstance(data.get("results"), list):
@@ -82,7 +81,7 @@ def _all_fit(samples: list[Any]) -> bool:
 def _fits_as(metric: Any, value: Any, unit: Any, subject: Any) -> bool:
     sample = {"metric": metric, "value": value, "unit": unit, "subject": subject}
     try:
-        _compiled(("sample",))({"sample": sample})
+        _compiled("sample")(sample)
     except fastjsonschema.JsonSchemaValueException:
         return False
     return True
@@ -118,22 +117,20 @@ def _twice(what: str, names: Iterable[object]) -> str:
 
 
 @cache
-def _compiled(schemas: tuple[str, ...], *, detailed: bool = False) -> Callable[[Any], Any]:
-    """Compile schemas of one file into one function of ``{schema: data}``: what they share, once.
-
-    Without details about what is refused it takes half as long.
-    """
-    # fastjsonschema ends at draft 7; the schemas use nothing of later ones but "$defs" as a name.
-    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    properties = {name: {"$ref": f"#/$defs/{name}"} for name in schemas}
-    document = draft | {"properties": properties, "$defs": _definitions(schemas)}
+def _compiled(schema: str, *, detailed: bool = False) -> Callable[[Any], Any]:
+    """Compile a schema; without details about what is refused it takes half as long."""
+    document = {
+        # fastjsonschema ends at draft 7; of later ones only "$defs" is used, as a name.
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": f"#/$defs/{schema}",
+        "$defs": _definitions(FILES.get(schema, "results")),
+    }
     compiled: Callable[[Any], Any] = fastjsonschema.compile(document, detailed_exceptions=detailed)
     return compiled
 
 
 @cache
-def _definitions(schemas: tuple[str, ...] = ONE_HOST) -> dict[str, Any]:
-    name = {MULTI_HOST: "group", TRAINING: "training"}.get(schemas, "results")
-    text = resources.files(__package__).joinpath(f"schema/{name}.schema.json").read_text("utf-8")
+def _definitions(file: str) -> dict[str, Any]:
+    text = resources.files(__package__).joinpath(f"schema/{file}.schema.json").read_text("utf-8")
     definitions: dict[str, Any] = json.loads(text)["$defs"]
     return definitions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from hwcheck.results.files import writing_to
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
     from hwcheck.advise.assessment import Assessment
     from hwcheck.results.run_folder import RunMeta
@@ -125,6 +126,9 @@ rows the least and the greatest, by which readers skip other checks, would not b
 
 CODE_TYPES = {"code": "INTEGER", "name": "VARCHAR"}
 
+NUMBERS = {"DOUBLE": "f8", "INTEGER": "i4", "BIGINT": "i8"}
+"""Types of DuckDB whose columns it is handed as arrays of numpy's type."""
+
 
 class DuckDBMissingError(UsageError):
     """DuckDB is not installed here: runs are judged as ever, and there is no history."""
@@ -167,6 +171,7 @@ def write(path: Path, assessment: Assessment) -> None:
     with connect() as db:
         from hwcheck.history import rows  # numpy comes with it
 
+        db.execute("SET pandas_analyze_sample = 0")  # arrays of objects are texts
         gpus = rows.gpus_of(assessment.run)
         codes, tables = rows.sample_codes(assessment.run, gpus)
         db.register("sample_codes", codes)
@@ -199,14 +204,32 @@ def write(path: Path, assessment: Assessment) -> None:
 def _take(
     db: DuckDBPyConnection, name: str, table: Mapping[str, list[Any]], types: Mapping[str, str]
 ) -> None:
-    """Make a table of columns of Python. As JSON DuckDB takes them faster than one by one."""
+    """Make a table of columns of Python."""
     if not table:  # a run of no host
         return
     columns = ", ".join(
-        f"unnest(from_json(?, {quoted(json.dumps([types[column]]))})) AS {column}"
+        column
+        if types[column] in (*NUMBERS, "VARCHAR")
+        else f"from_json({column}, {quoted(json.dumps(types[column]))}) AS {column}"
         for column in table
     )
-    db.execute(f"CREATE TABLE {name} AS SELECT {columns}", list(map(json.dumps, table.values())))
+    arrays = {column: _array(values, types[column]) for column, values in table.items()}
+    db.register("arrays", arrays)
+    db.execute(f"CREATE TABLE {name} AS SELECT {columns} FROM arrays")
+
+
+def _array(values: Sequence[Any], type_: str) -> NDArray[Any]:
+    """Return a column for DuckDB, which takes arrays several times as fast as lists.
+
+    Numbers, where None is masked, or texts; of lists and structures their JSON.
+    """
+    import numpy as np
+
+    if type_ in NUMBERS:
+        numbers = [0 if value is None else value for value in values]
+        return np.ma.array(numbers, NUMBERS[type_], mask=[value is None for value in values])
+    texts = values if type_ == "VARCHAR" else map(json.dumps, values)
+    return np.fromiter(texts, object, len(values))
 
 
 def metadata(of_run: Mapping[str, str]) -> str:

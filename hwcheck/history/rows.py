@@ -23,7 +23,7 @@ from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
 
-Codes = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
 Table = dict[str, list[Any]]
 """Columns of one length by their names: texts, numbers, None for nothing."""
 
@@ -51,7 +51,7 @@ def gpus_of(run: Run) -> Gpus:
     return {record.host: _gpus(record) for record in run.records}
 
 
-def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, Table]]:
+def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, Codes], dict[str, Table]]:
     """Return the samples as codes, and by the name of each code a table of what it stands for.
 
     They come in the order of check, metric, subject and host: what a reader asks for lies together.
@@ -65,22 +65,23 @@ def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, npt.NDArray[np.int32]]
     amounts = [len(result.samples) for _, result in answers]
     samples = list(chain.from_iterable(result.samples for _, result in answers))
     ids = np.fromiter(map(id, samples), np.int64, len(samples))
-    _, first, sample = np.unique(ids, return_index=True, return_inverse=True)
+    _, first, places = np.unique(ids, return_index=True, return_inverse=True)
+    sample = places.astype(np.int32)
     distinct = [samples[place] for place in first]
 
     checks = sorted({result.check for _, result in answers})
     check_codes = {name: code for code, name in enumerate(checks)}
     names = sorted({(each.metric, each.subject) for each in distinct})
     name_codes = {name: code for code, name in enumerate(names)}
-    name = np.array([name_codes[each.metric, each.subject] for each in distinct], np.int64)
-    host = np.repeat(np.array([place for place, _ in answers], np.int64), amounts)
-    check = np.repeat(np.array([check_codes[each.check] for _, each in answers], np.int64), amounts)
+    name = np.array([name_codes[each.metric, each.subject] for each in distinct], np.int32)
+    host = np.repeat(np.array([place for place, _ in answers], np.int32), amounts)
+    check = np.repeat(np.array([check_codes[each.check] for _, each in answers], np.int32), amounts)
     subjects = [each.subject for each in distinct]
     gpu, gpu_ids = _gpu_codes(run, gpus, subjects, host, sample)
 
-    order = np.argsort((check * len(names) + name[sample]) * len(run.records) + host)
+    order = np.argsort(check * np.int32(len(names)) + name[sample], kind="stable")  # hosts stay so
     codes = {"host": host, "check": check, "sample": sample, "gpu": gpu}
-    return {column: of_rows[order].astype(np.int32) for column, of_rows in codes.items()}, {
+    return {column: of_rows[order] for column, of_rows in codes.items()}, {
         "host": _coded(name=_texts(record.host for record in run.records)),
         "check": _coded(name=_texts(checks)),
         "gpu": _coded(name=_texts(gpu_ids)),
@@ -259,13 +260,13 @@ def _gpu_codes(
     """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
     slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
     codes: dict[str, int] = {}
-    by_slot = np.full((len(run.records), len(slots)), -1, np.int64)
+    by_slot = np.full((len(run.records), len(slots)), -1, np.int32)
     for place, record in enumerate(run.records):
         for gpu in gpus[record.host]:
             slot, gpu_id = slots.get(f"gpu{gpu.index}"), gpu.id
             if slot is not None and gpu_id:
                 by_slot[place, slot] = codes.setdefault(gpu_id, len(codes))
-    slot_of = np.array([slots[subject] for subject in subjects], np.int64)
+    slot_of = np.array([slots[subject] for subject in subjects], np.int32)
     return by_slot[host, slot_of[sample]], list(codes)
 
 

@@ -115,6 +115,23 @@ def test_samples_of_a_gpu_name_it(planted: Path) -> None:
     assert others == [(0,)]
 
 
+def test_one_metric_lies_together_and_in_the_order_of_hosts(tmp_path: Path) -> None:
+    """Of so many rows that several threads of DuckDB would share them."""
+    samples = tuple(Sample(f"m{place:03}", place, "W", "node") for place in range(1000))
+    names = [f"node{place:03}" for place in range(400)]
+    few = assess(factories.run(*(factories.record(name, []) for name in names)))
+    answer = [CheckResult("power_idle", "done", samples=samples)]
+    many = factories.run(*(factories.record(name, answer) for name in names))
+    (tmp_path / "run.json").write_text("{}")
+    dataset.write(tmp_path, replace(few, run=replace(few.run, records=many.records)))
+    rows = duckdb.sql(
+        "SELECT metric, host FROM read_parquet($1, file_row_number = true) "
+        "WHERE check_id = 'power_idle' ORDER BY file_row_number",
+        params=[str(dataset.file_of(tmp_path, "samples"))],
+    ).fetchall()
+    assert rows == [(each.metric, name) for each in samples for name in names]
+
+
 def test_hostile_text_is_kept_as_text(tmp_path: Path) -> None:
     answers = [
         CheckResult("driver", "done", samples=(Sample(f"m{place}", text[:400], "", text[:200]),))

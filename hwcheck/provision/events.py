@@ -91,5 +91,6 @@ def _message(kind: str, result: Mapping[str, Any]) -> str:
         return ""
     if "censored" in result:
         return "hidden by no_log"
-    parts = [str(result.get(key, "")).strip() for key in ("msg", "stderr", "module_stderr")]
+    said = ("msg", "response", "stderr", "module_stderr")  # a response is a server's: 404 Not Found
+    parts = [str(result.get(key, "")).strip() for key in said]
     return "; ".join(part for part in parts if part)

@@ -40,6 +40,7 @@ CENSORED = {"censored": "the output has been hidden due to the fact that 'no_log
         ("runner_on_failed", CENSORED, {}, ("failed", "hidden by no_log")),
         ("runner_on_failed", {"msg": "no s3cret", "stderr": "e\n"}, {}, ("failed", "no ****; e")),
         ("runner_on_failed", {"msg": "no"}, {"ignore_errors": True}, ("ignored", "no")),
+        ("runner_on_failed", {"msg": "no", "response": "404"}, {}, ("failed", "no; 404")),
         ("runner_on_unreachable", {"msg": "Connection\nrefused"}, {}, None),
         ("runner_on_file_diff", None, {"stdout": "-a\r\n+s3cret\x1b[2J"}, ("diff", "-a\n+****")),
     ],

@@ -78,5 +78,5 @@ def test_a_distribution_without_one_is_refused(machine: Machine) -> None:
     name_it(machine, "31")
     refused = machine.play(ROLE, "--flush-cache", **WANTED)
     assert refused.code != 0
-    assert "no repository of NVIDIA's is known for debian31" in refused.text
+    assert "no repository of NVIDIA's is known for Debian 31" in refused.text
     assert refused.changes == 0

@@ -359,7 +359,7 @@ def _role_vars(
         name = result["item"]
         context = result.get("validate_args_context") or {}
         if not result.get("failed"):
-            values[name] = _typed(context["value"], specs[name].get("type"))
+            values[name] = _typed(context["value"], specs[name])
             continue
         values.pop(name, None)
         if result.get("argument_errors"):
@@ -369,8 +369,16 @@ def _role_vars(
     return RoleVars(values, wrong, unresolved, no_facts)
 
 
-def _typed(value: Any, kind: str | None) -> Any:
-    """Return a value as the type that Ansible has just found it to be: ``"false"`` is a boolean."""
+def _typed(value: Any, spec: Mapping[str, Any]) -> Any:
+    """Return a value as the type that Ansible has just found it to be.
+
+    ``"false"`` is a boolean, and a number that nobody quoted is a text.
+    """
+    kind = spec.get("type")
+    if kind == "list" and isinstance(value, list):
+        return [_typed(each, {"type": spec.get("elements")}) for each in value]
+    if kind == "str" and isinstance(value, (int, float)):
+        return str(value)
     if kind == "bool" and not isinstance(value, bool):
         return str(value).lower() in TRUE
     if kind == "int" and not isinstance(value, int):

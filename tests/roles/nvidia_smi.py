@@ -21,6 +21,8 @@ NEW = {
     "persistence_mode": "Disabled",
     "compute_mode": "Default",
     "power.limit": "700.00",
+    "power.min_limit": "200.00",
+    "power.max_limit": "700.00",
     "clocks.applications.memory": "2619",
     "clocks.applications.graphics": "1980",
     "clocks.default_applications.memory": "2619",

@@ -170,6 +170,22 @@ def test_a_gpu_that_is_not_there_is_named(machine: Machine, booted: Played) -> N
     assert refused.changed == []
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"gpu_settings_power_limit_w": 9000}, "a power limit is 200 to 700 W, 9000 W is wanted"),
+        ({"gpu_settings_locked_clocks": "1755,1200"}, "the lowest clock comes first"),
+    ],
+)
+def test_what_no_gpu_takes_is_refused_before_anything_is_written(
+    machine: Machine, booted: Played, wrong: dict[str, object], says: str
+) -> None:
+    refused = machine.play(ROLE, **WANTED | wrong)
+    assert refused.code != 0
+    assert says in refused.text
+    assert refused.changed == []
+
+
 @pytest.mark.wide
 def test_profiles_that_do_not_fit_are_told_in_the_words_of_nvidia_smi(
     machine: Machine, booted: Played
@@ -177,6 +193,7 @@ def test_profiles_that_do_not_fit_are_told_in_the_words_of_nvidia_smi(
     refused = machine.play(ROLE, **WANTED | {"gpu_settings_mig": {0: "4g.40gb,4g.40gb"}})
     assert refused.code != 0
     assert "gpu 0: Failed to create GPU instances: Insufficient Resources" in refused.text
+    assert refused.changed == []  # a boot does not ask for them
     assert machine.play(ROLE, **WANTED).code == 0
     assert asked(machine) == SET
 
@@ -199,7 +216,7 @@ def test_a_gpu_before_hopper_keeps_its_mode_and_may_wait_for_a_reset(
     machine.ask(f"rm {kept}/in-use")
     split[1] = "1g.5gb"
     reset = machine.play(ROLE, **only)
-    assert reset.changed == ["gpu_settings : Set them at every boot", "gpu_settings : Set them now"]
+    assert reset.changed == ["gpu_settings : Set them now", "gpu_settings : Set them at every boot"]
     holds = state(machine, ROLE, **only)
     assert holds.code == 0, holds.text
 

@@ -22,7 +22,7 @@ FIELDS = {
     "ecc.mode": ("ecc.mode.current", "ecc.mode.pending"),
     "mig": ("mig.mode.current", "mig.mode.pending"),
     "compute_mode": ("compute_mode",),
-    "power.limit": ("power.limit",),
+    "power.limit": ("power.limit", "power.min_limit", "power.max_limit"),
     "clocks.applications": ("clocks.applications.memory", "clocks.applications.graphics"),
     "clocks.locked": ("clocks.sm",),
     "clocks.locked.memory": ("clocks.mem",),
@@ -132,6 +132,14 @@ class Gpu:
             if now != wanted:
                 sys.exit(f"gpu {self.index}: {name} is still {now}: {answer}")
 
+    def limit_power(self, wanted):
+        """Bring the power limit to what is wanted, where the GPU has such a one."""
+        field, *ends = FIELDS["power.limit"]
+        low, high = (self.values[end] for end in ends)
+        if "[" not in low + high and not float(low) <= float(wanted) <= float(high):
+            sys.exit(f"gpu {self.index}: a power limit is {low} to {high} W, {wanted} W is wanted")
+        self.bring([field], wanted, OPTIONS[field], wanted)
+
     def note(self, setting):
         """Return the path of what was locked since the boot."""
         return os.path.join(LOCKED, f"{self.index}.{setting}")
@@ -211,6 +219,10 @@ def main(mode, *words):
     fields = [field for name in settings for field in FIELDS[name]]
     fields += FIELDS["mig"] if split else ()
     fields += DEFAULT_CLOCKS if settings.get("clocks.applications") == "reset" else ()
+    for name in LOCKS:
+        pair = settings.get(name, "").split(",")
+        if len(pair) > 1 and int(pair[0]) > int(pair[1]):
+            sys.exit(f"{name}: {settings[name]} is wanted; the lowest clock comes first")
     gpus = query(fields)
     for index in sorted(set(split) - set(gpus) - {"all"}):
         sys.exit(f"gpu {index} is not there, and MIG is wanted on it")
@@ -236,6 +248,8 @@ def main(mode, *words):
                     gpu.reboot(f"ECC mode is {now}, {value} is pending")
             elif name in LOCKS:
                 gpu.lock(name, value)
+            elif name == "power.limit":
+                gpu.limit_power(value)
             elif name == "clocks.applications":
                 if value == "reset":
                     gpu.bring(FIELDS[name], gpu.of(DEFAULT_CLOCKS), "-rac")

@@ -66,11 +66,12 @@ def test_templates_are_ansibles_and_keep_their_types(tmp_path: Path) -> None:
         ),
         "system_tuning_cpu_governor": ("{{ '/a/powersave' | basename }}", "powersave"),
         "nccl_version": ("{{ to }} and {{ version }}", "64 and 580"),
-        "nccl_packages": (["{{ version }}", "{{ inventory_hostname }}"], ["580", "n1"]),
+        "nccl_packages": (["{{ version }}", "{{ inventory_hostname }}", 2], ["580", "n1", "2"]),
         "nccl_tests": ("{{ pages < 2 }}", False),
         "nccl_conf_settings": ("{{ {'SYSTEM': ansible_facts.system} }}", {"SYSTEM": "Linux"}),
         "nccl_library": ("no", False),
         "nccl_conf_path": ("{{ nccl_version | replace(' ', '') }}", "64and580"),
+        "system_tuning_dev_shm_size": (64, "64"),
     }
     found = of(tmp_path, **{name: template for name, (template, _) in wanted.items()})
     assert (found.wrong, found.unresolved) == ({}, {})

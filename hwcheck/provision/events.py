@@ -91,6 +91,6 @@ def _message(kind: str, result: Mapping[str, Any]) -> str:
         return ""
     if "censored" in result:
         return "hidden by no_log"
-    said = ("msg", "response", "stderr", "module_stderr")  # a response is a server's: 404 Not Found
-    parts = [str(result.get(key, "")).strip() for key in said]
+    reasons = ("msg", "response", "stderr", "module_stderr")  # a response is a server's: 404 Not Found
+    parts = [str(result.get(key, "")).strip() for key in reasons]
     return "; ".join(part for part in parts if part)

@@ -281,7 +281,7 @@ def test_ansible_is_asked_about_one_of_hosts_that_are_alike(
     read = read_role_vars(found, ROLES, 5)
     assert asked == ["n1", "n3", "n4", "n5", "n6"]
     versions = [read[name].values["nccl_version"] for name in hosts]
-    assert versions == ["1", "1", 1, "n4", "n5", ""]
+    assert versions == ["1", "1", "1", "n4", "n5", ""]
     assert {read[name].values["nccl_library"] for name in hosts} == {True, False}
 
 

@@ -24,6 +24,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from typing import Any, TextIO
 
@@ -198,7 +199,27 @@ def run(request: dict[str, Any], files: list[int], kept: str) -> None:
     else:
         own_folder(kept)
         sys.path[0] = request["folder"]
-    start(request["module"])
+    finish(request["module"])
+
+
+def finish(module: str | None) -> None:
+    """Start it; end as Python does, but do not take apart what all forks have in common.
+
+    To free each object would copy the pages of them all.
+    """
+    code: object = None
+    try:
+        start(module)
+    except SystemExit as end:
+        code = end.code
+    if code is None or isinstance(code, int):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit((code or 0) & 0xFF)
+    sys.exit(code)  # and says what is wrong with a stream
 
 
 def open_streams(reading: str, writing: str) -> tuple[TextIO, TextIO, TextIO]:

@@ -198,6 +198,7 @@ def run(request: dict[str, Any], files: list[int], kept: str) -> None:
         sys.path[:1] = [os.path.dirname(sys.argv[0]), *before]
     else:
         own_folder(kept)
+        own_roles()
         sys.path[0] = request["folder"]
     finish(request["module"])
 
@@ -244,6 +245,13 @@ def own_folder(kept: str) -> None:
     constants.DEFAULT_LOCAL_TMP = tempfile.mkdtemp(prefix=name, dir=parent)
     os.symlink(kept, os.path.join(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache"))
     atexit.register(cleanup_tmp_file, constants.DEFAULT_LOCAL_TMP, warn=True)
+
+
+def own_roles() -> None:
+    """Let this process look for roles where its caller does: often a folder of one call."""
+    from ansible import constants  # type: ignore[attr-defined]
+
+    constants.DEFAULT_ROLES_PATH = constants.config.get_config_value("DEFAULT_ROLES_PATH")
 
 
 if __name__ == "__main__":

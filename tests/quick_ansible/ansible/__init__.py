@@ -25,8 +25,11 @@ LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, res
 KEY_BYTES = 32
 IMPORTED = ("ANSIBLE_", "HOME", "LANG", "LC_", "PYTHON", "TMPDIR", "TZ")
 """How the variables begin that Ansible, and Python for it, read at the start."""
-READ_LATER = ("ANSIBLE_CACHE_PLUGIN_CONNECTION", "ANSIBLE_SSH_CONTROL_PATH_DIR")
-"""Those of them that a plugin reads, when a play asks for it."""
+READ_LATER = (
+    *("ANSIBLE_CACHE_PLUGIN_CONNECTION", "ANSIBLE_SSH_CONTROL_PATH_DIR"),
+    "ANSIBLE_ROLES_PATH",
+)
+"""Those of them that a plugin reads, when a play asks for it, or the server before each call."""
 
 
 def main() -> None:

@@ -5,14 +5,17 @@ forget is there for the next task. Templates are compiled once for all plays, an
 once: that of a role, of what a plugin says of its options, of Ansible's names. A template that a
 variable looks up is given the variables themselves, of which Ansible makes a deep copy, only to set
 some of its own beside them. What is in a file of YAML is copied by pickle, which takes a third of
-a deep copy's time. And a module for a simulated machine is handed to what runs modules
-there (``tests/roles/quick_modules``), with the environment that a login has, and not to a login.
+a deep copy's time. The zip that a module is sent in holds it compiled as well; a node with another
+version of Python compiles it there, as ever. And a module for a simulated machine is handed to what
+runs modules there (``tests/roles/quick_modules``), with the environment that a login has, and not
+to a login.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import importlib.util
 import marshal
 import os
 import pickle
@@ -20,6 +23,7 @@ import socket
 import sys
 import tempfile
 import time
+import zipfile
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -27,6 +31,7 @@ import yaml
 from ansible._internal._task import TaskContext
 from ansible._internal._templating._jinja_bits import AnsibleEnvironment, _TemplateCompileContext
 from ansible.errors import AnsibleConnectionFailure
+from ansible.executor import module_common
 from ansible.executor.process.worker import WorkerProcess
 from ansible.executor.task_executor import TaskExecutor
 from ansible.executor.task_result import _RawTaskResult
@@ -207,6 +212,20 @@ class Parsed:
             return parsed
 
 
+class CompiledToo(zipfile.ZipFile):
+    """Has beside each source its code, which Python takes without looking at the source."""
+
+    def writestr(self, info: Any, data: Any, *more: Any) -> None:
+        """Write one file, and its code."""
+        super().writestr(info, data, *more)
+        if info.filename.endswith(".py"):
+            code = marshal.dumps(compile(data, info.filename, "exec"))
+            unchecked = (1).to_bytes(4, "little") + bytes(8)  # PEP 552
+            beside = copy.copy(info)
+            beside.filename += "c"
+            super().writestr(beside, importlib.util.MAGIC_NUMBER + unchecked + code)
+
+
 def _kept(folder: str, suffix: str, *what: object) -> str:
     """Return the path of the file for what is described."""
     digest = hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()
@@ -225,6 +244,7 @@ def install(folder: str) -> None:
     strategy.WorkerProcess = InPlace
     template.deepcopy = copy.copy
     dataloader.copy = SimpleNamespace(deepcopy=lambda value: pickle.loads(pickle.dumps(value)))
+    module_common.zipfile = SimpleNamespace(**vars(zipfile) | {"ZipFile": CompiledToo})
     sys.modules[BUILTIN + "lookup.template"] = template
     sys.modules[BUILTIN + "connection.ssh"] = ssh
     Modules().install()

@@ -31,7 +31,10 @@ from typing import Any, TextIO
 from ansible import HERE, KEY_BYTES, forget, start, who
 
 COMMANDS = ("ansible.cli.inventory", "ansible.cli.playbook")
-HWCHECK = ("matplotlib.backends.backend_svg", "matplotlib.figure", "numpy")
+HWCHECK = (
+    *("matplotlib.backends.backend_svg", "matplotlib.figure", "numpy"),
+    "hwcheck.provision.state.run",
+)
 SCRIPTS = ("hwcheck.connect.bootstrap", "hwcheck.node.", "hwcheck.provision.state.")
 """Are not for the controller to import, or not all."""
 KEPT = 8

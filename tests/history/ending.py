@@ -9,13 +9,13 @@ from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
 
-import duckdb  # noqa: F401 - these are loaded once, before the processes are forked
-import matplotlib.backends.backend_svg
-import matplotlib.figure  # noqa: F401
-
-from hwcheck.history import past, rows  # noqa: F401
 from hwcheck.tasks.outcome import show
 
+NEEDS = (
+    *("duckdb", "matplotlib.backends.backend_svg", "matplotlib.figure"),
+    *("hwcheck.history.past", "hwcheck.history.rows"),
+)
+"""Are imported once, before the processes are forked."""
 CHANGES = ("open", "os.rename", "os.remove", "os.mkdir")
 
 

@@ -13,7 +13,7 @@ from hwcheck.history.views import History
 from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.outcome import show
 from tests.history.conftest import NIGHTS, run_id
-from tests.history.ending import end_run
+from tests.history.ending import NEEDS, end_run
 
 LAST = run_id(NIGHTS - 1)
 KILLS = 3
@@ -30,7 +30,7 @@ def test_killed_at_any_step_it_costs_no_other_run(
 ) -> None:
     runs = Path(shutil.copytree(planted, tmp_path / "runs"))
     run, states = runs / LAST, set()
-    PROCESSES.set_forkserver_preload(["tests.history.ending"])
+    PROCESSES.set_forkserver_preload([*NEEDS, "tests.history.ending"])
 
     def end(kill_at: int = 0) -> tuple[int | None, int]:
         """Return how it ended, and at which step."""

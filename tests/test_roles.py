@@ -46,6 +46,7 @@ def play(*extra: str, **variables: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.wide  # make test does it on a simulated machine (test_tuning), and here (test_serial)
 def test_the_environment_is_made_once_and_then_left_alone(tmp_path: Path, wheelhouse: Path) -> None:
     variables = {
         "validation_env_path": str(tmp_path / "env"),

@@ -96,6 +96,11 @@ DRIFTED = {
 }
 MORE_WRONG: list[tuple[str, dict[str, object], str]] = [
     ("rdma", {"rdma_roce_traffic_class": 256}, "rdma_roce_traffic_class is 0 to 255"),
+    (
+        "rdma",
+        {"rdma_roce_interfaces": ["ens1np0", "ens2np0"]},
+        "ens2np0 is no network interface of a RoCE device; there is: mlx5_0 ens1np0",
+    ),
     ("dcgm_exporter", {"dcgm_enabled": False}, "set dcgm_enabled: true too"),
     ("dcgm_exporter", {"dcgm_exporter_address": "9400"}, "is no address"),
     ("time_sync", {"time_sync_ntp_servers": [{"hostname": "a b"}]}, "is no name or address"),

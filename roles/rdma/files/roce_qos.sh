@@ -52,19 +52,34 @@ bring_device() {
     [ -z "$made" ] || rmdir "$made"
 }
 
-[ "$mode" = check ] || modprobe -q rdma_cm || :
-for device in /sys/class/infiniband/*; do
-    [ "$(cat "$device/ports/1/link_layer" 2>/dev/null)" = Ethernet ] || continue
-    for interface in "$device"/device/net/*; do
-        [ -e "$interface" ] || continue
-        # Representors of virtual functions are ports of a switch in the card.
-        case "$(cat "$interface/phys_port_name" 2>/dev/null)" in *vf*) continue ;; esac
-        name=${interface##*/}
-        case "$chosen" in
-        "  " | *" $name "*)
-            bring_interface "$name"
-            bring_device "${device##*/}"
-            ;;
-        esac
+# Print each RoCE device with each of its network interfaces.
+roce() {
+    for device in /sys/class/infiniband/*; do
+        [ "$(cat "$device/ports/1/link_layer" 2>/dev/null)" = Ethernet ] || continue
+        for interface in "$device"/device/net/*; do
+            [ -e "$interface" ] || continue
+            # Representors of virtual functions are ports of a switch in the card.
+            case "$(cat "$interface/phys_port_name" 2>/dev/null)" in *vf*) continue ;; esac
+            echo "${device##*/} ${interface##*/}"
+        done
     done
+}
+
+[ "$mode" = check ] || modprobe -q rdma_cm || :
+there=$(roce)
+for name in "$@"; do
+    # In check mode the driver of the cards may not be installed yet.
+    if ! echo "$there" | grep -q " $name\$" && [ "$mode$there" != check ]; then
+        echo "$name is no network interface of a RoCE device; there is:" $there >&2
+        exit 1
+    fi
+done
+echo "$there" | while read -r device name; do
+    [ -n "$name" ] || continue
+    case "$chosen" in
+    "  " | *" $name "*)
+        bring_interface "$name"
+        bring_device "$device"
+        ;;
+    esac
 done

@@ -392,7 +392,7 @@ def test_a_wrong_value_is_refused(
 def test_a_power_limit_that_a_gpu_does_not_take_is_told(machine: Machine, second: Played) -> None:
     refused = machine.play(["gpu_settings"], gpu_settings_power_limit_w=900)
     assert refused.code != 0
-    assert "not a valid power limit" in refused.text
+    assert "W, 900 W is wanted" in refused.text
 
 
 @pytest.mark.wide

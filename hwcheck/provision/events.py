@@ -91,6 +91,6 @@ def _message(kind: str, result: Mapping[str, Any]) -> str:
         return ""
     if "censored" in result:
         return "hidden by no_log"
-    reasons = ("msg", "response", "stderr", "module_stderr")  # a response is a server's: 404 Not Found
+    reasons = ("msg", "response", "stderr", "module_stderr")  # 404 Not Found is a response
     parts = [str(result.get(key, "")).strip() for key in reasons]
     return "; ".join(part for part in parts if part)

@@ -118,8 +118,8 @@ DRIFT = {
 OTHERWISE = [
     "rdma : Install the packages",
     "rdma : Load nvidia-peermem at boot, or do not",
-    "gpu_settings : Set them at every boot",
     "gpu_settings : Set them now",
+    "gpu_settings : Set them at every boot",
     "nccl : Remove the settings",
     "nccl : Build it",
 ]

@@ -318,5 +318,8 @@ def _dead(group: Path) -> bool:
 
 
 def _is_empty(group: Path) -> bool:
-    """Whether no process is left in a control group or below it."""
-    return "populated 0" in (group / "cgroup.events").read_text()
+    """Whether no process is left in a control group or below it; another worker may remove it."""
+    try:
+        return "populated 0" in (group / "cgroup.events").read_text()
+    except FileNotFoundError:
+        return True

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import fabric
 import paramiko
+from invoke.util import yaml
 
 from hwcheck.connect.ssh_arguments import split_command
 from hwcheck.errors import UsageError
+from hwcheck.text import line
 
 ANSWER_S = 30.0
 """How long ssh may take: it runs what follows ``Match exec``, and asks the name server for
@@ -85,19 +87,28 @@ class SshSettings:
         return name if plain else f"[{name}]:{self.port}"
 
 
+def fabric_config() -> fabric.Config:
+    """Return what Fabric's own files say, ~/.fabric.yaml among them; of ssh's it reads none.
+
+    Raises UsageError for one that cannot be read.
+    """
+    try:
+        return fabric.Config(ssh_config=paramiko.SSHConfig())
+    except OSError as error:  # of a HOME that is another user's
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+    except yaml.YAMLError as error:  # it names the file
+        raise UsageError(f"Fabric's configuration: {line(str(error), 300)}") from None
+
+
 class SshConfig:
     """The configuration files of ssh; ``path`` takes the place of the user's and the system's.
 
-    Safe to use from several threads. Raises UsageError for a ~/.fabric.yaml that cannot be read.
+    Safe to use from several threads. Raises UsageError, as ``fabric_config`` does.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        # An empty object, so that Fabric reads no ssh file. Merged once and shared: that is most
-        # of what a Fabric connection costs.
-        try:
-            self.fabric = fabric.Config(ssh_config=paramiko.SSHConfig())
-        except OSError as error:  # ~/.fabric.yaml of a HOME that is another user's
-            raise UsageError(f"{error.filename}: {error.strerror}") from None
+        # Merged once and shared: that is most of what a Fabric connection costs.
+        self.fabric = fabric_config()
         path = path or self.fabric.ssh_config_path
         file = os.path.expanduser(path) if path else "none"
         other = path or not self.fabric.load_ssh_configs
@@ -139,8 +150,8 @@ class SshConfig:
             problem = "; ".join(lines)[:500].replace("command-line line 0", "ansible_ssh_*args")
             raise UsageError(f"ssh configuration: {problem or 'ssh -G failed without a word'}")
         fields: dict[str, list[str]] = {}
-        for line in done.stdout.split("\n"):
-            keyword, _, value = line.partition(" ")
+        for answer in done.stdout.split("\n"):
+            keyword, _, value = answer.partition(" ")
             fields.setdefault(keyword.lower(), []).append(value)
         return fields
 

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from invoke import Argument, Exit, Task, task
+from invoke import Argument, Config, Exit, Task, task
 
 from hwcheck.errors import UsageError
 from hwcheck.exit_codes import INTERRUPTED, NOT_MEASURED, PASS, USAGE
@@ -82,11 +82,6 @@ class Command(Task):  # type: ignore[misc]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task."""
-        if args and args[0].config.get("connect_kwargs"):
-            say(
-                "hwcheck: Fabric's own connection options (-t, connect_kwargs) are not used; "
-                "the inventory and the ssh configuration say how to connect"
-            )
         try:
             refuse_closed_stdout()
             return super().__call__(*args, **kwargs)
@@ -168,10 +163,24 @@ def _with_connection(body: Callable[..., None]) -> Callable[..., None]:
         given = {name: kwargs.pop(name, default) for name, default in CONNECTION.items()}
         if "connection" not in kwargs:  # another command has it already
             kwargs["connection"] = read_connection(**given)
+            _say_what_is_not_used(args[0].config)
         body(*args, **kwargs)
 
     with_connection.__signature__ = signature.replace(parameters=[*of_body, *flags])  # type: ignore[attr-defined]
     return with_connection
+
+
+def _say_what_is_not_used(config: Config) -> None:
+    """Say that Fabric's options of a connection have no effect, of ``fab`` or of its own files."""
+    from hwcheck.connect.ssh_config import (
+        fabric_config,
+    )  # not above: Fabric takes a tenth of a second
+
+    if config.get("connect_kwargs") or fabric_config().get("connect_kwargs"):
+        say(
+            "hwcheck: Fabric's own connection options (-t, connect_kwargs) are not used; "
+            "the inventory and the ssh configuration say how to connect"
+        )
 
 
 def end(exit_code: int) -> None:

@@ -330,6 +330,29 @@ def test_a_configuration_file_that_cannot_be_read(
     assert capfd.readouterr().out, "what needs no SSH does not read it"
 
 
+def test_a_configuration_file_that_is_no_yaml(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    Path(".fabric.yaml").write_text("{\n")
+    said = refuse(capfd, "validate", "--hosts", "node01,", "--only", "driver")
+    assert said.startswith("hwcheck: Fabric's configuration: ")
+    assert '.fabric.yaml", line 2, column 1' in said
+
+
+def test_options_of_fabric_that_are_not_used_are_said(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(Path.cwd()))
+    Path(".fabric.yaml").write_text("connect_kwargs: {key_filename: /mine}\n")
+    argv = ["validate", "--hosts", "node01,", "--list-hosts"]
+    program.run(["hwcheck", *argv], exit=False)
+    said = capfd.readouterr().err
+    done = fab(Path.cwd(), *argv)
+    for text in (said, done.stderr):
+        assert text.count("Fabric's own connection options (-t, connect_kwargs) are not used") == 1
+
+
 def test_a_broken_ssh_configuration(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -390,9 +390,16 @@ def test_a_wrong_value_is_refused(
 
 
 def test_a_power_limit_that_a_gpu_does_not_take_is_told(machine: Machine, second: Played) -> None:
-    refused = machine.play(["gpu_settings"], gpu_settings_power_limit_w=900)
+    wanted = {"gpu_settings_power_limit_w": 900}
+    refused = machine.play(["gpu_settings"], **wanted)
     assert refused.code != 0
-    assert "W, 900 W is wanted" in refused.text
+    assert "gpu 0: a power limit is 200 to 700 W, 900 W is wanted" in refused.text
+    limit, gpus = '"power.min_limit": ', "/run/hwlab/gpus.json"
+    machine.ask(f'sed -i \'s|{limit}"200.00"|{limit}"[N/A]"|g\' {gpus}')
+    refused = machine.play(["gpu_settings"], **wanted)
+    assert refused.code != 0
+    assert "Provided power limit 900 W is not a valid power limit" in refused.text
+    machine.ask(f'sed -i \'s|{limit}"[[]N/A]"|{limit}"200.00"|g\' {gpus}')
 
 
 @pytest.mark.wide

@@ -71,7 +71,7 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past | Non
     """Return the figures of hosts, under the names that they had, in the runs before ``started``.
 
     They equal what ``judge.past.figures`` gives of each of those runs, but for samples of checks
-    that did not come to their end: of these the history does not know.
+    that did not come to their end: of these the history does not know. None without such a run.
     """
     if not history.folders or not names:
         return None

@@ -362,7 +362,7 @@ class History:
             self.db.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def _variable(self, name: str, texts: Sequence[str]) -> str:
-        """Set a variable and return how a view names it, which texts would make long to read."""
+        """Set a variable and return how a view reads it: texts in the view are parsed each time."""
         self.db.execute(f"SET VARIABLE {name} = $1::VARCHAR[]", [texts])
         return f"getvariable('{name}')"
 

@@ -121,7 +121,7 @@ class Executor(invoke.Executor):  # type: ignore[misc]
 
 
 def of_core(flags: Any, name: str) -> Any:
-    """Return the value of a flag before the task; None where it was not given, or is not one."""
+    """Return the value of a flag before the task; None where it is not given, or not known."""
     return flags[name].value if name in flags else None
 
 

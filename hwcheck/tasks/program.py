@@ -13,7 +13,7 @@ from hwcheck.exit_codes import INTERRUPTED
 def main() -> None:
     """Run the command line."""
     _occupy_standard_streams()
-    gc.set_threshold(100_000)  # most of what is made stays: to look for cycles in it costs a tenth
+    gc.set_threshold(100_000)  # most objects stay; to look for cycles among them costs a tenth
     try:
         from hwcheck.tasks.command_line import program
 

@@ -17,17 +17,20 @@ KINDS = ("outcome", "name", "GPU", "version", "setting", "count", "figure")
 
 LEAST_CHANGES = {
     **dict.fromkeys(("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes"), 0.05),
+    **dict.fromkeys(("GiB", "MiB", "bytes"), 0.02),
     **dict.fromkeys(("C", "%"), 5.0),
     "share": 0.05,
 }
 """By unit: what has changed by less has not changed, however small its spread. Those of ``RATIOS``
 are a share, since GPUs of one node differ by 5 % when all is well (ml-engineering, Not all
-accelerators are created equal); the others in the unit itself. What has another unit and is not
-counted is not compared: bytes in use and times differ from day to day."""
-RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes")
+accelerators are created equal), and a node without one of its 32 memory modules has 3 % less; the
+others in the unit itself. What has another unit and is not counted is not compared: times and rates
+differ from day to day."""
+RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes", "GiB", "MiB", "bytes")
 COUNTS = (
-    *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "groups", "links"),
-    *("nodes", "pages", "pairs", "parts", "ports", "products", "rows", "tests"),
+    *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "events", "groups", "links"),
+    *("nodes", "packets", "pages", "pairs", "parts", "ports", "processes", "products", "rows"),
+    "tests",
 )
 SPREADS = 3.0
 """What differs by more than so many spreads has changed: of a leg the inter-quartile range of its
@@ -41,6 +44,10 @@ NOT_COMPARED = (
     *("driver_version", "nvml_driver_version", "kernel_release"),  # see the versions
     *("vbios", "vbios_of_most", "torch_version", "nccl_version"),
     *("algbw_gbps", "busbw_spread", "pass_spread"),  # see busbw_gbps at each size
+    *("disk_free_gib", "shm_free_mib", "swap_used_gib"),  # what is in use differs from day to day
+    *("process_memory_bytes", "memory_used_bytes", "memory_held_bytes"),
+    "clock_event_reasons",  # of the moment
+    "products",  # as many as fitted into the load; see wrong_products
 )
 OF_LARGEST_SIZE = "ends_with(a.metric, 'busbw_gbps') AND a.size_bytes IS NULL"
 """The figure of a leg without a size is that of its largest, without the spread that this has; and
@@ -232,7 +239,8 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           AND joined.size_bytes IS NOT DISTINCT FROM scatter.size_bytes
         WHERE (unit = '' AND (old IS DISTINCT FROM new OR old_text IS DISTINCT FROM new_text))
           OR (unit IN {COUNTS} AND old <> new)
-          OR abs(change) > greatest(MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common)
+          OR (unit IN {tuple(LEAST_CHANGES)} AND abs(change) > greatest(
+            MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common))
         WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
         QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1
         """,

@@ -174,6 +174,38 @@ def test_a_leg_is_compared_at_each_size_within_the_spread_of_that_size(tmp_path:
     ]
 
 
+def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
+    """Two runs of a healthy H100 had free disk space, products and slopes of heat as changes."""
+    nights = (
+        (63.80, 504e6, 11392, 1.62, "idle", 128.0, 0, 2048.0),
+        (63.78, 520e6, 11360, 1.27, "none", 127.9, 1, 1984.0),
+    )
+    for night, (free, used, products, slope, clocks, module, jobs, memory) in enumerate(nights):
+        answers = {
+            "disk_free": (Sample("disk_free_gib", free, "GiB", "/"),),
+            "stray_processes": (
+                Sample("memory_used_bytes", used, "bytes", "gpu0"),
+                Sample("compute_processes", jobs, "processes", "gpu0"),
+            ),
+            "compute_errors": (Sample("products", products, "products", "gpu0"),),
+            "thermal_slope": (Sample("thermal_slope", slope, "C/s", "gpu0"),),
+            "throttle_reasons": (Sample("clock_event_reasons", clocks, "", "gpu0"),),
+            "host_memory": (
+                Sample("numa_memory_gib", module, "GiB", "NUMA 0"),
+                Sample("memory_total_gib", memory, "GiB"),
+            ),
+        }
+        checks = tuple(CheckResult(name, "done", samples=of) for name, of in answers.items())
+        record = factories.record("node01", checks, gpus=factories.gpu_facts(1))
+        write_night(tmp_path, night, record)
+    with History.open(tmp_path) as history:
+        compared = compare(history, run_id(0), run_id(1)).changes
+    assert {each.text() for each in compared if each.kind in ("setting", "count", "figure")} == {
+        "stray_processes.compute_processes of gpu0: 0 processes -> 1 processes",
+        "host_memory.memory_total_gib: 2048 GiB -> 1984 GiB (-3.1%)",
+    }
+
+
 def test_each_host_against_its_own_last_green_run(planted: Path) -> None:
     with History.open(planted) as history:
         compared = compare_last_green(history, run_id(FLAPS[1]))

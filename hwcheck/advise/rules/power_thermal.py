@@ -164,16 +164,19 @@ def thermal_contact(host: HostFindings) -> Sign | None:
 @rule(
     title="A process of somebody else is on a GPU",
     effect="it takes memory and time from what is measured and from the next job",
-    fix="find the owner; where the job is over, end the process and see that its memory is free",
+    fix="find the owner; where the job is over, end the process and see that its memory is free; "
+    "then measure again: what was measured beside it (by --force) says little of the GPU",
     confirm="nvidia-smi pmon -c 1; nvidia-smi --query-compute-apps=pid,name,used_memory "
     "--format=csv",
     source="NVML API Reference Guide, nvmlDeviceGetComputeRunningProcesses",
 )
 def gpu_in_use(host: HostFindings) -> Sign | None:
-    """A GPU at work is warm, too."""
+    """A GPU at work is warm, too; one that computes for somebody else is slower under a load."""
     processes = host.bad("stray_processes", "compute_processes", "graphics_processes")
     gpus = {finding.subject for finding in processes}
-    return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle")))
+    computing = {finding.subject for finding in processes if finding.metric == "compute_processes"}
+    slow = host.bad_on(computing, "sustained_tflops", "hbm_bandwidth", "clocks_under_load")
+    return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle"), *slow))
 
 
 @rule(

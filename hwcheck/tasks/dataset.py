@@ -19,6 +19,7 @@ RUNS = "runs"
 RUNS_HELP = {"runs": f"folder of the run folders (default: {RUNS})"}
 SINCE_HELP = {"since": "only runs from this day (2026-01-31) or of so long (30d, 12h)"}
 UNITS = {"d": "days", "h": "hours", "w": "weeks"}
+OPEN: list[History] = []
 _LENGTH = re.compile(r"([0-9]{1,5})([dhw])")
 
 
@@ -26,13 +27,18 @@ _LENGTH = re.compile(r"([0-9]{1,5})([dhw])")
 def history_of(
     runs: str, only: Collection[str] = (), kinds: Sequence[str] = KINDS
 ) -> Iterator[History]:
-    """Open the history of a folder, and name the folders that are left out. Raises UsageError."""
+    """Open the history of a folder, and name the folders that are left out. Raises UsageError.
+
+    It is left open (``OPEN``): the process ends with the command, and to free what a year of files
+    says of itself takes a twentieth of a second.
+    """
     if not runs.strip():
         raise UsageError("--runs is empty; name the folder of the runs, or leave --runs out")
-    with History.open(Path(runs), only=only, kinds=kinds) as history:
-        yield history
-        for text in left_out_lines(history.left_out):
-            say(f"hwcheck: {text}")
+    history = History.open(Path(runs), only=only, kinds=kinds)
+    OPEN.append(history)
+    yield history
+    for text in left_out_lines(history.left_out):
+        say(f"hwcheck: {text}")
 
 
 def write_picture(output: str, picture: bytes) -> None:

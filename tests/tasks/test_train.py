@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hwcheck.results.training import read_training
-from hwcheck.tasks.program import main
+from hwcheck.tasks.program import run
 
 HWCHECK = Path(sys.executable).parent / "hwcheck"
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_is_one_line(
     monkeypatch.setenv("PATH", str(tmp_path))  # no srun
     monkeypatch.setattr(sys, "argv", ["hwcheck", "train", "bench", "--hosts", inventory, *words])
     with pytest.raises(SystemExit) as ended:
-        main()
+        run()
     said = capsys.readouterr().err
     assert ended.value.code == 2
     assert line in said

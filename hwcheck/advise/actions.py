@@ -97,12 +97,12 @@ def advise(
     cluster, groups = advise_nccl(run, causes)
     made = actions(run, judgement, causes.explained)
     if multi_host is not None:
-        fabric = slow_fabric_actions(judgement.findings)
-        mnnvl = mnnvl_actions(judgement.findings)
-        between = between_hosts_actions(judgement.findings)
+        fabric = slow_fabric_actions(judgement.not_passed)
+        mnnvl = mnnvl_actions(judgement.not_passed)
+        between = between_hosts_actions(judgement.not_passed)
         made = by_urgency((*multi_host_actions(multi_host), *fabric, *mnnvl, *between, *made))
     if training is not None:
-        made = by_urgency((*training_actions(judgement.findings), *made))
+        made = by_urgency((*training_actions(judgement.not_passed), *made))
     return Advice(made, cluster, causes, groups)
 
 
@@ -123,8 +123,8 @@ def actions(
     cut_short = {record.host for record in run.records if record.state != "reported"}
     gpus = {record.host: record.report.gpus for record in run.records if record.report}
     groups: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in judgement.findings:
-        if finding.outcome == "pass" or finding.waived or finding.check in BESIDE_CHECKS:
+    for finding in judgement.not_passed:
+        if finding.waived or finding.check in BESIDE_CHECKS:
             continue
         if _visit_action_covers(finding, silent, cut_short):
             continue

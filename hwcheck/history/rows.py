@@ -19,7 +19,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import BUSBW, library_of
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.node.wire import CheckResult, GpuFacts, Value
+from hwcheck.node.wire import CheckResult, GpuFacts, Sample, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
 
@@ -62,26 +62,38 @@ def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, Codes], dict[str, Tabl
         for result in _results(record)
         if result.samples
     ]
-    amounts = [len(result.samples) for _, result in answers]
-    samples = list(chain.from_iterable(result.samples for _, result in answers))
+    like: dict[tuple[str, int], Sequence[Sample]] = {}
+    for _, result in answers:
+        like.setdefault((result.check, id(result.samples)), result.samples)
+    like_codes = {of: code for code, of in enumerate(like)}
+    samples = list(chain.from_iterable(like.values()))
     ids = np.fromiter(map(id, samples), np.int64, len(samples))
     _, first, places = np.unique(ids, return_index=True, return_inverse=True)
-    sample = places.astype(np.int32)
     distinct = [samples[place] for place in first]
+    sample = places.astype(np.int32)
 
-    checks = sorted({result.check for _, result in answers})
+    checks = sorted({name for name, _ in like})
     check_codes = {name: code for code, name in enumerate(checks)}
     names = sorted({(each.metric, each.subject) for each in distinct})
     name_codes = {name: code for code, name in enumerate(names)}
     name = np.array([name_codes[each.metric, each.subject] for each in distinct], np.int32)
-    host = np.repeat(np.array([place for place, _ in answers], np.int32), amounts)
-    check = np.repeat(np.array([check_codes[each.check] for _, each in answers], np.int32), amounts)
-    subjects = [each.subject for each in distinct]
-    gpu, gpu_ids = _gpu_codes(run, gpus, subjects, host, sample)
+    lengths = np.array([len(each) for each in like.values()], np.int32)
+    check = np.repeat(np.array([check_codes[name] for name, _ in like], np.int32), lengths)
+    _, rank = np.unique(check * np.int32(len(names)) + name[sample], return_inverse=True)
+    if len(rank) and rank.max() < 2**16:
+        rank = rank.astype(np.uint16)  # which numpy sorts in a quarter of the time
 
-    order = np.argsort(check * np.int32(len(names)) + name[sample], kind="stable")  # hosts stay so
-    codes = {"host": host, "check": check, "sample": sample, "gpu": gpu}
-    return {column: of_rows[order] for column, of_rows in codes.items()}, {
+    answer = np.array([like_codes[each.check, id(each.samples)] for _, each in answers], np.int32)
+    amounts = lengths[answer]
+    start, row = np.cumsum(lengths) - lengths, np.cumsum(amounts) - amounts
+    of_row = np.repeat((start[answer] - row).astype(np.int32), amounts)
+    of_row += np.arange(len(of_row), dtype=np.int32)  # the place in ``samples``
+    host = np.repeat(np.array([place for place, _ in answers], np.int32), amounts)
+    order = np.argsort(rank[of_row], kind="stable")  # hosts stay in their order
+    of_row, host = of_row[order], host[order]
+    subjects = [each.subject for each in distinct]
+    gpu, gpu_ids = _gpu_codes(run, gpus, subjects, sample, of_row, host)
+    return {"host": host, "check": check[of_row], "sample": sample[of_row], "gpu": gpu}, {
         "host": _coded(name=_texts(record.host for record in run.records)),
         "check": _coded(name=_texts(checks)),
         "gpu": _coded(name=_texts(gpu_ids)),
@@ -167,7 +179,7 @@ def _is_comparable(run: MultiHostRun) -> bool:
 def finding_table(assessment: Assessment, gpus: Gpus) -> Table:
     """Return what did not pass."""
     findings = sorted(
-        (each for each in assessment.judgement.findings if each.outcome != "pass"),
+        assessment.judgement.not_passed,
         key=lambda each: (each.check, each.metric, each.subject, each.host),
     )
     hosts = {each.host for each in findings}
@@ -255,7 +267,7 @@ def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
 
 
 def _gpu_codes(
-    run: Run, gpus: Gpus, subjects: Sequence[str], host: Codes, sample: Codes
+    run: Run, gpus: Gpus, subjects: Sequence[str], sample: Codes, of_row: Codes, host: Codes
 ) -> tuple[Codes, list[str]]:
     """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
     slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
@@ -266,8 +278,8 @@ def _gpu_codes(
             slot, gpu_id = slots.get(f"gpu{gpu.index}"), gpu.id
             if slot is not None and gpu_id:
                 by_slot[place, slot] = codes.setdefault(gpu_id, len(codes))
-    slot_of = np.array([slots[subject] for subject in subjects], np.int32)
-    return by_slot[host, slot_of[sample]], list(codes)
+    slot_of = np.array([slots[subject] for subject in subjects], np.int32)[sample]
+    return by_slot[host, slot_of[of_row]], list(codes)
 
 
 def _gpus(record: HostRecord) -> Sequence[GpuFacts]:

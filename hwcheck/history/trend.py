@@ -157,18 +157,21 @@ def trend(
     if since is not None:  # files of other runs are not opened
         conditions["filename IN (SELECT filename FROM samples_files WHERE started >= ?)"] = since
     no_size = " AND size_bytes IS NULL" if asked.size_bytes is None else ""
-    where = f"{' AND '.join(conditions)}{no_size} AND isfinite(value)"
+    where = f"{' AND '.join(conditions)}{no_size}"
     names, steps = _names_and_steps(history, host) if host else ([], [])
     of_it = {"list_contains(?, gpu)": list(gpus)} if gpus else {}
     if host:
         of_it["list_contains(?, host)"] = [name.called for name in names]
-    rows = history.rows(  # one after the other would read the same values twice
+    rows = history.rows(  # one pass for both; what is no number is left out last, which is quicker
         f"""
         SELECT started, run, quantiles, of_it FROM (
-          SELECT filename, quantile_cont(value, [0.1, 0.5, 0.9]) AS quantiles,
-            list((host, subject, value)) FILTER ({" OR ".join(of_it) or "false"}) AS of_it
-          FROM samples_by_file WHERE {where} GROUP BY filename
-        ) JOIN samples_files USING (filename) ORDER BY started, run
+          SELECT filename, quantile_cont(number, [0.1, 0.5, 0.9]) AS quantiles,
+            list((host, subject, number)) FILTER ({" OR ".join(of_it) or "false"}) AS of_it
+          FROM (
+            SELECT *, CASE WHEN isfinite(value) THEN value END AS number
+            FROM samples_by_file WHERE {where}
+          ) GROUP BY filename
+        ) JOIN samples_files USING (filename) WHERE quantiles IS NOT NULL ORDER BY started, run
         """,
         [*of_it.values(), *conditions.values()],
     )
@@ -179,8 +182,11 @@ def trend(
         Point(started, run, host or of_host, subject, value)
         for started, run, _, values in rows
         for of_host, subject, value in values or ()
-        if not host
-        or any(each.called == of_host and each.since <= started < each.until for each in names)
+        if value is not None
+        and (
+            not host
+            or any(each.called == of_host and each.since <= started < each.until for each in names)
+        )
     )
     if host and not points:
         refuse_unknown_hosts(history, [host])

@@ -45,8 +45,7 @@ MEANING = "meaning"
 class Limits:
     """Judges the answers of the hosts of one run; answers that are alike are judged once.
 
-    They are where hosts are alike and samples are: equal samples are one object, as they are read
-    (``wire``).
+    They are where hosts are alike and samples are: those of one tuple, as they are read (``wire``).
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -59,7 +58,7 @@ class Limits:
             if answer.legs:
                 yield from judge_answer(host.name, check, answer, host.facts, self._fleet)
                 continue
-            key = (check.id, answer.state, answer.reason, id(host.facts), *map(id, answer.samples))
+            key = (check.id, answer.state, answer.reason, id(host.facts), id(answer.samples))
             like = self._judged.get(key)
             if like is None:
                 findings = judge_answer("", check, answer, host.facts, self._fleet)

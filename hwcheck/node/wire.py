@@ -56,6 +56,16 @@ class Sample:
 # A run of a thousand hosts has millions of samples, and most of them alike: these are one object.
 _sample = lru_cache(maxsize=65536, typed=True)(Sample)
 _values = itemgetter("metric", "value", "unit", "subject")
+MOST_TUPLES = 16384
+_TUPLES: Dict[Tuple[int, ...], Tuple[Sample, ...]] = {}
+
+
+def _shared(samples: Tuple[Sample, ...]) -> Tuple[Sample, ...]:
+    """Return the one tuple of these samples: most answers of like hosts are alike as a whole."""
+    key = tuple(map(id, samples))  # of what the tuple keeps
+    if len(_TUPLES) < MOST_TUPLES:
+        return _TUPLES.setdefault(key, samples)
+    return _TUPLES.get(key, samples)
 
 
 @dataclass(frozen=True)
@@ -160,7 +170,7 @@ class CheckResult:
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
         """Rebuild a result from its (schema-checked) JSON object."""
         rest = dict(data)
-        rest["samples"] = tuple(starmap(_sample, map(_values, rest.get("samples", ()))))
+        rest["samples"] = _shared(tuple(starmap(_sample, map(_values, rest.get("samples", ())))))
         rest["legs"] = tuple(Leg.from_dict(leg) for leg in rest.get("legs", ()))
         return cls(**rest)
 

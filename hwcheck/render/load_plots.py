@@ -114,8 +114,8 @@ def _marks_by_host(judgement: Judgement) -> dict[str, dict[str, dict[str, str]]]
     """Return the marks of each host that has any but passes."""
     of_load = {name for name, check in checks.load().items() if check.load}
     marks: dict[str, dict[str, dict[str, str]]] = {}
-    for finding in judgement.findings:
-        if finding.outcome != "pass" and finding.check in of_load:
+    for finding in judgement.not_passed:
+        if finding.check in of_load:
             outcomes = marks.setdefault(finding.host, {}).setdefault(finding.subject, {})
             outcomes[finding.check] = worst((finding.outcome, outcomes.get(finding.check, "pass")))
     return marks

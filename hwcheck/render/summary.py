@@ -71,9 +71,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
             }
             for host in judgement.hosts
         ],
-        "findings": [
-            finding._asdict() for finding in judgement.findings if finding.outcome != "pass"
-        ],
+        "findings": [finding._asdict() for finding in judgement.not_passed],
         "waivers": [
             {"state": use.state, "hosts": list(use.hosts), **asdict(use.waiver)}
             for use in judgement.waivers

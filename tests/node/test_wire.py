@@ -52,6 +52,20 @@ def test_a_record_comes_back_as_it_went(record: Any) -> None:
     assert type(record).from_dict(plain) == record
 
 
+def test_answers_that_are_alike_have_one_tuple_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [{"metric": "m", "value": n, "unit": "W", "subject": "gpu0"} for n in range(3)]
+    texts = [json.dumps({"check": c, "state": "done", "samples": samples}) for c in ("a", "b")]
+    one, two = (CheckResult.from_dict(json.loads(text)) for text in texts)
+    assert one.samples is two.samples
+    shorter = {**json.loads(texts[0]), "samples": samples[:2]}
+    assert CheckResult.from_dict(shorter).samples == one.samples[:2]
+    monkeypatch.setattr(wire, "MOST_TUPLES", 0)
+    monkeypatch.setattr(wire, "_TUPLES", {})
+    full = [CheckResult.from_dict(json.loads(text)).samples for text in texts]
+    assert full == [one.samples, one.samples]
+    assert full[0] is not full[1]
+
+
 def test_what_older_versions_wrote_is_read() -> None:
     size = {
         k: v for k, v in to_dict(SIZE).items() if k not in ("passes", "pass_spread", "in_place")

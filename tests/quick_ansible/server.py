@@ -200,6 +200,7 @@ def run(request: dict[str, Any], files: list[int], kept: str) -> None:
         before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         sys.path[:1] = [os.path.dirname(sys.argv[0]), *before]
     else:
+        gc.disable()  # no call lasts so long that it would be worth the while
         own_folder(kept)
         own_roles()
         sys.path[0] = request["folder"]

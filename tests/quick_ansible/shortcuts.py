@@ -46,6 +46,8 @@ from jinja2.environment import TemplateExpression
 BUILTIN = "ansible_collections.ansible.builtin.plugins."
 """How the names begin under which Ansible loads its plugins where a role names it before them."""
 
+COMMAND = "HWLAB_COMMAND"
+"""Names what is to be run in place of a module (``tests/roles/quick_modules/server.py``)."""
 START_S = 20.0
 SYNTAX = (
     *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
@@ -80,7 +82,10 @@ class InPlace(WorkerProcess):  # type: ignore[misc]
 
 
 class Modules:
-    """Runs modules on a simulated machine, where ``HWCHECK_TEST_MODULES`` names what does."""
+    """Runs modules on a simulated machine, where ``HWCHECK_TEST_MODULES`` names what does.
+
+    So too the commands before and after them, that copy a file or make and remove a folder.
+    """
 
     def __init__(self) -> None:
         self._exec_command = ssh.Connection.exec_command
@@ -94,7 +99,7 @@ class Modules:
         self, connection: Any, command: str, in_data: bytes | None = None, sudoable: bool = True
     ) -> tuple[int, bytes, bytes]:
         interpreter, _, path = os.environ.get("HWCHECK_TEST_MODULES", "").partition(" ")
-        if not in_data or command != f"/bin/sh -c '{interpreter} && sleep 0'":
+        if not path:
             return self._exec_command(connection, command, in_data, sudoable)
         if not self._login:
             code, self._login, errors = self._exec_command(connection, "pwd; env -0", None, False)
@@ -102,13 +107,15 @@ class Modules:
                 return code, self._login, errors
         folder, _, environment = self._login.partition(b"\n")
         block = folder + b"\0" + environment
+        if command != f"/bin/sh -c '{interpreter} && sleep 0'":
+            block += f"{COMMAND}={command}\0".encode()
         with (
             tempfile.TemporaryFile() as begin,
             tempfile.TemporaryFile() as output,
             tempfile.TemporaryFile() as errors,
             _connected(path) as server,
         ):
-            begin.write(in_data)
+            begin.write(in_data or b"")
             begin.seek(0)
             try:
                 size = len(block).to_bytes(4, sys.byteorder)
@@ -118,6 +125,7 @@ class Modules:
             except ConnectionError:
                 code = b""
             if not code:
+                self._login = b""
                 raise AnsibleConnectionFailure("what runs the modules of the machine has ended")
             output.seek(0)
             errors.seek(0)

@@ -147,7 +147,9 @@ class Machine:
             self.write(path, "")
         self.write("/boot/grub/grub.cfg", "linux /vmlinuz root=/dev/vda ro quiet\n")
         self._install_modules()
-        self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*"])
+        # Nothing that an image of a container says to apt, such as to keep no cache.
+        self.node.ask(["sh", "-c", "rm -rf /etc/apt/sources.list* /etc/apt/apt.conf.d/*"])
+        self.node.ask(["mkdir", "/etc/apt/sources.list.d"])
         self.add_repository("base", self._packages)
         self.write("/etc/apt/sources.list", f"deb [trusted=yes] file:{PACKAGES}/base ./\n")
         self.node.stop_sshd()
@@ -177,7 +179,8 @@ class Machine:
         server = (
             f"{HERE}/quick_modules/server.py {self.folder / MODULES} {Path(package.origin).parent}"
         )
-        unit = f"[Service]\nExecStart=/usr/bin/python3 {server}\n"
+        # Last, for who has reached it takes the machine for booted.
+        unit = f"[Unit]\nAfter=hwlab-sshd.service\n[Service]\nExecStart=/usr/bin/python3 {server}\n"
         self.write(f"/etc/systemd/system/{UNIT}", unit)
 
     def install(self, tool: str, script: str) -> None:

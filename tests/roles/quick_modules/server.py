@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import os
 import select
+import signal
 import socket
 import sys
 import traceback
@@ -80,9 +81,12 @@ def begin(caller):
 
 
 def run():
-    """Be a Python that was started for the script on standard input."""
+    """Be a Python that was started for the script on standard input, or a shell of a command."""
     code = 0
     sys.argv = [""]
+    if command := os.environ.pop("HWLAB_COMMAND", ""):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execv("/bin/sh", ["sh", "-c", command])
     try:
         script = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
         exec(script, vars(sys.modules["__main__"]))

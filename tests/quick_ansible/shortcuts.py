@@ -46,8 +46,6 @@ from jinja2.environment import TemplateExpression
 BUILTIN = "ansible_collections.ansible.builtin.plugins."
 """How the names begin under which Ansible loads its plugins where a role names it before them."""
 
-COMMAND = "HWLAB_COMMAND"
-"""Names what is to be run in place of a module (``tests/roles/quick_modules/server.py``)."""
 START_S = 20.0
 SYNTAX = (
     *("block_start_string", "block_end_string", "variable_start_string", "variable_end_string"),
@@ -106,9 +104,10 @@ class Modules:
             if code != 0:
                 return code, self._login, errors
         folder, _, environment = self._login.partition(b"\n")
-        block = folder + b"\0" + environment
-        if command != f"/bin/sh -c '{interpreter} && sleep 0'":
-            block += f"{COMMAND}={command}\0".encode()
+        module = command == f"/bin/sh -c '{interpreter} && sleep 0'"
+        words = [] if module else ["/bin/sh", "-c", command]
+        block = "\0".join([str(len(words)), *words, ""]).encode()
+        block = folder + b"\0" + block + environment
         with (
             tempfile.TemporaryFile() as begin,
             tempfile.TemporaryFile() as output,

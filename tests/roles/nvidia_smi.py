@@ -1,4 +1,4 @@
-#!/usr/bin/python3 -IS
+#!/usr/sbin/hwlab-python
 """Stands in for nvidia-smi on a simulated machine: eight GPUs that keep what they are told.
 
 What they keep over a boot (ECC, and MIG before Hopper) is apart from what they forget with the

@@ -1,4 +1,4 @@
-"""Runs Ansible's modules in forks of a process that has loaded what they import.
+"""Runs Ansible's modules, and scripts, in forks of a process that has loaded what they import.
 
 usage: python3 server.py SOCKET ANSIBLE: where to listen, and the folder of the controller's package
 
@@ -12,6 +12,7 @@ import gc
 import importlib
 import importlib.util
 import os
+import runpy
 import select
 import signal
 import socket
@@ -64,7 +65,9 @@ def begin(caller):
     """Start a caller's script; return the number of its process."""
     announced, files, _, _ = socket.recv_fds(caller, 4, 3)
     with caller.makefile("rb") as stream:
-        folder, *variables = stream.read(int.from_bytes(announced, sys.byteorder)).split(b"\0")[:-1]
+        folder, count, *words = stream.read(int.from_bytes(announced, sys.byteorder)).split(b"\0")[
+            :-1
+        ]
     pid = os.fork()
     if pid == 0:
         caller.close()
@@ -72,24 +75,27 @@ def begin(caller):
             os.dup2(file, number)
         os.closerange(3, 256)
         os.environb.clear()
-        os.environb.update(each.split(b"=", 1) for each in variables)
+        os.environb.update(each.split(b"=", 1) for each in words[int(count) :])
         os.chdir(folder)
-        run()
+        run([os.fsdecode(each) for each in words[: int(count)]])
     for file in files:
         os.close(file)
     return pid
 
 
-def run():
-    """Be a Python that was started for the script on standard input, or a shell of a command."""
-    code = 0
-    sys.argv = [""]
-    if command := os.environ.pop("HWLAB_COMMAND", ""):
+def run(words):
+    """Be a shell, or a Python: of the script of this path, or of what is on standard input."""
+    if words[:1] == ["/bin/sh"]:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execv("/bin/sh", ["sh", "-c", command])
+        os.execv("/bin/sh", words)
+    code = 0
+    sys.argv = words or [""]
     try:
-        script = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
-        exec(script, vars(sys.modules["__main__"]))
+        if words:
+            runpy.run_path(words[0], run_name="__main__")
+        else:
+            script = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
+            exec(script, vars(sys.modules["__main__"]))
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if isinstance(error.code, str):

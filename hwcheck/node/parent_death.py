@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -21,3 +22,16 @@ def die_with(parent_pid: int, by: int = signal.SIGKILL) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def main() -> None:
+    """Become a program that is tied to the parent; its start waits for no other imports.
+
+    ``sys.argv``: the payload's path, its process, the signal of its end, the program, options. The
+    tie is kept over execve (prctl(2), PR_SET_PDEATHSIG).
+    """
+    die_with(int(sys.argv[2]), int(sys.argv[3]))
+    try:
+        os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606 - the program is what the inventory names
+    except OSError as error:
+        sys.exit("%s cannot be started: %s" % (sys.argv[4], error.strerror))

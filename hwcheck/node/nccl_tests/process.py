@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from typing import Callable, List, Mapping, Optional
 
-from hwcheck.node import descendants, parent_death, torch_process
+from hwcheck.node import descendants, torch_process
 from hwcheck.node.collective.ranks import wait_until
 
-BOOT = torch_process.BOOT % "hwcheck.node.nccl_tests.process"
+BOOT = torch_process.BOOT % "hwcheck.node.parent_death"
 MOST_BYTES = 16 * 1024 * 1024
 EXIT_S = 5.0
 LOOK_S = 1.0
@@ -123,15 +123,3 @@ def _end(process: subprocess.Popen[bytes]) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def main() -> None:
-    """``sys.argv``: the payload's path, its process, the signal of its end, the program, options.
-
-    The tie to the parent is kept over execve (prctl(2), PR_SET_PDEATHSIG).
-    """
-    parent_death.die_with(int(sys.argv[2]), int(sys.argv[3]))
-    try:
-        os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606 - the program is what the inventory names
-    except OSError as error:
-        sys.exit("%s cannot be started: %s" % (sys.argv[4], error.strerror))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hwcheck.node import torch_process
+from hwcheck.node import descendants, torch_process
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
@@ -22,7 +22,7 @@ from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, L
 from hwcheck.node.pairs.records import PairCopy, PairsRun
 from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
-from tests.node import forked_torch
+from tests.node import forked_torch, processes
 from tests.node.collective import faulty
 
 pytest.importorskip("torch")
@@ -55,7 +55,7 @@ def gone(marked: Marked, patience_s: float = 10.0) -> bool:
 
 def test_three_legs_on_the_cpu(payload: str, marked: Marked) -> None:
     told: list[str] = []
-    request = Request("t", ("all_reduce",), budget_s=6.0)
+    request = Request("t", ("all_reduce",), budget_s=2.0)
     found = list(launch.run_legs(request, payload, 0, 1024 * MIB, told.append, EVERY_NODE_LEGS))
     assert [(leg.leg, leg.state, dict(leg.env)) for leg in found] == [
         (plan.name, "done", dict(plan.env)) for plan in EVERY_NODE_LEGS
@@ -234,14 +234,15 @@ def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
 
 
 def test_a_consumer_that_stops_ends_the_launcher(
-    payload: str, small: Small, marked: Marked
+    forked: None, payload: str, small: Small
 ) -> None:
-    told: list[str] = []
-    legs = launch.drive(small(), sys.executable, payload, told.append)
+    others = set(descendants.of(os.getpid()))
+    legs = launch.drive(small(), sys.executable, payload, lambda text: None)
     assert next(legs).state == "done"
-    assert marked() != [os.getpid()]
+    ours = set(descendants.of(os.getpid())) - others
+    assert len(ours) > 1, "the launcher and its ranks"
     legs.close()  # type: ignore[attr-defined]
-    assert gone(marked)
+    assert all(map(processes.gone, ours))
 
 
 @pytest.fixture
@@ -270,7 +271,9 @@ def test_a_wrapper_may_put_the_interpreter_into_a_session_of_its_own(
         drive(small(), payload, wrapper)
 
 
-def test_torch_without_cuda_cannot_measure_gpus(payload: str, small: Small) -> None:
+def test_torch_without_cuda_cannot_measure_gpus(
+    forked: None, payload: str, small: Small
+) -> None:
     torch = pytest.importorskip("torch")
     if torch.version.cuda is not None:
         pytest.skip("this torch has CUDA")

@@ -26,6 +26,7 @@ def main() -> None:
     from hwcheck.node.load import burn, copies, device, launcher, products
 
     copies.MEASURE_S = 0.02
+    burn.WINDOW_S = 0.2
     launcher.lack = lambda spec: ""
     burn.open_device = lambda spec: device.Cpu()
     products.multiply = faulty(products.multiply)

@@ -196,9 +196,11 @@ def test_nothing_is_left_of_a_payload_that_was_killed() -> None:
     assert gone(worker)
 
 
-def test_gpus_need_a_torch_with_cuda() -> None:
+def test_gpus_need_a_torch_with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.version.cuda is not None:
         pytest.skip("this torch has CUDA")
+    forked_torch.prepare()
+    monkeypatch.setattr(torch_process, "start", forked_torch.start)
     burn = Burn(BurnSpec((Target("gpu0", "GPU-a"),), 1.0), "", PAYLOAD)
     with pytest.raises(CouldNotMeasure, match=r"^torch .* has no CUDA under .*: set hwcheck_torch"):
         burn.start()

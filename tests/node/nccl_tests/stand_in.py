@@ -47,7 +47,7 @@ def install(
     source = Path(__file__).with_name("program.py").read_text()
     for name in PROGRAMS:
         program = folder / f"{name}_perf"
-        program.write_text(f"#!{sys.executable}\n{source}")
+        program.write_text(f"#!{sys.executable} -IS\n{source}")
         program.chmod(0o755)
     return folder
 

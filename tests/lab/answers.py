@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import compileall
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
+from hwcheck.connect import payload
 from hwcheck.node.wire import Deframer, Report, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
 from tests.lab import forked_answers, kernel_answers
 from tests.lab.scenario import libraries
 
 ROOT = Path(__file__).parents[2]
+ONE_AT_A_TIME = Lock()
+
+
+@cache
+def kept_payload() -> TemporaryDirectory[str]:
+    """Return the payload as a node keeps it after its first visit: unpacked, its code compiled."""
+    folder = TemporaryDirectory(prefix="hwlab-payload-")
+    zipfile.ZipFile(io.BytesIO(payload.build().data)).extractall(folder.name)
+    compileall.compile_dir(folder.name, quiet=1)
+    return folder
 
 
 def answers(
-    zipped: Path,
     request: Request,
     environment: Mapping[str, str],
     *,
@@ -31,8 +47,10 @@ def answers(
 
     ``start`` are words of Python's own before the payload. Fails where it does not end well.
     """
+    with ONE_AT_A_TIME:
+        folder = kept_payload().name
     done = subprocess.run(
-        [sys.executable, *start, str(zipped)],
+        [sys.executable, *start, folder],
         input=json.dumps(to_dict(request)).encode(),
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,

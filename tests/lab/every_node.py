@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwcheck.connect import payload
 from hwcheck.inventory.expectations import expectations
 from hwcheck.inventory.variables import Variables
 from hwcheck.node import checks
@@ -91,9 +90,6 @@ def _reports(others: bool) -> dict[str, Report]:
     # Tens of thousands of small files: pytest would keep them for three runs.
     with TemporaryDirectory(prefix="hwlab-") as name:
         folder = Path(name)
-        zipped = folder / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
-
         healthy, faulty = ([], OTHERS) if others else (SCENARIOS, CONTROLS)
         # Also where they are not asked: faulty nodes read their trees.
         trees = {each.name: install(each, folder) for each in SCENARIOS}
@@ -102,7 +98,7 @@ def _reports(others: bool) -> dict[str, Report]:
             return install(scenario, folder) if scenario.fault else trees[scenario.name]
 
         def ask(scenario: Scenario) -> Report:
-            return answers(zipped, *installed(scenario), timeout_s=TIME_LIMIT_S)[0]
+            return answers(*installed(scenario), timeout_s=TIME_LIMIT_S)[0]
 
         def ask_in_forks(scenarios: list[Scenario]) -> dict[str, Report]:
             with Forks(gpus=scenarios[0].nvml is not None) as forks:

@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from hwcheck.advise.assessment import Assessment, assess
-from hwcheck.connect import payload
 from hwcheck.node.wire import CheckResult, Report, Request
 from hwcheck.render.markdown import markdown
 from hwcheck.results.run_folder import HostPlan, Run, RunMeta
@@ -61,13 +60,13 @@ def scenario_of(host: str) -> Scenario:
     return replace(healthy, nvml=nvml, host=overlay(healthy.host, says.get("host", {})))
 
 
-def ask(host: str, folder: Path, zipped: Path) -> Report:
+def ask(host: str, folder: Path) -> Report:
     """Run the payload as the host would; return its report, without what goes by this machine."""
     scenario = scenario_of(host)
     environment, variables = scenario.install(folder / host)
     root = str(variables["hwcheck_host_root"])
     request = Request(TOKEN, tuple(IDLE), host_root=root, expect=declared(scenario))
-    report = answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)[0]
+    report = answers(request, environment, timeout_s=TIME_LIMIT_S)[0]
     facts = {**report.facts, "hostname": host, "python": "3.12.3", "machine": "x86_64"}
     results = tuple(replace(result, duration_s=0.1) for result in report.results)
     return replace(report, facts=facts, results=results, duration_s=40.0)
@@ -77,17 +76,14 @@ def assessment() -> Assessment:
     """Ask the five hosts, put those to work that can, and judge them as one run."""
     (work,) = (node.work for node in at_work.healthy() if node.name == HEALTHY)
     records, plans = [], []
-    with TemporaryDirectory(prefix="hwlab-") as name:
-        zipped = Path(name) / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
-            reports = dict(
-                zip(
-                    hosts(),
-                    pool.map(lambda host: ask(host, Path(name), zipped), hosts()),
-                    strict=True,
-                )
+    with TemporaryDirectory(prefix="hwlab-") as name, ThreadPoolExecutor(AT_A_TIME) as pool:
+        reports = dict(
+            zip(
+                hosts(),
+                pool.map(lambda host: ask(host, Path(name)), hosts()),
+                strict=True,
             )
+        )
     expect = declared(load(HEALTHY))
     healthy_legs = {leg: work["legs"][leg] for leg in LEGS}
     for number, (host, says) in enumerate(hosts().items(), 1):

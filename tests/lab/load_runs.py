@@ -35,14 +35,14 @@ LOAD_S = 14.0
 TIME_LIMIT_S = 300
 TOKEN = "0123abcd"
 
-# As `python payload.pyz < request.json`, with a load lock of its own: the nodes share a machine.
+# As `python payload < request.json`, with a load lock of its own: the nodes share a machine.
 START = """
 import runpy, sys
-lock, zipped = sys.argv[1:]
-sys.path.insert(0, zipped)
+lock, payload = sys.argv[1:]
+sys.path.insert(0, payload)
 from hwcheck.node import load_lock
 load_lock.NAME = chr(0) + lock
-runpy.run_path(zipped, run_name="__main__")
+runpy.run_path(payload, run_name="__main__")
 """
 
 
@@ -68,12 +68,12 @@ class Loaded:
         return worst(said) if said else ""
 
 
-def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) -> Loaded:
+def run(node: LoadedNode, folder: Path, root: Path | None = None) -> Loaded:
     """Load a node that is written to a new folder, and judge it by itself.
 
     ``root`` is the tree of a node like it that was installed before.
     """
-    report, frames = answer(node, folder, zipped, CHECKS, root)
+    report, frames = answer(node, folder, CHECKS, root)
     series = [frame["series"] for frame in frames if frame["kind"] == "series"]
     assert len(series) == 1, f"{node.name}: {[result.reason for result in report.results]}"
     assert schema_problem(series[0], "series") == ""
@@ -85,7 +85,6 @@ def run(node: LoadedNode, folder: Path, zipped: Path, root: Path | None = None) 
 def answer(
     node: LoadedNode,
     folder: Path,
-    zipped: Path,
     asked: tuple[str, ...],
     root: Path | None = None,
 ) -> tuple[Report, list[dict[str, Any]]]:
@@ -100,7 +99,7 @@ def answer(
         torch_python=str(variables["hwcheck_torch_python"]),
     )
     start = ("-c", START, str(folder))
-    return answers(zipped, request, environment, timeout_s=TIME_LIMIT_S, start=start)
+    return answers(request, environment, timeout_s=TIME_LIMIT_S, start=start)
 
 
 def declared(node: LoadedNode) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hwcheck.connect import payload
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.spec import MIB
 from hwcheck.node.wire import Leg, Request, Timing
@@ -50,8 +49,8 @@ minute is NVIDIA/nccl issue 1646."""
 START = """
 import runpy, sys
 from dataclasses import replace
-lock, scale, zipped = sys.argv[1:]
-sys.path.insert(0, zipped)
+lock, scale, payload = sys.argv[1:]
+sys.path.insert(0, payload)
 from hwcheck.node import load_lock
 from hwcheck.node.collective import launch
 load_lock.NAME = chr(0) + lock
@@ -61,7 +60,7 @@ def scaled(*args):
     limits = {name: getattr(spec, name) * scale for name in ("grace_s", "start_s", "connect_s")}
     return replace(spec, **limits)
 launch.spec_of = scaled
-runpy.run_path(zipped, run_name="__main__")
+runpy.run_path(payload, run_name="__main__")
 """
 
 
@@ -96,8 +95,6 @@ def visit(
 
     At ``scale`` 0.1 a start takes a tenth of its time, and has a tenth of its limits.
     """
-    zipped = folder / "payload.pyz"
-    zipped.write_bytes(payload.build().data)
     node = loads.load("h100x8")
     environment, variables = node.install(folder / "node")
     request = Request(
@@ -113,7 +110,7 @@ def visit(
     began = time.monotonic()
     boot = ("-c", START, str(folder), str(scale))
     limit_s = PROFILES["quick"].timeout_s
-    report, _ = answers(zipped, request, environment, timeout_s=limit_s, start=boot)
+    report, _ = answers(request, environment, timeout_s=limit_s, start=boot)
     took_s = time.monotonic() - began
     legs = tuple(leg for result in report.results for leg in result.legs)
     assert legs, [(result.state, result.reason) for result in report.results]

@@ -17,7 +17,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.connect import payload
 from hwcheck.judge.records import Finding
 from hwcheck.node.wire import Report
 from hwcheck.site.fake_load import fake_load
@@ -77,15 +76,13 @@ def rows(request: pytest.FixtureRequest) -> Rows:
     nodes: list[LoadedNode] = request.param
     with TemporaryDirectory(prefix="hwlab-") as name:
         folder = Path(name)
-        zipped = folder / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
         roots = {node.name: folder / f"{node.name}.tree" for node in HEALTHY}
         for like in {node.scenario.name for node in nodes}:
             loads.load(like).install(roots[like])
 
         def loaded(node: LoadedNode) -> Loaded:
             root = roots[node.scenario.name] / "root"
-            return run(node, folder / node.name.replace(" ", "."), zipped, root)
+            return run(node, folder / node.name.replace(" ", "."), root)
 
         with ThreadPoolExecutor(len(nodes)) as pool:
             return {

@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.connect import payload
 from hwcheck.judge.second_opinion import COPIES, DIAGNOSTICS
 from hwcheck.node.collective.spec import MIB
 from hwcheck.node.wire import CheckResult, Request, Timing
@@ -43,8 +42,6 @@ class Came:
         *checks: str,
         scale: float = 1.0,
     ) -> None:
-        zipped = folder / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
         environment, variables = node.install(folder / "node")
         environment["HWLAB_START"] = json.dumps({**start, "scale": scale})
         request = Request(
@@ -57,7 +54,7 @@ class Came:
             torch_python=str(variables["hwcheck_torch_python"]),
         )
         boot = ("-c", START, str(folder), str(scale))
-        report, _ = answers(zipped, request, environment, timeout_s=200, start=boot)
+        report, _ = answers(request, environment, timeout_s=200, start=boot)
         self.results = {result.check: result for result in report.results}
         self.findings, self.actions = judged(node, report, checks)
 

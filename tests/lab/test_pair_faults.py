@@ -16,7 +16,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hwcheck.connect import payload
 from hwcheck.judge.records import Finding, worst
 from hwcheck.node.collective.spec import PAIRS
 from hwcheck.node.wire import CheckResult
@@ -87,9 +86,7 @@ def row_of(name: str) -> Row:
     """Ask the node that has this name here."""
     node = {**HEALTHY, **FAULTY, "refused": REFUSED}[name]
     with TemporaryDirectory(prefix="hwlab-") as folder:
-        zipped = Path(folder) / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
-        report, _ = answer(node, Path(folder) / "node", zipped, (PAIRS,))
+        report, _ = answer(node, Path(folder) / "node", (PAIRS,))
         findings, actions = judged(node, report, (PAIRS,))
         said = " ".join(" ".join(action.evidence) for action in actions)
         return Row(report.results[0], findings, said)

@@ -9,9 +9,25 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+
+COMPILERS = ("torch._meta_registrations", "torch.export")
+"""A third of torch's import is for its compilers, which nothing here asks for."""
+
+
+def run_without_compilers(run: Callable[[ModuleType], None], torch: ModuleType) -> None:
+    """Import torch, with empty modules in place of its compilers'."""
+    sys.modules.update((name, ModuleType(name)) for name in COMPILERS)
+    run(torch)
+    # They complete its generators, from torch 2.13 on (torch/_prims/rng_prims.py).
+    if hasattr(torch._C, "_set_generator_metaclass"):
+        from torch._opaque_base import OpaqueBaseMeta
+
+        torch._C._set_generator_metaclass(OpaqueBaseMeta)
 
 
 class AfterTorch:
@@ -30,7 +46,7 @@ class AfterTorch:
                 import simulated_gpu
 
                 simulated_gpu.start_up("import_s")
-                run(module)
+                run_without_compilers(run, module)
                 simulated_cuda.install(module)
 
             spec.loader.exec_module = run_and_change  # type: ignore[method-assign]

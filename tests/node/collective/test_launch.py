@@ -233,9 +233,7 @@ def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
     ]
 
 
-def test_a_consumer_that_stops_ends_the_launcher(
-    forked: None, payload: str, small: Small
-) -> None:
+def test_a_consumer_that_stops_ends_the_launcher(forked: None, payload: str, small: Small) -> None:
     others = set(descendants.of(os.getpid()))
     legs = launch.drive(small(), sys.executable, payload, lambda text: None)
     assert next(legs).state == "done"
@@ -271,9 +269,7 @@ def test_a_wrapper_may_put_the_interpreter_into_a_session_of_its_own(
         drive(small(), payload, wrapper)
 
 
-def test_torch_without_cuda_cannot_measure_gpus(
-    forked: None, payload: str, small: Small
-) -> None:
+def test_torch_without_cuda_cannot_measure_gpus(forked: None, payload: str, small: Small) -> None:
     torch = pytest.importorskip("torch")
     if torch.version.cuda is not None:
         pytest.skip("this torch has CUDA")

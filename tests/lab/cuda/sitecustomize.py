@@ -14,7 +14,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-
 COMPILERS = ("torch._meta_registrations", "torch.export")
 """A third of torch's import is for its compilers, which nothing here asks for."""
 

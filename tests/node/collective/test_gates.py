@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hwcheck.node import torch_process
 from hwcheck.node.collective import gates, launch, nccl_info, proof
 from hwcheck.node.collective.gates import HANG, NO_WAY, TRANSPORT, WRONG, verdict
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.wire import Leg
 from tests.factories import leg, wrong
+from tests.node import forked_torch
 
 BUDGET_S, GRACE_S, CONNECT_S = 4.0, 6.0, 5.0
 ROOT = str(Path(launch.__file__).parents[3])
@@ -26,7 +29,16 @@ def _as(gate: str, of: Leg, **changes: object) -> Leg:
 
 
 @pytest.fixture(scope="module")
-def over_gloo() -> dict[str, Leg]:
+def forked() -> Iterator[None]:
+    """Start the launcher in a fork."""
+    forked_torch.prepare()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_process, "start", forked_torch.start)
+        yield
+
+
+@pytest.fixture(scope="module")
+def over_gloo(forked: None) -> dict[str, Leg]:
     """Both legs that can be broken without a GPU, for real, with a short patience."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gates, "BUDGET_S", BUDGET_S)
@@ -38,7 +50,6 @@ def over_gloo() -> dict[str, Leg]:
 
 @pytest.mark.timeout(180)
 def test_on_the_cpu_both_gates_fire(over_gloo: dict[str, Leg]) -> None:
-    pytest.importorskip("torch")
     assert set(over_gloo) == {WRONG, HANG}
     assert verdict(over_gloo[WRONG]) == (True, "2 of 2 damaged elements were counted")
     fired, said = verdict(over_gloo[HANG])
@@ -48,9 +59,8 @@ def test_on_the_cpu_both_gates_fire(over_gloo: dict[str, Leg]) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_collective_that_is_whole_fires_no_gate() -> None:
+def test_a_collective_that_is_whole_fires_no_gate(forked: None) -> None:
     """What the gates are held against: the same orders, with nothing broken."""
-    pytest.importorskip("torch")
     spec = replace(list(gates.orders(0, 1 << 30))[-1], collectives=("all_reduce",))
     (found,) = launch.drive(spec, sys.executable, ROOT, lambda text: None)
     assert isinstance(found, Leg)

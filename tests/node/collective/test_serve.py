@@ -212,7 +212,7 @@ def test_every_collective_for_real(run_faulty: Run, small: Small, dtype: str) ->
 
 
 def test_wrong_data_is_found_in_every_collective(run_faulty: Run, small: Small) -> None:
-    orders = small(fault("corrupt"), collectives=COLLECTIVES, ranks=3, max_bytes=4 * MIB)
+    orders = small(fault("corrupt"), collectives=COLLECTIVES, ranks=3, max_bytes=2 * MIB)
     found = run_faulty(orders)
     assert len(found) == len(COLLECTIVES)
     for leg in found:

@@ -146,9 +146,15 @@ def test_the_end_leaves_nothing_and_reports(pair: Any) -> None:
         wait_until(lambda below=below: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
-def test_when_the_controller_goes_nothing_is_left(tmp_path: Path) -> None:
+def test_a_node_that_is_held_refuses_and_when_its_controller_goes_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    """The control of the refusal is every other test here: a free node is ready."""
     with LocalMember(tmp_path, "3") as member:
         ready = member.hear("ready")["ready"]
+        with LocalMember(tmp_path, "3") as second:
+            assert "another hwcheck is loading" in second.hear("refused")["reason"]
+            assert second.hear("report")
         member.tell(order(1, 0, ready, deadline_s=60.0))
         below = children(member.process.pid)
         assert len(below) >= 2, "the launcher and its store"
@@ -156,15 +162,6 @@ def test_when_the_controller_goes_nothing_is_left(tmp_path: Path) -> None:
         member.process.stdin.close()
         assert member.process.wait(10) == -signal.SIGKILL
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
-
-
-def test_a_node_that_is_held_refuses(tmp_path: Path) -> None:
-    """The control is every other test here: a free node is ready."""
-    with LocalMember(tmp_path, "4") as first:
-        first.hear("ready")
-        with LocalMember(tmp_path, "4") as second:
-            assert "another hwcheck is loading" in second.hear("refused")["reason"]
-            assert second.hear("report")
 
 
 @pytest.mark.parametrize(

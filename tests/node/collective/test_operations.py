@@ -107,7 +107,7 @@ def test_so_many_pairs_have_data_that_begins_at_places_of_its_own(dtype: str, mo
 def test_no_two_pairs_have_the_same_data(dtype: str, most: int) -> None:
     ranks = Ranks(alltoall, most, dtype)
     first = {
-        tuple(float(x) for x in period[:2])
+        tuple(period[:2].tolist())
         for rank in range(most)
         for period in alltoall.sends(ranks.of, rank, 0)
     }

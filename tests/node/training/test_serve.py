@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,53 +52,61 @@ def crash() -> None:
     raise ValueError("planted")
 
 
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def no_memory() -> None:
     import torch
 
     raise torch.cuda.OutOfMemoryError(OF_TORCH)
 
 
-@pytest.fixture
-def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Have strategy zero1 break so; ranks are forked from here."""
-
-    def planted(how: Callable[[], Any]) -> None:
-        pytest.importorskip("torch")
-        load = strategies.load
-        broken = Strategy("zero1", "broken", DDP.degrees, lambda job: Broken(job, how))
-        monkeypatch.setattr(
-            strategies, "load", lambda name: broken if name == "zero1" else load(name)
-        )
-
-    return planted
+BREAKS: Mapping[str, tuple[Callable[[], Any], str, str]] = {
+    "crash": (crash, "failed", "rank 1: ValueError: planted"),
+    "nan": (lambda: math.nan, "failed", "rank 1: FloatingPointError: the loss is nan in step 2"),
+    "memory": (no_memory, "out_of_memory", " GiB at the peak, 3.00 GiB more asked for"),
+    "killed": (killed, "failed", "rank 1 was killed by SIGKILL"),
+    "hang": (signal.pause, "hang", "rank 0, 1: silent after the first step"),
+}
+"""What a strategy of this name does in its second step, how it ends, and words of the reason."""
 
 
-@pytest.mark.parametrize(
-    ("how", "state", "words"),
-    [
-        (crash, "failed", "rank 1: ValueError: planted"),
-        (lambda: math.nan, "failed", "rank 1: FloatingPointError: the loss is nan in step 2"),
-        (no_memory, "out_of_memory", " GiB at the peak, 3.00 GiB more asked for"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "failed", "rank 1 was killed by SIGKILL"),
-        (signal.pause, "hang", "rank 0, 1: silent after the first step"),
-    ],
-    ids=["crash", "nan", "memory", "killed", "hang"],
-)
-def test_what_breaks_costs_its_strategy_alone(
-    plant: Callable[[Callable[[], Any]], None],
-    how: Callable[[], Any],
-    state: str,
-    words: str,
-) -> None:
-    plant(how)
+@pytest.fixture(scope="module")
+def came() -> Iterator[Mapping[str, Sequence[dict[str, Any]]]]:
+    """Return of each break the answers before it, of it and after it.
+
+    A whole strategy runs between two that break: after the one, and in the launch of the other.
+    """
+    pytest.importorskip("torch")
     others = children()
-    before, broken, after = answers(
-        [
-            order("ddp"),
-            order("zero1", silence_s=2.0 if state == "hang" else 60.0),
-            order("ddp", launch="2 again"),
+    load = strategies.load
+
+    def planted(name: str) -> Strategy:
+        if name not in BREAKS:
+            return load(name)
+        how = BREAKS[name][0]
+        return Strategy(name, "broken", DDP.degrees, lambda job: Broken(job, how))
+
+    orders = [order("ddp")]
+    for name, (_, state, _) in BREAKS.items():
+        orders += [
+            replace(orders[-1], strategy=name, silence_s=2.0 if state == "hang" else 60.0),
+            order("ddp", launch=f"2 after {name}"),
         ]
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategies, "load", planted)  # ranks are forked from here
+        said = answers(orders)
+    yield {name: said[2 * place : 2 * place + 3] for place, name in enumerate(BREAKS)}
+    assert wait_until(lambda: children() <= others, GONE_S)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_breaks_costs_its_strategy_alone(
+    came: Mapping[str, Sequence[dict[str, Any]]], name: str
+) -> None:
+    _, state, words = BREAKS[name]
+    before, broken, after = came[name]
     assert (broken["state"], words in broken["reason"]) == (state, True), broken["reason"]
     assert "rank 1" in broken["reason"] or state == "hang"
     assert "out of memory" not in broken["reason"].lower(), "the state says so"
@@ -109,7 +118,6 @@ def test_what_breaks_costs_its_strategy_alone(
         assert "step" in broken["log_tail"]
     assert before["state"] == after["state"] == "done"
     assert losses(after) == pytest.approx(losses(before))
-    assert wait_until(lambda: children() <= others, GONE_S)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +74,22 @@ def own_load_lock(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def ask(fake_nvml: Path) -> Ask:
-    """Ask every question of a node whose NVML deviates as named, in a process of its own."""
+    """Ask every question of a node whose NVML deviates as named, in a process of its own.
+
+    Who asks the same of the same node is given the same answer.
+    """
 
     def run(
         deviation: str = "", library: str = "new", bound_s: float = 10, opening_s: float = 0
     ) -> dict[str, Any]:
-        return ask_everything(fake_nvml / library, deviation, bound_s, opening_s)
+        return deepcopy(_answer(fake_nvml / library, deviation, bound_s, opening_s))
 
     return run
+
+
+@cache
+def _answer(*of: Any) -> dict[str, Any]:
+    return ask_everything(*of)
 
 
 def ask_everything(

@@ -35,6 +35,9 @@ MOST_PEERS = 8
 FAR_SHARE = 0.6
 """What is left of a copy through the host whose buffers are in the memory of another socket."""
 START = json.loads(os.environ.get("HWLAB_START", "{}"))
+REST = 3.0
+"""So much longer than it takes a product stands still: thousands a second would keep this machine's
+processors busy with asking for them. The figures are those of the work."""
 PAUSE_S = 10.0
 """What goes on within so long is the same work: a busy machine lets nobody run at times."""
 
@@ -52,8 +55,12 @@ class Clock:
 
     @property
     def left_s(self) -> float:
-        """How long the work that is queued will still take."""
+        """How long until the work that is queued is done."""
         return self._zero_s + self.done_s - time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Stand still for so long, after the work that is queued."""
+        self._zero_s += seconds
 
     def wait(self, until_s: float) -> None:
         """Return when the device has come so far."""
@@ -93,6 +100,7 @@ class Gpu:
         share = self._sm_mhz() / self.says["sm_mhz"]
         seconds = operations / (self.says["tflops"] * 1e12 * share)
         self.clock.done_s += seconds
+        self.clock.rest(REST * seconds)
         self._work_s += seconds
         if self._work_s > NOTICED_S:
             self._show_work()
@@ -157,8 +165,9 @@ class Gpu:
         now_s = time.time()
         if now_s > self._until_s + PAUSE_S:
             self._since_s = now_s
-        if now_s + LINGER_S / 2 > self._until_s:
-            self._until_s = now_s + max(self.clock.left_s, 0.0) + LINGER_S
+        done_s = now_s + max(self.clock.left_s, 0.0)
+        if done_s + LINGER_S / 2 > self._until_s:
+            self._until_s = done_s + LINGER_S
             path = Path(f"{os.environ['HWLAB_NVML_LOAD']}.{self._index}")
             new = path.with_name(f"{path.name}.new")
             new.write_text(f"{self._since_s!r} {self._until_s!r}", "ascii")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -357,6 +358,13 @@ def test_fleets_with_all_that_is_compared(fleets: int, capsys: pytest.CaptureFix
     assert outcomes["warn"] <= fleets / 100, bad
 
 
+@cache
+def fleets_of_eight() -> list[list[HostRecord]]:
+    """Return 20 fleets of 8 healthy hosts."""
+    dice = random.Random(11)
+    return [[whole_host(dice, f"n{n}", MAKES[0], ()) for n in range(8)] for _ in range(20)]
+
+
 @pytest.mark.parametrize(
     ("check", "metric", "subject", "value"),
     [
@@ -369,9 +377,9 @@ def test_fleets_with_all_that_is_compared(fleets: int, capsys: pytest.CaptureFix
 def test_one_fault_in_such_a_fleet_is_found(
     check: str, metric: str, subject: str, value: Any
 ) -> None:
-    dice, seen = random.Random(11), 0
-    for _ in range(20):
-        hosts = [whole_host(dice, f"n{place}", MAKES[0], ()) for place in range(8)]
+    seen = 0
+    for healthy in fleets_of_eight():
+        hosts = list(healthy)
         report = hosts[3].report
         assert report is not None
         results = tuple(
@@ -389,7 +397,7 @@ def test_one_fault_in_such_a_fleet_is_found(
             for answer in report.results
         )
         hosts[3] = replace(hosts[3], report=replace(report, results=results))
-        asked = tuple(gpu_answers(dice, MAKES[0])) + NODE_CHECKS
+        asked = tuple(gpu_answers(random.Random(11), MAKES[0])) + NODE_CHECKS
         findings = judge(factories.run(*hosts, checks=asked)).findings
         seen += any(
             (f.host, f.metric, f.subject, f.outcome) == ("n3", metric, subject, "warn")

@@ -1,14 +1,14 @@
 """What a play does in less time here, with the same outcome.
 
 Each task runs in the play's process and not in a fork of it: what a fork would load, compile and
-forget is there for the next task. Templates are compiled once for all plays, and YAML is parsed
-once: that of a role, of what a plugin says of its options, of Ansible's names. A template that a
-variable looks up is given the variables themselves, of which Ansible makes a deep copy, only to set
-some of its own beside them. What is in a file of YAML is copied by pickle, which takes a third of
-a deep copy's time. The zip that a module is sent in holds it compiled as well; a node with another
-version of Python compiles it there, as ever. And a module for a simulated machine is handed to what
-runs modules there (``tests/roles/quick_modules``), with the environment that a login has, and not
-to a login.
+forget is there for the next task. Templates are compiled once for all plays, filters that Ansible
+does not have are looked for once, and YAML is parsed once: that of a role, of what a plugin says of
+its options, of Ansible's names. A template that a variable looks up is given the variables
+themselves, of which Ansible makes a deep copy, only to set some of its own beside them. What is in
+a file of YAML is copied by pickle, which takes a third of a deep copy's time. The zip that a module
+is sent in holds it compiled as well; a node with another version of Python compiles it there, as
+ever. And a module for a simulated machine is handed to what runs modules there
+(``tests/roles/quick_modules``), with the environment that a login has, and not to a login.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from ansible.parsing import dataloader
 from ansible.parsing.yaml.loader import AnsibleLoader
 from ansible.plugins import strategy
 from ansible.plugins.connection import ssh
+from ansible.plugins.loader import Jinja2Loader
 from ansible.plugins.lookup import template
 from jinja2.environment import TemplateExpression
 
@@ -219,6 +220,31 @@ class Parsed:
             return parsed
 
 
+class Named:
+    """Remembers which filters and tests are none of Ansible's: it looks for each in a collection.
+
+    As it does where a template has ``join`` or ``defined``, which are Jinja's.
+    """
+
+    def __init__(self) -> None:
+        self._look = Jinja2Loader.get_with_context
+        self._missing: dict[tuple[str, str], str] = {}
+
+    def install(self) -> None:
+        """Stand in for what looks."""
+        Jinja2Loader.get_with_context = lambda *words, **more: self._get(*words, **more)
+
+    def _get(self, loader: Any, name: str, *words: Any, **more: Any) -> Any:
+        key = loader.type, name
+        if key in self._missing:
+            raise KeyError(self._missing[key])
+        try:
+            return self._look(loader, name, *words, **more)
+        except KeyError as error:
+            self._missing[key] = str(error)
+            raise
+
+
 class CompiledToo(zipfile.ZipFile):
     """Has beside each source its code, which Python takes without looking at the source."""
 
@@ -257,3 +283,4 @@ def install(folder: str) -> None:
     Modules().install()
     Compiled(folder).install()
     Parsed(folder).install()
+    Named().install()

@@ -19,11 +19,13 @@ import socket
 import sys
 import traceback
 
+WAYS = ("legacy_c2m", "legacy_m2c")
 FIRST = (
     *("ansible.module_utils.basic", "ansible.module_utils._internal._ansiballz._loader"),
     *("ansible.module_utils.common.respawn", "ansible.module_utils.facts.namespace"),
     *("ansible.module_utils.facts.default_collectors", "ansible.module_utils.service"),
     *("ansible.module_utils.urls", "ansible.module_utils.yumdnf"),
+    *(f"ansible.module_utils._internal._json._profiles._module_{way}" for way in WAYS),
     *("apt", "apt_pkg", "apt.debfile", "dnf", "dnf.cli", "dnf.subject", "dnf.const", "rpm"),
     *("base64", "zipfile", "tempfile", "shutil", "resource", "glob", "datetime"),
 )

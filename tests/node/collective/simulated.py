@@ -18,8 +18,11 @@ COUNT = 70_000
 class Ranks:
     """So many ranks of one collective, and what stands in their buffers."""
 
-    def __init__(self, operation: Operation, ranks: int, dtype: str = "float") -> None:
+    def __init__(
+        self, operation: Operation, ranks: int, dtype: str = "float", count: int = COUNT
+    ) -> None:
         self.operation = operation
+        self.count = count
         self.of = pattern.Pattern(dtype, ranks, "cpu")
 
     def sent(self, rank: int, round_: int = 0) -> list[torch.Tensor]:
@@ -35,7 +38,7 @@ class Ranks:
     def _filled(self, periods: list[torch.Tensor]) -> list[torch.Tensor]:
         found = []
         for period in periods:
-            buffer = torch.empty(COUNT, dtype=self.of.dtype)
+            buffer = torch.empty(self.count, dtype=self.of.dtype)
             pattern.fill(buffer, period)
             found.append(buffer)
         return found

@@ -126,7 +126,8 @@ def test_a_chunk_for_or_from_another_rank_is_wrong(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float", "bfloat16"])
 @pytest.mark.parametrize("count", [1, 3, 8, 72])
 def test_every_rank_ends_with_all_chunks_in_their_order(count: int, dtype: str) -> None:
-    ranks = Ranks(all_gather, count, dtype)
+    # Chunks of many ranks are short: how they repeat is seen where there are few.
+    ranks = Ranks(all_gather, count, dtype, COUNT if count < 72 else COUNT // 10)
     gathered = [ranks.sent(rank, 3)[0] for rank in range(count)]
     assert [ranks.wrong(rank, gathered, 3) for rank in range(count)] == [0] * count
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 from hwcheck.node.load.products import PAIRS
@@ -70,4 +71,9 @@ def crash(out: Any) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-LATER = {"flip": flip, "hang": hang, "crash": crash}
+def rest(out: Any) -> None:
+    """Be no fault, and leave the processor to others."""
+    time.sleep(0.02)
+
+
+LATER = {"flip": flip, "hang": hang, "crash": crash, "rest": rest}

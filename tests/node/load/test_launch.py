@@ -124,7 +124,7 @@ def test_a_worker_that_hangs_is_killed_within_a_bound_and_named(make: Make) -> N
 
 
 def test_a_worker_that_is_silent_is_a_problem(monkeypatch: pytest.MonkeyPatch, make: Make) -> None:
-    burn = make("", "hang", patience_s=0.5)
+    burn = make("rest", "hang", patience_s=0.5)
     burn.start()
     monkeypatch.setattr(launch, "SILENCE_LIMIT_S", 4.0)
     assert until(burn.problem)

@@ -13,7 +13,9 @@ from tests.roles.nvidia_packages import IMEX, OLD, driver
 from tests.roles.packages import Package
 from tests.roles.stated import Stated, state
 
-ROLES = ["nvidia_driver", "nvidia_fabricmanager", "nvidia_imex"]
+ROLES = ["nvidia_fabricmanager", "nvidia_imex"]
+BESIDE_DRIVER = ["nvidia_driver", *ROLES]
+"""It holds IMEX too."""
 WANTED: dict[str, object] = {
     "nvidia_repository_url": f"file:{PACKAGES}/nvidia",
     "nvidia_repository_suite": "./",
@@ -67,6 +69,8 @@ def machine(namespaces: None) -> Iterator[Machine]:
             "/var/lib/hwlab/devices", "Character devices:\n240 nvidia-caps-imex-channels\n"
         )
         machine.ask("mount --bind /var/lib/hwlab/devices /proc/devices")
+        driver_is_there = machine.play(["nvidia_driver"], **WANTED)
+        assert driver_is_there.code == 0, driver_is_there.text
         yield machine
 
 
@@ -116,7 +120,7 @@ def test_imex_knows_the_hosts_of_its_fabric_and_has_a_channel(
     services = machine.ask("systemctl is-active nvidia-imex; systemctl is-enabled nvidia-imex")
     assert services.split() == ["active", "enabled"]
     assert (second.code, second.changes) == (0, 0), second.text
-    holds = state(machine, ROLES, **WANTED)
+    holds = state(machine, BESIDE_DRIVER, **WANTED)
     assert holds.code == 0, holds.text
 
 
@@ -125,16 +129,16 @@ def test_drift_is_found_and_mended_but_imex_is_not_restarted_under_jobs(
     machine: Machine, second: Played
 ) -> None:
     machine.ask("; ".join(DRIFT))
-    found = state(machine, ROLES, **WANTED)
+    found = state(machine, BESIDE_DRIVER, **WANTED)
     assert found.variables("fail") == DRIFTED, found.text
-    refused = machine.play(ROLES, **WANTED, node_reboot_drained_command=["false"])
+    refused = machine.play(BESIDE_DRIVER, **WANTED, node_reboot_drained_command=["false"])
     assert refused.code != 0
     assert "needs a restart of nvidia-imex and is not drained" in refused.text
     assert refused.changed == MENDED[:-1]
-    mended = machine.play(ROLES, **WANTED)
+    mended = machine.play(BESIDE_DRIVER, **WANTED)
     assert mended.changed == MENDED[-1:], mended.text
     assert "LOG_LEVEL=3" in machine.ask("cat /run/hwlab/config.cfg")  # what it was started with
-    assert state(machine, ROLES, **WANTED).code == 0
+    assert state(machine, BESIDE_DRIVER, **WANTED).code == 0
 
 
 @pytest.mark.wide

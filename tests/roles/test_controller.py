@@ -101,7 +101,15 @@ def test_the_first_run_makes_a_controller_and_the_second_changes_nothing(
     assert "batch 1: gpu1: new" in said
     second = machine.play(ROLE, **variables)
     assert (second.code, second.changes) == (0, 0), second.text
+
+
+@pytest.mark.wide
+def test_check_mode_says_of_a_controller_that_nothing_would_change(
+    machine: Machine, first: Played, variables: dict[str, object]
+) -> None:
+    assert first.code == 0, first.text
     again = machine.play(ROLE, "--check", **variables)
+    assert again.code == 0, again.text
     # In check mode pip cannot tell what it would do, once it is given options of its own.
     assert set(again.changed) <= {"hwcheck_controller : Install hwcheck"}, again.text
 

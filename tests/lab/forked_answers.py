@@ -8,6 +8,7 @@ libraries that it was started with (``LD_LIBRARY_PATH``, ``LD_PRELOAD``).
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -36,6 +37,8 @@ def main() -> None:
     torch_stack = cache(HostReader("/").torch_stack)
     torch_stack("")
     HostReader.torch_stack = lambda _, python: torch_stack(python)  # type: ignore[method-assign]
+    # Each fork ends after one answer: what it would look through for garbage, it would copy.
+    gc.disable()
     for line in sys.stdin:
         order = json.loads(line)
         if order.get("trace"):

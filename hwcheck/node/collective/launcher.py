@@ -8,6 +8,7 @@ answer: the ``problem`` (``hangs.Driver``).
 
 from __future__ import annotations
 
+import gc
 import os
 from functools import partial
 
@@ -37,6 +38,7 @@ def run(spec: CollectiveSpec, send: Send, out: int, driver: Driver) -> None:
 
     chosen = [operations.load(name) for name in spec.collectives]
     hangs = Hangs(driver)
+    gc.freeze()  # a collection in a rank would go through all of torch, and copy its pages
     if spec.pairs:
         from hwcheck.node.pairs import serve as pairs
 

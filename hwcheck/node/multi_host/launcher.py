@@ -6,6 +6,7 @@ node is, every further one is an order; answers leave on stdout.
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Iterator, NamedTuple, Optional
 
@@ -28,6 +29,7 @@ def main() -> None:
     if session is not None:
         from hwcheck.node.multi_host import serve
 
+        gc.freeze()  # a collection in a rank would go through all of torch, and copy its pages
         serve.serve(session.setup, session.orders, session.send, [session.out])
 
 

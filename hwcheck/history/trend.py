@@ -93,10 +93,11 @@ def metric_named(
 
     Raises UsageError, with the nearest name, for one that no run measured as a number.
     """
-    metrics = _measured(history, list(history.folders)[-1:])  # one file tells as a rule
-    if not _those(metrics, name):
+    metric = name.rpartition(".")[2]
+    those = _those(_measured(history, list(history.folders)[-1:], metric), name)  # as a rule
+    if not those:
         metrics = _measured(history, list(history.folders))
-    those = _those(metrics, name)
+        those = _those(metrics, name)
     if not those:
         names = [full for each in metrics for full in (f"{each[0]}.{each[1]}", each[1])]
         name_among("metric", name, dict.fromkeys(names))
@@ -107,14 +108,17 @@ def metric_named(
     return TrendMetric(check, metric, unit, subject or (DEFAULT_LEG if of_legs else ""), size)
 
 
-def _measured(history: History, runs: Sequence[str]) -> list[tuple[str, str, str, bool]]:
-    """Return of all numbers of these runs their metric, and whether legs have it."""
+def _measured(
+    history: History, runs: Sequence[str], metric: str = ""
+) -> list[tuple[str, str, str, bool]]:
+    """Return of the numbers of these runs the metric (all, or one), and whether legs have it."""
     return [
         (check, metric, unit, of_legs)
         for check, metric, unit, of_legs in history.rows(
             f"SELECT check_id, metric, unit, bool_or(subject = '{DEFAULT_LEG}') FROM samples "
-            "WHERE list_contains($1, run) AND value IS NOT NULL GROUP BY ALL ORDER BY ALL",
-            [runs],
+            "WHERE list_contains($1, run) AND value IS NOT NULL "
+            f"{'AND metric = $2 ' if metric else ''}GROUP BY ALL ORDER BY ALL",
+            [runs, metric] if metric else [runs],
         )
     ]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -266,18 +266,18 @@ class History:
     def _candidates(self, before: str, newest: int, only: Collection[str]) -> list[Path]:
         """Return the folders that have all three files; note the others."""
         folders: list[Path] = []
-        names = sorted(
-            name
-            for name in os.listdir(self.runs)
-            if (not before or name < before) and (not only or name in only)
-        )
-        for name in reversed(names):
-            folder = self.runs / name
+        entries = [
+            entry
+            for entry in os.scandir(self.runs)
+            if (not before or entry.name < before) and (not only or entry.name in only)
+        ]
+        for entry in sorted(entries, key=attrgetter("name"), reverse=True):
             if newest and len(folders) == newest:
                 break
-            if name.startswith(".") or name == LATEST or not folder.is_dir():
+            if entry.name.startswith(".") or entry.name == LATEST or not entry.is_dir():
                 continue
-            reason = _why_not(folder)
+            folder = self.runs / entry.name
+            reason = "a symbolic link" if entry.is_symlink() else _why_not(folder)
             if reason is None:
                 folders.append(folder)
             elif reason:
@@ -377,14 +377,12 @@ def _answer(cursor: DuckDBPyConnection) -> QueryResult:
 
 def _why_not(folder: Path) -> str | None:
     """Return why a folder has no files to read; None where it has, empty where it is no run."""
-    if folder.is_symlink():
-        return "a symbolic link"
-    if not os.path.lexists(folder / "run.json"):
+    if not os.path.lexists(f"{folder}/run.json"):
         others = any((folder / name).exists() for name in OTHER_COMMANDS)
         return "" if others else "not a run folder: no run.json"
     for kind in KINDS:
         try:
-            status = file_of(folder, kind).lstat()
+            status = os.lstat(file_of(folder, kind))
         except FileNotFoundError:
             return f"no {kind}.parquet: under way, cut short, or of a former version; {REBUILD}"
         except OSError as error:

@@ -80,10 +80,10 @@ def with_limit(history: History, shown: Trend) -> Trend:
         judgement = judge(read_run(history.folders[run], only={host}))
     except UsageError:  # the files that it was made of are gone or damaged: there is no limit
         return shown
+    wanted = {shown.asked.subject} if shown.asked.subject else {p.subject for p in shown.points}
     for finding in judgement.findings:
         of = (finding.check, finding.metric) == (shown.asked.check, shown.asked.metric)
         borders = finding.fail_at is not None or finding.warn_at is not None
-        wanted = {shown.asked.subject} if shown.asked.subject else {p.subject for p in shown.points}
         if of and borders and (not wanted or finding.subject in wanted):
             return replace(
                 shown, fail_at=finding.fail_at, warn_at=finding.warn_at, limit=finding.limit

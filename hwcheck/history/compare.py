@@ -220,7 +220,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           SELECT a.host, a.check_id, a.metric, a.subject, a.size_bytes, a.unit,
             b.value AS old, a.value AS new, b.value_text AS old_text, a.value_text AS new_text,
             CASE WHEN a.unit IN {RATIOS} THEN a.value / nullif(b.value, 0) - 1
-              ELSE a.value - b.value END AS change,
+              WHEN a.unit IN {tuple(LEAST_CHANGES)} THEN a.value - b.value END AS change,
             greatest(coalesce(a.spread, 0), coalesce(b.spread, 0)) AS spread
           FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
@@ -239,8 +239,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           AND joined.size_bytes IS NOT DISTINCT FROM scatter.size_bytes
         WHERE (unit = '' AND (old IS DISTINCT FROM new OR old_text IS DISTINCT FROM new_text))
           OR (unit IN {COUNTS} AND old <> new)
-          OR (unit IN {tuple(LEAST_CHANGES)} AND abs(change) > greatest(
-            MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common))
+          OR abs(change) > greatest(MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common)
         WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
         QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1
         """,

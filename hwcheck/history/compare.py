@@ -238,7 +238,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           AND joined.metric = scatter.metric
           AND joined.size_bytes IS NOT DISTINCT FROM scatter.size_bytes
         WHERE (unit = '' AND (old IS DISTINCT FROM new OR old_text IS DISTINCT FROM new_text))
-          OR (unit IN {COUNTS} AND old <> new)
+          OR (unit IN {COUNTS} AND old <> new) OR (unit IN {RATIOS} AND old = 0 AND new <> 0)
           OR abs(change) > greatest(MAP {{{least}}}[unit], {SPREADS} * spread, {SPREADS} * common)
         WINDOW of_leg AS (PARTITION BY host, joined.check_id, joined.metric, subject)
         QUALIFY row_number() OVER (of_leg ORDER BY joined.size_bytes DESC NULLS LAST) = 1

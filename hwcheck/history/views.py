@@ -274,8 +274,10 @@ class History:
         for entry in sorted(entries, key=attrgetter("name"), reverse=True):
             if newest and len(folders) == newest:
                 break
-            if entry.name.startswith(".") or entry.name == LATEST or not entry.is_dir():
+            if entry.name.startswith(".") or entry.name == LATEST:
                 continue
+            if not (entry.is_dir(follow_symlinks=False) or os.path.isdir(entry.path)):
+                continue  # nor a link that leads to itself
             folder = self.runs / entry.name
             reason = "a symbolic link" if entry.is_symlink() else _why_not(folder)
             if reason is None:

@@ -63,9 +63,9 @@ _TUPLES: Dict[Tuple[int, ...], Tuple[Sample, ...]] = {}
 def _shared(samples: Tuple[Sample, ...]) -> Tuple[Sample, ...]:
     """Return the one tuple of these samples: most answers of like hosts are alike as a whole."""
     key = tuple(map(id, samples))  # of what the tuple keeps
-    if len(_TUPLES) < MOST_TUPLES:
-        return _TUPLES.setdefault(key, samples)
-    return _TUPLES.get(key, samples)
+    if len(_TUPLES) >= MOST_TUPLES:
+        _TUPLES.clear()
+    return _TUPLES.setdefault(key, samples)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ def history_of(
 ) -> Iterator[History]:
     """Open the history of a folder, and name the folders that are left out. Raises UsageError.
 
-    It is left open (``OPEN``): the process ends with the command, and to free what a year of files
-    says of itself takes a twentieth of a second.
+    It is left open (``OPEN``): as a rule the process ends with the command, and to free what a year
+    of files says of itself takes a twentieth of a second.
     """
     if not runs.strip():
         raise UsageError("--runs is empty; name the folder of the runs, or leave --runs out")

@@ -41,8 +41,8 @@ def run() -> None:
 def _end(code: int) -> None:
     """End this process as Python does, but leave it to the kernel to free what is loaded.
 
-    To free each object by itself takes a tenth of a second. Comes back where what was printed
-    cannot be written: Python says why.
+    To free each object by itself takes a tenth of a second; so files have to be closed by who wrote
+    them. Comes back where what was printed cannot be written: Python says why.
     """
     atexit._run_exitfuncs()
     try:

@@ -132,6 +132,23 @@ def test_one_metric_lies_together_and_in_the_order_of_hosts(tmp_path: Path) -> N
     assert rows == [(each.metric, name) for each in samples for name in names]
 
 
+def test_rows_of_one_host_are_in_order_too(tmp_path: Path) -> None:
+    """DuckDB would look up the larger table's rows in the smaller: here neither is larger."""
+    names = [f"m{place * 7 % 300:03}" for place in range(300)]
+    answers = [
+        CheckResult(check, "done", samples=tuple(Sample(name, place, "W") for name in names))
+        for place, check in enumerate(("power_idle", "driver"))
+    ]
+    path = factories.saved(tmp_path, factories.record("n1", answers))
+    dataset.write(path, assess(read_run(path)))
+    rows = duckdb.sql(
+        "SELECT check_id, metric FROM read_parquet($1, file_row_number = true) "
+        "ORDER BY file_row_number",
+        params=[str(dataset.file_of(path, "samples"))],
+    ).fetchall()
+    assert rows == [(check, name) for check in ("driver", "power_idle") for name in sorted(names)]
+
+
 def test_hostile_text_is_kept_as_text(tmp_path: Path) -> None:
     answers = [
         CheckResult("driver", "done", samples=(Sample(f"m{place}", text[:400], "", text[:200]),))

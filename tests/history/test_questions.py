@@ -177,10 +177,10 @@ def test_a_leg_is_compared_at_each_size_within_the_spread_of_that_size(tmp_path:
 def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
     """Two runs of a healthy H100 had free disk space, products and slopes of heat as changes."""
     nights = (
-        (63.80, 504e6, 11392, 1.62, "idle", 128.0, 0, 2048.0),
-        (63.78, 520e6, 11360, 1.27, "none", 127.9, 1, 1984.0),
+        (63.80, 504e6, 11392, 1.62, "idle", 128.0, 0, 2048.0, 0.0),
+        (63.78, 520e6, 11360, 1.27, "none", 127.9, 1, 1984.0, 64.0),
     )
-    for night, (free, used, products, slope, clocks, module, jobs, memory) in enumerate(nights):
+    for night, (free, used, products, slope, clocks, module, jobs, *memory) in enumerate(nights):
         answers = {
             "disk_free": (Sample("disk_free_gib", free, "GiB", "/"),),
             "stray_processes": (
@@ -192,8 +192,9 @@ def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
             "throttle_reasons": (Sample("clock_event_reasons", clocks, "", "gpu0"),),
             "host_memory": (
                 Sample("numa_memory_gib", module, "GiB", "NUMA 0"),
-                Sample("memory_total_gib", memory, "GiB"),
+                Sample("memory_total_gib", memory[0], "GiB"),
             ),
+            "hugepages": (Sample("huge_pages_gib", memory[1], "GiB"),),
         }
         checks = tuple(CheckResult(name, "done", samples=of) for name, of in answers.items())
         record = factories.record("node01", checks, gpus=factories.gpu_facts(1))
@@ -203,6 +204,7 @@ def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
     assert {each.text() for each in compared if each.kind in ("setting", "count", "figure")} == {
         "stray_processes.compute_processes of gpu0: 0 processes -> 1 processes",
         "host_memory.memory_total_gib: 2048 GiB -> 1984 GiB (-3.1%)",
+        "hugepages.huge_pages_gib: 0 GiB -> 64 GiB",
     }
 
 

@@ -186,6 +186,7 @@ def test_a_query_of_some_runs_opens_only_their_files(planted: Path, where: str, 
 
 def test_a_folder_that_is_a_link_or_no_run_is_named(runs: Path) -> None:
     (runs / "link").symlink_to(runs / BAD)
+    (runs / "loop").symlink_to("loop")
     (runs / "pictures").mkdir()
     (runs / "provision").mkdir()
     (runs / "provision" / "provision.json").write_text("{}")

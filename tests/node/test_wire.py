@@ -59,11 +59,13 @@ def test_answers_that_are_alike_have_one_tuple_of_samples(monkeypatch: pytest.Mo
     assert one.samples is two.samples
     shorter = {**json.loads(texts[0]), "samples": samples[:2]}
     assert CheckResult.from_dict(shorter).samples == one.samples[:2]
-    monkeypatch.setattr(wire, "MOST_TUPLES", 0)
+    monkeypatch.setattr(wire, "MOST_TUPLES", 1)
     monkeypatch.setattr(wire, "_TUPLES", {})
-    full = [CheckResult.from_dict(json.loads(text)).samples for text in texts]
-    assert full == [one.samples, one.samples]
-    assert full[0] is not full[1]
+    others = [{**samples[0], "value": n} for n in range(7, 9)]
+    for each in (*others, others[1]):  # begins anew where it is full
+        last = CheckResult.from_dict({**json.loads(texts[0]), "samples": [each]}).samples
+        assert [sample.value for sample in last] == [each["value"]]
+        assert list(wire._TUPLES.values()) == [last]
 
 
 def test_what_older_versions_wrote_is_read() -> None:

@@ -70,7 +70,9 @@ def test_three_legs_on_the_cpu(payload: str, marked: Marked) -> None:
             assert size.busbw_gbps == pytest.approx(size.algbw_gbps)  # 2(n-1)/n is 1 for two
             assert 0.001 < size.busbw_gbps < 1000
             assert size.time_us <= size.time_p95_us
-        assert f"all_reduce {leg.leg} 1 MiB {leg.sizes[0].busbw_gbps:.1f} GB/s" in told
+        begin, end = f"all_reduce {leg.leg} 1 MiB ", " GB/s"
+        turns = [float(each[len(begin) : -len(end)]) for each in told if each.startswith(begin)]
+        assert min(turns) - 0.05 <= leg.sizes[0].busbw_gbps <= max(turns) + 0.05
     result = CheckResult("all_reduce", "done", legs=tuple(found))
     assert schema_problem(to_dict(result), "result") == ""
     assert gone(marked)

@@ -18,14 +18,14 @@ validate: .venv/installed
 # Thousands of processes start: what one has compiled is there for the next.
 test test-wide test-fleets: export PYTHONDONTWRITEBYTECODE :=
 
-# Four workers, for many tests wait, each in namespaces of its own (tests/apart.py); the longest
+# Six workers, for many tests wait, each in namespaces of its own (tests/apart.py); the longest
 # tests begin.
 test: .venv/installed
-	$(BIN)/python -m pytest --strict-config -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --strict-config -n 6 --dist loadfile --no-loadscope-reorder
 
 # More of what `make test` shows with less, and special cases: a run that is killed at every step of
-# its end, more roles that are broken off, the booleans of all roles, what a role does beside its
-# usual way, each fault of a load by itself.
+# its end and a sweep at any point, roles that are broken off, the roles on the RHEL family, the
+# booleans of all roles, what a role does beside its usual way, each fault of a load by itself.
 test-wide: .venv/installed
 	$(BIN)/python -m pytest -m wide -n 4 --dist loadfile
 

@@ -247,6 +247,7 @@ def test_a_password_that_the_server_does_not_take(hosts: dict[str, Host], tmp_pa
     assert "s3cret" not in record.reason
 
 
+@pytest.mark.wide
 def test_many_connections_are_built_and_opened_at_once(lab: Lab, tmp_path: Path) -> None:
     """Fabric's configuration is shared by all of them: see ssh_session._Connection."""
     node = lab.nodes["n1"]

@@ -27,11 +27,13 @@ def idle(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Assessme
     return assess(read_run(run))
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(120)
 def test_it_finds_what_shows_on_idle_nodes(idle: Assessment) -> None:
     assert [each.host for each in idle.judgement.hosts] == list(demo.HOSTS)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("host", ["node01", "node02"])
 def test_another_outcome_is_said(
     idle: Assessment, host: str, capsys: pytest.CaptureFixture[str]

@@ -41,11 +41,13 @@ def rows(bench: Bench) -> list[Row]:
     return [*rows_on(bench, wanted), *work_rows("rtx4090x4", EVERY), *fleet_rows(EVERY)]
 
 
+@pytest.mark.wide
 def test_what_survives_has_a_reason(rows: list[Row]) -> None:
     assert complaints(rows, whole=False) == []
     assert {row.fate for row in rows} == {"noticed", "passes", "same", "unread"}
 
 
+@pytest.mark.wide
 def test_the_docs_say_what_survives_and_why(rows: list[Row]) -> None:
     page, known = mutations_page.FILE.read_text("utf-8"), reasons()
     missing = []

@@ -35,7 +35,7 @@ CHECKS = ("file_systems", "gpu_count")
 NAMES = tuple(f"n{number:02}" for number in range(1, 9))
 BAD = ("n03", "n07")
 """They are to have GPUs, and have none: of them people are told."""
-KILLS, ALL = 3, 50
+KILLS = 50
 AT_ONCE = 4
 PROCESSES = multiprocessing.get_context("forkserver")
 
@@ -172,13 +172,11 @@ def assert_told_once(people: People, outbox: Outbox) -> None:
     assert outbox.waiting() == {}
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(ALL, marks=pytest.mark.wide)])
-def test_killed_at_any_point_it_goes_on(
-    kills: int, lab: Lab, people: People, tmp_path: Path
-) -> None:
+@pytest.mark.wide
+def test_killed_at_any_point_it_goes_on(lab: Lab, people: People, tmp_path: Path) -> None:
     PROCESSES.set_forkserver_preload(["tests.lab.sweeping"])
     dice, points = random.Random(19), set()
-    for number in range(kills):
+    for number in range(KILLS):
         people.forget()
         asked = asked_of(lab, tmp_path / str(number), people)
         runs = asked.runs_of(asked.levels[0])

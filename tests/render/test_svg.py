@@ -32,7 +32,14 @@ font_manager.fontManager._findfont_cached.cache_clear()
 """
 
 
-@pytest.mark.parametrize("name", ["HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HOME",
+        pytest.param("MPLCONFIGDIR", marks=pytest.mark.wide),
+        pytest.param("XDG_CACHE_HOME", marks=pytest.mark.wide),
+    ],
+)
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
     done = show({"HOME": str(tmp_path), "TMPDIR": str(tmp_path), name: "/proc/nowhere"})
     assert done.stdout.startswith(f"{tmp_path}/hwcheck-")
@@ -45,7 +52,12 @@ def test_a_folder_of_its_own_is_left_to_matplotlib(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "backend", ["module://matplotlib_inline.backend_inline", "Qt4Agg", "no such thing"]
+    "backend",
+    [
+        "module://matplotlib_inline.backend_inline",
+        pytest.param("Qt4Agg", marks=pytest.mark.wide),
+        pytest.param("no such thing", marks=pytest.mark.wide),
+    ],
 )
 def test_a_backend_that_is_not_there(tmp_path: Path, backend: str) -> None:
     done = show({"HOME": str(tmp_path), "MPLBACKEND": backend})
@@ -57,7 +69,15 @@ def test_a_list_of_fonts_that_lacks_ours(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-@pytest.mark.parametrize("text", ["text.usetex: True\n", "backend: module://evil\n", "\xff\n", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "backend: module://evil\n",
+        "",
+        pytest.param("text.usetex: True\n", marks=pytest.mark.wide),
+        pytest.param("\xff\n", marks=pytest.mark.wide),
+    ],
+)
 def test_a_matplotlibrc_of_the_current_folder_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

@@ -41,8 +41,6 @@ FORGETFUL = {
         }
     ],
 }
-QUICK = ("pcie_p2p",)
-"""Needs nothing prepared that it stands on; ``make test-wide`` takes the others."""
 KILLED_ONCE = "[ -e /etc/once ] || { touch /etc/once; kill -9 $PPID; }\n"
 SITE = "/opt/hwcheck/venv/lib/python3*/site-packages"
 pytestmark = pytest.mark.timeout(900)
@@ -64,10 +62,8 @@ def variables(bare: tuple[Machine, dict[str, object]]) -> dict[str, object]:
     return bare[1]
 
 
-@pytest.mark.parametrize(
-    "role",
-    [pytest.param(role, marks=() if role in QUICK else pytest.mark.wide) for role in BROKEN_OFF],
-)
+@pytest.mark.wide
+@pytest.mark.parametrize("role", BROKEN_OFF)
 def test_the_next_run_completes_it(
     machine: Machine, variables: dict[str, object], role: str
 ) -> None:

@@ -168,12 +168,14 @@ def second(machine: Machine, first: Played) -> Played:
     return machine.play(ROLES, **wanted(OLD))
 
 
+@pytest.mark.wide
 def test_check_mode_predicts_the_changes(predicted: Played, first: Played) -> None:
     assert predicted.code == 0, predicted.text
     assert first.code == 0, first.text
     assert set(first.changed) - set(predicted.changed) == NOT_PREDICTED
 
 
+@pytest.mark.wide
 def test_a_key_with_another_fingerprint_is_not_imported(refused: Played, first: Played) -> None:
     assert refused.code != 0
     assert "does not match any key fingerprints" in refused.text
@@ -181,11 +183,13 @@ def test_a_key_with_another_fingerprint_is_not_imported(refused: Played, first: 
     assert "nvidia_repository : Install the key of the repository" in first.changed
 
 
+@pytest.mark.wide
 def test_the_second_run_changes_nothing(second: Played) -> None:
     assert second.code == 0, second.text
     assert second.changes == 0, second.changed
 
 
+@pytest.mark.wide
 def test_the_state_fails_before_and_holds_after_but_for_what_waits_for_a_boot(
     machine: Machine, before: Stated, second: Played
 ) -> None:
@@ -196,6 +200,7 @@ def test_the_state_fails_before_and_holds_after_but_for_what_waits_for_a_boot(
     assert after.variables("pass") >= before.variables("fail") - {"pcie_p2p_iommu"}
 
 
+@pytest.mark.wide
 def test_it_is_what_the_family_calls_it(machine: Machine, second: Played) -> None:
     found = versions(machine)
     assert {found[name] for name in found if name.startswith("nvidia-")} == {f"{OLD}-1"}

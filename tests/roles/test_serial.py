@@ -50,6 +50,7 @@ def test_a_first_host_that_fails_is_the_last(tmp_path: Path) -> None:
     assert play(tmp_path, ["node1"]) == ["node1"]
 
 
+@pytest.mark.wide
 def test_a_batch_with_too_many_failures_ends_it(tmp_path: Path) -> None:
     assert play(tmp_path, ["node2"], site_serial=[1, 2]) == ["node1", "node2", "node3"]
 

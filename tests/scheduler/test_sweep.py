@@ -166,6 +166,7 @@ def test_hosts_that_were_well_run_together_and_again_when_their_links_are_due(
 RESERVATION = "reservation=exam"
 
 
+@pytest.mark.wide
 def test_a_node_that_is_reserved_ends_what_hosts_run_together_and_accuses_nobody(
     nights: Nights, slurm: SlurmCluster, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def annotations(cluster: KubernetesCluster, host: str) -> dict[str, str]:
     return of_node
 
 
+@pytest.mark.wide
 def test_a_node_with_a_pod_that_has_gpus_is_skipped_and_comes_first_the_next_time(
     nights: Nights, cluster: KubernetesCluster
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_node_that_fails_is_cordoned_first_as_a_dry_run_then_and_given_back_wh
     assert nights.actions == [("drain", "gpu1", "done"), ("resume", "gpu1", "done")]
 
 
+@pytest.mark.wide
 def test_the_bound_holds_when_every_node_fails_and_people_are_told(
     nights: Nights, cluster: KubernetesCluster
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_closed_stderr_costs_the_messages_only(failed: Path) -> None:
     assert (done.returncode, "power_limit" in done.stdout) == (1, True)
 
 
+@pytest.mark.wide
 def test_python_may_leave_docstrings_out(failed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONOPTIMIZE", "2")
     assert hwcheck("report", failed).returncode == 1

@@ -211,7 +211,7 @@ def test_killed_at_any_point_it_goes_on(lab: Lab, people: People, tmp_path: Path
         assert_told_once(people, outbox)
         for name in NAMES:
             wait_until(lambda name=name: not lab.nodes[name].visitors(), 60)  # type: ignore[misc]
-    assert len(points) >= min(3, kills - 1), f"the kills came at too few points: {points}"
+    assert len(points) >= 3, f"the kills came at too few points: {points}"
     assert {"hosts", "webhook"} <= {at for at, *_ in points}, (
         f"none while people are told: {points}"
     )

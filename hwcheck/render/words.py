@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from hwcheck.advise.records import Advice, Diagnosis
+from typing import TYPE_CHECKING
+
 from hwcheck.fold import fold
 from hwcheck.judge.coverage import Gap, percent_of
 from hwcheck.judge.legs import legs_of
 from hwcheck.judge.records import OUTCOMES, HostVerdict, Judgement
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import count, line
+
+if TYPE_CHECKING:
+    from hwcheck.advise.records import Advice, Diagnosis
 
 OUTCOME_WORDS = {
     "fail": "failed",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from invoke import Context
@@ -12,6 +14,7 @@ from hwcheck.history.trend import Trend, gpus_named, metric_named
 from hwcheck.history.trend import trend as trend_of
 from hwcheck.history.views import History
 from hwcheck.judge.judge import judge
+from hwcheck.judge.records import Judgement
 from hwcheck.render.trend import FORMATS, trend_html, trend_png, trend_text
 from hwcheck.results.run_folder import read_run
 from hwcheck.tasks.command import command
@@ -53,14 +56,24 @@ def trend(
     with history_of(runs, kinds=("samples", "hosts")) as past:
         if not past.folders:
             raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
-        asked = metric_named(past, metric, subject, size_bytes)
-        gpus = gpus_named(past, gpu) if gpu else []
-        shown = with_limit(past, trend_of(past, asked, host, gpus, start))
+        with ThreadPoolExecutor(1) as meanwhile:
+            if host:  # as a rule its last run is the last of all; DuckDB leaves Python time for it
+                meanwhile.submit(judged, list(past.folders.values())[-1], host)
+            asked = metric_named(past, metric, subject, size_bytes)
+            gpus = gpus_named(past, gpu) if gpu else []
+            shown = trend_of(past, asked, host, gpus, start)
+        shown = with_limit(past, shown)
     if not output:
         emit(rendered(trend_text(shown)))
         return
     picture = trend_png(shown) if output.endswith(".png") else trend_html(shown).encode()
     write_picture(output, picture)
+
+
+@cache
+def judged(run: Path, host: str) -> Judgement:
+    """Judge one host of a run, once. Raises UsageError."""
+    return judge(read_run(run, only={host}))
 
 
 def with_limit(history: History, shown: Trend) -> Trend:
@@ -77,7 +90,7 @@ def with_limit(history: History, shown: Trend) -> Trend:
         )
     ((run, host),) = of_one
     try:
-        judgement = judge(read_run(history.folders[run], only={host}))
+        judgement = judged(history.folders[run], host)
     except UsageError:  # the files that it was made of are gone or damaged: there is no limit
         return shown
     wanted = {shown.asked.subject} if shown.asked.subject else {p.subject for p in shown.points}

@@ -72,6 +72,7 @@ def test_the_next_run_completes_it(
     assert [outcome for outcome in outcomes if outcome.problem] == []
 
 
+@pytest.mark.wide
 def test_a_role_that_forgets_is_found(machine: Machine) -> None:
     for part, content in FORGETFUL.items():
         file = machine.beside_playbook(f"roles/forgetful/{part}/main.yml")
@@ -82,6 +83,7 @@ def test_a_role_that_forgets_is_found(machine: Machine) -> None:
     assert "etc/upper/b" in outcome.problem
 
 
+@pytest.mark.wide
 def test_what_dpkg_was_killed_at_is_finished(
     machine: Machine, variables: dict[str, object]
 ) -> None:

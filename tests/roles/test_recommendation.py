@@ -116,6 +116,7 @@ def test_a_run_that_cannot_be_relied_on_changes_nothing(
     assert not target.exists()
 
 
+@pytest.mark.wide
 def test_each_host_gets_the_settings_of_its_group(tmp_path: Path) -> None:
     bridged = [hung(), leg("p2p_off", 5.0), leg("nvlink_only", 47.0)]
     healthy = gpu_host("node03")

@@ -139,6 +139,7 @@ def together() -> list[MultiHostRecord]:
     return [each for each in records if each is not None]
 
 
+@pytest.mark.wide
 def test_hosts_that_were_well_run_together_and_again_when_their_links_are_due(
     nights: Nights, slurm: SlurmCluster, lab: Lab
 ) -> None:

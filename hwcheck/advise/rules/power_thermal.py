@@ -9,6 +9,8 @@ from hwcheck.text import quantity
 
 UNPLUGGED = re.compile(r"xid 54$")
 THROTTLED = ("hw_thermal_slowdown", "sw_thermal_slowdown")
+AT_WORK = ("clocks_under_load", "sustained_tflops", "power_under_load", "hbm_bandwidth")
+"""Checks of how much a GPU does under a load."""
 
 
 @rule(
@@ -174,9 +176,7 @@ def gpu_in_use(host: HostFindings) -> Sign | None:
     """A GPU at work is warm, too; one that computes for somebody else is slower under a load."""
     processes = host.bad("stray_processes", "compute_processes", "graphics_processes")
     gpus = {finding.subject for finding in processes}
-    computing = {finding.subject for finding in processes if finding.metric == "compute_processes"}
-    slow = host.bad_on(computing, "sustained_tflops", "hbm_bandwidth", "clocks_under_load")
-    return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle"), *slow))
+    return sign("certain", (*processes, *host.bad_on(gpus, "temperature_idle", *AT_WORK)))
 
 
 @rule(
@@ -220,5 +220,4 @@ def power_wasted(host: HostFindings) -> Sign | None:
 )
 def slow_at_work(host: HostFindings) -> Sign | None:
     """Heat, power, clocks that were set and other causes that are seen explain it better."""
-    checks = ("clocks_under_load", "sustained_tflops", "power_under_load", "hbm_bandwidth")
-    return sign("possible", (finding for check in checks for finding in host.bad(check)))
+    return sign("possible", (finding for check in AT_WORK for finding in host.bad(check)))

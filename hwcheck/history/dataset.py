@@ -172,8 +172,9 @@ def write(path: Path, assessment: Assessment) -> None:
         from hwcheck.history import rows  # numpy comes with it
 
         db.execute("SET pandas_analyze_sample = 0")  # arrays of objects are texts
-        db.execute("SET threads = 1")  # several would write the rows in another order, and so
-        db.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")  # would these
+        # Several threads would write the rows in another order, and so would these optimizers.
+        db.execute("SET threads = 1")
+        db.execute("SET disabled_optimizers = 'join_order, build_side_probe_side'")
         gpus = rows.gpus_of(assessment.run)
         codes, tables = rows.sample_codes(assessment.run, gpus)
         db.register("sample_codes", codes)

@@ -19,7 +19,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import BUSBW, library_of
 from hwcheck.judge.records import MULTI_HOST
-from hwcheck.node.wire import CheckResult, GpuFacts, Sample, Value
+from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
 
@@ -55,6 +55,8 @@ def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, Codes], dict[str, Tabl
     """Return the samples as codes, and by the name of each code a table of what it stands for.
 
     They come in the order of check, metric, subject and host: what a reader asks for lies together.
+    Most hosts answer alike: the samples of such answers (one tuple, see ``wire``) are coded once,
+    and each row has the place of its sample among these.
     """
     answers = [
         (place, result)
@@ -62,37 +64,35 @@ def sample_codes(run: Run, gpus: Gpus) -> tuple[dict[str, Codes], dict[str, Tabl
         for result in _results(record)
         if result.samples
     ]
-    like: dict[tuple[str, int], Sequence[Sample]] = {}
-    for _, result in answers:
-        like.setdefault((result.check, id(result.samples)), result.samples)
-    like_codes = {of: code for code, of in enumerate(like)}
-    samples = list(chain.from_iterable(like.values()))
+    once = {(each.check, id(each.samples)): each.samples for _, each in answers}
+    samples = list(chain.from_iterable(once.values()))
     ids = np.fromiter(map(id, samples), np.int64, len(samples))
     _, first, places = np.unique(ids, return_index=True, return_inverse=True)
-    distinct = [samples[place] for place in first]
     sample = places.astype(np.int32)
+    distinct = [samples[place] for place in first]
 
-    checks = sorted({name for name, _ in like})
+    checks = sorted({name for name, _ in once})
     check_codes = {name: code for code, name in enumerate(checks)}
     names = sorted({(each.metric, each.subject) for each in distinct})
     name_codes = {name: code for code, name in enumerate(names)}
     name = np.array([name_codes[each.metric, each.subject] for each in distinct], np.int32)
-    lengths = np.array([len(each) for each in like.values()], np.int32)
-    check = np.repeat(np.array([check_codes[name] for name, _ in like], np.int32), lengths)
+    lengths = np.array([len(each) for each in once.values()], np.int32)
+    check = np.repeat(np.array([check_codes[name] for name, _ in once], np.int32), lengths)
     _, rank = np.unique(check * np.int32(len(names)) + name[sample], return_inverse=True)
     if len(rank) and rank.max() < 2**16:
         rank = rank.astype(np.uint16)  # which numpy sorts in a quarter of the time
 
-    answer = np.array([like_codes[each.check, id(each.samples)] for _, each in answers], np.int32)
+    once_codes = {of: code for code, of in enumerate(once)}
+    answer = np.array([once_codes[each.check, id(each.samples)] for _, each in answers], np.int32)
     amounts = lengths[answer]
-    start, row = np.cumsum(lengths) - lengths, np.cumsum(amounts) - amounts
-    of_row = np.repeat((start[answer] - row).astype(np.int32), amounts)
-    of_row += np.arange(len(of_row), dtype=np.int32)  # the place in ``samples``
+    starts, first_rows = np.cumsum(lengths) - lengths, np.cumsum(amounts) - amounts
+    of_row = np.repeat((starts[answer] - first_rows).astype(np.int32), amounts)
+    of_row += np.arange(len(of_row), dtype=np.int32)
     host = np.repeat(np.array([place for place, _ in answers], np.int32), amounts)
     order = np.argsort(rank[of_row], kind="stable")  # hosts stay in their order
     of_row, host = of_row[order], host[order]
     subjects = [each.subject for each in distinct]
-    gpu, gpu_ids = _gpu_codes(run, gpus, subjects, sample, of_row, host)
+    gpu, gpu_ids = _gpu_codes(run, gpus, subjects, host, sample[of_row])
     return {"host": host, "check": check[of_row], "sample": sample[of_row], "gpu": gpu}, {
         "host": _coded(name=_texts(record.host for record in run.records)),
         "check": _coded(name=_texts(checks)),
@@ -267,7 +267,7 @@ def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
 
 
 def _gpu_codes(
-    run: Run, gpus: Gpus, subjects: Sequence[str], sample: Codes, of_row: Codes, host: Codes
+    run: Run, gpus: Gpus, subjects: Sequence[str], host: Codes, sample: Codes
 ) -> tuple[Codes, list[str]]:
     """Return for each row the code of the GPU that it is about, -1 for none, and the GPUs."""
     slots = {name: place for place, name in enumerate(sorted(set(subjects)))}
@@ -278,8 +278,8 @@ def _gpu_codes(
             slot, gpu_id = slots.get(f"gpu{gpu.index}"), gpu.id
             if slot is not None and gpu_id:
                 by_slot[place, slot] = codes.setdefault(gpu_id, len(codes))
-    slot_of = np.array([slots[subject] for subject in subjects], np.int32)[sample]
-    return by_slot[host, slot_of[of_row]], list(codes)
+    slot_of = np.array([slots[subject] for subject in subjects], np.int32)
+    return by_slot[host, slot_of[sample]], list(codes)
 
 
 def _gpus(record: HostRecord) -> Sequence[GpuFacts]:

@@ -57,7 +57,7 @@ def trend(
         if not past.folders:
             raise UsageError(f"{runs}: no run in it has a history; see hwcheck history --rebuild")
         with ThreadPoolExecutor(1) as meanwhile:
-            if host:  # as a rule its last run is the last of all; DuckDB leaves Python time for it
+            if host:  # while DuckDB reads; as a rule the host's last run is the last of all
                 meanwhile.submit(judged, list(past.folders.values())[-1], host)
             asked = metric_named(past, metric, subject, size_bytes)
             gpus = gpus_named(past, gpu) if gpu else []

@@ -172,9 +172,8 @@ def _with_connection(body: Callable[..., None]) -> Callable[..., None]:
 
 def _say_what_is_not_used(config: Config) -> None:
     """Say that Fabric's options of a connection have no effect, of ``fab`` or of its own files."""
-    from hwcheck.connect.ssh_config import (
-        fabric_config,
-    )  # not above: Fabric takes a tenth of a second
+    # Not above: to import Fabric takes a tenth of a second.
+    from hwcheck.connect.ssh_config import fabric_config
 
     if config.get("connect_kwargs") or fabric_config().get("connect_kwargs"):
         say(

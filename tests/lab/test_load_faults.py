@@ -147,7 +147,7 @@ def test_the_gpus_are_as_fast_as_the_file_says(rows: Rows) -> None:
         for says, work in zip(node.gpus, row.load.work, strict=True):
             assert work.tflops == pytest.approx(says["tflops"], rel=1e-3), name
             assert work.copy_gbps == pytest.approx(says["copy_gbps"], rel=1e-3), name
-            assert work.products > 1000 / (1 + 3), name  # simulated_gpu.REST
+            assert work.products > 1000, name
             assert work.size == 8192, name
 
 

@@ -35,9 +35,9 @@ MOST_PEERS = 8
 FAR_SHARE = 0.6
 """What is left of a copy through the host whose buffers are in the memory of another socket."""
 START = json.loads(os.environ.get("HWLAB_START", "{}"))
-REST = 3.0
-"""So much longer than it takes a product stands still: thousands a second would keep this machine's
-processors busy with asking for them. The figures are those of the work."""
+REST = 0.75
+"""After a product the GPU stands still for so many times as long as that took: to ask for thousands
+a second keeps this machine's processors busy. The figures are those of the work."""
 PAUSE_S = 10.0
 """What goes on within so long is the same work: a busy machine lets nobody run at times."""
 

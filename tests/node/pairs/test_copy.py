@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,8 +76,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProces
 
     Afterwards 9 are asked for.
     """
-    folder = tmp_path_factory.mktemp("pairs")
-    return run(folder, (8, ()), (9, ()), gpu4={"7": {"flip_every": 2}})
+    started = time.monotonic()
+    done = run(tmp_path_factory.mktemp("pairs"), (8, ()), (9, ()), gpu4={"7": {"flip_every": 2}})
+    assert time.monotonic() - started < 60
+    return done
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from hwcheck.connect import payload
 from hwcheck.node import checks
 from hwcheck.node.wire import Request
 from tests.lab.answers import answers
@@ -42,12 +41,10 @@ def main() -> int:
     idle = tuple(name for name, check in registry if not (check.load or check.after_load))
     with tempfile.TemporaryDirectory(prefix="hwlab-") as name:
         environment, variables = scenario.install(Path(name) / "node")
-        zipped = Path(name) / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
         root = str(variables["hwcheck_host_root"])
         request = Request("0123abcd", idle, host_root=root, expect=dict(scenario.expect))
         begin_s = time.monotonic()
-        report, _ = answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)
+        report, _ = answers(request, environment, timeout_s=TIME_LIMIT_S)
         took_s = time.monotonic() - begin_s
     states = Counter(result.state for result in report.results)
     print(f"visit: {took_s:.1f} s; checks: {dict(states)}")

@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.advise.actions import advise
 from hwcheck.advise.assessment import Assessment
-from hwcheck.connect import payload
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Report, Request, Sample
@@ -111,14 +110,12 @@ def node_reports() -> dict[str, Report]:
     """Return what the payload says of the simulated node, by its fault; the healthy one is ''."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="hwscale-") as folder:
-        zipped = Path(folder) / "payload.pyz"
-        zipped.write_bytes(payload.build().data)
         for fault in ("", *FAULTS):
             scenario = load(SCENARIO, fault or None)
             environment, variables = scenario.install(Path(folder) / (fault or "healthy"))
             root = str(variables["hwcheck_host_root"])
             request = Request(TOKEN, idle_checks(), host_root=root, expect={"gpus": GPUS})
-            found[fault], _ = answers(zipped, request, environment, timeout_s=TIME_LIMIT_S)
+            found[fault], _ = answers(request, environment, timeout_s=TIME_LIMIT_S)
     return found
 
 

@@ -11,6 +11,7 @@ from hwcheck.judge.legs import planned_env
 from hwcheck.judge.records import Finding, Judgement
 from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.leg_checks import leg_samples
+from hwcheck.node.reasons import UNREADABLE, Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunFolder, RunMeta
 
@@ -54,6 +55,12 @@ def sizes(
     return tuple(made)
 
 
+def _with_reason(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return changes with a reason that is given as a text as one of no code that decides."""
+    text = changes.get("reason")
+    return changes | {"reason": Reason(UNREADABLE, text)} if isinstance(text, str) else changes
+
+
 def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:
     """One clean NCCL leg of all_reduce; ``changes`` replace any field."""
     ranks = changes.get("ranks", 8)
@@ -70,7 +77,7 @@ def leg(name: str = "default", peak_gbps: float = 450.0, **changes: Any) -> Leg:
         sizes=sizes(peak_gbps, ranks=ranks, spread=spread, largest=largest),
         duration_s=4.2,
     )
-    return replace(made, **changes)
+    return replace(made, **_with_reason(changes))
 
 
 def slow_in_small(of: Leg, times: float) -> Leg:
@@ -206,7 +213,9 @@ def results(legs: Sequence[Leg], gpus: int = 8, **values: Any) -> tuple[CheckRes
 def cpu_results() -> tuple[CheckResult, ...]:
     """What a host without a GPU answers."""
     why = "no NVIDIA device on the PCI bus and none expected"
-    others = (CheckResult(check, "not_applicable", why) for check in CHECKS[1:])
+    others = (
+        CheckResult(check, "not_applicable", Reason("not_applicable", why)) for check in CHECKS[1:]
+    )
     return (reduce_result(gloo_legs()), *others)
 
 
@@ -225,7 +234,7 @@ def record(
         report = Report(facts, tuple(answers), 40.0)
     state = "reported" if answers is not None else "unreachable"
     made = HostRecord(host, state, started="2026-01-31T12:00:00Z", duration_s=41.5, report=report)
-    return replace(made, **changes)
+    return replace(made, **_with_reason(changes))
 
 
 def gpu_host(

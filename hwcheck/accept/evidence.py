@@ -402,10 +402,10 @@ def _in_words(check: str, findings: Sequence[Finding]) -> str:
     first = findings[0]
     more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
     if first.value is None:
-        return f"{check}: {line(first.reason, 200) or first.outcome}{more}"
+        return f"{check}: {line(first.reason.text, 200) or first.outcome}{more}"
     about = f"{line(first.metric, 60)} of {line(first.subject, 60)}"
     limit = f" ({line(first.limit, 120)})" if first.limit else ""
-    means = f": {line(first.reason, 160)}" if first.reason and first.outcome != "pass" else ""
+    means = f": {line(first.reason.text, 160)}" if first.reason and first.outcome != "pass" else ""
     return f"{check}: {about}: {quantity(first.value, first.unit)}{means}{limit}{more}"
 
 

@@ -99,7 +99,7 @@ def fault_of(assessments: Sequence[Assessment], host: str) -> Fault:
     others = _others(assessments, host)
     findings = [
         finding._replace(
-            reason=without(finding.reason, others),
+            reason=replace(finding.reason, text=without(finding.reason.text, others)),
             limit=without(finding.limit, others),
             subject=without(finding.subject, others),
         )

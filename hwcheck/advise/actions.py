@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from hwcheck.advise.causes import diagnose
@@ -23,6 +23,7 @@ from hwcheck.judge.figures import measured
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
+from hwcheck.node.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Reason, Remedy
 from hwcheck.node.wire import GpuFacts
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
@@ -32,54 +33,13 @@ from hwcheck.text import line, number
 EVIDENCE_LINES = 12
 MOST_PLACES = 8
 TITLE_CHECKS = 3
+BY_EVIDENCE = "mend what the evidence names and run again"
 EXACT_LINES = 4
 """With more different values than this, one metric's evidence becomes its range."""
 
-NO_CHECK, NOTHING_APPLIES = "no check applies", "nothing applies"
+NO_HARDWARE = "nothing applies"
 WHOLE_HOST = "the host as a whole"
 """What actions are about that are about no check, on hosts that gave a whole answer."""
-
-
-@dataclass(frozen=True)
-class ReasonRemedy:
-    """What a reason points at, and how to make the check measurable."""
-
-    cause: str
-    fix: str
-    command: str = ""
-    role: str = ""
-
-
-AT_WORK = ReasonRemedy("the node is at work", "run again when it is idle", "nvidia-smi; ps aux")
-UNMEASURED = {
-    NO_CHECK: ReasonRemedy(
-        "nothing that was asked for applies: the host has no such hardware, and none is declared",
-        "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
-        "out with --limit",
-    ),
-    "in use": AT_WORK,
-    "is not idle": ReasonRemedy(
-        "somebody computes on a GPU, of this host, a container or a guest",
-        "find out who, and run again when it is idle",
-        "nvidia-smi; ps aux",
-    ),
-    "job is running": AT_WORK,
-    "torch": ReasonRemedy(
-        "torch is missing or does not run",
-        "set hwcheck_torch_python to a Python with torch; the role brings one",
-        "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        "validation_env",
-    ),
-    "crashed": ReasonRemedy(
-        "a defect of hwcheck or an unforeseen node", "report it with the host's log"
-    ),
-    "not a metric": ReasonRemedy(
-        "the node runs another version of hwcheck", "run again with this version"
-    ),
-    "budget": ReasonRemedy("the time budget ended first", "run again with --profile standard"),
-}
-"""Words of a reason and what it asks for."""
-BY_EVIDENCE = ReasonRemedy("it could not be measured", "mend what the evidence names and run again")
 
 
 def advise(
@@ -151,7 +111,7 @@ def _visit_action_covers(finding: Finding, silent: set[str], cut_short: set[str]
     """Whether the action about the visit says it all: no answer, or a check never reached."""
     if finding.host in silent or (not finding.check and finding.host in cut_short):
         return True
-    return finding.host in cut_short and finding.reason.startswith("not reached")
+    return finding.host in cut_short and finding.reason.code == NOT_REACHED
 
 
 def _concern(finding: Finding) -> tuple[str, ...]:
@@ -159,7 +119,8 @@ def _concern(finding: Finding) -> tuple[str, ...]:
     if finding.outcome != "inconclusive":
         return finding.outcome, finding.check
     remedy = _remedy_of(finding.reason)
-    same = alike(finding.reason, [finding.host]) if remedy is BY_EVIDENCE else remedy.cause
+    by_text = remedy.by_evidence
+    same = alike(finding.reason.text, [finding.host]) if by_text else finding.reason.code
     return finding.outcome, same, "" if finding.check else WHOLE_HOST
 
 
@@ -186,8 +147,9 @@ def _action(
     if outcome == "inconclusive":
         remedy = _remedy_of(findings[0].reason)
         cause, fix, command, role = remedy.cause, remedy.fix, remedy.command, remedy.role
-        if check is not None and remedy is BY_EVIDENCE:
-            command = check.remedy.command
+        if remedy.by_evidence:
+            fix = BY_EVIDENCE
+            command = check.remedy.command if check else ""
     elif check is not None:
         cause, fix = check.remedy.cause, check.remedy.fix
         command, role = check.remedy.command, check.remedy.role
@@ -205,23 +167,23 @@ def _action(
     )
 
 
-def _title(checks: Sequence[str], reason: str) -> str:
+def _title(checks: Sequence[str], reason: Reason) -> str:
     if len(checks) > 1:
         more = f" and {len(checks) - TITLE_CHECKS} more" if len(checks) > TITLE_CHECKS else ""
         named = ", ".join(checks[:TITLE_CHECKS])
         return f"{len(checks)} checks could not be measured: {named}{more}"
-    return checks[0] or (NOTHING_APPLIES if NO_CHECK in reason else WHOLE_HOST)
+    return checks[0] or (NO_HARDWARE if reason.code == NOTHING_APPLIES else WHOLE_HOST)
 
 
-def _remedy_of(reason: str) -> ReasonRemedy:
-    return next((remedy for words, remedy in UNMEASURED.items() if words in reason), BY_EVIDENCE)
+def _remedy_of(reason: Reason) -> Remedy:
+    return CODES.get(reason.code, CODES[UNREADABLE])
 
 
 def _evidence(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Merge equal evidence; a metric with many different values is given as its range."""
     by_metric: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        key = (finding.metric, finding.unit, alike(finding.reason, [finding.host]))
+        key = (finding.metric, finding.unit, alike(finding.reason.text, [finding.host]))
         by_metric.setdefault(key, []).append(finding)
     lines = [text for members in by_metric.values() for text in _metric_lines(members)]
     if len(lines) > EVIDENCE_LINES:
@@ -254,7 +216,7 @@ def _statement(finding: Finding) -> str:
     if finding.metric:
         parts.append(f"{line(finding.metric, 80)} {measured(finding)}")
     if finding.reason:
-        parts.append(line(finding.reason))
+        parts.append(line(finding.reason.text))
     if finding.limit:
         parts.append(_limit(finding))
     return "; ".join(parts) or finding.outcome

@@ -255,7 +255,7 @@ def in_words(findings: Iterable[Finding]) -> Iterator[str]:
         value = f"{line(finding.metric, 80)} "
         value += figures[finding.check, finding.metric, finding.subject]
         value += ", waived" if finding.waived else ""
-        parts = (value if finding.metric else "", line(finding.reason, REASON_CHARACTERS))
+        parts = (value if finding.metric else "", line(finding.reason.text, REASON_CHARACTERS))
         text = ": ".join(part for part in parts if part)
         if finding.metric:
             names = subjects.setdefault((finding.check, finding.metric, text), [])

@@ -105,7 +105,7 @@ def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     slow: dict[str, dict[str, str]] = {}
     for finding in findings:
         if (finding.check, finding.metric, finding.outcome) == (MULTI_HOST, BUSBW, "warn"):
-            slow.setdefault(finding.subject, {})[finding.host] = finding.reason
+            slow.setdefault(finding.subject, {})[finding.host] = finding.reason.text
     return tuple(
         Action(
             check=MULTI_HOST,
@@ -127,7 +127,7 @@ def slow_fabric_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
 def mnnvl_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     """Return what to do where hosts of one NVLink domain do not use NVLink between them."""
     unused = {
-        finding.host: finding.reason
+        finding.host: finding.reason.text
         for finding in findings
         if (finding.check, finding.metric, finding.outcome) == (MULTI_HOST, MNNVL_BUSBW, "warn")
     }
@@ -155,7 +155,7 @@ def between_hosts_actions(findings: Iterable[Finding]) -> tuple[Action, ...]:
     for finding in findings:
         if (finding.check, finding.outcome) == (MULTI_HOST, "warn") and finding.metric in BETWEEN:
             by_host = named.setdefault(finding.metric, {})
-            by_host.setdefault(finding.host, []).append(line(finding.reason))
+            by_host.setdefault(finding.host, []).append(line(finding.reason.text))
     made = []
     for metric, by_host in named.items():
         title, cause, fix, command = BETWEEN[metric]

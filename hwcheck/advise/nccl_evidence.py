@@ -229,7 +229,7 @@ def _state(leg: Leg) -> str:
     wrong = wrong_elements(leg)
     if wrong:
         return f"gave {wrong} wrong elements"
-    reason = f" ({line(leg.reason, 120)})" if leg.reason else ""
+    reason = f" ({line(leg.reason.text, 120)})" if leg.reason else ""
     words = {
         "done": "is clean",
         "hang": "hangs",

@@ -9,7 +9,9 @@ from functools import cached_property
 
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.legs import is_clean
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import PCIE, PEERS, Finding
+from hwcheck.node import reasons
+from hwcheck.node.reasons import HANG
 from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.site_limits import ABSENT
@@ -17,16 +19,6 @@ from hwcheck.results.site_limits import ABSENT
 BAD = ("warn", "fail")
 WITH_P2P = ("default", "site", "p2p_sys", "nvlink_only")
 """Legs in which GPUs may reach each other."""
-
-CUT_SHORT = "killed after"
-"""Words of the reason of an answer that ended with a pair that hung."""
-
-UNPRIVILEGED = ("needs root", "run as root")
-LOG_LOST = "has lost what came before"
-"""Words of reasons that lie with the login or the log, whatever else is wrong with the host."""
-
-PEERS = "its peers"
-"""Words of a limit that like hosts set."""
 
 Measured = Mapping[tuple[str, str], Mapping[str, Value]]
 """Values by check and metric, then by subject."""
@@ -148,13 +140,12 @@ class HostFindings:
             finding for check in checks for finding in self.bad(check) if finding.subject in wanted
         )
 
-    def unmeasured(self, *words: str) -> tuple[Finding, ...]:
-        """Return what could not be measured, for a reason with one of these words or for any."""
+    def unmeasured(self, *codes: str) -> tuple[Finding, ...]:
+        """Return what could not be measured, for a reason with one of these codes or for any."""
         return tuple(
             finding
             for finding in self.findings
-            if finding.outcome == "inconclusive"
-            and (not words or any(word in finding.reason for word in words))
+            if finding.outcome == "inconclusive" and (not codes or finding.reason.code in codes)
         )
 
     def blinded(self) -> tuple[Finding, ...]:
@@ -162,11 +153,10 @@ class HostFindings:
 
         What the login may not read, or the kernel log no longer holds, is not for that reason.
         """
-        others = (*UNPRIVILEGED, LOG_LOST)
         return tuple(
             finding
             for finding in self.unmeasured()
-            if not any(word in finding.reason for word in others)
+            if finding.reason.code not in reasons.OF_THE_LOGIN
         )
 
     def gpu_of(self, subject: str) -> str:
@@ -271,7 +261,7 @@ class HostFindings:
         )
         if not any(finding.metric == "p2p_state" for finding in pairs):
             return pairs
-        cut_short = (f for f in self.findings if f.check == "gpu_pairs" and CUT_SHORT in f.reason)
+        cut_short = (f for f in self.findings if f.check == "gpu_pairs" and f.reason.code == HANG)
         return (*pairs, *self.bad("gpu_pairs", "driver_answers"), *cut_short)
 
     def p2p_losses(self) -> tuple[Finding, ...]:
@@ -307,8 +297,8 @@ class HostFindings:
         Where no GPU has NVLink, that is also what is slower than on like hosts.
         """
         linked = any(path.startswith("NV") for path in self.paths.values())
-        words = ("PCIe",) if linked else ("PCIe", PEERS)
-        legs = (f for f in self.slow_legs() if any(word in f.limit for word in words))
+        bases = (PCIE,) if linked else (PCIE, PEERS)
+        legs = (f for f in self.slow_legs() if f.basis in bases)
         return (*legs, *self.slow_pairs())
 
     def _of_legs(
@@ -321,7 +311,7 @@ class HostFindings:
     def log_lines(self, words: str) -> Iterator[str]:
         """Yield each reason, note and log line of the legs that has these words, in any case."""
         for leg in self.legs:
-            for text in (leg.reason, *leg.notes, *leg.log_tail.splitlines()):
+            for text in (leg.reason.text, *leg.notes, *leg.log_tail.splitlines()):
                 if words.lower() in text.lower():
                     yield text
 

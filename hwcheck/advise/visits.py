@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from hwcheck.advise.records import Action
 from hwcheck.fold import fold
+from hwcheck.node.reasons import CODES
 from hwcheck.results import phases
-from hwcheck.results.run_folder import CUT_OFF, OUT_OF_TIME, HostRecord, Run
-from hwcheck.results.run_folder import INTERRUPTED as STOPPED
+from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.text import line
 
 
@@ -113,19 +113,6 @@ BY_STATE: Mapping[str, Hint] = {
         "run again; --limit names the hosts that are left",
     ),
 }
-KILLED = Hint(
-    "hwcheck itself was killed, or its machine went down, while this host was measured",
-    "run again; on the host nothing of ours outlives the connection",
-)
-GIVEN_UP = Hint(
-    "a job began on the host, or was about to, while it was measured",
-    "nothing: the next sweep begins with it",
-)
-NO_TIME = Hint(
-    "the time of the sweep was over while this host was measured",
-    "nothing; where it happens often, raise the budget of the level",
-)
-INTERRUPTED = Hint("the run was stopped while this host was measured", "run again")
 UNKNOWN = _no_way(
     "the visit ended without a whole answer",
     "look at the host's log in the run folder and at the host's own logs",
@@ -144,7 +131,7 @@ def visit_actions(run: Run, outcomes: Mapping[str, str]) -> list[Action]:
         if record.state == "reported":
             continue
         outcome = outcomes.get(record.host, "inconclusive")
-        reason = alike(record.reason, (record.host, addresses[record.host]))
+        reason = alike(record.reason.text, (record.host, addresses[record.host]))
         groups.setdefault((outcome, record.state, record.phase, reason), []).append(record)
     return [
         _action(outcome, members, addresses[members[0].host], run.meta.inventory)
@@ -193,14 +180,9 @@ def _quoted(text: str) -> str:
 def _hint(record: HostRecord) -> Hint:
     if record.state in BY_STATE:
         return BY_STATE[record.state]
-    if record.reason == CUT_OFF:
-        return KILLED
-    if record.given_up:
-        return GIVEN_UP
-    if record.reason == OUT_OF_TIME:
-        return NO_TIME
-    if record.reason == STOPPED:
-        return INTERRUPTED
+    if record.ended_by_us:
+        remedy = CODES[record.reason.code]
+        return Hint(remedy.cause, remedy.fix)
     return BY_PHASE.get(record.phase, UNKNOWN)
 
 

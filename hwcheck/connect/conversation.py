@@ -11,6 +11,7 @@ from hwcheck.connect.deadlines import Deadlines, GivenUpError, VisitError
 from hwcheck.connect.links import Link, LinkLostError
 from hwcheck.connect.supervisor import Supervisor
 from hwcheck.inventory.inventory import Host
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import OUTPUT_LIMIT_BYTES, Deframer, Lines
 from hwcheck.results.phases import BECOME, PYTHON, RUN
 
@@ -46,7 +47,7 @@ class Conversation:
         token: str,
         log: Callable[[str], None],
         supervisor: Supervisor,
-        given_up: Callable[[], str] = str,
+        given_up: Callable[[], Reason] = Reason,
     ) -> None:
         self.link = link
         self._given_up = given_up

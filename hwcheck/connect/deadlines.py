@@ -6,6 +6,8 @@ import math
 import time
 from dataclasses import dataclass, replace
 
+from hwcheck.node import reasons
+from hwcheck.node.reasons import Reason
 from hwcheck.results.phases import NO_VISIT, RUN
 from hwcheck.results.run_folder import INTERRUPTED
 
@@ -46,10 +48,12 @@ class VisitError(Exception):
     the phase says it.
     """
 
-    def __init__(self, phase: str, reason: str, state: str = "") -> None:
+    def __init__(
+        self, phase: str, reason: str, state: str = "", code: str = reasons.VISIT_ENDED
+    ) -> None:
         super().__init__(f"{phase}: {reason}")
         self.phase = phase
-        self.reason = " ".join(reason.split())[:1000]
+        self.reason = Reason(code, " ".join(reason.split())[:1000])
         self.state = state or ("unreachable" if phase in NO_VISIT else "lost")
 
 
@@ -57,11 +61,11 @@ class StoppedError(VisitError):
     """The run was stopped while this visit was under way."""
 
     def __init__(self, phase: str) -> None:
-        super().__init__(phase, INTERRUPTED, "lost")
+        super().__init__(phase, INTERRUPTED.text, "lost", INTERRUPTED.code)
 
 
 class GivenUpError(VisitError):
     """The visit is not to go on, for this reason: ``GIVEN_UP`` with more, or ``OUT_OF_TIME``."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(RUN, reason, "lost")
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(RUN, reason.text, "lost", reason.code)

@@ -105,7 +105,7 @@ class SshSession:
             self.close()
             if phase == error.phase:
                 raise
-            raise VisitError(phase, error.reason, error.state) from None
+            raise VisitError(phase, error.reason.text, error.state, error.reason.code) from None
         except Exception as error:
             explained = self._explain(error)
             self.close()

@@ -15,6 +15,7 @@ from hwcheck.connect.deadlines import GivenUpError, VisitError
 from hwcheck.connect.links import LinkLostError
 from hwcheck.connect.payload import Payload, bootstrap_arguments
 from hwcheck.inventory.inventory import Host
+from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.wire import PROTOCOL, SERIES_LIMIT_BYTES, Request, to_dict, to_json
 from hwcheck.results.phases import PUSH, PYTHON, RUN
 from hwcheck.results.run_folder import UNDER_WAY, HostAnswer, utc_now
@@ -60,7 +61,7 @@ class Listener:
     log: Callable[[str], None]
     progress: Callable[[str], None]
     series: Callable[[dict[str, Any]], None]
-    given_up: Callable[[], str] = str
+    given_up: Callable[[], Reason] = Reason
 
 
 class Visit:
@@ -92,7 +93,7 @@ class Visit:
         """Return what became of the host. Raises nothing that a host can cause."""
         try:
             self._converse()
-            record = self._record("reported", "", "")
+            record = self._record("reported", "", NONE)
         except VisitError as error:
             record = self._ended(error)
         if self._series and record.state != "invalid":
@@ -231,7 +232,7 @@ class Visit:
             self._results, self._report = [], None
         return self._record(error.state, error.phase, error.reason)
 
-    def _record(self, state: str, phase: str, reason: str) -> HostAnswer:
+    def _record(self, state: str, phase: str, reason: Reason) -> HostAnswer:
         took = time.monotonic() - self._started
         report = self._report
         if report is None and self._results:

@@ -15,6 +15,7 @@ from hwcheck.node.collective.busbw import busbw_factor
 from hwcheck.node.collective.nccl_info import NcclInfo
 from hwcheck.node.collective.spec import SITE, LegPlan
 from hwcheck.node.nccl_tests.outcome import timing
+from hwcheck.node.reasons import NONE, UNREADABLE, Reason
 from hwcheck.node.wire import Leg, SizeTiming
 
 STATES = {
@@ -77,7 +78,7 @@ def _leg(
         state, reason = "failed", run.no_proof
     if state == "done" and ranks > 1 and info.transports:
         problem = proof.problem(plan, info, read_env=bool(info.env_set))
-        state, reason = ("not_engaged", problem) if problem else (state, reason)
+        state, reason = ("not_engaged", problem.text) if problem else (state, reason)
     version = info.version or run.table.library or "of a version not named"
     return Leg(
         collective=collective,
@@ -85,7 +86,7 @@ def _leg(
         backend="nccl",
         ranks=ranks,
         state=state,
-        reason="" if state == "done" else reason,
+        reason=NONE if state == "done" else Reason(UNREADABLE, reason),
         library=f"NCCL {version}",
         env=env,
         sizes=tuple(_sizes(collective, ranks, run)) if ranks else (),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hwcheck.advise.assessment import Assessment
     from hwcheck.results.run_folder import RunMeta
 
-FORMAT = 2
+FORMAT = 3
 FORMAT_KEY, RUN_KEY, STARTED_KEY = "hwcheck_format", "hwcheck_run", "hwcheck_started"
 """Keys of a file's metadata: the version of its format, and what all of its rows are of. A reader
 learns it from the file's end alone."""
@@ -53,6 +53,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "state": "VARCHAR",
         "outcome": "VARCHAR",
         "reason": "VARCHAR",
+        "reason_code": "VARCHAR",
         "asked": "INTEGER",
         "measured": "INTEGER",
         "duration_s": "DOUBLE",
@@ -97,6 +98,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "source": "VARCHAR",
         "confidence": "VARCHAR",
         "reason": "VARCHAR",
+        "reason_code": "VARCHAR",
         "waived": "VARCHAR",
     },
 }

@@ -196,7 +196,8 @@ def finding_table(assessment: Assessment, gpus: Gpus) -> Table:
         "limit_text": _texts(each.limit for each in findings),
         "source": _texts(each.source for each in findings),
         "confidence": _texts(each.confidence for each in findings),
-        "reason": _texts(each.reason for each in findings),
+        "reason": _texts(each.reason.text for each in findings),
+        "reason_code": _texts(each.reason.code or None for each in findings),
         "waived": _texts(each.waived or None for each in findings),
     }
 
@@ -213,6 +214,7 @@ def host_table(assessment: Assessment, gpus: Gpus) -> Table:
             "state": verdict.state,
             "outcome": verdict.outcome,
             "reason": _text(verdict.reason),
+            "reason_code": records[verdict.host].reason.code or None,
             "asked": verdict.asked,
             "measured": verdict.measured,
             **_of_record(records[verdict.host], gpus[verdict.host]),

@@ -124,7 +124,7 @@ def _without_answer(check: Check, answered: Answered) -> Iterator[Finding]:
         explained = any(each in bad for each in (check.id, *FOLLOWS.get(check.id, ())))
         if host.name in lacking and not explained and not _has_declared(check, host, bad):
             counts = f"{len(have)} of {len(voters)} like hosts have it{_usual(check, have)}"
-            yield _warning(host, check, "node", answer.reason, counts, len(have), len(voters))
+            yield _warning(host, check, "node", answer.reason.text, counts, len(have), len(voters))
 
 
 def _lacking(check: str, answered: Answered) -> set[str]:

@@ -26,6 +26,8 @@ from hwcheck.judge.network import (
 from hwcheck.judge.peers import SOURCE as PEERS_SOURCE
 from hwcheck.judge.peers import TOLERANCES, middle_of
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
+from hwcheck.node import reasons
+from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
 from hwcheck.text import count, number
 
@@ -148,9 +150,11 @@ def _of_network(
 def _without_words(host: str, runs: Sequence[MultiHostRun]) -> Iterator[Finding]:
     """Yield that a host's figures cannot be told, where none of its runs says how it was made."""
     if runs and not any(_facts(run, host) for run in runs):
-        yield unmeasured(host, MULTI_HOST, "NCCL does not say which way the data of this host took")
+        reason = "NCCL does not say which way the data of this host took"
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
     elif runs and not any(run.library.startswith(OF_NCCL) for run in runs):
-        yield unmeasured(host, MULTI_HOST, "no run of this host says that NCCL made it")
+        reason = "no run of this host says that NCCL made it"
+        yield unmeasured(host, MULTI_HOST, Reason(reasons.UNREADABLE, reason))
 
 
 def _stuck(host: str, record: MultiHostRecord) -> Iterator[Finding]:
@@ -260,5 +264,5 @@ def _warning(
         limit=limit,
         source=source,
         confidence="derived",
-        reason=reason,
+        reason=remark(reason),
     )

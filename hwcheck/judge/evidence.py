@@ -12,9 +12,11 @@ from typing import Any
 
 from hwcheck.judge.host_case import NodeFacts, gpus_of
 from hwcheck.judge.legs import leg_problem, planned_env, start_hang
+from hwcheck.node import reasons
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric
 from hwcheck.node.gpus import NO_VGPU
 from hwcheck.node.limits import Equal, FromInventory
+from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import count, line
@@ -43,20 +45,23 @@ def miscounted(facts: NodeFacts) -> str:
     return f"the node names {len(facts.models)} GPUs and hwcheck_gpus says {declared}"
 
 
-def contradictions(record: HostRecord, facts: NodeFacts) -> Iterator[str]:
+def contradictions(record: HostRecord, facts: NodeFacts) -> Iterator[Reason]:
     """Yield where the GPUs that a whole report names cannot be those that it speaks of."""
     if miscounted(facts):
-        yield miscounted(facts)
+        yield Reason(reasons.COUNT_IN_DOUBT, miscounted(facts))
     for result in record.report.results if record.report else ():
         if result.check == "gpu_count":
-            yield from _miscounts(result, facts)
+            for doubt in _miscounts(result, facts):
+                yield Reason(reasons.COUNT_IN_DOUBT, doubt)
     owners: dict[str, str] = {}
     for number, gpu in enumerate(gpus_of(record)):
         subject = f"gpu{number if gpu.index is None else gpu.index}"
         if not gpu.uuid:
-            yield f"{subject} has no identifier: {gpu.error or 'it tells none'}"
+            text = f"{subject} has no identifier: {gpu.error or 'it tells none'}"
+            yield Reason(reasons.NO_IDENTIFIER, text)
         elif owners.setdefault(gpu.uuid, subject) != subject:
-            yield f"{owners[gpu.uuid]} and {subject} have one identifier"
+            text = f"{owners[gpu.uuid]} and {subject} have one identifier"
+            yield Reason(reasons.SAME_IDENTIFIER, text)
 
 
 def _miscounts(result: CheckResult, facts: NodeFacts) -> Iterator[str]:
@@ -86,27 +91,31 @@ def credible(check: Check, result: CheckResult, facts: NodeFacts) -> CheckResult
     doubt = _doubt(check, facts)
     if not doubt:
         return result
-    reason = f"{doubt}, but the node says not applicable: {result.reason}"
-    return replace(result, state="could_not_measure", reason=reason)
+    text = f"{doubt}, but the node says not applicable: {result.reason}"
+    return replace(result, state="could_not_measure", reason=Reason(doubt.code, text))
 
 
-def _doubt(check: Check, facts: NodeFacts) -> str:
+def _doubt(check: Check, facts: NodeFacts) -> Reason:
     declared = [name for name in _declared(check, facts.expect) if facts.expect[name]]
     if declared:
-        return f"hwcheck_{declared[0]} is declared"
+        return Reason(reasons.IMPLAUSIBLE, f"hwcheck_{declared[0]} is declared")
     if check.optional and (check.optional != WITHOUT_MIG or facts.mig):
-        return ""
+        return NONE
     if not check.gpu:
-        return "it applies to every node"
-    return f"the node has {facts.gpus} GPUs" if facts.gpus else ""
+        return Reason(reasons.IMPLAUSIBLE, "it applies to every node")
+    if not facts.gpus:
+        return NONE
+    return Reason(reasons.COUNT_IN_DOUBT, f"the node has {facts.gpus} GPUs")
 
 
-def omissions(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+def omissions(check: Check, result: CheckResult, facts: NodeFacts) -> Iterator[tuple[str, Reason]]:
     """Yield what an answer that claims to be done lacks, as subject and reason."""
     for name, metrics in _declared(check, facts.expect).items():
         if not any(sample.metric in metrics for sample in result.samples):
-            yield "node", f"hwcheck_{name} is declared and nothing was sent to hold against it"
-    yield from _silent(check, result, facts)
+            text = f"hwcheck_{name} is declared and nothing was sent to hold against it"
+            yield "node", Reason(reasons.NOT_ANSWERED, text)
+    for subject, text in _silent(check, result, facts):
+        yield subject, Reason(reasons.NOT_ANSWERED, text)
     if check.legs:
         yield from _leg_omissions(check, result, facts)
 
@@ -174,30 +183,36 @@ def gpus_without(check: Check, result: CheckResult, facts: NodeFacts) -> Iterato
 
 def _leg_omissions(
     check: Check, result: CheckResult, facts: NodeFacts
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Reason]]:
     legs = {leg.leg: leg for leg in result.legs if leg.collective == check.id}
     # One GPU has no peer to reach in several ways: the default is all that it can show.
     alone = facts.gpus == 1 and "default" in check.legs
     for name in ("default",) if alone else check.legs:
-        missing = "the leg was not reported"
+        missing = Reason(reasons.NOT_ANSWERED, "the leg was not reported")
         reason = _leg_omission(legs[name], result.legs, facts) if name in legs else missing
         if reason:
             yield f"leg {name}", reason
 
 
-def _leg_omission(leg: Leg, legs: Sequence[Leg], facts: NodeFacts) -> str:
+def _leg_omission(leg: Leg, legs: Sequence[Leg], facts: NodeFacts) -> Reason:
     if leg.state == "not_started" and not start_hang(leg, legs):
-        return f"the leg did not start: {leg.reason or 'no reason given'}"
+        return _given(leg).about("the leg did not start")
     if leg.state == "not_run":
-        return f"the leg was not run: {leg.reason or 'no reason given'}"
+        return _given(leg).about("the leg was not run")
     if leg.state == "not_engaged":
-        return f"the leg did not use what it is to measure: {leg.reason or 'no reason given'}"
+        return _given(leg).about("the leg did not use what it is to measure")
     if leg.state != "done":
-        return ""  # leg_state says so
+        return NONE  # leg_state says so
     over_all_gpus = leg.backend == "nccl" and not leg.exercise and leg.ranks == facts.gpus
     if facts.gpus and not over_all_gpus:
-        return f"{leg.ranks} ranks of {leg.backend} say nothing about {facts.gpus} GPUs"
-    return leg_problem(leg, planned_env(leg.leg))
+        text = f"{leg.ranks} ranks of {leg.backend} say nothing about {facts.gpus} GPUs"
+        return Reason(reasons.COUNT_IN_DOUBT, text)
+    problem = leg_problem(leg, planned_env(leg.leg))
+    return Reason(reasons.IMPLAUSIBLE, problem) if problem else NONE
+
+
+def _given(leg: Leg) -> Reason:
+    return leg.reason or Reason(reasons.UNREADABLE, "no reason given")
 
 
 def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[LegEvidence]:
@@ -214,7 +229,7 @@ def counted(record: HostRecord, facts: NodeFacts, double: str = "") -> Sequence[
         named = legs.setdefault(leg.collective, {})
         faults = problems.setdefault(leg.collective, {})
         hang = start_hang(leg, result.legs)
-        leg = replace(leg, state="hang", reason=hang) if hang else leg
+        leg = replace(leg, state="hang", reason=Reason(reasons.HANG, hang)) if hang else leg
         problem = doubt or _leg_problem(result, leg, facts)
         if leg.leg in named or leg.leg in faults:
             problem = problem or "it was sent twice"
@@ -237,19 +252,19 @@ def _host_doubt(record: HostRecord, facts: NodeFacts) -> str:
     if record.state not in ANSWERED:
         return f"the visit ended as {record.state.replace('_', ' ')}"
     # A visit that was cut off has told all about its GPUs, or nothing.
-    return next(contradictions(record, replace(facts, whole=True)), "")
+    return next(contradictions(record, replace(facts, whole=True)), NONE).text
 
 
 def _leg_problem(result: CheckResult, leg: Leg, facts: NodeFacts) -> str:
     if result.check != leg.collective:
         return f"it came as an answer of {line(result.check, 60)}"
     if result.state != "done":
-        return f"the answer is {result.state.replace('_', ' ')}: {line(result.reason, 120)}"
+        return f"the answer is {result.state.replace('_', ' ')}: {line(result.reason.text, 120)}"
     if leg.ranks != len(facts.models):
         gpus = count(len(facts.models), "GPU")
         return f"it ran on {count(leg.ranks, 'rank')}, and the node names {gpus}"
     if leg.state == "not_engaged":
-        return f"it did not use what it is to measure: {line(leg.reason, 120)}"
+        return f"it did not use what it is to measure: {line(leg.reason.text, 120)}"
     if leg.state == "not_started":
-        return f"it did not start: {line(leg.reason, 120)}"
+        return f"it did not start: {line(leg.reason.text, 120)}"
     return leg_problem(leg, planned_env(leg.leg))

@@ -10,7 +10,8 @@ from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import PCIE, SHARP, Finding
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, number
@@ -33,6 +34,8 @@ SOURCE = (
     "link counts and NCCL's constants (NVIDIA/nccl, src/graph/topo.h and tuning.cc), with the "
     "shares that published figures reach"
 )
+BASES = {"PCIe": PCIE, "shared memory": PCIE, "NVLS": SHARP}
+"""What a bandwidth rests on, by the rule that foretells it; NVLinks decide nothing further."""
 BUSBW = "busbw_gbps"
 """The metric of every collective that is judged here."""
 
@@ -63,7 +66,7 @@ def _second_leg(host: HostCase, check: str, name: str) -> Leg | str:
     answer = host.second_answer(check)
     leg = next((leg for leg in answer.legs if leg.leg == name), None) if answer else None
     if leg is None:
-        reason = answer.reason if answer else ""
+        reason = answer.reason.text if answer else ""
         return host.second_visit_failure or reason or f"it did not report leg {name}"
     if leg.state != "done":
         return f"leg {name}: {leg.state.replace('_', ' ')}: {leg.reason}".rstrip(": ")
@@ -163,10 +166,11 @@ def _finding(
         limit=limit,
         source=SOURCE if limit else "",
         confidence="derived" if limit else "",
-        reason=reason,
+        reason=remark(reason),
         fail_at=fail_at,
         warn_at=warn_at,
         figures=figures,
+        basis=BASES.get(expected.rule, "") if isinstance(expected, Prediction) else "",
     )
 
 

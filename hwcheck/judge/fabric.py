@@ -16,6 +16,7 @@ from hwcheck.judge.network import NAMED, active_ports
 from hwcheck.judge.prediction import COLLECTIVES, Prediction, pcie_gbps, predict
 from hwcheck.judge.records import MULTI_HOST, Finding
 from hwcheck.node.collective.proof import TEXT
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Value
 from hwcheck.results.multi_host import MultiHostRun
 from hwcheck.results.transport import SOCKET
@@ -123,7 +124,9 @@ def _finding(
         unit="GB/s",
     )
     if unknown is not None:
-        return finding._replace(reason=f"nothing to hold busbw against: {unknown or 'no report'}")
+        return finding._replace(
+            reason=remark(f"nothing to hold busbw against: {unknown or 'no report'}")
+        )
     size, count = run.sizes[-1].size_bytes, len(run.hosts)
     least = min((each for each in carried if isinstance(each, Carried)), key=lambda c: c.gbps)
     expected = least.at(size, count)
@@ -135,10 +138,12 @@ def _finding(
         f"expected {number(expected)} GB/s: {least.way}",
         source=least.source,
         confidence="derived",
-        reason=f"{scope}: {share} of the {number(expected)} GB/s expected from {least.way}, on the "
-        "best of its runs: no host stands out, the fabric is slow as a whole"
-        if slow
-        else "",
+        reason=remark(
+            f"{scope}: {share} of the {number(expected)} GB/s expected from {least.way}, on the "
+            "best of its runs: no host stands out, the fabric is slow as a whole"
+            if slow
+            else ""
+        ),
     )
 
 

@@ -221,7 +221,10 @@ def _verdict(host: HostCase, findings: Sequence[Finding]) -> HostVerdict:
     apply = [name for name in states if states[name] != "not_applicable"]
     measured = sum(states[name] == "done" for name in apply)
     skipped = tuple(
-        (name, answers[name].reason if name in answers else host.record.reason or "no answer")
+        (
+            name,
+            (answers[name].reason if name in answers else host.record.reason).text or "no answer",
+        )
         for name in states
         if states[name] != "done"
     )
@@ -260,7 +263,7 @@ def _reason(findings: Iterable[Finding], outcome: str, gap: str) -> str:
             of_others[f"{finding.check}: {finding.reason}"] = None
         else:
             about = f"{finding.check}: {finding.metric} of {finding.subject}"
-            of_checks[finding.reason or about] = None
+            of_checks[finding.reason.text or about] = None
     shown = []
     for reasons in (of_checks, of_others):
         more = " ..." if len(reasons) > REASONS else ""

@@ -15,8 +15,9 @@ from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
 from hwcheck.judge.network import ports_named_in
 from hwcheck.judge.peers import LEAST_HOSTS, Tolerance, middle_of
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import PEERS, Finding
 from hwcheck.node.collective.spec import SITE
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg
 from hwcheck.results.transport import ABOUT
 from hwcheck.text import count, line, number
@@ -121,7 +122,7 @@ def _unlike(check: str, of_hosts: Sequence[tuple[str, Leg]]) -> Iterator[Finding
             + ", ".join(f"{what}: {usual[what][0]}" for what in other),
             source=WAY_SOURCE,
             confidence="derived",
-            reason=f"NCCL goes another way than on {count(fewest, 'like host')}",
+            reason=remark(f"NCCL goes another way than on {count(fewest, 'like host')}"),
         )
 
 
@@ -156,10 +157,13 @@ def _slow(check: str, of_hosts: Sequence[tuple[str, Leg]]) -> Iterator[Finding]:
             subject=f"leg {leg.leg}",
             value=round(shared[of][host], 1),
             unit="us",
+            basis=PEERS,
             limit=f"warn unless like its peers: {usual} us in the middle of "
             f"{count(len(shared[of]), 'host')}, {number(SLOWER.relative)} times that above it",
             source=LATENCY_SOURCE,
             confidence="derived",
-            reason=f"small messages take {times_as_long} times as long as on like hosts, in "
-            f"{len(late)} of {sizes} sizes",
+            reason=remark(
+                f"small messages take {times_as_long} times as long as on like hosts, in "
+                f"{len(late)} of {sizes} sizes"
+            ),
         )

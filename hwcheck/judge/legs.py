@@ -135,7 +135,7 @@ def start_hang(leg: Leg, legs: Iterable[Leg]) -> str:
         if other.collective != leg.collective or not is_clean(other) or other.start_s is None:
             continue
         if other.start_s < START_SHARE * leg.start_s:
-            reason = line(leg.reason, 120)
+            reason = line(leg.reason.text, 120)
             words = f"it hangs at start: {reason}; {line(other.leg, 60)} started in"
             return f"{words} {number(other.start_s)} s{_last_of_nccl(leg)}"
     return ""

@@ -12,7 +12,8 @@ from hwcheck.judge.fleet import NO_MAJORITY, Fleet, kind_of
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.models import model_of
 from hwcheck.judge.readings import Readings
-from hwcheck.judge.records import UNLIKE, Finding, absent, unmeasured
+from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding, absent, unmeasured
+from hwcheck.node import reasons
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.collective.leg_checks import leg_samples
 from hwcheck.node.limits import (
@@ -27,6 +28,7 @@ from hwcheck.node.limits import (
     Limit,
     Operand,
 )
+from hwcheck.node.reasons import Reason, remark
 from hwcheck.node.wire import CheckResult, Sample, Value
 from hwcheck.results.site_limits import applied
 
@@ -80,11 +82,13 @@ def judge_answer(
     try:
         check = applied(check, facts.limits)
     except ValueError as error:
-        findings.append(unmeasured(host, check.id, f"hwcheck_limits of {check.id}: {error}"))
+        text = f"hwcheck_limits of {check.id}: {error}"
+        findings.append(unmeasured(host, check.id, Reason(reasons.IMPLAUSIBLE, text)))
     if check.legs:
         derived = tuple(sample for leg in answer.legs for sample in leg_samples(leg))
         if set(derived) != set(answer.samples):
-            findings.append(unmeasured(host, check.id, "the samples are not those of the legs"))
+            others = Reason(reasons.IMPLAUSIBLE, "the samples are not those of the legs")
+            findings.append(unmeasured(host, check.id, others))
         answer = replace(answer, samples=derived)
     readings = Readings(check, answer)
     findings += [unmeasured(host, check.id, doubt, about) for about, doubt in readings.doubts]
@@ -97,7 +101,8 @@ def judge_answer(
     if answer.state == "not_applicable":
         return [finding for finding in findings if finding.outcome != "pass"]
     if answer.state != "done":
-        findings.append(unmeasured(host, check.id, answer.reason or answer.state))
+        reason = answer.reason or Reason(reasons.UNREADABLE, answer.state)
+        findings.append(unmeasured(host, check.id, reason))
         return findings
     missing = [
         unmeasured(host, check.id, why, about) for about, why in omissions(check, answer, facts)
@@ -111,11 +116,13 @@ def judge_answer(
             source=SAME_MODEL,
             reason=f"no {check.optional}: it tells nothing, "
             f"{counts} GPUs of this model in the node do",
+            basis=NEIGHBORS,
         )
         for gpu, counts in gpus_without(check, answer, facts)
     ]
     if not findings and not missing and _must_judge(check):
-        missing.append(unmeasured(host, check.id, "the node sent no sample for it"))
+        nothing = Reason(reasons.NOT_ANSWERED, "the node sent no sample for it")
+        missing.append(unmeasured(host, check.id, nothing))
     return findings + missing
 
 
@@ -138,7 +145,7 @@ def _explained(
     """
     figures = _ratio(finding, metric, readings) or _of_reference(limit, finding, reference)
     meaning = readings.by_subject(MEANING).get(finding.subject, "")
-    return finding._replace(reason=str(meaning), figures=figures)
+    return finding._replace(reason=remark(str(meaning)), figures=figures)
 
 
 def _of_reference(limit: Limit, finding: Finding, reference: Value | None) -> str:
@@ -225,7 +232,7 @@ def hold(
         limit=_text(limit, None if reason else reference),
         source=limit.source,
         confidence=limit.confidence,
-        reason=reason,
+        reason=remark(reason),
         wanted=_wanted(limit, reference),
         fail_at=None if reason or isinstance(limit, Equal) else _border(limit.fail, reference),
         warn_at=None if reason or isinstance(limit, Equal) else _border(limit.warn, reference),

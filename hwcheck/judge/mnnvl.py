@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
+from hwcheck.node import reasons
+from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRecord, MultiHostRun
 from hwcheck.text import number
 
@@ -39,7 +41,7 @@ def judge_mnnvl(host: HostCase) -> Iterator[Finding]:
         return
     if _has(off, WAY):
         text = "NCCL took NVLink between hosts under NCCL_MNNVL_ENABLE=0 too"
-        yield unmeasured(host.name, MULTI_HOST, text)
+        yield unmeasured(host.name, MULTI_HOST, Reason(reasons.OTHER_WAY, text))
         return
     problem = _problem(on, off)
     yield Finding(
@@ -54,7 +56,9 @@ def judge_mnnvl(host: HostCase) -> Iterator[Finding]:
         f"({number(off.outcome.busbw_gbps)})",
         source=SOURCE,
         confidence="derived",
-        reason=f"{NOT_IN_USE} between hosts of one NVLink domain: {problem}" if problem else "",
+        reason=remark(
+            f"{NOT_IN_USE} between hosts of one NVLink domain: {problem}" if problem else ""
+        ),
     )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import MULTI_HOST, Finding, unmeasured
+from hwcheck.node import reasons
+from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.multi_host import MultiHostRecord, Suspect
 
-CUT_SHORT = "the runs over several hosts were cut short"
-TOO_FEW = "fewer than two hosts took part"
-NO_PART = "took no part: "
+CUT_SHORT = Reason(reasons.RUNS_CUT_SHORT, "the runs over several hosts were cut short")
+TOO_FEW = Reason(reasons.TOO_FEW_HOSTS, "fewer than two hosts took part")
 
 
 def judge_multi_host(host: HostCase) -> Iterator[Finding]:
@@ -28,16 +29,24 @@ def findings_about(host: str, record: MultiHostRecord) -> Iterator[Finding]:
     suspects = [suspect for suspect in record.suspects if host in suspect.hosts]
     for suspect in suspects:
         subject = _subject(suspect, host)
-        yield Finding(host, MULTI_HOST, "fail", subject=subject, reason=in_words(suspect))
+        yield Finding(
+            host,
+            MULTI_HOST,
+            "fail",
+            subject=subject,
+            reason=Reason(reasons.SUSPECT, in_words(suspect)),
+        )
     if host in record.warnings:
-        yield Finding(host, MULTI_HOST, "warn", reason=record.warnings[host])
+        yield Finding(host, MULTI_HOST, "warn", reason=remark(record.warnings[host]))
     if host in record.absent:
-        yield unmeasured(host, MULTI_HOST, f"{NO_PART}{record.absent[host]}")
+        reason = Reason(reasons.NO_PART, f"took no part: {record.absent[host]}")
+        yield unmeasured(host, MULTI_HOST, reason)
     elif not suspects:
         for reason in _open_ends(record):
             yield unmeasured(host, MULTI_HOST, reason)
         if host in record.not_compared:
-            yield unmeasured(host, MULTI_HOST, record.not_compared[host])
+            reason = Reason(reasons.NO_REFERENCE, record.not_compared[host])
+            yield unmeasured(host, MULTI_HOST, reason)
 
 
 def took_part(host: str, record: MultiHostRecord) -> bool:
@@ -53,9 +62,9 @@ def in_words(suspect: Suspect) -> str:
     return f"{about}{suspect.kind}: {shown}"
 
 
-def _open_ends(record: MultiHostRecord) -> Iterator[str]:
+def _open_ends(record: MultiHostRecord) -> Iterator[Reason]:
     """Yield what leaves every host of the runs unproven."""
-    yield from record.open_ends
+    yield from (Reason(reasons.UNREADABLE, text) for text in record.open_ends)
     if not record.finished:
         yield CUT_SHORT
     if len(set(record.hosts) - set(record.absent)) < 2:

@@ -24,9 +24,10 @@ from hwcheck.judge.peers import (
     bad_sides,
     middle_of,
 )
-from hwcheck.judge.records import UNLIKE, Finding
+from hwcheck.judge.records import NEIGHBORS, UNLIKE, Finding
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import FromSample
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Value
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.text import number, quantity
@@ -131,7 +132,8 @@ def judge_neighbors(
                     limit=each.limit,
                     source=each.source,
                     confidence="derived",
-                    reason=each.reason,
+                    reason=remark(each.reason),
+                    basis=NEIGHBORS,
                 )
 
 

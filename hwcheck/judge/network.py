@@ -14,6 +14,7 @@ from hwcheck.judge.interconnect import NEAR, is_gpu
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.proof import TEXT
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg, Value
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.transport import SOCKET
@@ -97,7 +98,7 @@ def _errors(host: str, check: str, leg: Leg) -> Iterator[Finding]:
             limit="warn above 0",
             source=ERRORS_SOURCE,
             confidence="derived",
-            reason=line(lines[-1].strip(), 200),
+            reason=remark(line(lines[-1].strip(), 200)),
         )
 
 
@@ -119,7 +120,9 @@ def _gpudirect(host: HostCase, check: str, leg: Leg, ports: Sequence[Port]) -> I
         limit="warn unless true where the driver offers it and ports are near GPUs",
         source=GPUDIRECT_SOURCE,
         confidence="derived",
-        reason="" if used else "NCCL copies through host memory, though the driver offers it",
+        reason=remark(
+            "" if used else "NCCL copies through host memory, though the driver offers it"
+        ),
     )
 
 
@@ -141,7 +144,9 @@ def _second_try(host: str, check: str, leg: Leg) -> Finding:
         limit="warn where it works over sockets alone",
         source=SECOND_TRY_SOURCE,
         confidence="derived",
-        reason=f"{reason}; over sockets it is well, so look at the plugin and not at the node",
+        reason=remark(
+            f"{reason}; over sockets it is well, so look at the plugin and not at the node"
+        ),
     )
 
 
@@ -220,7 +225,7 @@ def _findings(
         limit=f"warn where it is {SOCKET} alone beside {have}",
         source=SOURCE,
         confidence="derived",
-        reason=f"TCP, although there are {have}" if wrong else "",
+        reason=remark(f"TCP, although there are {have}" if wrong else ""),
     )
     named = named_ports(leg)
     if wrong or not named & {port.name for port in active}:
@@ -242,7 +247,7 @@ def _findings(
         limit=f"warn where a GPU has none of its own or fewer than half are used; {have}",
         source=SOURCE,
         confidence="derived",
-        reason=reason,
+        reason=remark(reason),
     )
 
 

@@ -28,17 +28,15 @@ from hwcheck.judge.changes import (
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
 from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, joined, start_s
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import OWN_PAST, Finding
 from hwcheck.node.check import Check
+from hwcheck.node.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW, Reason, remark
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import Run
 from hwcheck.text import binary_size, count, line, number, quantity
 
-OWN_PAST = "its own past"
-"""Words of a limit that a subject's former runs set."""
-
-DRIFTS, FLAPS, GREW = "a night since about", "comes and goes", " grew by "
-"""Words of a reason that says how a figure changed; of a counter that it grew."""
+CODES = {"count": GREW, "flapping": COMES_AND_GOES, "drift": DRIFTS}
+"""How a figure changed as the code of a reason; every other is a step."""
 
 FLAPS_BY_LOG = "port_flaps"
 """The check that counts link-downs where the kernel log has them."""
@@ -155,12 +153,14 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                     metric=metric,
                     subject=subject,
                     value=value,
-                    limit=f"{OWN_PAST} has another {name}: {line(was, 120)}",
+                    limit=f"its own past has another {name}: {line(was, 120)}",
                     source=SOURCE,
                     confidence="derived",
-                    reason=f"{line(was, 120)} until the run of {_night(past.runs[place])}: a new "
-                    f"reference starts, and figures are held against it from its run {needed} on "
-                    f"(this is run {alike[row] + 1})",
+                    reason=remark(
+                        f"{line(was, 120)} until the run of {_night(past.runs[place])}: a new "
+                        f"reference starts, and figures are held against it from its run {needed} "
+                        f"on (this is run {alike[row] + 1})"
+                    ),
                 )
             if changed:
                 break
@@ -184,7 +184,8 @@ def _finding(
         limit=limit,
         source=SOURCE,
         confidence="derived",
-        reason=reason,
+        reason=Reason(CODES.get(change.kind, CHANGED), reason),
+        basis=OWN_PAST,
     )
 
 
@@ -199,8 +200,8 @@ def _figure_words(
     former = f"{quantity(change.former, unit)}{size}"
     least = f"{manner.least:.1%}" if manner.ratio else quantity(manner.least, unit)
     limit = (
-        f"warn unless like {OWN_PAST}: {former} from {_night(first)} to {_night(last)}, less than "
-        f"{least} {side} it or as far as it scatters"
+        f"warn unless like its own past: {former} from {_night(first)} to {_night(last)}, less "
+        f"than {least} {side} it or as far as it scatters"
     )
     off = f"{change.off:.1%}" if manner.ratio else quantity(round(change.off, 1), unit)
     since = _night(runs[change.since])
@@ -208,12 +209,12 @@ def _figure_words(
     if change.kind == "flapping":
         lowest = quantity(change.now, unit)
         reason = (
-            f"{FLAPS}: {change.times} times {side} its own {former} in the last {FLAP_RUNS} runs, "
-            f"{off} off at worst ({lowest}), last in the run of {since}"
+            f"comes and goes: {change.times} times {side} its own {former} in the last {FLAP_RUNS} "
+            f"runs, {off} off at worst ({lowest}), last in the run of {since}"
         )
     elif change.kind == "drift":
         slope = f"{change.per_night:.2%}" if manner.ratio else f"{change.per_night:.2g} {unit}"
-        reason = f"{far}, {slope} {DRIFTS} {since}"
+        reason = f"{far}, {slope} a night since about {since}"
     else:
         nights = count(len(runs) - change.since, "run")
         reason = f"{far}, since the run of {since} ({nights})"
@@ -228,8 +229,8 @@ def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun])
     usual = f"{number(round(change.former, 2))} {unit} an hour"
     counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
-        f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} {unit} since the "
-        f"last run, or within {number(counter.window_h)} h, or than "
+        f"warn unless like its own past: {usual}, less than {number(counter.least)} {unit} since "
+        f"the last run, or within {number(counter.window_h)} h, or than "
         f"{number(10**counter.decades)} times as many"
     )
     began = runs[change.since]
@@ -238,7 +239,7 @@ def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun])
         hours = number(round(change.hours, 1))
         since = f"within {hours} h, since the run of {_night(began)} {began.started[11:16]}"
     reason = (
-        f"{of.metric}{GREW}{number(change.events)} {since}: "
+        f"{of.metric} grew by {number(change.events)} {since}: "
         f"{number(round(change.now, 1))} {unit} an hour; {usual} before"
     )
     return limit, reason

@@ -9,6 +9,7 @@ from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, compare, is_clean, leg_problem, planned_env
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Leg
 
 GAIN_SOURCE = (
@@ -112,5 +113,7 @@ def judge_nccl_default(host: HostCase) -> Iterator[Finding]:
         limit="warn where one is older than 2.23 and the other is not",
         source=DEFAULT_SOURCE,
         confidence="derived",
-        reason="the older one lets GPUs reach each other through the CPU, the newer one does not",
+        reason=remark(
+            "the older one lets GPUs reach each other through the CPU, the newer one does not"
+        ),
     )

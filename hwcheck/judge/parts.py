@@ -7,6 +7,7 @@ from typing import Any
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import remark
 from hwcheck.text import count, line
 
 PARTS, CABLING = "parts", "cabling"
@@ -70,7 +71,7 @@ def _finding(
         outcome, reason = "fail", f"{len(right)} are there, {wanted} were ordered"
     elif len(right) + len(unread) >= wanted or not whole or _is_untold(name, there):
         outcome = "inconclusive"
-        reason = _unread(unread, asked, answer.reason if answer else "no answer")
+        reason = _unread(unread, asked, answer.reason.text if answer else "no answer")
     else:
         outcome, reason = "fail", _what_is_there(name, wanted, right, named, asked, ordered)
     value = ", ".join(_text(named[subject], asked) for subject in right[:1]) or len(right)
@@ -84,7 +85,7 @@ def _finding(
         limit=f"fail unless {count(wanted, 'part')} with {_text(asked, asked) or 'this name'}",
         source=SOURCE,
         confidence="inventory",
-        reason=reason,
+        reason=remark(reason),
     )
 
 

@@ -19,9 +19,10 @@ from types import MappingProxyType
 from hwcheck.fold import fold
 from hwcheck.judge.host_case import HostCase, NodeFacts
 from hwcheck.judge.legs import largest
-from hwcheck.judge.records import Finding, complaints
+from hwcheck.judge.records import PEERS, Finding, complaints
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AbovePeers, AtLeast, AtMost, FromFleet
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import CheckResult
 from hwcheck.text import number
 
@@ -417,7 +418,8 @@ def _warning(
         limit=f"warn unless like {like}, {width}",
         source=compared.source,
         confidence="derived",
-        reason=f"far {side} the {usual} that {whose} {where}",
+        basis="" if middle.golden else PEERS,
+        reason=remark(f"far {side} the {usual} that {whose} {where}"),
     )
 
 

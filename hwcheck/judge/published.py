@@ -16,6 +16,7 @@ from hwcheck.judge.mnnvl import WAY
 from hwcheck.judge.models import model_of, models
 from hwcheck.judge.models.records import size_bytes
 from hwcheck.judge.records import MULTI_HOST, Finding
+from hwcheck.node.reasons import remark
 from hwcheck.results.multi_host import MNNVL_OFF, MultiHostRun
 from hwcheck.shipped import parse_yaml
 from hwcheck.text import number
@@ -112,6 +113,8 @@ def _finding(host: HostCase, scope: str, run: MultiHostRun, row: PublishedBusbw)
         limit=f"none; published: {what} at {row.size}, {row.collective}",
         source=f"{row.source} (read by {published()[0]})",
         confidence="published",
-        reason=f"{number(measured)} GB/s here ({number(measured / row.busbw_gbps)} of it); "
-        f"published: {what} at {row.size}",
+        reason=remark(
+            f"{number(measured)} GB/s here ({number(measured / row.busbw_gbps)} of it); "
+            f"published: {what} at {row.size}"
+        ),
     )

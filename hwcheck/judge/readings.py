@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hwcheck.node import reasons
 from hwcheck.node.check import Check, Metric
 from hwcheck.node.limits import AbovePeers
+from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.wire import CheckResult, Sample, Value
 
 DOUBT_CHARACTERS = 200
@@ -55,10 +57,16 @@ RANGES: dict[str, tuple[float, float]] = {
 """Lowest and highest possible value by unit. A metric without a unit may be text or yes and no."""
 
 
-def implausible(metric: Metric, sample: Sample) -> str:
-    """Return why this value is no reading of this metric, or an empty text."""
+def implausible(metric: Metric, sample: Sample) -> Reason:
+    """Return why this value is no reading of this metric, or ``NONE``."""
     if sample.unit != metric.unit:
-        return f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
+        text = f"{sample.metric} in {sample.unit or 'no unit'} is not a metric of this check"
+        return Reason(reasons.UNKNOWN_METRIC, text)
+    text = _impossible(metric, sample)
+    return Reason(reasons.IMPLAUSIBLE, text) if text else NONE
+
+
+def _impossible(metric: Metric, sample: Sample) -> str:
     if not metric.unit:
         # What is held against a limit has been read; an empty text has not.
         return f"{metric.name} is empty" if metric.limits and sample.value == "" else ""
@@ -82,7 +90,7 @@ class Readings:
         self.check = check
         self.samples: list[Sample] = []
         self.held: list[tuple[Metric, Sample]] = []
-        self.doubts: list[tuple[str, str]] = []
+        self.doubts: list[tuple[str, Reason]] = []
         self._by_metric: dict[str, dict[str, Value]] = {}
         metrics = {metric.name: metric for metric in check.metrics}
         self.limits = {
@@ -97,11 +105,12 @@ class Readings:
             metric = metrics.get(sample.metric)
             if metric is None:
                 named = f"{sample.metric} is not a metric of this check"
-                self.doubts.append((sample.subject, named[:DOUBT_CHARACTERS]))
+                doubt = Reason(reasons.UNKNOWN_METRIC, named[:DOUBT_CHARACTERS])
+                self.doubts.append((sample.subject, doubt))
                 continue
             doubt = implausible(metric, sample)
             if doubt:
-                self.doubts.append((sample.subject, doubt[:DOUBT_CHARACTERS]))
+                self.doubts.append((sample.subject, doubt.cut(DOUBT_CHARACTERS)))
                 continue
             self.samples.append(sample)
             if self.limits[metric.name]:

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from hwcheck.node.reasons import NONE, Reason, remark
 from hwcheck.node.wire import Value
 from hwcheck.results.site_limits import ABSENT
 from hwcheck.results.waivers import Waiver
@@ -41,7 +42,8 @@ class Finding(NamedTuple):
     ``warn_at`` are the borders of a number, in its unit. ``waived`` is why the site bears it and
     until when: then it does not count (``counted``). ``figures`` are what was measured of what was
     wanted, and by how much it is off, of a finding that is no pass: ``8 of 16 lanes``, ``41 of 470
-    GB/s, 9 %`` (``judge.figures``).
+    GB/s, 9 %`` (``judge.figures``). ``basis`` is one of ``BASES``: what the limit rests on, where
+    that decides something.
     """
 
     host: str
@@ -54,24 +56,41 @@ class Finding(NamedTuple):
     limit: str = ""
     source: str = ""
     confidence: str = ""
-    reason: str = ""
+    reason: Reason = NONE
     wanted: Value | None = None
     fail_at: float | None = None
     warn_at: float | None = None
     waived: str = ""
     figures: str = ""
+    basis: str = ""
 
+
+OWN_PAST, PEERS, NEIGHBORS = "own_past", "peers", "neighbors"
+PCIE, SHARP = "pcie", "nvlink_sharp"
+BASES = (OWN_PAST, PEERS, NEIGHBORS, PCIE, SHARP)
+"""What a limit rests on: the subject's former runs, like hosts, the other GPUs of the node, and of
+a bandwidth that links foretell those that bound it: PCIe or host memory, NVLink SHARP. Empty: what
+is declared, published or known of the metric, which decides nothing."""
 
 UNLIKE = "warn unless like its neighbors:"
 """So begins the limit of a warning that a GPU is unlike the others of its node."""
 
 
-def unmeasured(host: str, check: str, reason: str, subject: str = "node") -> Finding:
+def unmeasured(host: str, check: str, reason: Reason, subject: str = "node") -> Finding:
     """Return the finding that something could not be measured."""
     return Finding(host, check, "inconclusive", subject=subject, reason=reason)
 
 
-def absent(host: str, check: str, subject: str, *, limit: str, source: str, reason: str) -> Finding:
+def absent(
+    host: str,
+    check: str,
+    subject: str,
+    *,
+    limit: str,
+    source: str,
+    reason: str,
+    basis: str = "",
+) -> Finding:
     """Return the warning that something is not there which others like it have."""
     return Finding(
         host=host,
@@ -83,7 +102,8 @@ def absent(host: str, check: str, subject: str, *, limit: str, source: str, reas
         limit=limit,
         source=source,
         confidence="derived",
-        reason=reason,
+        reason=remark(reason),
+        basis=basis,
     )
 
 

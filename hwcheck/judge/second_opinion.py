@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hwcheck.judge.host_case import HostCase, values_of
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.nccl_diag import FINE
+from hwcheck.node.reasons import remark
 from hwcheck.text import line
 
 DIAGNOSTICS, COPIES = "nccl_diagnostics", "gpu_pairs"
@@ -53,7 +54,7 @@ def judge_second_opinion(host: HostCase) -> Iterator[Finding]:
                 limit="warn where one calls the pair whole and the other does not",
                 source=SOURCE,
                 confidence="derived",
-                reason=f"NCCL's diagnostics and gpu_pairs do not agree on {pair}",
+                reason=remark(f"NCCL's diagnostics and gpu_pairs do not agree on {pair}"),
             )
 
 
@@ -88,5 +89,5 @@ def _disputed(host: HostCase, subject: str, text: str, check: str) -> Finding:
         limit="warn where one calls it whole and the other does not",
         source=RAS_SOURCE,
         confidence="derived",
-        reason=f"NCCL's RAS diagnostics and {check} do not agree on {subject}",
+        reason=remark(f"NCCL's RAS diagnostics and {check} do not agree on {subject}"),
     )

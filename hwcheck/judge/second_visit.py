@@ -12,6 +12,7 @@ from hwcheck.judge.expectation import BUSBW, on_a_border
 from hwcheck.judge.host_case import HostCase, node_facts
 from hwcheck.judge.limits import judge_answer
 from hwcheck.judge.records import Finding, unmeasured
+from hwcheck.node.reasons import Reason, remark
 from hwcheck.results.run_folder import Run
 from hwcheck.results.site_limits import ignored
 
@@ -44,9 +45,9 @@ def judge_second_visit(host: HostCase) -> Iterator[Finding]:
 
     Nobody can rely on a host that does not stand a second visit, whatever it sent.
     """
-    if host.second_visit_failure:
+    if host.second_visit is not None and host.second_visit_failure:
         reason = f"second visit, to measure again: {host.second_visit_failure}"
-        yield unmeasured(host.name, "", reason)
+        yield unmeasured(host.name, "", Reason(host.second_visit.reason.code, reason))
     for check, answer in host.judged_answers:
         second = host.second_answer(check.id) if answer.legs else None
         if second is None:
@@ -54,4 +55,4 @@ def judge_second_visit(host: HostCase) -> Iterator[Finding]:
         for finding in judge_answer(host.name, check, second, host.facts):
             if finding.outcome == "fail":
                 reason = f"when measured again: {finding.reason}".rstrip(": ")
-                yield finding._replace(reason=reason)
+                yield finding._replace(reason=remark(reason))

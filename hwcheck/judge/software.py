@@ -9,6 +9,7 @@ from functools import partial
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
 from hwcheck.judge.versions import OLD_DAYS, floors, nccl_defects
+from hwcheck.node.reasons import remark
 from hwcheck.node.wire import Value
 
 SOFTWARE = "software_versions"
@@ -34,7 +35,7 @@ def judge_nccl_defects(host: HostCase) -> Iterator[Finding]:
         limit="warn unless every known defect needs more than an ordinary job uses",
         source=DEFECTS_SOURCE,
         confidence="published",
-        reason="; ".join(map(str, for_all or defects)),
+        reason=remark("; ".join(map(str, for_all or defects))),
     )
 
 
@@ -74,7 +75,7 @@ def judge_floors(host: HostCase) -> Iterator[Finding]:
             limit=f"warn unless <= {OLD_DAYS}",
             source=table.source,
             confidence="derived",
-            reason=f"the floors are those of {table.as_of}; take a newer hwcheck",
+            reason=remark(f"the floors are those of {table.as_of}; take a newer hwcheck"),
         )
 
 
@@ -93,7 +94,7 @@ def _floor(
         limit=f"at or above the floors of {floors().as_of}",
         source=floors().source,
         confidence="published",
-        reason=reason,
+        reason=remark(reason),
     )
 
 

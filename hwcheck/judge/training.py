@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import TRAINING, Finding, unmeasured
+from hwcheck.node import reasons
+from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.training.strategies import CONTROLS
 from hwcheck.results.training import TrainingRecord, TrainingRun
 
@@ -19,6 +21,15 @@ OUTCOMES = {
     "not_run": "inconclusive",
 }
 """What a state comes to; not_applicable is no finding. A model that does not fit is no fault."""
+CODES = {
+    "wrong_loss": reasons.WRONG_LOSS,
+    "hang": reasons.HANG,
+    "failed": reasons.RANK_FAILED,
+    "out_of_memory": reasons.OUT_OF_MEMORY,
+    "unproven": reasons.OTHER_WAY,
+    "not_run": reasons.UNREADABLE,
+}
+"""What a state comes to as the code of a reason."""
 CUT_SHORT = "the training benchmark was cut short"
 NOTHING = "no strategy that was asked for could be trained"
 UNNOTICED = "a strategy that is wrong on purpose was not noticed: parity proves nothing here"
@@ -31,7 +42,7 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
     if record is None:
         return
     if host.name in record.absent:
-        yield unmeasured(host.name, TRAINING, record.absence(host.name))
+        yield unmeasured(host.name, TRAINING, Reason(reasons.NO_PART, record.absence(host.name)))
         if not record.began(host.name):
             return
     runs = [run for run in record.runs if host.name in run.hosts]
@@ -41,9 +52,10 @@ def judge_training(host: HostCase) -> Iterator[Finding]:
     yield from _of_controls(host.name, [run for run in runs if run.strategy in CONTROLS])
     if host.name not in record.absent and not was_trained(host.name, record):
         why = dict.fromkeys(run.reason for run in runs if run.state == "not_applicable")
-        yield unmeasured(host.name, TRAINING, ": ".join(filter(None, (NOTHING, "; ".join(why)))))
+        text = ": ".join(filter(None, (NOTHING, "; ".join(why))))
+        yield unmeasured(host.name, TRAINING, Reason(reasons.NOTHING_APPLIES, text))
     if not record.finished:
-        yield unmeasured(host.name, TRAINING, CUT_SHORT)
+        yield unmeasured(host.name, TRAINING, Reason(reasons.RUNS_CUT_SHORT, CUT_SHORT))
 
 
 def was_trained(host: str, record: TrainingRecord) -> bool:
@@ -60,7 +72,7 @@ def _of_run(host: str, run: TrainingRun) -> Iterator[Finding]:
     outcome = OUTCOMES.get(run.state)
     if outcome is None:
         return
-    reason = "" if outcome == "pass" else _what_became_of(run)
+    reason = NONE if outcome == "pass" else Reason(CODES.get(run.state, ""), _what_became_of(run))
     yield Finding(host, TRAINING, outcome, subject=_subject(run), reason=reason)
 
 
@@ -71,9 +83,11 @@ def _of_controls(host: str, runs: Sequence[TrainingRun]) -> Iterator[Finding]:
     """
     unnoticed = [run for run in runs if run.state in ("done", "unproven")]  # its loss is right
     for run in unnoticed:
-        yield unmeasured(host, TRAINING, UNNOTICED, _subject(run))
+        yield unmeasured(host, TRAINING, Reason(reasons.UNREADABLE, UNNOTICED), _subject(run))
     if runs and not unnoticed and not any(run.state == "wrong_loss" for run in runs):
-        reason = f"{UNPROVEN}: {_what_became_of(runs[-1])}"
+        last = runs[-1]
+        text = f"{UNPROVEN}: {_what_became_of(last)}"
+        reason = Reason(CODES.get(last.state, reasons.UNREADABLE), text)
         yield unmeasured(host, TRAINING, reason, _subject(runs[-1]))
 
 

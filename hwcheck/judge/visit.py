@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from hwcheck.judge.evidence import contradictions
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding, unmeasured
+from hwcheck.node import reasons
+from hwcheck.node.reasons import Reason
+from hwcheck.results.run_folder import HostRecord
 
 
 def judge_visit(host: HostCase) -> Iterator[Finding]:
@@ -20,7 +23,9 @@ def judge_visit(host: HostCase) -> Iterator[Finding]:
     problems = list(_problems(host))
     yield from problems
     if not problems and not any(_applies(host, name) for name in host.checks):
-        yield unmeasured(host.name, "", "no check applies to this host")
+        yield unmeasured(
+            host.name, "", Reason(reasons.NOTHING_APPLIES, "no check applies to this host")
+        )
 
 
 def _applies(host: HostCase, check: str) -> bool:
@@ -30,19 +35,23 @@ def _applies(host: HostCase, check: str) -> bool:
 def _problems(host: HostCase) -> Iterator[Finding]:
     record = host.record
     if record.state != "reported":
-        reason = f"{record.state.replace('_', ' ')}: {record.reason}"
-        yield unmeasured(host.name, "", reason)
+        yield unmeasured(host.name, "", record.reason.about(record.state.replace("_", " ")))
     else:
-        for reason in contradictions(record, host.facts):
-            yield unmeasured(host.name, "", reason)
+        for doubt in contradictions(record, host.facts):
+            yield unmeasured(host.name, "", doubt)
     if host.same_machine:
-        yield unmeasured(host.name, "", host.same_machine)
+        yield unmeasured(host.name, "", Reason(reasons.SAME_MACHINE, host.same_machine))
     if record.report is not None:
         for name, check in host.checks.items():
             if check is None:
-                reason = "this version of hwcheck does not know the check"
-                yield unmeasured(host.name, name, reason)
+                text = "this version of hwcheck does not know the check"
+                yield unmeasured(host.name, name, Reason(reasons.UNKNOWN_CHECK, text))
             elif name not in host.answers:
-                answered = record.state == "reported"
-                reason = "no answer" if answered else f"not reached: {record.reason}"
-                yield unmeasured(host.name, name, reason)
+                yield unmeasured(host.name, name, _no_answer(record))
+
+
+def _no_answer(record: HostRecord) -> Reason:
+    """Return why a report holds no answer of a check."""
+    if record.state == "reported":
+        return Reason(reasons.NOT_ANSWERED, "no answer")
+    return Reason(reasons.NOT_REACHED, f"not reached: {record.reason}")

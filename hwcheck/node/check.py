@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Union
+from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Type, TypeVar, Union
 
+from hwcheck.node import reasons
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.host.protocol import NodeHost as NodeHost
 from hwcheck.node.limits import AbovePeers, Limit
@@ -13,18 +14,48 @@ from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.protocol import Gpu as Gpu
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import Reported
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import Leg, Request, Sample
+
+A = TypeVar("A", bound="Unanswered")
 
 WITHOUT_MIG = "GPUs without MIG"
 """What a check of whole GPUs names as optional; believed only of a node that names one with MIG."""
 
 
-class CouldNotMeasure(Exception):  # noqa: N818 - an answer, not an error
-    """A quantity cannot be read here; the reason is for the operator. Never a pass or a fail."""
+class Unanswered(Exception):  # noqa: N818 - an answer, not an error
+    """An answer of its own kind: its text is for the operator, its code for what decides.
+
+    Without a code (one of ``reasons.CODES``) it has that of its kind.
+    """
+
+    CODE = reasons.UNREADABLE
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.reason = Reason(code or self.CODE, text)
+
+    @classmethod
+    def of(cls: Type[A], reason: Reason) -> A:
+        """Return the answer with this reason."""
+        return cls(reason.text, reason.code)
+
+    def about(self: A, subject: object) -> A:
+        """Return it as said of something: ``gpu3: ECC errors: Not Supported``."""
+        return self.of(self.reason.about(subject))
 
 
-class NotApplicable(Exception):  # noqa: N818
+class CouldNotMeasure(Unanswered):
+    """A quantity cannot be read here. Never a pass or a fail.
+
+    Without a code the text is all that says what to do (``reasons.UNREADABLE``).
+    """
+
+
+class NotApplicable(Unanswered):
     """The check has no meaning on this node; it does not count against coverage."""
+
+    CODE = reasons.NOT_APPLICABLE
 
 
 @dataclass(frozen=True)

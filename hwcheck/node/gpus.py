@@ -21,11 +21,14 @@ from typing import (
 )
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node, NotApplicable
+from hwcheck.node.reasons import NOT_IDLE, UNREADABLE, Reason, together
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
 
 A = TypeVar("A")
 T = TypeVar("T", bound=Hashable)
+
+NO_GPU = Reason(UNREADABLE, "NVML sees no GPU")
 
 
 IDLE_UTILIZATION_PERCENT = 5
@@ -41,7 +44,7 @@ def per_gpu(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sam
     """
     gpus = node.gpus()
     if not gpus:
-        raise CouldNotMeasure("NVML sees no GPU")
+        raise CouldNotMeasure.of(NO_GPU)
 
     def of(gpu: Gpu) -> Tuple[List[Sample], Optional[Exception]]:
         samples: List[Sample] = []
@@ -56,11 +59,11 @@ def per_gpu(node: Node, read: Callable[[Gpu], Iterator[Sample]]) -> Iterator[Sam
     for samples, error in side_by_side(of, gpus):
         yield from samples
         if isinstance(error, CouldNotMeasure):
-            reasons.append(str(error))
+            reasons.append(error.reason)
         elif error is not None:
             raise error
     if reasons:
-        raise CouldNotMeasure("; ".join(reasons))
+        raise CouldNotMeasure.of(together(reasons))
 
 
 def one_by_one(items: Iterable[A], read: Callable[[A], Iterator[Sample]]) -> Iterator[Sample]:
@@ -73,9 +76,9 @@ def one_by_one(items: Iterable[A], read: Callable[[A], Iterator[Sample]]) -> Ite
         try:
             yield from read(item)
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
     if reasons:
-        raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
+        raise CouldNotMeasure.of(together(reasons))
 
 
 def where_supported(
@@ -127,10 +130,12 @@ def need_idle(gpu: Gpu) -> None:
     """Raise CouldNotMeasure where somebody computes on the GPU."""
     pids = gpu.compute_processes()
     if pids:
-        raise CouldNotMeasure("%s is not idle: process %d uses it" % (gpu.subject, pids[0]))
+        words = "%s is not idle: process %d uses it" % (gpu.subject, pids[0])
+        raise CouldNotMeasure(words, NOT_IDLE)
     utilization = _utilization_percent(gpu)
     if utilization > IDLE_UTILIZATION_PERCENT:
-        raise CouldNotMeasure("%s is not idle: %d %% utilization" % (gpu.subject, utilization))
+        words = "%s is not idle: %d %% utilization" % (gpu.subject, utilization)
+        raise CouldNotMeasure(words, NOT_IDLE)
 
 
 def _utilization_percent(gpu: Gpu) -> int:
@@ -159,10 +164,10 @@ class Survey(Generic[A]):
 
     def __init__(self, node: Node, ask: Callable[[Gpu], Optional[A]]) -> None:
         self.answers: List[Tuple[Gpu, A]] = []
-        self._reasons: List[str] = []
+        self._reasons: List[Reason] = []
         gpus = node.gpus()
         if not gpus:
-            self._reasons.append("NVML sees no GPU")
+            self._reasons.append(NO_GPU)
 
         def of(gpu: Gpu) -> Tuple[Gpu, Union[A, CouldNotMeasure, None]]:
             try:
@@ -172,7 +177,7 @@ class Survey(Generic[A]):
 
         for gpu, answer in side_by_side(of, gpus):
             if isinstance(answer, CouldNotMeasure):
-                self._reasons.append(str(answer))
+                self._reasons.append(answer.reason)
             elif answer is not None:
                 self.answers.append((gpu, answer))
 
@@ -183,7 +188,7 @@ class Survey(Generic[A]):
         NotApplicable with ``missing`` where no GPU has the thing.
         """
         if self._reasons:
-            raise CouldNotMeasure("; ".join(self._reasons))
+            raise CouldNotMeasure.of(together(self._reasons))
         if not self.answers:
             raise NotApplicable(missing)
 

@@ -6,8 +6,9 @@ import itertools
 from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Node
-from hwcheck.node.gpus import mig_is_on
+from hwcheck.node.gpus import NO_GPU, mig_is_on
 from hwcheck.node.pcie import Place, pci_path, place_of
+from hwcheck.node.reasons import Reason
 from hwcheck.node.threads import side_by_side
 
 SPEED_GBPS = {
@@ -79,10 +80,10 @@ class Interconnect:
     def __init__(self, node: Node) -> None:
         self._host = node.host
         self.members: List[LinkedGpu] = []
-        self.reasons: List[str] = []
+        self.reasons: List[Reason] = []
         gpus = node.gpus()
         if not gpus:
-            raise CouldNotMeasure("NVML sees no GPU")
+            raise CouldNotMeasure.of(NO_GPU)
 
         def of(number: int) -> Union[LinkedGpu, CouldNotMeasure]:
             try:
@@ -94,7 +95,7 @@ class Interconnect:
             if isinstance(answer, LinkedGpu):
                 self.members.append(answer)
             else:
-                self.reasons.append(str(answer))
+                self.reasons.append(answer.reason)
 
     def pairs(self) -> Iterator[Tuple[LinkedGpu, LinkedGpu]]:
         """Yield every two GPUs once."""

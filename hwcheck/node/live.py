@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Union
 
-from hwcheck.node import load_lock
+from hwcheck.node import load_lock, reasons
 from hwcheck.node.affinity import near_cpus
 from hwcheck.node.check import CouldNotMeasure, Gpu, NotApplicable
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
@@ -151,7 +151,7 @@ class LiveNode:
             try:
                 self._load = self._run_load()
             except (CouldNotMeasure, load_lock.BusyError) as error:
-                self._load_problem = type(error)(str(error))  # without its frames
+                self._load_problem = error.of(error.reason)  # without its frames
             else:
                 self._recorded(self._load)
         if self._load is None:
@@ -212,7 +212,9 @@ class LiveNode:
             gpu.pci_address()  # a lost GPU raises here: the rest would not be this node
         if any(mig_is_on(gpu) for gpu in gpus):
             # NVIDIA MIG User Guide: a process is given one instance, and no peer access.
-            raise NotApplicable("MIG is on: an instance stands for neither the GPU nor the node")
+            raise NotApplicable(
+                "MIG is on: an instance stands for neither the GPU nor the node", reasons.MIG
+            )
         if gpus and self._watch is None:
             from hwcheck.node.load_watch import LoadWatch
 

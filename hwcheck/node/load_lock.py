@@ -10,7 +10,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.check import CouldNotMeasure, Unanswered
+from hwcheck.node.reasons import AT_WORK, of_errno
 
 if TYPE_CHECKING:
     import socket
@@ -37,8 +38,10 @@ IN_USE = "%s is %.0f %% in use by a process that draws, or that NVML does not na
 """A desktop at work; or in a container, which does not see the processes of others."""
 
 
-class BusyError(Exception):
+class BusyError(Unanswered):
     """The node is at work; the text says with what."""
+
+    CODE = AT_WORK
 
 
 def is_ours_or_gone(pid: int) -> bool:
@@ -97,7 +100,9 @@ def _take(lock: socket.socket, name: str) -> Optional[Tuple[int, int]]:
             lock.bind(name)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise CouldNotMeasure("no load lock: %s" % error.strerror) from None
+                raise CouldNotMeasure(
+                    "no load lock: %s" % error.strerror, of_errno(error.errno)
+                ) from None
         else:
             return None
         holder = _holder(name)

@@ -9,6 +9,7 @@ from hwcheck.node.check import CouldNotMeasure, NodeHost
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.nvml.events import EventWatch
 from hwcheck.node.quantities import Reported
+from hwcheck.node.reasons import NONE
 
 
 class LoadWatch:
@@ -18,11 +19,11 @@ class LoadWatch:
         self._host = host
         self._events = events
         self._before: Sequence[KernelMessage] = ()
-        self._log_problem = ""
+        self._log_problem = NONE
         try:
             self._before = host.kernel_log(xids.WORDS).messages
         except CouldNotMeasure as error:
-            self._log_problem = str(error)
+            self._log_problem = error.reason
 
     def reported(self) -> Reported:
         """Return what came since; what could not be listened to is named in it."""
@@ -32,7 +33,7 @@ class LoadWatch:
             try:
                 messages = newer(self._before, self._host.kernel_log(xids.WORDS).messages)
             except CouldNotMeasure as error:
-                problem = str(error)
+                problem = error.reason
         events = self._events.events()
         return Reported(tuple(messages), problem, tuple(events), self._events.problem)
 

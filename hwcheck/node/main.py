@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, List, Mapping
 from hwcheck.node import checks, descendants, lifeline, load_lock
 from hwcheck.node.check import Check, CouldNotMeasure, Node, NotApplicable
 from hwcheck.node.live import LiveNode, Recorded
+from hwcheck.node.reasons import CRASHED, NONE, Reason
 from hwcheck.node.wire import CheckResult, GpuFacts, Leg, Report, Request, Sample, frame, to_dict
 
 if TYPE_CHECKING:
     from hwcheck.node.multi_host.order_server import OrderServer
+
+
+REASON_CHARACTERS = 500
 
 
 class Wire:
@@ -98,7 +102,7 @@ def run_check(check: Check, node: Node) -> CheckResult:
     started = time.monotonic()
     samples: List[Sample] = []
     legs: List[Leg] = []
-    state, reason = "done", ""
+    state, reason = "done", NONE
     try:
         _refuse_inapplicable(check, node)
         for item in check.function(node):
@@ -107,18 +111,21 @@ def run_check(check: Check, node: Node) -> CheckResult:
             else:
                 samples.append(item)
     except load_lock.BusyError as error:
-        state, reason = "busy", str(error)
+        state, reason = "busy", error.reason
     except NotApplicable as error:
-        state, reason = "not_applicable", str(error)
+        state, reason = "not_applicable", error.reason
     except CouldNotMeasure as error:
-        state, reason = "could_not_measure", str(error)
+        state, reason = "could_not_measure", error.reason
     except Exception as error:
         import traceback
 
         traceback.print_exc(file=sys.stderr)
-        state, reason = "could_not_measure", "the check crashed: %r" % error
+        state = "could_not_measure"
+        reason = Reason(CRASHED, "the check crashed: %r" % error)
     took = time.monotonic() - started
-    return CheckResult(check.id, state, reason[:500], tuple(samples), tuple(legs), took)
+    return CheckResult(
+        check.id, state, reason.cut(REASON_CHARACTERS), tuple(samples), tuple(legs), took
+    )
 
 
 def _refuse_inapplicable(check: Check, node: Node) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple, Optional, Tuple
 
 from hwcheck.node.host.facts import KernelMessage
+from hwcheck.node.reasons import NONE, Reason
 
 
 class Mode(NamedTuple):
@@ -148,6 +149,6 @@ class Reported(NamedTuple):
     """
 
     messages: Tuple[KernelMessage, ...] = ()
-    log_problem: str = ""
+    log_problem: Reason = NONE
     events: Tuple[GpuEvent, ...] = ()
-    events_problem: str = ""
+    events_problem: Reason = NONE

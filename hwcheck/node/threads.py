@@ -11,6 +11,7 @@ import threading
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Set, Tuple, TypeVar
 
 from hwcheck.node.check import CouldNotMeasure
+from hwcheck.node.reasons import NO_ANSWER
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -109,11 +110,11 @@ class Bounded:
         """Return ``function(*args)`` with a bound of its own. Raises as ``call`` does."""
         if getattr(self._thread, "calling", False):
             if self.hung:
-                raise CouldNotMeasure(self.hung)
+                raise CouldNotMeasure(self.hung, NO_ANSWER)
             return function(*args)
         with self._lock:
             if self.hung:
-                raise CouldNotMeasure(self.hung)
+                raise CouldNotMeasure(self.hung, NO_ANSWER)
             job = BackgroundCall(self._run, function, args)
             self._under_way.add(job)
         try:
@@ -135,5 +136,5 @@ class Bounded:
         with self._lock:
             self.hung = "%s did not answer within %g s" % (self._name, timeout_s)
             for job in self._under_way:
-                job.give_up(CouldNotMeasure(self.hung))
-        return CouldNotMeasure(self.hung)
+                job.give_up(CouldNotMeasure(self.hung, NO_ANSWER))
+        return CouldNotMeasure(self.hung, NO_ANSWER)

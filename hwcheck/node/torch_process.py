@@ -11,6 +11,7 @@ from typing import IO, Callable, Mapping, Optional, Tuple, Union
 from hwcheck.node import descendants, json_lines
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.json_lines import Send
+from hwcheck.node.reasons import NO_TORCH
 
 BOOT = (
     "import sys; sys.path[:] = [sys.argv[1]] + list(filter(None, sys.path)); "
@@ -42,7 +43,7 @@ def start(
         )
     except OSError as error:
         raise CouldNotMeasure(
-            "%s cannot be started (%s): %s torch" % (python, error.strerror, ADVICE)
+            "%s cannot be started (%s): %s torch" % (python, error.strerror, ADVICE), NO_TORCH
         ) from None
 
 

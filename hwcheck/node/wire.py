@@ -16,6 +16,9 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
+from hwcheck.node import reasons
+from hwcheck.node.reasons import NONE, Reason
+
 PROTOCOL = 1
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 """A host that writes more than this is cut off: 8 GPUs need about 20 kB."""
@@ -35,6 +38,14 @@ LEG_STATES = ("done", "hang", "failed", "not_run", "not_engaged", "not_started")
 """What became of a leg. not_engaged: it did not use what it is to measure, and has no figure.
 not_started: its ranks had no communicator within the time for it; whether that is a hang is seen
 beside the node's other legs."""
+
+LEG_CODES = {"hang": reasons.HANG, "failed": reasons.RANK_FAILED}
+
+
+def leg_reason(state: str, text: str) -> Reason:
+    """Return why a leg came to a state, with the code that goes with it."""
+    return Reason(LEG_CODES.get(state, reasons.UNREADABLE), text) if text else NONE
+
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
 """What can be timed; each is a check of that name. P2P is decided by the first two at least."""
@@ -128,7 +139,7 @@ class Leg:
     backend: str
     ranks: int
     state: str
-    reason: str = ""
+    reason: Reason = NONE
     exercise: bool = False
     library: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -146,6 +157,7 @@ class Leg:
     def from_dict(cls, data: Mapping[str, Any]) -> Leg:
         """Rebuild a leg from its (schema-checked) JSON object."""
         rest = dict(data)
+        rest["reason"] = Reason.from_json(rest.get("reason", ""))
         rest["sizes"] = tuple(SizeTiming.from_dict(size) for size in rest.get("sizes", ()))
         rest["notes"] = tuple(rest.get("notes", ()))
         return cls(**rest)
@@ -161,7 +173,7 @@ class CheckResult:
 
     check: str
     state: str
-    reason: str = ""
+    reason: Reason = NONE
     samples: Tuple[Sample, ...] = ()
     legs: Tuple[Leg, ...] = ()
     duration_s: float = 0.0
@@ -170,6 +182,7 @@ class CheckResult:
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
         """Rebuild a result from its (schema-checked) JSON object."""
         rest = dict(data)
+        rest["reason"] = Reason.from_json(rest.get("reason", ""))
         rest["samples"] = _shared(tuple(starmap(_sample, map(_values, rest.get("samples", ())))))
         rest["legs"] = tuple(Leg.from_dict(leg) for leg in rest.get("legs", ()))
         return cls(**rest)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.causes import in_words
 from hwcheck.advise.multi_host import FABRIC_FIX, FABRIC_TITLE
-from hwcheck.judge.multi_host import CUT_SHORT, NO_PART, TOO_FEW
 from hwcheck.judge.records import MULTI_HOST, OUTCOMES, Finding, worst
+from hwcheck.node import reasons
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line
 
@@ -34,6 +34,8 @@ TITLES = {
 """What the checks are called that are none."""
 WELL = ("done", "not_applicable")
 """States of an answer without complaint: nothing is wrong there."""
+ENDED_TOGETHER = (reasons.NO_PART, reasons.RUNS_CUT_SHORT, reasons.TOO_FEW_HOSTS)
+"""Codes of runs over several hosts that ended, or went without the host."""
 MOST_SUBJECTS = 64
 LINE_CHARACTERS = 300
 BUSY = "busy"
@@ -147,8 +149,8 @@ def _ended(finding: Finding) -> bool:
 
     Nobody is at fault: what is measured too late for it is told by itself.
     """
-    no_part = finding.reason.startswith(NO_PART) or finding.reason in (CUT_SHORT, TOO_FEW)
-    return finding.check == MULTI_HOST and finding.outcome == "inconclusive" and no_part
+    ended = finding.reason.code in ENDED_TOGETHER
+    return finding.check == MULTI_HOST and finding.outcome == "inconclusive" and ended
 
 
 def links_not_measured(which_by_host: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -147,7 +147,7 @@ def _reasons(run: Run, hosts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     by_kind: dict[tuple[str, str], list[HostRecord]] = {}
     for plan, record in zip(run.meta.hosts, run.records, strict=True):
         if record.host in wanted:
-            kind = (record.phase, alike(record.reason, (record.host, plan.address)))
+            kind = (record.phase, alike(record.reason.text, (record.host, plan.address)))
             by_kind.setdefault(kind, []).append(record)
     order = sorted(by_kind.values(), key=lambda records: -len(records))
     texts = [
@@ -160,5 +160,5 @@ def _reasons(run: Run, hosts: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def _why(records: Sequence[HostRecord]) -> str:
     first = records[0]
     like = ", and alike" if any(record.reason != first.reason for record in records) else ""
-    where = "" if first.reason.startswith(first.phase) else f"{first.phase}: "
+    where = "" if first.reason.text.startswith(first.phase) else f"{first.phase}: "
     return line(f"{where}{first.reason}", 200) + like

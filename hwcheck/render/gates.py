@@ -61,11 +61,11 @@ def _merged(texts: list[str]) -> str:
 
 def _gates_of(record: HostRecord) -> dict[str, tuple[str, str]]:
     """Return the state and the evidence of each gate on a host."""
-    reason = record.reason or "no answer"
+    reason = record.reason.text or "no answer"
     samples: dict[tuple[str, str], object] = {}
     for result in record.report.results if record.report else ():
         if result.check == CHECK:
-            reason = result.reason or "no answer"
+            reason = result.reason.text or "no answer"
             samples.update({(s.metric, s.subject): s.value for s in result.samples})
     return {gate: _state(gate, samples, line(reason)) for gate in NAMES}
 

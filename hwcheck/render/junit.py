@@ -109,7 +109,7 @@ def _message(check: CheckView) -> str:
 def _details(check: CheckView) -> str:
     lines = [f"{row.outcome}: {row.text}" for row in check.complaints if row.outcome != WAIVED]
     lines += [
-        f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason)}\n{block(leg.log_tail)}"
+        f"leg {line(leg.leg)}: {leg_figure(leg)} {line(leg.reason.text)}\n{block(leg.log_tail)}"
         for leg in check.legs
         if leg.state != "done"
     ]

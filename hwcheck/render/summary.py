@@ -9,7 +9,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis, NcclAdvice
 from hwcheck.advise.training_figures import figures_of, sentences
 from hwcheck.judge.coverage import gaps, percent_of
-from hwcheck.judge.records import OUTCOMES
+from hwcheck.judge.records import OUTCOMES, Finding
 from hwcheck.render import words
 from hwcheck.render.decision import decide, decision
 from hwcheck.render.gates import GateView, gate_views
@@ -71,7 +71,7 @@ def summary(assessment: Assessment) -> dict[str, Any]:
             }
             for host in judgement.hosts
         ],
-        "findings": [finding._asdict() for finding in judgement.not_passed],
+        "findings": [_finding(finding) for finding in judgement.not_passed],
         "waivers": [
             {"state": use.state, "hosts": list(use.hosts), **asdict(use.waiver)}
             for use in judgement.waivers
@@ -95,6 +95,12 @@ def summary(assessment: Assessment) -> dict[str, Any]:
         **({"group": _multi_host(multi_host)} if multi_host else {}),
         **({"training": _training(assessment.training)} if assessment.training else {}),
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding with the text of its reason and the code beside it."""
+    reason = {"reason": finding.reason.text, "reason_code": finding.reason.code}
+    return {**finding._asdict(), **reason}
 
 
 def _cause(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -213,10 +213,10 @@ def _check_view(
     not_judged: Mapping[str, str],
 ) -> CheckView:
     if result is None:
-        reason = record.reason or "no answer"
+        reason = record.reason.text or "no answer"
         return CheckView(name, "inconclusive", line(reason), line(reason), findings)
     if result.state == "not_applicable":
-        return CheckView(name, "not applicable", line(result.reason), line(result.reason))
+        return CheckView(name, "not applicable", line(result.reason.text), line(result.reason.text))
     if findings:
         outcome = worst(finding.outcome for finding in counted(findings))
         if outcome == "pass" and any(finding.waived for finding in findings):
@@ -225,17 +225,17 @@ def _check_view(
         outcome = NOT_JUDGED if not_judged else "recorded"
     else:
         outcome = "inconclusive"
-    decisive = [finding.reason for finding in findings if _shown_outcome(finding) == outcome]
+    decisive = [finding.reason.text for finding in findings if _shown_outcome(finding) == outcome]
     if outcome == WAIVED:
         decisive += [f"waived: {finding.waived}" for finding in findings if finding.waived]
     if outcome == "inconclusive":
-        decisive.append(result.reason)
+        decisive.append(result.reason.text)
     if outcome == NOT_JUDGED:
         decisive += not_judged.values()
     return CheckView(
         check=name,
         outcome=outcome,
-        reason=_joined([result.reason, *(finding.reason for finding in findings)]),
+        reason=_joined([result.reason.text, *(finding.reason.text for finding in findings)]),
         why=_joined(decisive),
         findings=findings,
         samples=() if result.legs else result.samples,  # legs have a table of their own

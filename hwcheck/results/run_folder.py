@@ -21,6 +21,8 @@ from typing import Any, Generic, TypeVar
 
 from hwcheck import __version__
 from hwcheck.errors import UsageError
+from hwcheck.node import reasons
+from hwcheck.node.reasons import NONE, Reason
 from hwcheck.node.wire import Report, Timing, to_dict, to_json
 from hwcheck.results import series
 from hwcheck.results.files import read_json, replace_text, writing_to
@@ -42,20 +44,29 @@ SECOND_VISITS = "again"
 GOLDEN = "golden.json"
 """The hosts of an acceptance that a run's hosts are held against."""
 
-UNDER_WAY = "the visit is under way"
+UNDER_WAY = Reason(reasons.UNDER_WAY, "the visit is under way")
 """The reason of a record that is written before its visit ends."""
 
-CUT_OFF = "under way when the run itself ended (killed, or this machine went down)"
+CUT_OFF = Reason(
+    reasons.CUT_OFF, "under way when the run itself ended (killed, or this machine went down)"
+)
 """What becomes of that reason in a run that never came to its end."""
 
-INTERRUPTED = "interrupted"
+INTERRUPTED = Reason(reasons.INTERRUPTED, "interrupted")
 """The reason of a visit that was ended with its run."""
 
 GIVEN_UP = "given up, for the scheduler wants the node"
-"""How the reason of a visit begins that was ended for a job; what the scheduler says follows."""
 
-OUT_OF_TIME = "given up, for the time of the sweep is over"
+OUT_OF_TIME = Reason(reasons.OUT_OF_TIME, "given up, for the time of the sweep is over")
 """The reason of a visit that was ended with the budget of its sweep."""
+
+ENDED_BY_US = (
+    reasons.GIVEN_UP,
+    reasons.OUT_OF_TIME,
+    reasons.INTERRUPTED,
+    reasons.CUT_OFF,
+)
+"""Codes of a visit that hwcheck ended, and nothing of the host's."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,11 @@ class RunMeta:
         return cls(**rest)
 
 
+def given_up(scheduler_says: str) -> Reason:
+    """Return the reason of a visit that was ended for a job, with what the scheduler says."""
+    return Reason(reasons.GIVEN_UP, f"{GIVEN_UP}: {scheduler_says}")
+
+
 R = TypeVar("R")
 
 
@@ -126,7 +142,7 @@ class _Host(Generic[R]):
 
     host: str
     state: str
-    reason: str = ""
+    reason: Reason = NONE
     phase: str = ""
     started: str = ""
     duration_s: float = 0.0
@@ -135,12 +151,12 @@ class _Host(Generic[R]):
     @property
     def given_up(self) -> bool:
         """Whether the visit was ended since the scheduler wants the node."""
-        return self.reason.startswith(GIVEN_UP)
+        return self.reason.code == reasons.GIVEN_UP
 
     @property
     def ended_by_us(self) -> bool:
         """Whether it was hwcheck, and nothing of the host's, that ended the visit."""
-        return self.given_up or self.reason in (OUT_OF_TIME, INTERRUPTED, CUT_OFF)
+        return self.reason.code in ENDED_BY_US
 
 
 class HostAnswer(_Host[Mapping[str, Any]]):
@@ -154,6 +170,7 @@ class HostRecord(_Host[Report]):
     def from_dict(cls, data: Mapping[str, Any]) -> HostRecord:
         """Rebuild from the (schema-checked) content of ``nodes/<host>.json``."""
         rest = dict(data)
+        rest["reason"] = Reason.from_json(rest.get("reason", ""))
         if rest.get("report") is not None:
             rest["report"] = Report.from_dict(rest["report"])
         return cls(**rest)
@@ -320,7 +337,7 @@ def read_run(path: Path, only: Collection[str] | None = None) -> Run:
                 raise UsageError(f"damaged run folder: {path / _host_file(host.name)}: missing")
             if not meta.finished:
                 reason = "the run itself ended before its turn, or as its visit began"
-            record = HostRecord(host.name, "not_visited", reason)
+            record = HostRecord(host.name, "not_visited", Reason(reasons.VISIT_ENDED, reason))
         records.append(record)
         second_visit = _read_host(path, host.name, meta, SECOND_VISITS)
         if second_visit is not None:
@@ -341,7 +358,7 @@ def _read_host(path: Path, host: str, meta: RunMeta, part: str = "") -> HostReco
     record = HostRecord.from_dict(data)
     if record.host != host:
         raise UsageError(f"damaged run folder: {path / file}: it is about {record.host!r}")
-    cut_off = record.reason == UNDER_WAY and not meta.finished
+    cut_off = record.reason.code == reasons.UNDER_WAY and not meta.finished
     return replace(record, reason=CUT_OFF) if cut_off else record
 
 

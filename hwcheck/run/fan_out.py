@@ -17,11 +17,12 @@ from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.connect.visit import Listener, Visit
 from hwcheck.inventory.inventory import Host
+from hwcheck.node.reasons import CRASHED, NONE, Reason
 from hwcheck.node.wire import Request
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import INTERRUPTED, UNDER_WAY, HostAnswer, RunFolder, utc_now
 
-NOBODY: Mapping[str, str] = MappingProxyType({})
+NOBODY: Mapping[str, Reason] = MappingProxyType({})
 STOP_S = 5.0
 LOOK_S = 0.2
 KEEP_S = 2.0
@@ -51,7 +52,7 @@ def fan_out(
     *,
     forks: int,
     progress: Callable[[VisitEvent], None],
-    given_up: Mapping[str, str] = NOBODY,
+    given_up: Mapping[str, Reason] = NOBODY,
 ) -> None:
     """Visit every host, ``forks`` at a time, and write each record as it arrives.
 
@@ -73,7 +74,7 @@ class _FanOut:
         folder: RunFolder,
         connector: Connector,
         progress: Callable[[VisitEvent], None],
-        given_up: Mapping[str, str],
+        given_up: Mapping[str, Reason],
     ) -> None:
         self._requests = requests
         self._payload = payload
@@ -184,7 +185,9 @@ class _FanOut:
         except Exception as error:
             # Ours, not the host's: it must still cost this host only.
             self._folder.append_log(host.name, traceback.format_exc())
-            record = HostAnswer(host.name, "lost", f"unforeseen: {error!r}"[:1000], "run")
+            record = HostAnswer(
+                host.name, "lost", Reason(CRASHED, f"unforeseen: {error!r}"[:1000]), "run"
+            )
         with self._lock:
             if self._running.pop(host.name, None) is not None:
                 self._finish(record)
@@ -209,10 +212,10 @@ class _FanOut:
 
         return Listener(
             *(record, lambda text: self._folder.append_log(name, text), say, keep),
-            given_up=lambda: self._given_up.get(name, ""),
+            given_up=lambda: self._given_up.get(name, NONE),
         )
 
     def _finish(self, record: HostAnswer) -> None:
         self._folder.write_host(record)
-        text = f"{record.phase}: {record.reason}" if record.phase else record.reason
+        text = f"{record.phase}: {record.reason}" if record.phase else record.reason.text
         self._progress(VisitEvent(record.host, "finished", text, record.state))

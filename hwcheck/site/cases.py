@@ -30,6 +30,7 @@ from hwcheck.judge.records import worst
 from hwcheck.node import checks
 from hwcheck.node.check import Check
 from hwcheck.node.main import run_check
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Report, Sample, to_dict
 from hwcheck.render.html import html
 from hwcheck.render.markdown import markdown
@@ -40,7 +41,7 @@ from hwcheck.site.fake_node import FakeNode
 from hwcheck.site.folder import CASES
 
 CHECK_KEYS = {"doc", "node", "expect_inventory", "result", "outcomes"}
-RESULT_KEYS = {"state", "reason_contains", "samples"}
+RESULT_KEYS = {"state", "code", "reason_contains", "samples"}
 RULE_KEYS = {
     *("doc", "confidence", "explains", "observed", "first"),  # what must come of it
     *("samples", "unmeasured", "gpus", "expect", "cpu"),  # what the node is
@@ -138,7 +139,7 @@ def check_case_problem(check: Check, case: Any) -> str:
         result = run_check(check, node)
     except (AssertionError, TypeError, KeyError, AttributeError) as error:
         return f"node: {type(error).__name__}: {error}"
-    answer = f"{result.state}{': ' + result.reason if result.reason else ''}"
+    answer = f"{result.state}{f': {result.reason}' if result.reason else ''}"
     wanted = case["result"]
     if not isinstance(wanted, dict) or not {"state"} <= set(wanted) <= RESULT_KEYS:
         return f"result: it has a state and any of {', '.join(sorted(RESULT_KEYS - {'state'}))}"
@@ -146,7 +147,11 @@ def check_case_problem(check: Check, case: Any) -> str:
     if problem:
         return f"what the check yields cannot be recorded: {problem}"
     part_of_reason = str(wanted.get("reason_contains", ""))
-    if result.state != wanted["state"] or part_of_reason not in result.reason:
+    code = wanted.get("code", result.reason.code)
+    if (result.state, result.reason.code) != (
+        wanted["state"],
+        code,
+    ) or part_of_reason not in result.reason.text:
         return f"result: it is {answer}, and the case says {json.dumps(wanted)[:300]}"
     if "samples" in wanted:
         try:
@@ -269,7 +274,7 @@ def record_of(host: str, case: Case) -> HostRecord:
     """
     answers = [answer_of(check, metrics) for check, metrics in case.get("samples", {}).items()]
     answers += [
-        CheckResult(check, "could_not_measure", reason)
+        CheckResult(check, "could_not_measure", Reason.from_json(reason))
         for check, reason in case.get("unmeasured", {}).items()
     ]
     gpus = [

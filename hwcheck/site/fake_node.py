@@ -23,6 +23,7 @@ from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
+from hwcheck.node.reasons import of_former_run
 from hwcheck.node.wire import Leg, Request
 from hwcheck.site.fake_gpu import FakeGpu
 from hwcheck.site.fake_host import HOST_KEYS
@@ -152,4 +153,4 @@ class FakeNode:
 
     def _nvml_or_raise(self) -> None:
         if self.nvml_status() != "ok":
-            raise CouldNotMeasure(self.nvml_status())
+            raise CouldNotMeasure.of(of_former_run(self.nvml_status()))

@@ -120,7 +120,7 @@ class Measuring:
             folder = self.stages.new_folder(self.request.runs_of(level), plan)
             self.stages.run_together(level, plan, self.payload, folder, connector)
             for host, why in watch.given_up.items():
-                if why != OUT_OF_TIME:
+                if why.code != OUT_OF_TIME.code:
                     self.stages.say(f"{host}: {why}")
         folder.finish(interrupted=watch.ends.is_set())
         return folder.path, self.judge(folder.path)

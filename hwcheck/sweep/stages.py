@@ -10,6 +10,7 @@ from typing import Protocol
 from hwcheck.advise.assessment import Assessment
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.fan_out import VisitEvent
 from hwcheck.run.plan import Plan
@@ -43,7 +44,7 @@ class Stages(Protocol):
         connector: Connector,
         *,
         forks: int,
-        given_up: Mapping[str, str],
+        given_up: Mapping[str, Reason],
     ) -> None:
         """Measure again what lies on a border, but for hosts that are given up."""
 

@@ -11,9 +11,10 @@ from pathlib import Path, PurePath
 
 from hwcheck.errors import UsageError
 from hwcheck.history.views import History
+from hwcheck.node.reasons import CUT_OFF, GIVEN_UP, of_former_run
 from hwcheck.results.files import read_json
 from hwcheck.results.multi_host import FILE, MultiHostRecord, read_multi_host
-from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP, RunMeta
+from hwcheck.results.run_folder import RunMeta
 from hwcheck.sweep.incidents import METRICS, FaultCount
 from hwcheck.sweep.levels import LEVELS, RANK
 from hwcheck.sweep.state import parsed
@@ -33,7 +34,7 @@ class PastVisit:
     level: str
     state: str
     outcome: str
-    reason: str = ""
+    reason_code: str = ""
     loaded: bool = False
     duration_s: float = 0.0
     boards: str = ""
@@ -53,12 +54,12 @@ class PastVisit:
     @property
     def cut_off(self) -> bool:
         """Whether the sweep itself ended while this visit was under way."""
-        return CUT_OFF in self.reason
+        return self.reason_code == CUT_OFF
 
     @property
     def given_up(self) -> bool:
         """Whether it was ended since the scheduler wants the node."""
-        return GIVEN_UP in self.reason
+        return self.reason_code == GIVEN_UP
 
 
 @dataclass(frozen=True)
@@ -110,17 +111,18 @@ def read_visits(
             level_of(metas[run], checks) if run in metas else "",
             state,
             outcome,
-            reason or "",
+            of_former_run(why or "").code if code is None else code,
             loaded,
-            duration_s or 0.0,
+            took_s or 0.0,
             boards or "",
             sweep=metas[run].sweep.get("id", "") if run in metas else "",
         )
-        for host, run, at, state, outcome, reason, loaded, duration_s, boards in history.rows(
+        for host, run, at, state, outcome, why, code, loaded, took_s, boards in history.rows(
             """
             WITH loaded AS (
               SELECT DISTINCT run, host FROM samples WHERE list_contains($1, check_id))
-            SELECT host, run, started, state, outcome, reason, l.run IS NOT NULL, duration_s, boards
+            SELECT host, run, started, state, outcome, reason, reason_code, l.run IS NOT NULL,
+              duration_s, boards
             FROM hosts AS h LEFT JOIN loaded AS l USING (run, host) ORDER BY started, run, host
             """,
             [sorted(loads)],

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 
 from hwcheck.errors import UsageError
-from hwcheck.results.run_folder import GIVEN_UP, OUT_OF_TIME
+from hwcheck.node.reasons import Reason
+from hwcheck.results.run_folder import OUT_OF_TIME, given_up
 from hwcheck.scheduler.actions import POLL_S
 from hwcheck.sweep.availability import States, is_wanted
 
@@ -32,7 +33,7 @@ class SchedulerWatch:
         until: float,
         poll_s: float = POLL_S,
     ) -> None:
-        self.given_up: dict[str, str] = {}
+        self.given_up: dict[str, Reason] = {}
         self.ends = threading.Event()
         self._ask, self._hosts, self._stop = ask, tuple(hosts), stop
         self._until, self._poll_s = until, poll_s
@@ -62,7 +63,7 @@ class SchedulerWatch:
             return  # it is asked again, and who begins something else hears of it
         for host in self._hosts:
             if host in states and is_wanted(states[host]):
-                self.given_up.setdefault(host, f"{GIVEN_UP}: {states[host].line()}")
+                self.given_up.setdefault(host, given_up(states[host].line()))
 
     def _look(self) -> None:
         while not self._over.wait(self._poll_s):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.judge.second_visit import legs_on_a_border
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import RunFolder, read_run
 from hwcheck.run.fan_out import NOBODY, fan_out
 from hwcheck.run.plan import Plan, of_legs
@@ -23,7 +24,7 @@ def make_second_visits(
     *,
     forks: int,
     verbose: bool,
-    given_up: Mapping[str, str] = NOBODY,
+    given_up: Mapping[str, Reason] = NOBODY,
 ) -> None:
     """Measure again what a saved run could not say on which side of a border it is.
 

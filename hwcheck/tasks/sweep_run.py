@@ -12,6 +12,7 @@ from hwcheck.connect import payload
 from hwcheck.connect.connector import Connector
 from hwcheck.connect.payload import Payload
 from hwcheck.exit_codes import NOT_MEASURED
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import RunFolder
 from hwcheck.run.multi_host.orders import MultiHostOptions
 from hwcheck.run.plan import Plan
@@ -95,7 +96,7 @@ class SweepStages:
         connector: Connector,
         *,
         forks: int,
-        given_up: Mapping[str, str],
+        given_up: Mapping[str, Reason],
     ) -> None:
         """Measure again what lies on a border."""
         make_second_visits(

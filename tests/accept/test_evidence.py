@@ -10,6 +10,7 @@ import pytest
 from hwcheck.accept.criteria import Criteria, Figure, Requirement
 from hwcheck.accept.evidence import OTHER, HostResult, InstalledPart, stage_result, state_result
 from hwcheck.advise.assessment import assess
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import (
     MultiHostRecord,
@@ -131,7 +132,9 @@ def test_a_repaired_host_that_is_alone_in_a_run_has_nobody_to_be_compared_with()
 
 
 def test_a_host_that_somebody_else_loads_is_not_measured() -> None:
-    busy = CheckResult("gate_proof", "busy", "another visit loads this node (pid 4711)")
+    busy = CheckResult(
+        "gate_proof", "busy", Reason("at_work", "another visit loads this node (pid 4711)")
+    )
     host = factories.record("n1", (busy,), gpus=factories.gpu_facts(8))
     wanted = criteria(required("gate_proof", stage="prove"))
     run = factories.run(host, checks=("gate_proof",), acceptance={"id": "x", "stage": "prove"})

@@ -11,6 +11,7 @@ from hwcheck.advise.causes import diagnose
 from hwcheck.advise.records import Causes
 from hwcheck.judge.judge import judge
 from hwcheck.judge.past import Past, figures, joined
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run
 from hwcheck.site.cases import answer_of
@@ -45,11 +46,11 @@ def record_of(host: str, case: Mapping[str, Any]) -> HostRecord:
         samples[check] = {**samples.get(check, {}), **metrics}
     answers = [answer_of(check, metrics) for check, metrics in samples.items()]
     answers += [
-        CheckResult(check, "could_not_measure", reason)
+        CheckResult(check, "could_not_measure", Reason.from_json(reason))
         for check, reason in case.get("unmeasured", {}).items()
     ]
     answers += [
-        CheckResult(check, "not_applicable", reason)
+        CheckResult(check, "not_applicable", Reason.from_json(reason))
         for check, reason in case.get("absent", {}).items()
     ]
     if "path" in case:

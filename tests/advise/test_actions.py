@@ -9,6 +9,7 @@ from hwcheck.advise.records import Action
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import Run
 from tests.factories import (
@@ -92,7 +93,9 @@ def test_worst_first_then_by_number_of_hosts() -> None:
 def test_what_could_not_be_measured_says_how_to_make_it_measurable(
     state: str, reason: str, words: str
 ) -> None:
-    (action,) = _actions(_with("node01", CheckResult("all_reduce", state, reason)))
+    (action,) = _actions(
+        _with("node01", CheckResult("all_reduce", state, Reason("unreadable", reason)))
+    )
     assert action.outcome == "inconclusive"
     assert words in action.fix
     assert reason in action.evidence[0]
@@ -114,7 +117,9 @@ def test_a_host_that_miscounts_its_gpus_gave_a_whole_answer() -> None:
 
 def test_reasons_that_differ_in_numbers_and_names_are_one_action() -> None:
     def busy(host: str, pid: int) -> CheckResult:
-        return CheckResult("all_reduce", "busy", f"gpu0 of {host} is in use by process {pid}")
+        return CheckResult(
+            "all_reduce", "busy", Reason("at_work", f"gpu0 of {host} is in use by process {pid}")
+        )
 
     hosts = [_with(f"node{i}", busy(f"node{i}", 100 + i)).records[0] for i in range(20)]
     (action,) = _actions(run(*hosts))
@@ -126,7 +131,9 @@ def test_reasons_that_differ_in_numbers_and_names_are_one_action() -> None:
 def test_an_unknown_check_is_said_to_be_unknown() -> None:
     a_run = run(gpu_host("a"))
     judgement = judge(a_run)
-    alien = replace(judgement, findings=(Finding("a", "flux", "fail", reason="broken"),))
+    alien = replace(
+        judgement, findings=(Finding("a", "flux", "fail", reason=Reason("", "broken")),)
+    )
     (action,) = actions(a_run, alien)
     assert "no such check" in action.cause
 
@@ -182,7 +189,9 @@ def test_one_cause_that_blinds_many_checks_is_one_action_without_their_commands(
 
 def test_other_reasons_stay_other_actions() -> None:
     answers = [
-        CheckResult(a.check, "could_not_measure", f"{a.check} is not told here")
+        CheckResult(
+            a.check, "could_not_measure", Reason("unreadable", f"{a.check} is not told here")
+        )
         if a.check in ("power_cap", "pcie_link")
         else a
         for a in results([leg(), leg("p2p_off", 40.0), leg("net", 9.0)])

@@ -14,6 +14,7 @@ from hwcheck.advise.causes import causes_of, diagnose, in_words, load, rules_of
 from hwcheck.advise.rule import HostFindings, Rule, Sign, rule
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.advise.nodes import diagnosed, run_of
@@ -134,8 +135,8 @@ def test_findings_in_words_are_folded_and_harmless() -> None:
                 Finding("n", "c", "fail", "m", "gpu0", 3, "C"),
                 Finding("n", "c", "fail", "m", "gpu1", 3, "C"),
                 Finding("n", "c", "fail", "m\x1b[31m", "leg \x07x", 4),
-                Finding("n", "c", "inconclusive", reason="why\nnot"),
-                Finding("n", "c", "warn", "m", "node", 5, reason="r" * 999),
+                Finding("n", "c", "inconclusive", reason=Reason("", "why\nnot")),
+                Finding("n", "c", "warn", "m", "node", 5, reason=Reason("", "r" * 999)),
                 Finding("n", "c", "fail", "v", value="1", wanted="2\x1b"),
                 Finding("n", "c", "warn", "v", value="1", limit="like its neighbors"),
                 Finding("n", "c", "warn", "w", value=1),
@@ -149,10 +150,15 @@ def test_findings_in_words_are_folded_and_harmless() -> None:
 
 
 def test_checks_that_could_not_be_measured_for_one_reason_are_one_line() -> None:
-    blind = [Finding("n", name, "inconclusive", reason="GPU is lost") for name in "abcde"]
-    of_host = Finding("n", "", "inconclusive", reason="NVML counts 7 GPUs and the node names 8")
+    blind = [
+        Finding("n", name, "inconclusive", reason=Reason("gpu_lost", "GPU is lost"))
+        for name in "abcde"
+    ]
+    of_host = Finding(
+        "n", "", "inconclusive", reason=Reason("", "NVML counts 7 GPUs and the node names 8")
+    )
     lines = list(in_words([*blind, of_host]))
-    assert lines == ["a, b, c and 2 more: GPU is lost", of_host.reason]
+    assert lines == ["a, b, c and 2 more: GPU is lost", of_host.reason.text]
 
 
 def test_many_hosts_stand_beside_what_was_observed_and_not_in_each_line() -> None:

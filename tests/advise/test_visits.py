@@ -11,6 +11,7 @@ import pytest
 from hwcheck.advise.actions import actions
 from hwcheck.advise.visits import BY_PHASE, visit_actions
 from hwcheck.judge.judge import judge
+from hwcheck.node.reasons import Reason
 from hwcheck.results import phases
 from hwcheck.results.run_folder import HOST_STATES, HostPlan
 from tests.factories import HOSTILE, gpu_host, record, run
@@ -128,7 +129,7 @@ def test_a_partial_answer_keeps_its_own_findings() -> None:
         whole,
         state="partial",
         phase="run",
-        reason="silent for 30 s",
+        reason=Reason("unreadable", "silent for 30 s"),
         report=replace(whole.report, results=kept),
     )
     a_run = run(partial)

@@ -193,7 +193,7 @@ def test_a_port_that_is_not_there_is_named() -> None:
     hosts = fleet({"infiniband_ports": EIGHT}, seven)
     assert lacking(*hosts) == [("b0", "infiniband_ports", "port mlx5_3/1")]
     absent = next(f for f in findings(*hosts) if f.metric == ABSENT)
-    assert absent.reason == "no port mlx5_3/1; 4 of 5 like hosts have it"
+    assert absent.reason.text == "no port mlx5_3/1; 4 of 5 like hosts have it"
     down = {"infiniband_ports": {**EIGHT, "active_ports": 7}}
     for metric in ("linked_state", "port_rate_gbps"):
         values = EIGHT[metric].items()
@@ -201,7 +201,7 @@ def test_a_port_that_is_not_there_is_named() -> None:
     down["infiniband_ports"]["port_state"] = {"port mlx5_3/1": "DOWN, Polling"}
     hosts = fleet({"infiniband_ports": EIGHT}, down)
     absent = next(f for f in findings(*hosts) if f.metric == ABSENT)
-    assert absent.reason == "no port_rate_gbps of port mlx5_3/1; 4 of 5 like hosts have it"
+    assert absent.reason.text == "no port_rate_gbps of port mlx5_3/1; 4 of 5 like hosts have it"
     spare = dict(EIGHT, port_state={"port mlx5_99/1": "DOWN, Polling"})
     assert lacking(*fleet({"infiniband_ports": spare}, {"infiniband_ports": EIGHT})) == []
     renamed = {"infiniband_ports": ports(*(f"ibp{n}s0" for n in range(8)))}
@@ -288,7 +288,7 @@ def test_a_quantity_that_the_gpus_of_one_host_do_not_give(
     ((name, _, about),) = lacking(*hosts)
     assert (name, about) == ("b0", subject)
     (finding,) = findings(*hosts)
-    assert finding.reason == reason
+    assert finding.reason.text == reason
     assert findings(*fleet(have, lacks, 5, 0)) == []
     assert findings(*fleet(have, lacks, 0, 5)) == [], "a design without it"
     assert findings(*fleet(have, lacks, 1, 4)) == [], "one host that gives more"

@@ -7,6 +7,7 @@ import pytest
 from hwcheck.judge.coverage import gaps, percent_of, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import HostVerdict, Judgement
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import CHECKS, cpu_results, gpu_host, record, run
@@ -16,7 +17,9 @@ def _without(host: str, check: str, state: str = "could_not_measure") -> HostRec
     whole = gpu_host(host)
     assert whole.report is not None
     answers = tuple(
-        CheckResult(check, state, "NVML does not answer") if one.check == check else one
+        CheckResult(check, state, Reason("unreadable", "NVML does not answer"))
+        if one.check == check
+        else one
         for one in whole.report.results
     )
     return replace(whole, report=replace(whole.report, results=answers))
@@ -73,7 +76,10 @@ def test_a_run_without_a_gap_in_its_outcome_is_held_to_its_coverage() -> None:
 
 def test_where_nothing_applies_nothing_is_covered() -> None:
     of_gpus = CHECKS[1:]
-    nothing = [CheckResult(check, "not_applicable", "no GPU") for check in of_gpus]
+    nothing = [
+        CheckResult(check, "not_applicable", Reason("not_applicable", "no GPU"))
+        for check in of_gpus
+    ]
     judgement = require(judge(run(record("c", nothing), checks=of_gpus)), 1)
     assert percent_of(judgement.hosts) is None
     assert judgement.exit_code == 3

@@ -10,6 +10,7 @@ from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
 from hwcheck.node.limits import AtMost, Equal, FromInventory
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 
@@ -22,7 +23,7 @@ CHECK = Check("demo", lambda node: iter(()), METRICS[2:], Remedy("c", "f"), True
 COUNTING = replace(CHECK, metrics=METRICS)
 H200, A40 = "NVIDIA H200", "NVIDIA A40"
 TWO = NodeFacts({}, {"gpu0": H200, "gpu1": H200})
-ABSENT = CheckResult("demo", "not_applicable", "no such thing")
+ABSENT = CheckResult("demo", "not_applicable", Reason("not_applicable", "no such thing"))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,9 @@ def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
 
 def test_a_leg_that_is_asked_for_of_one_gpu_is_missed() -> None:
     check = replace(CHECK, id="all_reduce", legs=("p2p_off",))
-    given = Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", "there are no two GPUs")
+    given = Leg(
+        "all_reduce", "p2p_off", "nccl", 1, "not_run", Reason("unreadable", "there are no two GPUs")
+    )
     result = CheckResult("all_reduce", "done", legs=(given,))
     assert [about for about, _ in omissions(check, result, NodeFacts({}, {"gpu0": H200}))] == [
         "leg p2p_off"

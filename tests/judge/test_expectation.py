@@ -10,6 +10,7 @@ import pytest
 from hwcheck.judge.expectation import band
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg
 from tests import factories
 from tests.factories import MIB, gloo_legs, hung, leg, wrong
@@ -46,14 +47,14 @@ def test_a_warning_says_how_much_is_there_of_what() -> None:
 def test_what_is_faster_than_the_links_can_be_is_no_figure() -> None:
     (finding,) = judged(leg(peak_gbps=1700.0))
     assert finding.outcome == "inconclusive"
-    assert "no data can have gone that fast" in finding.reason
+    assert "no data can have gone that fast" in finding.reason.text
 
 
 @pytest.mark.parametrize(("gbps", "borders"), [(405.0, "warn and pass"), (286.0, "fail and warn")])
 def test_a_spread_that_straddles_a_border_is_inconclusive(gbps: float, borders: str) -> None:
     (wide,) = judged(leg(peak_gbps=gbps, spread=0.08))
     assert wide.outcome == "inconclusive"
-    assert f"straddles the border of {borders}: measure again" in wide.reason
+    assert f"straddles the border of {borders}: measure again" in wide.reason.text
     (narrow,) = judged(leg(peak_gbps=gbps * 0.98, spread=0.002))
     assert narrow.outcome == borders.split()[0]
 
@@ -105,7 +106,7 @@ def on_border(gbps: float = 405.0) -> Leg:
 def test_the_second_figure_decides_where_it_is_clear(again: Leg, outcome: str, reason: str) -> None:
     finding = measured_again(on_border(), again)
     assert finding.outcome == outcome
-    assert reason in finding.reason
+    assert reason in finding.reason.text
     assert bool(finding.reason) == bool(reason)
 
 
@@ -123,7 +124,11 @@ def test_a_spread_without_bounds_is_no_pass() -> None:
     [
         (topology(link_gbps=0.0),),
         (topology(path="PIX", switched=False),),
-        (CheckResult("topology", "could_not_measure", "NVML does not answer"),),
+        (
+            CheckResult(
+                "topology", "could_not_measure", Reason("unreadable", "NVML does not answer")
+            ),
+        ),
         (topology(gpus=4),),
     ],
     ids=["unknown link", "no PCIe", "no topology", "fewer GPUs"],
@@ -142,7 +147,7 @@ def test_an_unknown_model_is_judged_by_its_links() -> None:
 def test_a_small_message_proves_no_bandwidth() -> None:
     (finding,) = judged(leg(largest=16 * MIB))
     assert finding.outcome == "inconclusive"
-    assert "too small" in finding.reason
+    assert "too small" in finding.reason.text
 
 
 @pytest.mark.parametrize(

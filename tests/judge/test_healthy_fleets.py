@@ -16,6 +16,7 @@ import pytest
 from hwcheck.advise.causes import diagnose
 from hwcheck.judge.judge import judge
 from hwcheck.node import checks
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from tests import factories
@@ -309,7 +310,7 @@ def whole_host(dice: random.Random, name: str, make: Make, lacks: tuple[str, ...
     """Return a healthy host with all that is compared; ``lacks`` is what its fleet goes without."""
     answers = {**gpu_answers(dice, make), **node_answers(dice, make)}
     results = [
-        CheckResult(check, "not_applicable", "it has none")
+        CheckResult(check, "not_applicable", Reason("not_applicable", "it has none"))
         if check in (*make.lacks, *lacks) or not says
         else answer_of(check, says)
         for check, says in answers.items()

@@ -12,6 +12,7 @@ from hwcheck.judge.judge import judge
 from hwcheck.judge.limits import judge_answer
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromModel, FromSample
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, Timing
 from hwcheck.results.run_folder import HostPlan, HostRecord, Run, RunMeta
 from tests.factories import gloo_legs, hung, leg, reduce_result, wrong
@@ -31,7 +32,7 @@ def outcomes(result: CheckResult, expect: dict | None = None) -> list[tuple[str,
 
 
 def done(*samples: Sample, state: str = "done", reason: str = "") -> CheckResult:
-    return CheckResult("demo", state, reason, samples)
+    return CheckResult("demo", state, Reason("unreadable", reason), samples)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_the_reference_of_the_node_serves_a_gpu_that_has_none() -> None:
 
 def test_no_reference_is_inconclusive_and_never_a_pass() -> None:
     (finding,) = judge_answer("n", CHECK, done(Sample("watts", 700, "W", "gpu0")), NodeFacts())
-    assert (finding.outcome, finding.reason) == (
+    assert (finding.outcome, finding.reason.text) == (
         "inconclusive",
         "no watts_max to hold watts against",
     )
@@ -81,7 +82,7 @@ def test_the_figure_of_the_model_of_the_subject(
     result = done(Sample("copy", gbps, "GB/s", "gpu1"))
     (finding,) = judge_answer("n", OF_MODEL, result, known)
     assert finding.outcome == outcome
-    assert (finding.reason != "") == (outcome == "inconclusive")
+    assert (finding.reason.text != "") == (outcome == "inconclusive")
 
 
 def test_an_expectation_counts_only_where_the_inventory_declares_it() -> None:
@@ -136,7 +137,7 @@ def test_a_failure_says_what_it_means_where_the_node_does() -> None:
         Sample("hot", 95, "C", "gpu2"),
     )
     found = judge_answer("n", check, done(*samples), NodeFacts())
-    assert [finding.reason for finding in found] == ["it burns", "", ""]
+    assert [finding.reason.text for finding in found] == ["it burns", "", ""]
 
 
 def run(*records: HostRecord, asked: tuple[str, ...] = ("persistence_mode",)) -> Run:
@@ -156,12 +157,14 @@ def persistence(mode: bool) -> CheckResult:
     )
 
 
-NOT_APPLICABLE = CheckResult("persistence_mode", "not_applicable", "no GPU")
+NOT_APPLICABLE = CheckResult(
+    "persistence_mode", "not_applicable", Reason("not_applicable", "no GPU")
+)
 
 
 def test_exit_codes() -> None:
     good, warned = reported("a", persistence(True)), reported("b", persistence(False))
-    away = HostRecord("c", "unreachable", "connect: refused")
+    away = HostRecord("c", "unreachable", Reason("unreadable", "connect: refused"))
     assert (judge(run(good)).outcome, judge(run(good)).exit_code) == ("pass", 0)
     assert (judge(run(good, warned)).outcome, judge(run(good, warned)).exit_code) == ("warn", 0)
     assert (judge(run(good, away)).outcome, judge(run(good, away)).exit_code) == ("inconclusive", 3)
@@ -199,7 +202,7 @@ def test_answers_that_are_not_kept_are_judged_as_well(monkeypatch: pytest.Monkey
 def test_a_failure_beats_what_could_not_be_measured() -> None:
     samples = (Sample("pci_gpus", 8, "GPUs"), Sample("nvml_gpus", 7, "GPUs"))
     counts = CheckResult("gpu_count", "done", samples=samples)
-    away = HostRecord("b", "unreachable", "connect: refused")
+    away = HostRecord("b", "unreachable", Reason("unreadable", "connect: refused"))
     judgement = judge(run(reported("a", counts), away, asked=("gpu_count",)))
     assert (judgement.outcome, judgement.exit_code) == ("fail", 1)
     assert [verdict.outcome for verdict in judgement.hosts] == ["fail", "inconclusive"]
@@ -212,7 +215,10 @@ def test_a_host_with_nothing_to_check_has_not_passed() -> None:
 
 
 def test_coverage_counts_what_applies() -> None:
-    results = (persistence(True), CheckResult("ecc_mode", "not_applicable", "no ECC"))
+    results = (
+        persistence(True),
+        CheckResult("ecc_mode", "not_applicable", Reason("not_applicable", "no ECC")),
+    )
     asked = ("persistence_mode", "ecc_mode", "gpu_count")
     (verdict,) = judge(run(reported("a", *results), asked=asked)).hosts
     assert (verdict.asked, verdict.measured, verdict.not_applicable) == (2, 1, 1)
@@ -227,11 +233,15 @@ def test_a_check_without_an_answer_is_no_pass() -> None:
 
 
 def test_a_partial_answer_keeps_what_arrived() -> None:
-    record = HostRecord("a", "partial", "cut off", report=Report({}, (persistence(True),)))
+    record = HostRecord(
+        "a", "partial", Reason("unreadable", "cut off"), report=Report({}, (persistence(True),))
+    )
     judgement = judge(run(record, asked=("persistence_mode", "driver")))
     assert judgement.exit_code == 3
     assert [f.outcome for f in judgement.findings if f.check == "persistence_mode"] == ["pass"]
-    assert [f.reason for f in judgement.findings if f.check == "driver"] == ["not reached: cut off"]
+    assert [f.reason.text for f in judgement.findings if f.check == "driver"] == [
+        "not reached: cut off"
+    ]
 
 
 def test_a_check_of_another_version_is_inconclusive() -> None:
@@ -246,7 +256,12 @@ def test_a_check_of_another_version_is_inconclusive() -> None:
 def test_not_applicable_does_not_pass_for_what_the_inventory_declares(
     expect: dict, exit_code: int
 ) -> None:
-    record = reported("a", CheckResult("gpu_count", "not_applicable", "no GPU"), CPU_LEGS, gpus=0)
+    record = reported(
+        "a",
+        CheckResult("gpu_count", "not_applicable", Reason("not_applicable", "no GPU")),
+        CPU_LEGS,
+        gpus=0,
+    )
     plan = RunMeta("id", "now", ("gpu_count", "all_reduce"), (HostPlan("a", "a", expect),))
     judgement = judge(Run(Path(), plan, (record,)))
     assert judgement.exit_code == exit_code

@@ -46,7 +46,7 @@ def test_one_that_goes_another_way_than_three_others_is_warned_of(
     (finding,) = found(way(), way(**changes), way(), way(), metric=WAY)
     assert (finding.host, finding.outcome, finding.subject) == ("n1", "warn", "leg default")
     assert finding.value == said
-    assert finding.reason == "NCCL goes another way than on 3 like hosts"
+    assert finding.reason.text == "NCCL goes another way than on 3 like hosts"
 
 
 def test_without_a_majority_nothing_is_said() -> None:
@@ -86,7 +86,7 @@ def test_small_messages_that_take_ten_times_as_long_are_warned_of() -> None:
     (finding,) = found(slow_in_small(leg(), 10), *usual, metric=LATENCY)
     assert (finding.host, finding.outcome, finding.unit) == ("n0", "warn", "us")
     took = "small messages take 9.091 times as long as on like hosts, in 4 of 6 sizes"
-    assert finding.reason == took
+    assert finding.reason.text == took
 
 
 @pytest.mark.parametrize("times", [1.0, 1.5, 2.5])

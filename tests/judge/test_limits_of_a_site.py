@@ -13,6 +13,7 @@ from hwcheck.advise.assessment import assess
 from hwcheck.judge.coverage import gaps, require
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
@@ -156,7 +157,8 @@ def test_what_could_not_be_measured_stays_so() -> None:
     report = run.records[1].report
     assert report is not None
     silent = tuple(
-        replace(r, state="could_not_measure", reason="no", samples=()) for r in report.results
+        replace(r, state="could_not_measure", reason=Reason("unreadable", "no"), samples=())
+        for r in report.results
     )
     record = replace(run.records[1], report=replace(report, results=silent))
     judgement = judge(replace(run, records=(run.records[0], record)))

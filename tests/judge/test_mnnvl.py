@@ -73,7 +73,7 @@ def test_in_use() -> None:
 def test_not_in_use(runs: Sequence[MultiHostRun], reason: str) -> None:
     findings = of_mnnvl(record_of(*runs))
     assert [each.outcome for each in findings] == ["warn", "warn"]
-    assert findings[0].reason == f"{NOT_IN_USE} between hosts of one NVLink domain: {reason}"
+    assert findings[0].reason.text == f"{NOT_IN_USE} between hosts of one NVLink domain: {reason}"
     assert (findings[0].check, findings[0].subject) == (MULTI_HOST, "node")
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_used_it_all_the_same_proves_nothing() -> None:
     judged = judge(run_of("pass", "pass"), record_of(ON, one_run(MNNVL_OFF, 838.0, MNNVL)))
     open_ends = [each for each in judged.findings if each.outcome == "inconclusive"]
     assert {each.host for each in open_ends} == {"a", "b"}
-    assert all("NCCL_MNNVL_ENABLE=0 too" in each.reason for each in open_ends)
+    assert all("NCCL_MNNVL_ENABLE=0 too" in each.reason.text for each in open_ends)
 
 
 def test_its_cause() -> None:

@@ -10,6 +10,7 @@ from hwcheck.advise.assessment import assess
 from hwcheck.advise.multi_host import FABRIC_TITLE
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import MULTI_HOST, Judgement
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.multi_host import MultiHostRecord, Suspect, fabric_between
 from hwcheck.results.run_folder import HostRecord, Run
@@ -28,14 +29,19 @@ def run_of(*outcomes: str) -> Run:
 
 
 def host(name: str, outcome: str) -> HostRecord:
-    answer = CheckResult(CHECK, "could_not_measure", "the driver does not say")
+    answer = CheckResult(
+        CHECK, "could_not_measure", Reason("unreadable", "the driver does not say")
+    )
     if outcome != "inconclusive":
         answer = CheckResult(CHECK, "done", samples=(Sample(CHECK, outcome == "pass", "", "gpu0"),))
     return factories.record(name, [answer], gpus=gpu_facts(1))
 
 
 def asked_for_nothing(state: str) -> Run:
-    records = (replace(factories.record(name, []), state=state, reason="cut") for name in "ab")
+    records = (
+        replace(factories.record(name, []), state=state, reason=Reason("unreadable", "cut"))
+        for name in "ab"
+    )
     return factories.run(*records, checks=())
 
 
@@ -149,8 +155,8 @@ def test_what_was_lost_stays_lost() -> None:
 
 
 def test_a_host_to_which_nothing_applies_has_not_passed_by_them() -> None:
-    nothing = CheckResult(CHECK, "not_applicable", "no GPU")
+    nothing = CheckResult(CHECK, "not_applicable", Reason("not_applicable", "no GPU"))
     records = (factories.record(name, [nothing]) for name in "ab")
     judged = judge(factories.run(*records, checks=(CHECK,)), HEALTHY)
     assert set(outcomes(judged).values()) == {"inconclusive"}
-    assert {finding.reason for finding in judged.findings} == {"no check applies to this host"}
+    assert {finding.reason.text for finding in judged.findings} == {"no check applies to this host"}

@@ -114,9 +114,9 @@ def test_one_of_several_is_unlike_its_neighbors(figures: Figures, metric: str) -
 
 def test_what_the_others_have_is_named() -> None:
     (finding,) = odd(host(mig(*one_of(8, False, True))))
-    assert finding.reason == "7 of 8 GPUs of this kind in the node have no"
+    assert finding.reason.text == "7 of 8 GPUs of this kind in the node have no"
     (warm,) = odd(host(idle(31, 33, 34, 62, 36, 38, 39, 41)))
-    assert warm.reason == "far above the 37 C of the GPUs of this kind in the node"
+    assert warm.reason.text == "far above the 37 C of the GPUs of this kind in the node"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def corrected(*errors: int | None) -> Figures:
 def test_one_that_does_not_answer_what_its_neighbors_do(figures: Figures, reason: str) -> None:
     (finding,) = odd(host(figures))
     assert (finding.outcome, finding.metric, finding.subject) == ("warn", "absent", "gpu3")
-    assert finding.reason == reason
+    assert finding.reason.text == reason
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_a_gpu_without_what_others_of_its_model_have(
     assert [(f.outcome, f.metric, f.subject) for f in missed] == [
         ("warn", "absent", gpu) for gpu in silent
     ]
-    assert all(f"{counts} GPUs of this model in the node do" in f.reason for f in missed)
+    assert all(f"{counts} GPUs of this model in the node do" in f.reason.text for f in missed)
     assert judgement.outcome == "warn"
 
 

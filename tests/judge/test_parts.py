@@ -63,7 +63,7 @@ def judged(*rows: dict[str, Any], state: str = "done") -> list[Finding]:
 def test_each_line_of_an_order(row: dict[str, Any], outcome: str, words: str) -> None:
     (finding,) = judged(row)
     assert (finding.outcome, finding.subject) == (outcome, row["part"])
-    assert words in finding.reason
+    assert words in finding.reason.text
     assert finding.source == "the inventory's hwcheck_parts"
     assert finding.check == ("cabling" if "neighbor" in row else "parts")
 
@@ -71,7 +71,7 @@ def test_each_line_of_an_order(row: dict[str, Any], outcome: str, words: str) ->
 def test_a_part_that_was_not_ordered_is_named_and_the_ordered_ones_are_not() -> None:
     rows = [{"part": "gpu", "serial": f"16500{n}"} for n in (0, 1, 2, 4, 5, 6, 7, 9)]
     wrong = [each for each in judged(*rows) if each.outcome != "pass"]
-    assert [each.reason for each in wrong] == ["gpu3 has serial 165003"]
+    assert [each.reason.text for each in wrong] == ["gpu3 has serial 165003"]
 
 
 def test_what_could_not_be_read_is_inconclusive_and_what_was_read_counts() -> None:

@@ -14,6 +14,7 @@ from hwcheck.judge.peers import LEAST_HOSTS, NOT_COMPARED, TOLERANCES, Tolerance
 from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
@@ -40,7 +41,7 @@ def copied(host: str, *gbps: float, model: str = H200) -> HostRecord:
 
 def warned(*hosts: HostRecord, check: str = "device_to_host") -> list[Finding]:
     findings = judge(factories.run(*hosts, checks=[check])).findings
-    return [f for f in findings if f.outcome != "pass" and "like hosts" in f.reason]
+    return [f for f in findings if f.outcome != "pass" and "like hosts" in f.reason.text]
 
 
 def fleet(*figures: float) -> list[HostRecord]:
@@ -50,7 +51,7 @@ def fleet(*figures: float) -> list[HostRecord]:
 def test_one_that_is_slower_than_its_peers_is_warned_of_and_never_fails() -> None:
     (finding,) = warned(*fleet(55.0, 55.4, 54.8, 47.0))
     assert (finding.host, finding.subject, finding.outcome) == ("n3", "gpu0", "warn")
-    assert finding.reason == "far below the 54.9 GB/s that like hosts have in the same slot"
+    assert finding.reason.text == "far below the 54.9 GB/s that like hosts have in the same slot"
     assert "54.9 GB/s in the middle of 4, 5.49 GB/s either way" in finding.limit
 
 
@@ -74,9 +75,9 @@ def test_what_differs_from_a_golden_host_is_warned_of_whatever_most_have() -> No
     run = factories.run(*fleet(55.0, 47.0, 47.2), checks=["device_to_host"])
     hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
     findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
-    bad = [finding for finding in findings if "golden" in finding.reason]
+    bad = [finding for finding in findings if "golden" in finding.reason.text]
     assert [(finding.host, finding.outcome) for finding in bad] == [("n1", "warn"), ("n2", "warn")]
-    assert bad[0].reason == "far below the 55 GB/s that golden n0 has in the same slot"
+    assert bad[0].reason.text == "far below the 55 GB/s that golden n0 has in the same slot"
     assert bad[0].limit == "warn unless like golden n0: 55 GB/s, 5.5 GB/s either way"
 
 
@@ -85,7 +86,7 @@ def test_a_golden_host_that_is_complained_of_is_no_measure() -> None:
     hosts = tuple(replace(plan, expect={"golden": plan.name == "n0"}) for plan in run.meta.hosts)
     findings = judge(replace(run, meta=replace(run.meta, hosts=hosts))).findings
     assert any(finding.host == "n0" and finding.outcome == "fail" for finding in findings)
-    assert not any("golden" in finding.reason for finding in findings)
+    assert not any("golden" in finding.reason.text for finding in findings)
 
 
 def test_hosts_with_other_numbers_of_gpus_or_another_nccl_are_not_alike() -> None:
@@ -199,7 +200,7 @@ def test_a_host_on_which_all_gpus_rose_together() -> None:
     assert warned(*usual, check="pcie_errors") == []
     (found,) = warned(*usual, replayed("rose", *[20_000] * 8), check="pcie_errors")
     assert (found.host, found.subject, found.value) == ("rose", "node", 20_000)
-    assert "that like hosts have in the median" in found.reason
+    assert "that like hosts have in the median" in found.reason.text
 
 
 def test_hosts_that_count_alike_show_one_that_counts_ten_times_as_much() -> None:
@@ -304,7 +305,7 @@ def test_healthy_hosts_pass_as_a_whole() -> None:
     hosts = [gpu_host(f"n{n}", [leg(peak_gbps=dice.gauss(450, 7))]) for n in range(30)]
     outcomes = {finding.outcome for finding in judge(factories.run(*hosts)).findings}
     assert outcomes <= {"pass", "inconclusive"}
-    assert not any("like hosts" in f.reason for f in judge(factories.run(*hosts)).findings)
+    assert not any("like hosts" in f.reason.text for f in judge(factories.run(*hosts)).findings)
 
 
 def holds(host: str, percent: float, reason: str = "") -> HostRecord:
@@ -316,7 +317,7 @@ def holds(host: str, percent: float, reason: str = "") -> HostRecord:
         Sample("swap_used_percent", 0.0, "%"),
     )
     state = "could_not_measure" if reason else "done"
-    answer = CheckResult("host_memory", state, reason, samples=samples)
+    answer = CheckResult("host_memory", state, Reason("unreadable", reason), samples=samples)
     return record(host, [answer], gpus=gpu_facts(1))
 
 

@@ -66,4 +66,4 @@ def test_the_words_of_a_limit_tell_yes_from_one() -> None:
 def test_text_against_a_border_is_inconclusive() -> None:
     finding = hold("n", "demo", METRICS[0], replace(Sample("watts", 1, "W"), value="x"), SHARE, 7)
     assert finding.outcome == "inconclusive"
-    assert "a limit on a number" in finding.reason
+    assert "a limit on a number" in finding.reason.text

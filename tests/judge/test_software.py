@@ -48,8 +48,8 @@ def test_a_defect_warns_where_any_job_may_meet_it(
 
 
 def test_a_mended_defect_is_not_told_of_the_version_that_mends_it() -> None:
-    assert "2198" in of_nccl("2.31.1")[0].reason
-    assert "2198" not in of_nccl("2.31.2")[0].reason
+    assert "2198" in of_nccl("2.31.1")[0].reason.text
+    assert "2198" not in of_nccl("2.31.2")[0].reason.text
 
 
 def test_every_row_names_a_range_what_it_does_and_who_says_so() -> None:
@@ -64,8 +64,8 @@ def test_every_row_names_a_range_what_it_does_and_who_says_so() -> None:
 def test_nobody_is_warned_of_an_old_driver_unasked() -> None:
     (found,) = of_driver("535.183.01")
     assert found.outcome == "pass"
-    assert "branch 535 ended on 2026-06-30" in found.reason
-    assert "hwcheck_version_floors" in found.reason
+    assert "branch 535 ended on 2026-06-30" in found.reason.text
+    assert "hwcheck_version_floors" in found.reason.text
     assert of_driver("580.200.01") == []
 
 
@@ -85,7 +85,7 @@ def test_a_driver_is_held_against_the_floors_where_the_inventory_asks(
 ) -> None:
     (found,) = of_driver(version, version_floors="warn")
     assert found.outcome == outcome
-    assert says in found.reason
+    assert says in found.reason.text
     (graver,) = of_driver(version, version_floors="fail")
     assert graver.outcome == ("fail" if outcome == "warn" else "pass")
 

@@ -15,6 +15,7 @@ from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Judgement
+from hwcheck.node.reasons import Reason
 from hwcheck.render.html import html
 from hwcheck.render.junit import junit
 from hwcheck.render.markdown import markdown
@@ -105,7 +106,7 @@ def test_what_could_not_be_measured_cannot_be_waived() -> None:
     record = factories.gpu_host("n1")
     assert record.report is not None
     answers = tuple(
-        replace(each, state="could_not_measure", reason="no", samples=())
+        replace(each, state="could_not_measure", reason=Reason("unreadable", "no"), samples=())
         if each.check == "pcie_link"
         else each
         for each in record.report.results

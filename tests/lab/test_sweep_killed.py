@@ -156,7 +156,7 @@ def visits(runs: Path) -> Visits:
     made = Visits(Counter(), Counter())
     for path in sorted(runs.iterdir()):
         for record in read_run(path).records:
-            (made.cut_off if CUT_OFF in record.reason else made.whole)[record.host] += 1
+            (made.cut_off if record.reason == CUT_OFF else made.whole)[record.host] += 1
     return made
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from hwcheck.advise.assessment import assess
 from hwcheck.advise.multi_host import FABRIC_TITLE
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.notify import state as file
 from hwcheck.notify.changes import Message, State, Sweep, changes
 from hwcheck.notify.problems import Problem, RunProblems, observe
 from hwcheck.results.multi_host import MultiHostRecord, fabric_between
-from hwcheck.results.run_folder import GIVEN_UP, HostRecord
+from hwcheck.results.run_folder import HostRecord, given_up
 from hwcheck.results.waivers import Waiver
 from tests import factories
 
@@ -119,7 +120,9 @@ def test_what_a_busy_node_left_out_is_neither_new_nor_cleared() -> None:
     record = half("n1")
     assert record.report is not None
     busy = tuple(
-        CheckResult(each.check, "busy", "a job is running") if each.check == "pcie_link" else each
+        CheckResult(each.check, "busy", Reason("at_work", "a job is running"))
+        if each.check == "pcie_link"
+        else each
         for each in record.report.results
     )
     at_work = replace(record, report=replace(record.report, results=busy))
@@ -136,10 +139,10 @@ def test_a_visit_that_was_given_up_for_a_job_is_no_problem_and_clears_nothing() 
     given_up = replace(
         record,
         state="partial",
-        reason=f"{GIVEN_UP}: busy: job 7",
+        reason=given_up("busy: job 7"),
         report=replace(record.report, results=results),
     )
-    silent = replace(factories.record("n1", None), state="lost", reason=f"{GIVEN_UP}: busy")
+    silent = replace(factories.record("n1", None), state="lost", reason=given_up("busy"))
     told = nights([of(given_up)], [of(silent)], [of(record)], *[[of(given_up)], [of(silent)]] * 2)
     assert [bool(message) for message in told] == [False, False, True, *[False] * 4]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.render.gates import gate_line, gate_views
 from hwcheck.render.html import html
@@ -37,7 +38,9 @@ def _shown(*hosts: HostRecord) -> Assessment:
 
 
 def test_what_was_proven_and_what_was_not_is_told_by_host() -> None:
-    lost = record("n4", [CheckResult("gate_proof", "could_not_measure", "no torch")])
+    lost = record(
+        "n4", [CheckResult("gate_proof", "could_not_measure", Reason("no_torch", "no torch"))]
+    )
     assessment = _shown(_host("n1"), _host("n2"), _host("n3", wrong=False), lost)
     lines = [gate_line(view) for view in gate_views(assessment.run)]
     assert lines[0] == "wrong data is counted: did not fire on n3: 2 of 2 damaged"

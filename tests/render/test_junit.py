@@ -4,6 +4,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from hwcheck.advise.assessment import Assessment, assess
+from hwcheck.node.reasons import Reason
 from hwcheck.render.junit import junit
 from hwcheck.render.words import EXERCISE
 from hwcheck.results.multi_host import MultiHostRecord, fabric_between
@@ -40,7 +41,9 @@ def test_the_message_of_a_failure_is_of_what_failed() -> None:
     host = gpu_host("a", power_limit_w=(3, 300.0))
     assert host.report is not None
     answers = tuple(
-        replace(answer, state="could_not_measure", reason="gpu5 did not answer")
+        replace(
+            answer, state="could_not_measure", reason=Reason("unreadable", "gpu5 did not answer")
+        )
         if answer.check == "power_cap"
         else answer
         for answer in host.report.results

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import COLLECTIVES, LEG_STATES, CheckResult
 from hwcheck.render.view import (
     LEG_WORDS,
@@ -78,7 +79,11 @@ def test_a_check_without_an_answer_is_inconclusive() -> None:
     assert {check.outcome for check in view.checks} == {"inconclusive"}
     assert view.checks[0].reason == "no answer"
     answers = factories.results([leg()])[:-1]
-    (view,) = _views(record("a", [*answers, CheckResult("temperature_idle", "busy", "in use")]))
+    (view,) = _views(
+        record(
+            "a", [*answers, CheckResult("temperature_idle", "busy", Reason("at_work", "in use"))]
+        )
+    )
     assert _check(view, "temperature_idle").outcome == "inconclusive"
 
 

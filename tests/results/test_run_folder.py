@@ -11,6 +11,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import (
@@ -234,7 +235,7 @@ def test_a_file_that_is_about_another_host_is_refused(folder: RunFolder) -> None
 
 
 def test_text_that_is_no_unicode_can_be_written(folder: RunFolder) -> None:
-    folder.write_host(HostRecord("node01", "lost", "\ud800"))
+    folder.write_host(HostRecord("node01", "lost", Reason("unreadable", "\ud800")))
     assert read_run(folder.path).records[0].reason == "\ud800"
     write_rendered(folder.path, {"report.md": "\ud800"})
 

@@ -16,6 +16,7 @@ import yaml
 from hwcheck.advise.actions import advise
 from hwcheck.advise.nccl_files import nccl_files
 from hwcheck.judge.judge import judge
+from hwcheck.node.reasons import Reason
 from hwcheck.results.run_folder import HostRecord, read_run, write_rendered
 from tests.factories import gpu_host, hung, leg, saved
 from tests.roles.machine import PYTHON
@@ -98,7 +99,9 @@ def test_a_run_that_cannot_be_relied_on_changes_nothing(
     legs = [leg(), leg("p2p_off", 21.0)] if fault == "unproven" else PROVEN
     records = [host("node01", legs)]
     if fault == "silent":
-        records.append(replace(host("node02"), state="partial", reason="cut off"))
+        records.append(
+            replace(host("node02"), state="partial", reason=Reason("unreadable", "cut off"))
+        )
         hosts = "node01,node02"
     run = write_run(tmp_path, *records)
     if fault == "old":

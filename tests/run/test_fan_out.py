@@ -14,11 +14,11 @@ from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import (
-    GIVEN_UP,
     OUT_OF_TIME,
     UNDER_WAY,
     HostAnswer,
     RunFolder,
+    given_up,
     read_series,
 )
 from hwcheck.results.series import VisitSeries
@@ -160,7 +160,7 @@ def test_stop_leaves_the_others_unvisited(out: Path) -> None:
 
 
 def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Path) -> None:
-    given_up = {"n2": f"{GIVEN_UP}: busy: job 12"}
+    given_up = {"n2": given_up("busy: job 12")}
 
     def progress(event: VisitEvent) -> None:
         if (event.host, event.text) == ("n0", "second"):
@@ -173,7 +173,7 @@ def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Pat
     assert [records[host.name].state for host in HOSTS] == ["partial", "reported", "lost"]
     assert records["n0"].reason == OUT_OF_TIME
     assert [result.check for result in records["n0"].report.results] == ["first"]  # type: ignore[union-attr]
-    assert records["n2"].reason == f"{GIVEN_UP}: busy: job 12"
+    assert records["n2"].reason == given_up("busy: job 12")
     assert [records[host.name].given_up for host in HOSTS] == [False, False, True]
     assert records["n0"].ended_by_us
     assert time.monotonic() - started < 20

@@ -119,7 +119,7 @@ def test_a_visit_is_given_up_at_once_when_a_job_comes_and_leaves_nothing(
     submitting.join()
     (record,) = [each for each in read_run(Path("runs") / nights.run).records if each.given_up]
     assert (record.host, record.state) == ("gpu2", "partial")
-    assert record.reason.startswith(f"{GIVEN_UP}: busy")
+    assert record.reason.text.startswith(f"{GIVEN_UP}: busy")
     assert record.duration_s < 200
     wait_until(lambda: not lab.nodes["gpu2"].visitors(), 20)
     assert "nightly: 4 hosts due, 3 measured; at work: gpu2" in done.err

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import pytest
 
+from hwcheck.node.reasons import CUT_OFF, GIVEN_UP
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun
-from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP
 from hwcheck.scheduler.records import Amount
 from hwcheck.sweep.levels import DAY_S, LEVELS, MINUTE_S
 from hwcheck.sweep.links import (
@@ -230,8 +230,8 @@ def test_who_was_not_well_runs_alone() -> None:
         "well": [visit("well", 3, outcome="fail"), visit("well", 1)],
         "bad": [visit("bad", 3), visit("bad", 1, outcome="fail")],
         "away": [visit("away", 1, **away)],
-        "job": [visit("job", 2), visit("job", 1, state="lost", reason=f"lost: {GIVEN_UP}: busy")],
-        "cut": [visit("cut", 2), visit("cut", 1, state="lost", reason=f"lost: {CUT_OFF}")],
+        "job": [visit("job", 2), visit("job", 1, state="lost", reason_code=GIVEN_UP)],
+        "cut": [visit("cut", 2), visit("cut", 1, state="lost", reason_code=CUT_OFF)],
     }
     well = {host for host in (*visits, "new") if can_run_together(host, visits)}
     assert well == {"well", "job", "cut"}

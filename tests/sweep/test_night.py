@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from hwcheck.results.run_folder import CUT_OFF, GIVEN_UP
+from hwcheck.node.reasons import CUT_OFF, GIVEN_UP
+from hwcheck.results.run_folder import given_up
 from hwcheck.scheduler.records import BUSY, DOWN, DRAINED_BY_OTHER, IDLE, NodeState
 from hwcheck.sweep.levels import LEVELS
 from hwcheck.sweep.night import (
@@ -55,11 +56,11 @@ def test_what_a_sweep_has_visited_is_done_but_for_what_was_cut_off() -> None:
     of = {"sweep": "s1"}
     visits = [
         visit("n1", **of),
-        visit("n2", state="lost", outcome="inconclusive", reason=f"lost: {CUT_OFF}", **of),
+        visit("n2", state="lost", outcome="inconclusive", reason_code=CUT_OFF, **of),
         visit("n3", sweep="s0"),
         visit("n4", level="weekly", **of),
         visit("n5", state="unreachable", outcome="inconclusive", **of),
-        visit("n6", state="lost", outcome="inconclusive", reason=f"lost: {GIVEN_UP}: busy", **of),
+        visit("n6", state="lost", outcome="inconclusive", reason_code=GIVEN_UP, **of),
     ]
     assert [each.host for each in visits_in("s1", NIGHTLY, visits)] == ["n1", "n5"]
 
@@ -140,5 +141,5 @@ def test_a_host_says_itself_that_somebody_is_at_work() -> None:
     results = [replace(result, state="busy") for result in busy.report.results[:1]]
     at_work = replace(busy, report=replace(busy.report, results=tuple(results)))
     silent = factories.record("n3", None)
-    given_up = replace(silent, host="n4", state="lost", reason=f"{GIVEN_UP}: busy: job 7")
+    given_up = replace(silent, host="n4", state="lost", reason=given_up("busy: job 7"))
     assert busy_hosts([idle, at_work, silent, given_up]) == ("n2", "n4")

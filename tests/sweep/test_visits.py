@@ -13,6 +13,7 @@ from hwcheck.advise.assessment import assess
 from hwcheck.history import dataset
 from hwcheck.history.views import History
 from hwcheck.node import checks as registry
+from hwcheck.node.reasons import Reason
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, write_multi_host
 from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta, read_run
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
@@ -32,7 +33,9 @@ def idle(host: str) -> factories.HostRecord:
     record = factories.gpu_host(host)
     assert record.report
     results = tuple(
-        replace(result, state="busy", reason="gpu0 is in use", samples=(), legs=())
+        replace(
+            result, state="busy", reason=Reason("at_work", "gpu0 is in use"), samples=(), legs=()
+        )
         if result.check in LOADS
         else result
         for result in record.report.results

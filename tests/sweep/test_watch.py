@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hwcheck.errors import UsageError
-from hwcheck.results.run_folder import GIVEN_UP, OUT_OF_TIME
+from hwcheck.results.run_folder import OUT_OF_TIME, given_up
 from hwcheck.scheduler.records import BUSY, DOWN, IDLE, NodeState
 from hwcheck.sweep.availability import States
 from hwcheck.sweep.watch import SchedulerWatch
@@ -43,7 +43,7 @@ def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
         assert watch.given_up == {}
         scheduler.states = {"n1": JOB, "n3": JOB}
         assert watch.ends.wait(20)
-        assert watch.given_up == {"n1": f"{GIVEN_UP}: busy: job 4711"}
+        assert watch.given_up == {"n1": given_up("busy: job 4711")}
     asked = scheduler.asked
     time.sleep(0.1)
     assert scheduler.asked <= asked + 1
@@ -60,7 +60,7 @@ def test_a_host_that_gets_a_job_is_wanted_and_ends_what_runs_together() -> None:
 def test_who_is_wanted(state: NodeState, wanted: dict[str, str]) -> None:
     watch = SchedulerWatch(lambda: {"n1": state}, ("n1",), threading.Event(), FOREVER)
     watch.look()
-    assert watch.given_up == {host: f"{GIVEN_UP}: {why}" for host, why in wanted.items()}
+    assert watch.given_up == {host: given_up(why) for host, why in wanted.items()}
 
 
 @pytest.mark.parametrize("by", ["stop", "time"])

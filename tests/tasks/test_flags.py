@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwcheck.errors import UsageError
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import COLLECTIVES, CheckResult, Timing
 from hwcheck.tasks.command_line import program
 from hwcheck.tasks.flags import PROOF, percent, seconds, select, size, timing, whole
@@ -208,7 +209,7 @@ def _report(out: Path, capsys, *flags: str, whole: bool) -> tuple[int, str]:
     assert host.report is not None
     if not whole:
         answers = tuple(
-            CheckResult("driver", "could_not_measure", "no answer in 5 s")
+            CheckResult("driver", "could_not_measure", Reason("unreadable", "no answer in 5 s"))
             if one.check == "driver"
             else one
             for one in host.report.results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.records import UNLIKE, Finding
+from hwcheck.judge.records import NEIGHBORS, Finding
 from hwcheck.results.site_limits import ABSENT
 
 CORRECTED = re.compile(r"(xid 92|single_bit_ecc_storm)$")
@@ -195,7 +195,7 @@ def ecc_setting(host: HostFindings) -> Sign | None:
 def ecc_not_offered(host: HostFindings) -> Sign | None:
     """It is certain that it is missing; the infoROM is where boards of one model keep it."""
     absent = host.bad("ecc_mode", ABSENT)
-    return sign("likely", (f for f in absent if f.limit.startswith(UNLIKE)))
+    return sign("likely", (f for f in absent if f.basis == NEIGHBORS))
 
 
 @rule(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hwcheck.advise.rule import LOG_LOST, PEERS, UNPRIVILEGED, HostFindings, Sign, rule, sign
-from hwcheck.judge.records import Finding
+from hwcheck.advise.rule import HostFindings, Sign, rule, sign
+from hwcheck.judge.records import PEERS, Finding
+from hwcheck.node.reasons import LOG_LOST, MIG, NO_PERMISSION
 from hwcheck.results.site_limits import ABSENT
 
 
@@ -145,7 +146,7 @@ def numa_layout_differs(host: HostFindings) -> Sign | None:
 def _sizes_of_numa(host: HostFindings) -> tuple[Finding, ...]:
     """Return what is bad of the size of NUMA nodes beside those of like hosts."""
     sizes = host.bad("host_memory", "numa_memory_gib", "numa_memory_most_gib")
-    return tuple(finding for finding in sizes if PEERS in finding.limit)
+    return tuple(finding for finding in sizes if finding.basis == PEERS)
 
 
 @rule(
@@ -158,7 +159,7 @@ def _sizes_of_numa(host: HostFindings) -> tuple[Finding, ...]:
 )
 def mig_hides_counters(host: HostFindings) -> Sign | None:
     """The reasons say it themselves."""
-    return sign("certain", host.unmeasured("while MIG is on"))
+    return sign("certain", host.unmeasured(MIG))
 
 
 @rule(
@@ -173,7 +174,7 @@ def mig_hides_counters(host: HostFindings) -> Sign | None:
 )
 def login_unprivileged(host: HostFindings) -> Sign | None:
     """The reasons say it themselves."""
-    return sign("certain", host.unmeasured(*UNPRIVILEGED))
+    return sign("certain", host.unmeasured(NO_PERMISSION))
 
 
 @rule(

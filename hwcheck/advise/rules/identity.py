@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.records import UNLIKE, Finding
+from hwcheck.judge.records import NEIGHBORS, Finding
+from hwcheck.node.reasons import SAME_IDENTIFIER
 from hwcheck.results.site_limits import ABSENT
 
 
@@ -97,8 +98,7 @@ def inforom_corrupted(host: HostFindings) -> Sign | None:
 def cloned_identity(host: HostFindings) -> Sign | None:
     """NVML's identifiers have no doubles."""
     doubles = host.bad("serials", "gpus_of_this_uuid")
-    words = "have one identifier"
-    doubts = (f for f in host.findings if not f.check and words in f.reason)
+    doubts = host.unmeasured(SAME_IDENTIFIER)
     return sign("certain", doubles, follows=doubts)
 
 
@@ -187,7 +187,7 @@ def torch_differs(host: HostFindings) -> Sign | None:
 )
 def lacks_what_others_have(host: HostFindings) -> Sign | None:
     """Only that they differ is certain; which of them is wrong, the majority suggests."""
-    absent = [f for f in host.findings if f.metric == ABSENT and not f.limit.startswith(UNLIKE)]
+    absent = [f for f in host.findings if f.metric == ABSENT and f.basis != NEIGHBORS]
     return sign("possible", (*absent, *host.bad("infiniband_ports", "rate_told")))
 
 
@@ -203,7 +203,7 @@ def lacks_what_others_have(host: HostFindings) -> Sign | None:
 )
 def unlike_its_neighbors(host: HostFindings) -> Sign | None:
     """That it differs is certain, and not what made it differ; rules of the check know more."""
-    unlike = (f for f in host.findings if f.limit.startswith(UNLIKE))
+    unlike = (f for f in host.findings if f.basis == NEIGHBORS)
     return sign("possible", unlike)
 
 

@@ -6,25 +6,30 @@ import re
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import (
+    COUNT_IN_DOUBT,
+    DRIVER_BROKEN,
+    GPU_LOST,
+    NO_ANSWER,
+    NO_IDENTIFIER,
+    of_former_run,
+)
 
 LOST = re.compile(r"(xid (79|143)|gpu_unavailable)$")
 RECOVERY = re.compile(r"xid 154$")
 WANTED = ("restart_events", "reset_events")
 """Metrics of what an Xid 154 asks for where the GPU takes no work until then."""
-NO_ANSWER = "NVML did not answer within"
 LEAST_CHECKS = 3
 """As many checks without an answer are no chance."""
 
-HANGS = (NO_ANSWER.lower(), "timeout")
-NOT_WHOLE = ("not loaded", "not_loaded", "mismatch", "library not found")
-GPU_GONE = ("gpu is lost", "gpu_is_lost", "requires restart", "reset_required")
-"""Words of NVML's status: the driver hangs, is not there or not in one version, has lost a GPU."""
-
 
 def _status(host: HostFindings) -> str:
-    """Return why NVML cannot be used, in small letters; empty where it can."""
+    """Return the code of why NVML cannot be used; empty where it can."""
     bad = host.bad("driver", "nvml_status")
-    return str(bad[0].value).lower() if bad else ""
+    if not bad:
+        return ""
+    told = host.value("driver", "nvml_status_code")
+    return str(told) if told else of_former_run(str(bad[0].value)).code
 
 
 def _driver(host: HostFindings) -> tuple[Finding, ...]:
@@ -55,7 +60,7 @@ def gpu_missing(host: HostFindings) -> Sign | None:
     if driver and not none_on_the_bus:
         return None
     count = [finding for finding in host.bad("gpu_count") if not _is_more(finding)]
-    unmeasured = host.blinded() if none_on_the_bus else host.unmeasured("GPUs")
+    unmeasured = host.blinded() if none_on_the_bus else host.unmeasured(COUNT_IN_DOUBT)
     return sign("certain", count, follows=(*driver, *unmeasured))
 
 
@@ -85,7 +90,7 @@ def more_gpus(host: HostFindings) -> Sign | None:
 def gpu_lost(host: HostFindings) -> Sign | None:
     """What cannot be measured while a GPU is lost follows from it, and so do errors of its link."""
     lost = (*host.bad("gpu_lost"), *host.bad("faults_under_load", "gpu_answer_after_load"))
-    if any(word in _status(host) for word in GPU_GONE):
+    if _status(host) == GPU_LOST:
         lost += host.bad("driver", "nvml_status")
     logged = (*host.logged(LOST), *host.logged(RECOVERY, *WANTED))
     gone = (*lost, *logged)
@@ -113,11 +118,11 @@ def driver_not_whole(host: HostFindings) -> Sign | None:
     driver, status = _driver(host), _status(host)
     if not driver or host.value("gpu_count", "pci_gpus") == 0:
         return None
-    if any(word in status for word in (*HANGS, *GPU_GONE)):
+    if status in (NO_ANSWER, GPU_LOST):
         return None
     no_module = bool(host.bad("driver", "driver_loaded")) and not host.container
     two_versions = bool(host.bad("driver", "nvml_driver_version"))
-    if not (no_module or two_versions or any(word in status for word in NOT_WHOLE)):
+    if not (no_module or two_versions or status == DRIVER_BROKEN):
         return None
     return sign("certain", (*driver, *host.bad("gpu_count"), *host.blinded()))
 
@@ -136,7 +141,7 @@ def nvml_unusable(host: HostFindings) -> Sign | None:
     driver, status = _driver(host), _status(host)
     if not driver or host.value("gpu_count", "pci_gpus") == 0:
         return None
-    if any(word in status for word in (*HANGS, *GPU_GONE)):
+    if status in (NO_ANSWER, GPU_LOST):
         return None
     return sign("possible", (*driver, *host.bad("gpu_count"), *host.blinded()))
 
@@ -156,8 +161,8 @@ def driver_hangs(host: HostFindings) -> Sign | None:
 
     Why it hangs no reading says.
     """
-    findings = host.unmeasured(NO_ANSWER, "has no identifier")
-    if any(word in _status(host) for word in HANGS):
+    findings = host.unmeasured(NO_ANSWER, NO_IDENTIFIER)
+    if _status(host) == NO_ANSWER:
         return sign("likely", (*_driver(host), *host.bad("gpu_count"), *host.blinded()))
     unanswered = {finding.check for finding in host.unmeasured(NO_ANSWER)}
     return sign("likely", findings if len(unanswered) >= LEAST_CHECKS else ())
@@ -181,7 +186,7 @@ NOT_STARTED = re.compile(r"not started$")
 def gpu_not_started(host: HostFindings) -> Sign | None:
     """A count that is short and GPUs that do not open follow from it."""
     logged = host.logged(NOT_STARTED)
-    follows = (*host.bad("gpu_count"), *host.bad("gpu_lost"), *host.unmeasured("GPUs"))
+    follows = (*host.bad("gpu_count"), *host.bad("gpu_lost"), *host.unmeasured(COUNT_IN_DOUBT))
     return sign("certain", logged, follows=follows)
 
 

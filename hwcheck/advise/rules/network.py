@@ -7,6 +7,7 @@ from hwcheck.fold import fold
 from hwcheck.judge.interconnect import NEAR
 from hwcheck.judge.network import named_ports
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import IDLE_CARDS
 from hwcheck.node.wire import Leg
 from hwcheck.results.site_limits import ABSENT
 
@@ -16,7 +17,6 @@ SOCKET = "NET/Socket"
 NAMES_GPU = "the GPU at "
 """Words of infiniband_ports about a port without a link."""
 
-IDLE_CARDS = "but the bus has"
 """Words of infiniband_ports about a node without RDMA devices whose bus has cards."""
 
 
@@ -167,8 +167,8 @@ def _missing_ports(host: HostFindings) -> tuple[Finding, ...]:
 def _idle_cards(host: HostFindings) -> str:
     """Return what infiniband_ports says of cards on the bus without RDMA; empty: of none."""
     for answer in host.record.report.results if host.record.report else ():
-        if answer.check == "infiniband_ports" and IDLE_CARDS in answer.reason:
-            return answer.reason
+        if answer.check == "infiniband_ports" and answer.reason.code == IDLE_CARDS:
+            return answer.reason.text
     return ""
 
 

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from hwcheck.advise.rule import WITH_P2P, HostFindings, Sign, rule, sign
 from hwcheck.judge.expectation import PASS_FROM
 from hwcheck.judge.expectation import SOURCE as OWN_LINKS
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import SHARP, Finding
 from hwcheck.node.wire import Leg
 from hwcheck.results.site_limits import ABSENT
 
 NVLINK_FAULTS = re.compile(r"(xid (74|136|14[4-9]|150)|sxid \d+)$")
 TAKEN_DOWN = re.compile(r"xid 155$")
 """Also written when a link is taken down on purpose: no fault by itself."""
-NVLS = "add up"
-"""Words of an expectation that reckons with switches that add up."""
 RING_SHARE = 0.6
 """Of what is expected with NVLS a ring reaches three quarters on Hopper, and more on Blackwell (368
 of 482 GB/s on 8 H200, ml-engineering). What has lost far more has lost it in another way."""
@@ -294,7 +292,7 @@ def _share(finding: Finding) -> float:
 )
 def nvls_unused(host: HostFindings) -> Sign | None:
     """NCCL says in its log whether it made the channels; a greater loss has another cause."""
-    slow = [f for f in host.slow_legs() if NVLS in f.limit and _share(f) >= RING_SHARE]
+    slow = [f for f in host.slow_legs() if f.basis == SHARP and _share(f) >= RING_SHARE]
     unbound = [text[:160] for text in host.log_lines("Failed to bind NVLink SHARP")][:1]
     if unbound:
         return sign("certain", slow, unbound)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwcheck.advise.rule import HostFindings, Sign, rule, sign
-from hwcheck.judge.own_past import DRIFTS, FLAPS, GREW, OWN_PAST
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import OWN_PAST, Finding
+from hwcheck.node.reasons import CHANGED, COMES_AND_GOES, DRIFTS, GREW
 
 SOURCE = (
     "Xiong et al., SuperBench, USENIX ATC 2024: what fails in part, behind spare links and spare "
@@ -17,9 +17,9 @@ def _changed(host: HostFindings) -> tuple[Finding, ...]:
     return tuple(
         finding
         for finding in host.findings
-        if OWN_PAST in finding.limit
+        if finding.basis == OWN_PAST
         and finding.outcome in ("warn", "fail")
-        and GREW not in finding.reason
+        and finding.reason.code != GREW
     )
 
 
@@ -34,7 +34,7 @@ def _changed(host: HostFindings) -> tuple[Finding, ...]:
 )
 def comes_and_goes(host: HostFindings) -> Sign | None:
     """Four spells in four weeks are seen, but not why."""
-    return sign("likely", (f for f in _changed(host) if FLAPS in f.reason))
+    return sign("likely", (f for f in _changed(host) if f.reason.code == COMES_AND_GOES))
 
 
 @rule(
@@ -48,7 +48,7 @@ def comes_and_goes(host: HostFindings) -> Sign | None:
 )
 def gets_worse(host: HostFindings) -> Sign | None:
     """The slope is measured; what wears is not."""
-    return sign("likely", (f for f in _changed(host) if DRIFTS in f.reason))
+    return sign("likely", (f for f in _changed(host) if f.reason.code == DRIFTS))
 
 
 @rule(
@@ -62,8 +62,4 @@ def gets_worse(host: HostFindings) -> Sign | None:
 )
 def became_worse(host: HostFindings) -> Sign | None:
     """The step is measured; what was done that night is not known here."""
-    other_causes = (DRIFTS, FLAPS)
-    return sign(
-        "possible",
-        (f for f in _changed(host) if not any(words in f.reason for words in other_causes)),
-    )
+    return sign("possible", (f for f in _changed(host) if f.reason.code == CHANGED))

@@ -6,6 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
+from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
 
 
@@ -54,10 +55,11 @@ def cabling(node: Node) -> Iterator[Sample]:
     except CouldNotMeasure as error:
         if wanted:
             raise
-        raise NotApplicable(str(error)) from None
+        raise NotApplicable.of(error.reason) from None
     if not neighbors:
         if wanted:
-            raise CouldNotMeasure("no port says what it is cabled to; smpquery needs root")
+            words = "no port says what it is cabled to; smpquery needs root"
+            raise CouldNotMeasure(words, NO_PERMISSION)
         raise NotApplicable("no port says what it is cabled to")
     if not wanted and not any(each.port for each in neighbors):
         raise NotApplicable("no port says which port of a switch it is cabled to")

@@ -7,6 +7,7 @@ from typing import Dict, Iterator, List, NamedTuple
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NodeHost, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtLeast, FromSample, like_most
 from hwcheck.node.pcie import Card, cards
+from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
 
 BOTH_ENDS = (
@@ -112,11 +113,11 @@ def card_links(node: Node) -> Iterator[Sample]:
         try:
             links.append(_link(card, host))
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
     for link in links:
         yield from _samples(link, [other for other in links if _alike(link, other)])
     if reasons:
-        raise CouldNotMeasure("; ".join(reasons))
+        raise CouldNotMeasure.of(together(reasons))
 
 
 class CardLink(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
+from hwcheck.node.reasons import UNREADABLE
 from hwcheck.node.wire import Sample
 
 INIT = "NVML API Reference Guide, nvmlInit_v2: what it returns when the driver cannot be used"
@@ -26,6 +27,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
         Metric(
             "nvml_status", "", "ok, or NVML's own error", (Equal("ok", source=INIT),), required=True
         ),
+        Metric("nvml_status_code", "", "the code of that error, by which its cause is told"),
         Metric(
             "kernel_driver",
             "",
@@ -89,6 +91,8 @@ def driver(node: Node) -> Iterator[Sample]:
     status = node.nvml_status()
     yield Sample("driver_loaded", bool(module) or status == "ok")
     yield Sample("nvml_status", status)
+    if status != "ok":
+        yield Sample("nvml_status_code", _code(node))
     for address in node.host.pci_gpus():
         bound = node.host.pci_driver(address)
         if bound in OTHERS:
@@ -100,5 +104,13 @@ def driver(node: Node) -> Iterator[Sample]:
     try:
         by_nvml = node.nvml_driver_version()
     except CouldNotMeasure as error:
-        raise CouldNotMeasure("driver version by NVML: %s" % error) from None
+        raise CouldNotMeasure.of(error.reason.about("driver version by NVML")) from None
     yield Sample("nvml_driver_version" if module else "driver_version", by_nvml)
+
+
+def _code(node: Node) -> str:
+    try:
+        node.gpus()
+    except CouldNotMeasure as error:
+        return error.reason.code
+    return UNREADABLE  # it has answered since

@@ -9,6 +9,7 @@ from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
 from hwcheck.node.gpus import per_gpu
 from hwcheck.node.limits import AtMost, Equal
 from hwcheck.node.quantities import GpuEvent, Reported
+from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
 
 FAULT, WATCH, APPLICATION, OTHER = (
@@ -142,7 +143,7 @@ def faults_under_load(node: Node) -> Iterator[Sample]:
         yield Sample("heard_from", ", ".join(listened_to))
     yield from per_gpu(node, _answer)
     if not listened_to:
-        raise CouldNotMeasure("%s; %s" % (reported.log_problem, reported.events_problem))
+        raise CouldNotMeasure.of(together((reported.log_problem, reported.events_problem)))
 
 
 def _answer(gpu: Gpu) -> Iterator[Sample]:

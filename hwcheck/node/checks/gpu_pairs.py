@@ -154,7 +154,7 @@ def gpu_pairs(node: Node) -> Iterator[Sample]:
             share = 100.0 * together * copy.together_gbps / copy.gbps
             yield Sample("p2p_concurrent_percent", round(share, 1), "%", copy.subject)
     if run.reason:
-        raise CouldNotMeasure(run.reason)
+        raise CouldNotMeasure.of(run.reason)
     left_out = _left_out(run.copies, len(node.gpus()))
     if left_out:
         raise CouldNotMeasure("no bandwidth of %s" % ", ".join(left_out))

@@ -8,6 +8,7 @@ from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
 from hwcheck.node.gpus import Survey, mig_is_on
 from hwcheck.node.host.imex import IN_LIST
 from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
 
 GUIDE = "NVIDIA IMEX Service for NVLink Networks, "
@@ -94,7 +95,8 @@ def imex(node: Node) -> Iterator[Sample]:
     if state.runs is None:
         raise CouldNotMeasure(
             "/proc hides the processes of others (hidepid), so nobody sees whether nvidia-imex "
-            "runs; run as root"
+            "runs; run as root",
+            NO_PERMISSION,
         )
     yield Sample("imex_service", state.runs)
 

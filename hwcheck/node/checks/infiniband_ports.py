@@ -9,6 +9,7 @@ from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
 from hwcheck.node.ports import near_gpus, sites
+from hwcheck.node.reasons import IDLE_CARDS, NO_PERMISSION
 from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, "
@@ -330,12 +331,14 @@ def infiniband_ports(node: Node) -> Iterator[Sample]:
     """
     ports = node.host.rdma_ports()
     if not ports:
-        raise NotApplicable("no RDMA device" + _idle_cards(node.host.cards_without_rdma()))
+        idle = _idle_cards(node.host.cards_without_rdma())
+        raise NotApplicable("no RDMA device" + idle, IDLE_CARDS if idle else "")
     unclear = next((port.name for port in ports if port.may_be_bridge), "")
     if unclear:
         raise CouldNotMeasure(
             "port %s and its like are of network cards or of what manages the NVSwitches; which, "
-            "the VPD of the device says: run as root" % unclear
+            "the VPD of the device says: run as root" % unclear,
+            NO_PERMISSION,
         )
     active = sum(port.state == ACTIVE for port in ports)
     yield Sample("active_ports", active, "ports")

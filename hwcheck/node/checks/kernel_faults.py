@@ -6,6 +6,7 @@ from typing import Dict, Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.kernel_faults import DAY_S, KINDS, WORDS, faults
+from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
 
@@ -59,7 +60,8 @@ def kernel_faults(node: Node) -> Iterator[Sample]:
     if not (log.complete or log.reach_s >= DAY_S):
         raise CouldNotMeasure(
             "the kernel log goes back %.1f h only and has lost what came before"
-            % (log.reach_s / 3600)
+            % (log.reach_s / 3600),
+            LOG_LOST,
         )
     there = {fault.kind.metric for fault in of_host}
     for kind in KINDS:

@@ -17,6 +17,7 @@ from hwcheck.node.collective.nccl_diag import (
     read,
 )
 from hwcheck.node.limits import Equal
+from hwcheck.node.reasons import UNREADABLE, Reason
 from hwcheck.node.wire import Sample
 
 VERIFIED = "verified"
@@ -111,7 +112,7 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
         yield from _samples(report, gpus)
     else:  # what NCCL has named before it broke off is broken nevertheless
         yield from _failed(report)
-        raise CouldNotMeasure(run.reason or _broken_off(run.report))
+        raise CouldNotMeasure.of(run.reason or Reason(UNREADABLE, _broken_off(run.report)))
     failed = _failures(report)
     if failed != len(report.failed_pairs) + len(report.untested_pairs):
         words = (len(report.failed_pairs), failed)
@@ -119,7 +120,7 @@ def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     if report.untested:
         raise CouldNotMeasure("NCCL could not test %s" % "; ".join(report.untested)[:CUT])
     if run.reason:  # NCCL had reported, and the ranks did not come to their end
-        raise CouldNotMeasure(run.reason)
+        raise CouldNotMeasure.of(run.reason)
 
 
 def _samples(report: Diagnostics, gpus: int) -> Iterator[Sample]:

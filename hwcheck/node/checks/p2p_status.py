@@ -10,6 +10,7 @@ from hwcheck.node.gpus import majority
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, nvlinks
 from hwcheck.node.limits import Equal
 from hwcheck.node.quantities import P2PStatus
+from hwcheck.node.reasons import Reason, together
 from hwcheck.node.threads import side_by_side
 from hwcheck.node.wire import Sample
 
@@ -136,12 +137,12 @@ def p2p_status(node: Node) -> Iterator[Sample]:
     if disabled:
         yield Sample("uvm_hmm", disabled in ("N", "0"))
     if reasons:
-        raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
+        raise CouldNotMeasure.of(together(reasons))
     if hypervisor and not any(pair.nvlinked for pair in pairs):
         raise NotApplicable("no NVLink, and a virtual machine (%s) is given its pairs" % hypervisor)
 
 
-def _ask(interconnect: Interconnect, members: List[LinkedGpu]) -> Tuple[List[_Pair], List[str]]:
+def _ask(interconnect: Interconnect, members: List[LinkedGpu]) -> Tuple[List[_Pair], List[Reason]]:
     """Return every ordered pair that answered, and why the others did not."""
 
     def ask(one: LinkedGpu) -> List[Union[_Pair, CouldNotMeasure]]:
@@ -154,7 +155,7 @@ def _ask(interconnect: Interconnect, members: List[LinkedGpu]) -> Tuple[List[_Pa
             if isinstance(answer, _Pair):
                 pairs.append(answer)
             else:
-                reasons.append(str(answer))
+                reasons.append(answer.reason)
     return pairs, reasons
 
 

@@ -9,6 +9,7 @@ from hwcheck.node.gpus import majority
 from hwcheck.node.host.facts import RdmaPort
 from hwcheck.node.limits import Equal, FromSample, like_most
 from hwcheck.node.ports import sites
+from hwcheck.node.reasons import NO_PERMISSION
 from hwcheck.node.wire import Sample
 
 IBTA = "InfiniBand Architecture Specification, volume 1, Partitioning: "
@@ -88,7 +89,8 @@ def partition_keys(node: Node) -> Iterator[Sample]:
     if any(port.may_be_bridge for port in ports):
         raise CouldNotMeasure(
             "which ports are of what manages the NVSwitches, and in partitions of their own, the "
-            "VPD of the devices says: run as root"
+            "VPD of the devices says: run as root",
+            NO_PERMISSION,
         )
     if not any(port.pkeys for port in ports):
         raise CouldNotMeasure("the kernel shows no partition key of any port")

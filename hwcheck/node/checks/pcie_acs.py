@@ -7,6 +7,7 @@ from typing import Iterator
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
 from hwcheck.node.pcie import need_peers
+from hwcheck.node.reasons import together
 from hwcheck.node.wire import Sample
 
 REDIRECT_BITS = 0x0004 | 0x0008 | 0x0020
@@ -74,11 +75,11 @@ def pcie_acs(node: Node) -> Iterator[Sample]:
         try:
             control = host.acs_control(bridge)
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
             continue
         subject = "pci " + bridge
         yield Sample("acs_control", "none" if control is None else "0x%04x" % control, "", subject)
         yield Sample("acs_redirect", bool((control or 0) & REDIRECT_BITS), "", subject)
     if reasons:
         more = " (and %d bridges more)" % (len(reasons) - 1) if len(reasons) > 1 else ""
-        raise CouldNotMeasure(reasons[0] + more)
+        raise CouldNotMeasure(reasons[0].text + more, together(reasons).code)

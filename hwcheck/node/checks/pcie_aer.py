@@ -7,6 +7,7 @@ from typing import Dict, Iterator, List
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import AtMost
 from hwcheck.node.pcie import cards
+from hwcheck.node.reasons import UNREADABLE, Reason
 from hwcheck.node.wire import Sample
 
 SECONDS_PER_HOUR = 3600.0
@@ -80,12 +81,12 @@ def pcie_aer(node: Node) -> Iterator[Sample]:
     for address in (*host.pci_gpus(), *host.nvswitches(), *names):
         devices.update(dict.fromkeys((address, *host.bridges_above(address))))
     hours = host.uptime_s() / SECONDS_PER_HOUR
-    silent: List[str] = []
+    silent: List[Reason] = []
     for device in devices:
         try:
             errors = host.aer_errors(device)
         except CouldNotMeasure as error:
-            silent.append(str(error))
+            silent.append(error.reason)
             continue
         subject = names.get(device, "pci " + device)
         yield Sample("aer_fatal", errors["fatal"], "errors", subject)
@@ -97,4 +98,6 @@ def pcie_aer(node: Node) -> Iterator[Sample]:
     if len(silent) == len(devices) and host.hypervisor():
         raise NotApplicable("a virtual machine does not see them")
     if len(silent) == len(devices):
-        raise CouldNotMeasure(silent[0] if silent else "no NVIDIA device on the PCI bus")
+        raise CouldNotMeasure.of(
+            silent[0] if silent else Reason(UNREADABLE, "no NVIDIA device on the PCI bus")
+        )

@@ -7,6 +7,7 @@ from typing import Iterator, Sequence
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.limits import Equal
+from hwcheck.node.reasons import DRIVER_BROKEN
 from hwcheck.node.wire import Sample
 
 MODULES = ("nvidia_peermem", "nv_peer_mem")
@@ -109,7 +110,8 @@ def peermem(node: Node) -> Iterator[Sample]:
         raise NotApplicable("no NVIDIA RDMA card")
     version = host.driver_version()
     if not version:
-        raise CouldNotMeasure("the NVIDIA driver is not loaded or is hidden from this login")
+        words = "the NVIDIA driver is not loaded or is hidden from this login"
+        raise CouldNotMeasure(words, DRIVER_BROKEN)
     names = (*MODULES, EFA_MODULE) if efa else MODULES
     module = any(host.has_module(name) for name in names)
     is_open = host.driver_is_open()

@@ -8,6 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.limits import AtMost
+from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
 WORDS = ("Link down", "Link up", "Link DOWN", "Link ACTIVE", "Link is")
@@ -90,7 +91,8 @@ def port_flaps(node: Node) -> Iterator[Sample]:
     if not log.complete and log.reach_s < LEAST_REACH_S:
         raise CouldNotMeasure(
             "the kernel log goes back %.0f minutes and has lost what came before"
-            % (log.reach_s / MINUTE_S)
+            % (log.reach_s / MINUTE_S),
+            LOG_LOST,
         )
     since_s = min(DAY_S, uptime_s - START_S)
     by_port: Dict[str, Dict[str, List[LinkEvent]]] = {}

@@ -20,5 +20,5 @@ def sendrecv(node: Node) -> Iterator[Union[Sample, Leg]]:
     """
     for item in timed(node, "sendrecv"):
         if isinstance(item, Leg) and item.ranks == 1:
-            raise NotApplicable(item.reason)
+            raise NotApplicable.of(item.reason)
         yield item

@@ -9,6 +9,7 @@ from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.pcie import Place, pci_path, place_of
+from hwcheck.node.reasons import Reason, together
 from hwcheck.node.wire import Sample
 
 REMOTE = "derived from NVML API Reference Guide, nvmlDeviceGetNvLinkRemotePciInfo"
@@ -97,18 +98,18 @@ def topology(node: Node) -> Iterator[Sample]:
         try:
             yield from _gpu(node, interconnect, member)
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
     expected = _expected(interconnect)
     for one, other in interconnect.pairs():
         subject = "%s-%s" % (one.subject, other.subject)
         try:
             yield Sample("path", interconnect.path(one, other), "", subject)
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
         yield from _nvlinks(subject, one, other, expected.get((one.number, other.number)))
     yield from _nics(node, interconnect, reasons)
     if reasons:
-        raise CouldNotMeasure("; ".join(dict.fromkeys(reasons)))
+        raise CouldNotMeasure.of(together(reasons))
 
 
 def _gpu(node: Node, interconnect: Interconnect, member: LinkedGpu) -> Iterator[Sample]:
@@ -176,7 +177,7 @@ def _bridged(one: LinkedGpu, other: LinkedGpu) -> bool:
     return all(0 < len(links_to(a, b)) == len(a.links) for a, b in ends)
 
 
-def _nics(node: Node, interconnect: Interconnect, reasons: List[str]) -> Iterator[Sample]:
+def _nics(node: Node, interconnect: Interconnect, reasons: List[Reason]) -> Iterator[Sample]:
     """Yield the RDMA devices and the ways to them; GPUs that cannot be placed go to ``reasons``."""
     nics: List[Tuple[str, Place]] = []
     for name, address in list(node.host.rdma_devices().items())[:MOST_NICS]:
@@ -186,7 +187,7 @@ def _nics(node: Node, interconnect: Interconnect, reasons: List[str]) -> Iterato
         try:
             place = interconnect.place(member)
         except CouldNotMeasure as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
             continue
         for name, other in nics:
             yield Sample("nic_path", pci_path(place, other), "", "%s-%s" % (member.subject, name))

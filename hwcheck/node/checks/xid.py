@@ -7,6 +7,7 @@ from typing import Dict, Iterator, List, Set
 from hwcheck.node import xids
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.limits import AtMost
+from hwcheck.node.reasons import LOG_LOST
 from hwcheck.node.wire import Sample
 
 CATALOG = "NVIDIA, Xid Errors, Xid catalog: resolution bucket "
@@ -180,7 +181,8 @@ def xid(node: Node) -> Iterator[Sample]:
         # Whatever floods a log, such as an error each second, pushes out how it began.
         raise CouldNotMeasure(
             "the kernel log goes back %.1f h only and has lost what came before; keep the journal, "
-            "and read it as root or a member of group adm" % (log.reach_s / HOUR_S)
+            "and read it as root or a member of group adm" % (log.reach_s / HOUR_S),
+            LOG_LOST,
         )
 
 

@@ -13,6 +13,7 @@ from hwcheck.node.collective.nccl_diag import RUN, DiagnosticsRun, is_there, lin
 from hwcheck.node.collective.rank import Bounds, Turn
 from hwcheck.node.collective.spec import DIAGNOSTICS, CollectiveSpec, LegPlan
 from hwcheck.node.json_lines import Send
+from hwcheck.node.reasons import HANG, NONE, UNREADABLE, Reason
 from hwcheck.node.wire import DRIVER_ANSWERS, SizeTiming
 
 COLLECTIVE = "all_reduce"
@@ -36,7 +37,7 @@ def serve(spec: CollectiveSpec, send: Send, close_fds: List[int], hangs: Hangs) 
 def _run(spec: CollectiveSpec, nccl: str, close_fds: List[int], hangs: Hangs) -> DiagnosticsRun:
     refusal = hangs.refuses(DIAGNOSTICS)
     if refusal:
-        return DiagnosticsRun(nccl, reason=refusal)
+        return DiagnosticsRun(nccl, reason=Reason(HANG, refusal))
     leg = LegRun(spec, LegPlan(DIAGNOSTICS, RUN), close_fds)
     turn = Turn(1, COLLECTIVE, Bounds(0.0, spec.grace_s, 0), (spec.min_bytes,))
     took = leg.take(turn, busbw_factor(COLLECTIVE, spec.ranks), _unread)
@@ -47,7 +48,8 @@ def _run(spec: CollectiveSpec, nccl: str, close_fds: List[int], hangs: Hangs) ->
         reason += "; the driver answers" if driver == DRIVER_ANSWERS else "; %s" % driver
     if took.left_over:
         sys.stderr.write("\n".join(took.left_over) + "\n")
-    return DiagnosticsRun(nccl, lines_of(took.log), reason)
+    code = HANG if took.state in ENDED else UNREADABLE
+    return DiagnosticsRun(nccl, lines_of(took.log), Reason(code, reason) if reason else NONE)
 
 
 def _unread(timing: SizeTiming) -> None:

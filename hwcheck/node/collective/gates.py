@@ -10,6 +10,7 @@ from typing import Callable, Iterator, Mapping, Tuple
 from hwcheck.node.collective import launch
 from hwcheck.node.collective.hangs import Driver, nobody
 from hwcheck.node.collective.spec import CPU_RANKS, MIB, CollectiveSpec, LegPlan
+from hwcheck.node.reasons import OTHER_WAY
 from hwcheck.node.wire import Leg
 
 WRONG, HANG, TRANSPORT = "prove_wrong", "prove_hang", "prove_transport"
@@ -98,7 +99,7 @@ def verdict(leg: Leg) -> Tuple[bool, str]:
     if gate == HANG and leg.state == "done":
         return False, "a leg with a stopped rank was taken for one that ended"
     if gate == TRANSPORT and leg.state == "not_engaged":
-        return leg.reason.startswith("NCCL used "), leg.reason
+        return leg.reason.code == OTHER_WAY, leg.reason.text
     if gate == TRANSPORT and leg.state == "done":
         return False, "with P2P and shared memory off the leg was taken for one that used them"
     raise ValueError("%s ended as %s: %s" % (gate, leg.state, leg.reason or "no reason given"))

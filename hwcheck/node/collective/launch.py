@@ -19,11 +19,14 @@ from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, spec_of
 from hwcheck.node.json_lines import Message
 from hwcheck.node.pairs.records import PairsRun
+from hwcheck.node.reasons import NO_TORCH, NONE, UNREADABLE, Reason
 from hwcheck.node.wire import Leg, Request
 
 BOOT = torch_process.BOOT % "hwcheck.node.collective.launcher"
 Came = Union[Leg, PairsRun, DiagnosticsRun]
 """What a run of the launcher yields."""
+NO_PAIRS = Reason(UNREADABLE, "no pair of GPUs was asked to copy")
+NO_DIAGNOSTICS = Reason(UNREADABLE, "NCCL was not asked for its diagnostics")
 END_LIMIT_S = 60.0  # beyond a turn's wall clock: stacks, kill, ranks that take long to die
 
 
@@ -71,7 +74,7 @@ def run_legs(
                 yield came
         except CouldNotMeasure as error:  # nccl-tests need no torch
             for kind in missing:
-                yield kind(reason=str(error))
+                yield kind(reason=error.reason)
     of_legs = replace(spec, pairs=False, diagnostics=False)
     yield from engine.run_legs(of_legs, request.nccl_tests_dir, payload, progress, driver)
 
@@ -97,7 +100,8 @@ def drive(
         try:
             yield from _legs(process, python, spec, progress, import_limit_s, driver)
             if process.wait(END_LIMIT_S):
-                raise CouldNotMeasure(torch_process.death(process.returncode, python, log.tail()))
+                words = torch_process.death(process.returncode, python, log.tail())
+                raise CouldNotMeasure(words, NO_TORCH)
         finally:
             torch_process.end(process)
             sys.stderr.write(log.read(most=VISIT_BYTES))
@@ -115,7 +119,7 @@ def _legs(
     for message in _messages(process, python, clock):
         kind = message["kind"]
         if kind == "refused":
-            raise CouldNotMeasure(message["reason"])
+            raise CouldNotMeasure(message["reason"], NO_TORCH)
         # Until the next word there is at most one turn, and that has its own wall clock.
         start_s = spec.start_s + spec.first_run_s(spec.max_bytes)
         turn_s = spec.budget_s + spec.grace_s + spec.silence_s(spec.max_bytes)
@@ -157,7 +161,8 @@ def _messages(process: subprocess.Popen[bytes], python: str, clock: Clock) -> It
         except TimeoutError:
             raise CouldNotMeasure(
                 "%s, started for the ranks, gave no answer within %.0f s"
-                % (python, clock.allowed_s)
+                % (python, clock.allowed_s),
+                NO_TORCH,
             ) from None
         if message is None:
             return
@@ -175,7 +180,7 @@ class Collectives:
         self._legs: Dict[str, List[Leg]] = {}
         self._pairs: Optional[PairsRun] = None
         self._diagnostics: Optional[DiagnosticsRun] = None
-        self._problem = ""
+        self._problem = NONE
 
     def take(self, run: Iterator[Came]) -> None:
         """Run to the end: what breaks is said to every collective that has asked."""
@@ -190,22 +195,22 @@ class Collectives:
                     self.started = self.started or came.state != "not_run"
                     self._legs.setdefault(came.collective, []).append(came)
         except CouldNotMeasure as error:
-            self._problem = str(error)
+            self._problem = error.reason
 
     def pairs(self) -> PairsRun:
         """Return the copies between the GPUs. Raises CouldNotMeasure where there were none."""
         if self._pairs is None:
-            raise CouldNotMeasure(self._problem or "no pair of GPUs was asked to copy")
+            raise CouldNotMeasure.of(self._problem or NO_PAIRS)
         return self._pairs
 
     def diagnostics(self) -> DiagnosticsRun:
         """Return NCCL's own diagnostics. Raises CouldNotMeasure where it was not asked."""
         if self._diagnostics is None:
-            raise CouldNotMeasure(self._problem or "NCCL was not asked for its diagnostics")
+            raise CouldNotMeasure.of(self._problem or NO_DIAGNOSTICS)
         return self._diagnostics
 
     def legs(self, collective: str) -> Iterator[Leg]:
         """Yield the legs of one collective. Raises CouldNotMeasure after what there was."""
         yield from self._legs.get(collective, ())
         if self._problem:
-            raise CouldNotMeasure(self._problem)
+            raise CouldNotMeasure.of(self._problem)

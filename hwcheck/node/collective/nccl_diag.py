@@ -16,6 +16,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from hwcheck.node.reasons import NONE, Reason
+
 SINCE = (2, 31)
 """The NCCL that has them first."""
 RUN = {"NCCL_RUN_DIAGNOSTICS": "1", "NCCL_RUN_RAS_DIAGNOSTICS": "1"}
@@ -150,7 +152,7 @@ class DiagnosticsRun:
 
     nccl: str = ""
     report: str = ""
-    reason: str = ""
+    reason: Reason = NONE
 
     @property
     def absent(self) -> bool:
@@ -164,7 +166,7 @@ class DiagnosticsRun:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DiagnosticsRun:
         """Rebuild from ``to_dict``."""
-        return cls(**data)
+        return cls(**dict(data, reason=Reason.from_json(data.get("reason", ""))))
 
 
 def is_there(version: Tuple[int, ...]) -> bool:

@@ -6,6 +6,7 @@ from typing import Dict, List, Mapping
 
 from hwcheck.node.collective.nccl_info import CUT, NcclInfo
 from hwcheck.node.collective.spec import COMMON_ENV, LOGGING, NO_CONF, SITE, LegPlan
+from hwcheck.node.reasons import NONE, OTHER_WAY, UNPROVEN, Reason
 from hwcheck.node.wire import Value
 
 # What must not be seen in a leg, and one of which must be seen in it.
@@ -70,8 +71,8 @@ def notes(plan: LegPlan, info: NcclInfo) -> List[str]:
     return [PERHAPS_NVLS_NOTE] if perhaps_by_nvls(info) else []
 
 
-def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
-    """Return why the leg did not use what it is to measure, or an empty text.
+def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> Reason:
+    """Return why the leg did not use what it is to measure, or ``NONE``.
 
     Of two ranks or more. ``read_env`` is False where NCCL has no reason to look its variables up:
     ranks that are hosts of their own have no P2P to disable.
@@ -83,19 +84,20 @@ def problem(plan: LegPlan, info: NcclInfo, *, read_env: bool = True) -> str:
         # Of a node's own settings NCCL names those that it comes to look up.
         if not (as_set or (taken is None and plan.name == SITE)):
             words = "took %s" % taken[:TEXT] if taken else "does not say that it took it"
-            return "%s=%s was set and NCCL %s" % (name, value, words)
+            return Reason(UNPROVEN, "%s=%s was set and NCCL %s" % (name, value, words))
     kinds = {kind.partition("/")[0] for kind in info.transports}
     if by_nvls(info) or perhaps_by_nvls(info):
         kinds.add("NVLS")
     if not kinds:
-        return "NCCL names no connection between the ranks"
+        return Reason(UNPROVEN, "NCCL names no connection between the ranks")
     for kind in FORBIDDEN.get(plan.name, []):
         if kind in kinds:
-            return "NCCL used %s" % kind
+            return Reason(OTHER_WAY, "NCCL used %s" % kind)
     wanted = WANTED.get(plan.name, [])
     if wanted and not kinds & set(wanted):
-        return "NCCL used %s, not %s" % (" and ".join(sorted(kinds)), wanted[0])
-    return ""
+        words = "NCCL used %s, not %s" % (" and ".join(sorted(kinds)), wanted[0])
+        return Reason(OTHER_WAY, words)
+    return NONE
 
 
 def _same(value: str, taken: str) -> bool:

@@ -13,7 +13,8 @@ from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.wire import Leg, SizeTiming, Value
+from hwcheck.node.reasons import NONE
+from hwcheck.node.wire import Leg, SizeTiming, Value, leg_reason
 
 LATE = "; take a smaller -b or -n, or a longer profile"
 # In what gloo of older torches says of what it cannot (torch 2.1).
@@ -38,7 +39,7 @@ class CollectiveUnit:
         self.complete = False
         self.compared: Tuple[int, ...] = ()
         self._spec = spec
-        self._reason = ""
+        self._reason = NONE
         self._timed: Dict[Tuple[int, bool], List[TimedSize]] = {}
         self._notes: List[str] = []
         self._tail = ""
@@ -51,7 +52,7 @@ class CollectiveUnit:
 
     def refuse(self, reason: str) -> None:
         """Say why there is no turn."""
-        self.state, self._reason = "not_run", reason
+        self.state, self._reason = "not_run", leg_reason("not_run", reason)
 
     def add(self, took: Taken) -> None:
         """Take what came of a turn."""
@@ -66,7 +67,8 @@ class CollectiveUnit:
         self._notes += took.left_over
         for each in took.timed:
             self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
-        self.state, self._reason = self._outcome(took)
+        self.state, text = self._outcome(took)
+        self._reason = leg_reason(self.state, text)
         if took.state == "late" and self._timed:
             self._notes.append(took.reason)
         if not first:

@@ -11,6 +11,7 @@ from typing import Iterable, Iterator, List, Sequence, Tuple
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import KernelLog, KernelMessage
 from hwcheck.node.host.tree import Tree
+from hwcheck.node.reasons import NO_PERMISSION
 
 READ_LIMIT_BYTES = 8 << 20
 """No buffer or boot's log that is of use is larger; the end of a longer one is read."""
@@ -55,7 +56,8 @@ class LogReader(Tree):
             messages, complete = self._completed(messages, uptime_s)
         if not messages:
             raise CouldNotMeasure(
-                "the kernel log cannot be read; run as root or as a member of group adm"
+                "the kernel log cannot be read; run as root or as a member of group adm",
+                NO_PERMISSION,
             )
         with_words = tuple(
             KernelMessage(text, max(0.0, uptime_s - at))

@@ -10,6 +10,7 @@ from typing import Dict, List, Optional, Tuple
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import NvmeDrive
 from hwcheck.node.host.tree import Tree, contents
+from hwcheck.node.reasons import NO_PERMISSION
 
 DEVICES = "sys/bus/pci/devices/"
 SLOTS = "sys/bus/pci/slots/"
@@ -241,7 +242,8 @@ class PciReader(Tree):
         if len(config) < EXTENDED_START + 4:
             raise CouldNotMeasure(
                 "only %d bytes of the configuration space of %s can be read; the rest needs root"
-                % (len(config), pci_address)
+                % (len(config), pci_address),
+                NO_PERMISSION,
             )
         offset = EXTENDED_START
         visited = set()

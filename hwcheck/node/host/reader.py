@@ -17,6 +17,7 @@ from hwcheck.node.host.nccl import NcclReader
 from hwcheck.node.host.parts import PartsReader
 from hwcheck.node.host.software import SoftwareReader
 from hwcheck.node.host.system import SystemReader
+from hwcheck.node.reasons import NO_PERMISSION
 
 JOB_PROCESSES = ("slurmstepd", "sge_shepherd")
 """Processes that exist once per job on a node and at no other time (see scheduler_job)."""
@@ -88,7 +89,8 @@ class HostReader(
         if self._exists("proc/self") and not self._shows_others():
             raise CouldNotMeasure(
                 "/proc hides the processes of others (hidepid), so a scheduler's job may run "
-                "unseen; run as root"
+                "unseen; run as root",
+                NO_PERMISSION,
             )
         return ""
 

@@ -12,6 +12,7 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import TorchStack
 from hwcheck.node.host.torch_stack import version_in_name
 from hwcheck.node.host.tree import Tree, contents
+from hwcheck.node.reasons import NO_TORCH, of_errno
 
 PAYLOAD = os.path.abspath(__file__).rsplit(os.sep, 4)[0]
 """The folder that holds this package."""
@@ -80,7 +81,8 @@ class SoftwareReader(Tree):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise CouldNotMeasure("%s: %s" % (path[:200], error.strerror)) from None
+            words = "%s: %s" % (path[:200], error.strerror)
+            raise CouldNotMeasure(words, of_errno(error.errno)) from None
 
     def has_program(self, name: str) -> bool:
         paths = [name] if name.startswith("/") else ["%s/%s" % (each, name) for each in PROGRAMS]
@@ -116,7 +118,8 @@ class SoftwareReader(Tree):
             answer = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
             stack = TorchStack(str(answer["torch"])[:TEXT_LIMIT], str(answer["nccl"])[:TEXT_LIMIT])
         except OSError as error:
-            raise CouldNotMeasure("%s cannot be started: %s" % (python, error.strerror)) from None
+            words = "%s cannot be started: %s" % (python, error.strerror)
+            raise CouldNotMeasure(words, NO_TORCH) from None
         except subprocess.TimeoutExpired:
             raise CouldNotMeasure("%s gave no answer within %g s" % (python, limit_s)) from None
         except (ValueError, KeyError, TypeError):

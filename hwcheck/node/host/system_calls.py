@@ -8,6 +8,7 @@ from typing import Optional
 
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.host.facts import Filesystem
+from hwcheck.node.reasons import of_errno
 
 STA_UNSYNC = 0x0040
 TIME_ERROR = 5
@@ -19,7 +20,8 @@ def filesystem(path: str) -> Filesystem:
     try:
         answer = os.statvfs(path)
     except OSError as error:
-        raise CouldNotMeasure("%s: %s" % (path, error.strerror)) from None
+        words = "%s: %s" % (path, error.strerror)
+        raise CouldNotMeasure(words, of_errno(error.errno)) from None
     return Filesystem(
         size_bytes=answer.f_frsize * answer.f_blocks,
         free_bytes=answer.f_frsize * answer.f_bavail,
@@ -59,5 +61,6 @@ def clock_synchronized() -> bool:
     except AttributeError:
         raise CouldNotMeasure("the C library has no adjtimex") from None
     if state < 0:
-        raise CouldNotMeasure("adjtimex: %s" % os.strerror(ctypes.get_errno()))
+        number = ctypes.get_errno()
+        raise CouldNotMeasure("adjtimex: %s" % os.strerror(number), of_errno(number))
     return state != TIME_ERROR and not answer.status & STA_UNSYNC

@@ -16,6 +16,7 @@ from hwcheck.node.json_lines import Message
 from hwcheck.node.load.records import GpuWork
 from hwcheck.node.load.spec import BurnSpec, clean_environment
 from hwcheck.node.load.tally import Tally
+from hwcheck.node.reasons import NO_TORCH
 
 BOOT = torch_process.BOOT % "hwcheck.node.load.launcher"
 START_LIMIT_S = 60.0  # CUDA, buffers and copies of one GPU ...
@@ -73,7 +74,7 @@ class Burn:
         )
         if why:
             self.stop()
-            raise CouldNotMeasure(why)
+            raise CouldNotMeasure(why, "" if self._imported else NO_TORCH)
         self._started = time.monotonic()
 
     def problem(self) -> str:

@@ -197,7 +197,8 @@ class Load:
         except CouldNotMeasure as error:
             if not self._stopped:
                 raise
-            raise CouldNotMeasure("the load was stopped: %s; %s" % (self._stopped, error)) from None
+            words = "the load was stopped: %s; %s" % (self._stopped, error)
+            raise CouldNotMeasure(words, error.reason.code) from None
 
     def _danger(self, silence_limit_s: float = SILENCE_LIMIT_S) -> str:
         return self._guard.danger(self._sampler.latest(), self._now(), silence_limit_s)

@@ -20,6 +20,7 @@ from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable
 from hwcheck.node.gpus import of_boards, per_gpu
 from hwcheck.node.limits import AtLeast
 from hwcheck.node.load.records import Bits, CollectiveRun, Column, GpuWork, LoadRun, Series
+from hwcheck.node.reasons import COUNT_IN_DOUBT
 from hwcheck.node.wire import Sample
 
 LEAST_SAMPLES = 5
@@ -149,7 +150,8 @@ def load_of(node: Node) -> LoadRun:
     """Return the load of this visit. Raises CouldNotMeasure, also where it was no GPU's."""
     run = node.load()
     if run.exercise:
-        raise CouldNotMeasure("the load ran on %s, which says nothing about GPUs" % run.backend)
+        words = "the load ran on %s, which says nothing about GPUs" % run.backend
+        raise CouldNotMeasure(words, COUNT_IN_DOUBT)
     return run
 
 

@@ -17,6 +17,7 @@ from hwcheck.node.live import LiveNode
 from hwcheck.node.load_lock import BusyError
 from hwcheck.node.multi_host.order import WORKS
 from hwcheck.node.multi_host.place import description_of, local_address
+from hwcheck.node.reasons import NO_TORCH
 
 STORE_LIMIT_S = 30.0
 MOST_LOG_BYTES = 4 * 1024 * 1024
@@ -73,7 +74,7 @@ class OrderServer:
                 child.tell(setup)
                 ready = child.hear(torch_process.IMPORT_LIMIT_S + STORE_LIMIT_S)
                 if "reason" in ready:
-                    raise CouldNotMeasure(ready["reason"])
+                    raise CouldNotMeasure(ready["reason"], NO_TORCH)
                 send("ready", ready=dict(ready, **place))
                 while True:
                     order = self._orders.get()
@@ -151,7 +152,7 @@ class Launcher:
             message = self._messages.next(limit_s)
         except TimeoutError:
             raise CouldNotMeasure(
-                "%s gave no answer within %.0f s" % (self._python, limit_s)
+                "%s gave no answer within %.0f s" % (self._python, limit_s), NO_TORCH
             ) from None
         if message is None:
             raise self._death()
@@ -165,4 +166,5 @@ class Launcher:
 
     def _death(self) -> CouldNotMeasure:
         code = self._process.wait(torch_process.KILL_LIMIT_S)
-        return CouldNotMeasure(torch_process.death(code, self._python, self._log.tail()))
+        words = torch_process.death(code, self._python, self._log.tail())
+        return CouldNotMeasure(words, NO_TORCH)

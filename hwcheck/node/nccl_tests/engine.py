@@ -28,7 +28,7 @@ from hwcheck.node.nccl_tests.outcome import outcome, together
 from hwcheck.node.nccl_tests.pace import Pace
 from hwcheck.node.nccl_tests.process import ProgramResult
 from hwcheck.node.nccl_tests.records import Table
-from hwcheck.node.wire import COLLECTIVES, Leg
+from hwcheck.node.wire import COLLECTIVES, Leg, leg_reason
 
 HELP_S = 20.0
 
@@ -101,7 +101,7 @@ class NcclTestsProgram:
             spec.backend,
             spec.ranks,
             "not_run",
-            reason,
+            leg_reason("not_run", reason),
             env=plan.env,
             dtype=spec.dtype,
         )
@@ -188,7 +188,7 @@ class NcclTestsProgram:
         has_started = start_s is not None
         result = outcome(self._collective, self.spec, ended, table, has_started=has_started)
         info = nccl_info.read(log)
-        state, reason = result.state, result.reason
+        state, reason = result.state, leg_reason(result.state, result.reason)
         if state == "done" and self.spec.ranks > 1:
             problem = proof.problem(plan, info)
             state, reason = ("not_engaged", problem) if problem else (state, reason)
@@ -253,7 +253,7 @@ class ProgramLeg:
         turn, pace = self._program.time(self.plan, sizes, cycles, share_s, all_s)
         more_env = SECOND_TRY.get(self.plan.name)
         if turn.state == "failed" and more_env:
-            first_failure = turn.reason
+            first_failure = turn.reason.text
             self._plan_now = replace(self.plan, env={**self.plan.env, **more_env})
             turn, pace = self._program.time(self._plan_now, sizes, cycles, share_s, all_s)
             turn = replace(turn, first_failure=first_failure)

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Protocol, Sequence
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.reader import Library, NotSupported, TimedOut
 from hwcheck.node.quantities import GpuEvent
+from hwcheck.node.reasons import Reason, together
 
 KINDS = {
     "nvmlEventTypeXidCriticalError": "xid",
@@ -53,22 +54,22 @@ class EventWatch:
         self._nvml = nvml
         self._gpus = gpus
         self._kinds: Dict[int, str] = {}
-        self._problems: List[str] = []
+        self._problems: List[Reason] = []
         try:
             self._set = nvml.ask(("nvmlEventSetCreate",))
             self._kinds = {int(nvml.constant(name)): kind for name, kind in KINDS.items()}
         except CouldNotMeasure as error:
-            self._problems.append("NVML events: %s" % error)
+            self._problems.append(error.reason.about("NVML events"))
             return
         for gpu in gpus:
             try:
                 self._listen_to(gpu)
             except CouldNotMeasure as error:
-                self._problems.append(str(error))
+                self._problems.append(error.reason)
 
     @property
-    def problem(self) -> str:
-        return "; ".join(self._problems)
+    def problem(self) -> Reason:
+        return together(self._problems)
 
     def events(self) -> List[GpuEvent]:
         """Return what happened since the last call, in NVML's order."""
@@ -79,7 +80,7 @@ class EventWatch:
             except TimedOut:
                 break  # nothing is left
             except CouldNotMeasure as error:
-                self._problems.append("NVML events: %s" % error)
+                self._problems.append(error.reason.about("NVML events"))
                 break
             kind = self._kinds.get(int(data.eventType), "event_%d" % data.eventType)
             events.append(GpuEvent(self._address(data.device), kind, int(data.eventData)))

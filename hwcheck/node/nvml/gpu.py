@@ -64,7 +64,7 @@ class NvmlGpu(MemoryReader, TopologyReader):
         try:
             return sysfs_address(bus_id)
         except CouldNotMeasure as error:
-            raise CouldNotMeasure("%s: %s" % (self.subject, error)) from None
+            raise CouldNotMeasure.of(error.reason.about(self.subject)) from None
 
     def loss(self) -> str:
         try:

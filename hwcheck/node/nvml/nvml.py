@@ -24,6 +24,7 @@ from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.nvml.gpu import NvmlGpu
 from hwcheck.node.nvml.reader import (
     CorruptedInforom,
+    DriverBroken,
     FunctionMissing,
     GpuLost,
     NoPermission,
@@ -51,6 +52,9 @@ ERRORS: Dict[str, Type[CouldNotMeasure]] = {
     "GPU_IS_LOST": GpuLost,
     "RESET_REQUIRED": GpuLost,
     "TIMEOUT": TimedOut,
+    "DRIVER_NOT_LOADED": DriverBroken,
+    "LIBRARY_NOT_FOUND": DriverBroken,
+    "LIB_RM_VERSION_MISMATCH": DriverBroken,
 }
 """What NVML_ERROR_* mean here; every other one is a CouldNotMeasure."""
 
@@ -87,7 +91,7 @@ class Nvml:
         self._bounded = Bounded("NVML", timeout_s)
         self._pynvml: Any = None
         self._kinds: Dict[Any, Type[CouldNotMeasure]] = {}
-        self._status = ""
+        self._status = self._status_code = ""
         self._gpus: Optional[List[NvmlGpu]] = None
 
     def status(self) -> str:
@@ -97,7 +101,7 @@ class Nvml:
                 self._bounded.call_within(self._opening_s(), self._load)
                 self._status = "ok"
             except CouldNotMeasure as error:
-                self._status = str(error)
+                self._status, self._status_code = str(error), error.reason.code
         if self._bounded.hung and self._opening is not None:
             return "%s: gpu%d does not open" % (self._bounded.hung, self._opening)
         return self._bounded.hung or self._status
@@ -188,7 +192,7 @@ class Nvml:
     def _usable(self) -> None:
         status = self.status()
         if status != "ok":
-            raise CouldNotMeasure(status)
+            raise CouldNotMeasure(status, self._status_code)
 
     def _load(self) -> None:
         try:

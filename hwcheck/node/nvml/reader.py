@@ -17,6 +17,7 @@ from typing import (
     Union,
 )
 
+from hwcheck.node import reasons
 from hwcheck.node.check import CouldNotMeasure
 from hwcheck.node.quantities import Mode
 
@@ -54,13 +55,25 @@ class VersionMismatch(CouldNotMeasure):
 class NoPermission(CouldNotMeasure):
     """The user that runs the payload may not ask."""
 
+    CODE = reasons.NO_PERMISSION
+
 
 class GpuLost(CouldNotMeasure):
     """The GPU fell off the bus or waits for a reset: nothing can be asked of it."""
 
+    CODE = reasons.GPU_LOST
+
 
 class TimedOut(CouldNotMeasure):
     """What was waited for did not happen in the time that NVML was given."""
+
+    CODE = reasons.NO_ANSWER
+
+
+class DriverBroken(CouldNotMeasure):
+    """There is no driver, or library and module are of two versions."""
+
+    CODE = reasons.DRIVER_BROKEN
 
 
 class CorruptedInforom(CouldNotMeasure):
@@ -129,12 +142,12 @@ class NvmlReader:
     def read(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
         """Ask NVML about this GPU. Raises CouldNotMeasure, or the kinds of it above."""
         if self._problem:
-            raise type(self._problem)("%s: %s" % (self.subject, self._problem))
+            raise self._problem.about(self.subject)
         names = (name,) if isinstance(name, str) else name
         try:
             return self._nvml.ask(names, self._handle, *args)
         except CouldNotMeasure as error:
-            raise type(error)("%s: %s: %s" % (self.subject, quantity, error)) from None
+            raise error.about("%s: %s" % (self.subject, quantity)) from None
 
     def optional(self, quantity: str, name: Union[str, Sequence[str]], *args: Any) -> Any:
         """Read, or return None where the GPU does not have it. Raises CouldNotMeasure."""
@@ -153,7 +166,7 @@ class NvmlReader:
         except (NotSupported, NoPermission) as error:
             mode = self.mig_mode()
             if mode is not None and mode.current:
-                raise CouldNotMeasure("%s while MIG is on" % error) from None
+                raise CouldNotMeasure("%s while MIG is on" % error, reasons.MIG) from None
             if isinstance(error, NoPermission):
                 raise
             return None

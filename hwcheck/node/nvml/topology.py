@@ -82,7 +82,8 @@ class TopologyReader(LinkReader):
         try:
             return self.remembered(("peer", index), lambda: self._nvml.ask((name,), index))
         except CouldNotMeasure as error:
-            raise CouldNotMeasure("%s: its peer gpu%d: %s" % (self.subject, index, error)) from None
+            about = "%s: its peer gpu%d" % (self.subject, index)
+            raise CouldNotMeasure.of(error.reason.about(about)) from None
 
     def _remote(self, link: int) -> str:
         quantity = "far end of NVLink %d" % link
@@ -92,7 +93,8 @@ class TopologyReader(LinkReader):
         try:
             return sysfs_address(address)
         except CouldNotMeasure as error:
-            raise CouldNotMeasure("%s: %s: %s" % (self.subject, quantity, error)) from None
+            about = "%s: %s" % (self.subject, quantity)
+            raise CouldNotMeasure.of(error.reason.about(about)) from None
 
     def _numbers(self, quantity: str, name: str, words: int, *args: Any) -> Optional[str]:
         mask = self.optional(quantity, name, words, *args)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
+from hwcheck.node.reasons import NONE, Reason
+
 Pair = Tuple[int, int]
 Round = Sequence[Pair]
 """Pairs that share no GPU."""
@@ -47,7 +49,7 @@ class PairsRun:
     """
 
     copies: Tuple[PairCopy, ...] = ()
-    reason: str = ""
+    reason: Reason = NONE
     hung: Tuple[str, ...] = ()
     driver: str = ""
     check_off: str = ""
@@ -61,5 +63,6 @@ class PairsRun:
         """Rebuild from ``to_dict``."""
         rest = dict(data)
         rest["copies"] = tuple(PairCopy(**each) for each in rest.get("copies", ()))
+        rest["reason"] = Reason.from_json(rest.get("reason", ""))
         rest["hung"] = tuple(rest.get("hung", ()))
         return cls(**rest)

@@ -16,6 +16,7 @@ from hwcheck.node.collective.ranks import RankGroup, RankProcess, wait_until
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun, Round
+from hwcheck.node.reasons import HANG, NONE, UNREADABLE, Reason
 from hwcheck.node.tournament import rounds
 
 START_LIMIT_S = CollectiveSpec.start_s  # CUDA on every GPU, in one process
@@ -80,7 +81,9 @@ def watched(
         sys.stderr.flush()
     if stuck:
         reason += "; process %d does not die: it is stuck in the kernel" % stuck[0].pid
-    return PairsRun(tally.copies(), reason, tally.hung() if tally.stood_still else ())
+    code = HANG if tally.stood_still else UNREADABLE
+    hung = tally.hung() if tally.stood_still else ()
+    return PairsRun(tally.copies(), Reason(code, reason) if reason else NONE, hung)
 
 
 class CopyTally:

@@ -115,7 +115,7 @@ class Launch:
             return {}, ""
         info = nccl_info.read(text)
         one_gpu = len(set(order.devices)) < len(order.devices)
-        return proof.facts(info), proof.problem(self._leg, info, read_env=not one_gpu)
+        return proof.facts(info), proof.problem(self._leg, info, read_env=not one_gpu).text
 
     def end(self, state: str = "done") -> Tuple[str, List[str]]:
         """End the ranks; return the tail of their log and a line for each thing that stays."""

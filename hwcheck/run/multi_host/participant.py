@@ -94,7 +94,7 @@ class Participant(Visit):
         reason = "unforeseen error, see its log"
         try:
             self.answer = self.run()
-            reason = self.answer.reason or "it has left"
+            reason = self.answer.reason.text or "it has left"
         finally:
             with self._lock:
                 self._lost = reason

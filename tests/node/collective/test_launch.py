@@ -20,6 +20,7 @@ from hwcheck.node.collective import launch
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec, LegPlan
 from hwcheck.node.pairs.records import PairCopy, PairsRun
+from hwcheck.node.reasons import Reason
 from hwcheck.node.wire import CheckResult, Leg, Request, to_dict
 from hwcheck.results.schema_check import schema_problem
 from tests.node import forked_torch, processes
@@ -202,7 +203,7 @@ def test_beside_nccl_tests_the_copies_are_torchs(
 
     monkeypatch.setattr(launch, "drive", without_torch)
     found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
-    assert found == [PairsRun(reason="no torch"), leg]
+    assert found == [PairsRun(reason=Reason("no_torch", "no torch")), leg]
 
 
 def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
@@ -228,7 +229,7 @@ def test_nccl_tests_time_their_legs_whatever_becomes_of_the_diagnostics(
     checks = ("gpu_pairs", "nccl_diagnostics", "all_reduce")
     request = Request("t", checks, nccl_tests_dir="/opt/nccl-tests")
     found = list(launch.run_legs(request, payload, 2, 1 << 30, lambda text: None, EVERY_NODE_LEGS))
-    assert found == [copies, DiagnosticsRun(reason="it died"), leg]
+    assert found == [copies, DiagnosticsRun(reason=Reason("unreadable", "it died")), leg]
     assert [(each.collectives, each.diagnostics) for each in orders] == [
         ((), True),
         (("all_reduce",), False),

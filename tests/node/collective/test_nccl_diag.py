@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hwcheck.node.collective.nccl_diag import MOST, DiagnosticsRun, is_there, lines_of, read
+from hwcheck.node.reasons import Reason
 
 HEAD = "node0:24563 NCCL DIAG "
 END = HEAD + "NCCL diagnostics completed in 245.3 ms across 8 ranks\n"
@@ -49,9 +50,9 @@ def test_which_nccl_has_them(version: tuple[int, ...], there: bool) -> None:
 
 
 def test_a_run_survives_the_wire() -> None:
-    run = DiagnosticsRun("2.31.2", MISMATCH, "rank 3 exited with code 1")
+    run = DiagnosticsRun("2.31.2", MISMATCH, Reason("unreadable", "rank 3 exited with code 1"))
     assert DiagnosticsRun.from_dict(run.to_dict()) == run
-    assert not DiagnosticsRun(reason="no torch").absent
+    assert not DiagnosticsRun(reason=Reason("no_torch", "no torch")).absent
 
 
 RAS_BEGINS = HEAD + "=== RAS Diagnostics ===\n"

@@ -15,6 +15,7 @@ from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.pairs import serve
 from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
+from hwcheck.node.reasons import Reason
 
 SPEC = CollectiveSpec((), 2, 2, 45.0, 1 << 30, pairs=True)
 
@@ -61,7 +62,7 @@ def test_a_copy_that_stands_still_is_killed_and_named() -> None:
     assert time.monotonic() - start < 10.0
     assert found == PairsRun(
         (PairCopy(0, 1, True, 20.0),),
-        "gpu1-gpu0: killed after 0 s without a word",
+        Reason("hang", "gpu1-gpu0: killed after 0 s without a word"),
         ("gpu1-gpu0",),
     )
 
@@ -72,7 +73,9 @@ def test_a_start_that_stands_still_accuses_no_pair() -> None:
         signal.pause()
 
     found, _ = watched(body, start_s=0.5)
-    assert found == PairsRun((), "start of CUDA on every GPU: killed after 0 s without a word")
+    assert found == PairsRun(
+        (), Reason("hang", "start of CUDA on every GPU: killed after 0 s without a word")
+    )
 
 
 def raises() -> None:
@@ -99,7 +102,9 @@ def test_a_process_that_ends_keeps_what_it_had(how: Callable[[], Any], reason: s
 def test_after_a_hang_the_driver_is_asked_before_any_leg(
     monkeypatch: pytest.MonkeyPatch, problem: str, driver: str
 ) -> None:
-    hung = PairsRun((), "gpu1-gpu0: killed after 20 s without a word", ("gpu1-gpu0",))
+    hung = PairsRun(
+        (), Reason("hang", "gpu1-gpu0: killed after 20 s without a word"), ("gpu1-gpu0",)
+    )
     monkeypatch.setattr(serve, "_body", lambda *_: copies)
     monkeypatch.setattr(serve, "watched", lambda *_: hung)
     sent: list[dict[str, Any]] = []
@@ -137,7 +142,11 @@ def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.Monke
     shares = iter(
         [
             PairsRun((PairCopy(0, 1, True, 20.0),)),
-            PairsRun((PairCopy(0, 9, True, 19.0),), "gpu9-gpu0: killed", ("gpu9-gpu0",)),
+            PairsRun(
+                (PairCopy(0, 9, True, 19.0),),
+                Reason("unreadable", "gpu9-gpu0: killed"),
+                ("gpu9-gpu0",),
+            ),
         ]
     )
     monkeypatch.setattr(serve, "_body", lambda *_: copies)
@@ -147,7 +156,7 @@ def test_what_several_processes_copied_is_put_together(monkeypatch: pytest.Monke
     serve.serve(spec, sent.append, [], Hangs(lambda: ""))  # a third process is not started
     assert PairsRun.from_dict(sent[-1]["pairs"]) == PairsRun(
         (PairCopy(0, 1, True, 20.0), PairCopy(0, 9, True, 19.0)),
-        "gpu9-gpu0: killed",
+        Reason("unreadable", "gpu9-gpu0: killed"),
         ("gpu9-gpu0",),
         "answers",
     )

@@ -1,0 +1,412 @@
+"""Why something was not measured, or what a finding means: a code that decides, and free words.
+
+Standard library only, Python 3.8: this module travels in the payload. Rules, remedies and folding
+ask the code; the text is for people, and no decision hangs on its words.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping, Tuple
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What a code means, what it points at, and what to do about it.
+
+    ``command`` is one for the host that shows it, ``role`` an Ansible role that mends it. Without
+    ``fix`` the evidence is all there is: what to do stands in the text of the reason.
+    """
+
+    meaning: str
+    cause: str = "it could not be measured"
+    fix: str = ""
+    command: str = ""
+    role: str = ""
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether the reason's own text is all that says what to do."""
+        return not self.fix
+
+
+# Of a check that could not measure.
+NO_PERMISSION = "no_permission"
+AT_WORK = "at_work"
+NOT_IDLE = "not_idle"
+NO_TORCH = "no_torch"
+LOG_LOST = "log_lost"
+MIG = "mig"
+OUT_OF_BUDGET = "out_of_budget"
+COUNT_IN_DOUBT = "count_in_doubt"
+NO_IDENTIFIER = "no_identifier"
+SAME_IDENTIFIER = "same_identifier"
+CRASHED = "crashed"
+UNREADABLE = "unreadable"
+NOT_LIKE_IT = "not_like_it"
+DRIVER_BROKEN = "driver_broken"
+GPU_LOST = "gpu_lost"
+NO_ANSWER = "no_answer"
+
+# Of an answer that the controller does not have or does not take.
+UNKNOWN_METRIC = "unknown_metric"
+UNKNOWN_CHECK = "unknown_check"
+NOTHING_APPLIES = "nothing_applies"
+NOT_REACHED = "not_reached"
+NOT_ANSWERED = "not_answered"
+IMPLAUSIBLE = "implausible"
+NO_REFERENCE = "no_reference"
+ON_A_BORDER = "on_a_border"
+SAME_MACHINE = "same_machine"
+
+# Of a visit.
+UNDER_WAY = "under_way"
+CUT_OFF = "cut_off"
+INTERRUPTED = "interrupted"
+GIVEN_UP = "given_up"
+OUT_OF_TIME = "out_of_time"
+VISIT_ENDED = "visit_ended"
+
+# Of a check that does not apply.
+NOT_APPLICABLE = "not_applicable"
+IDLE_CARDS = "idle_cards"
+
+# Of a leg.
+OTHER_WAY = "other_way"
+UNPROVEN = "unproven"
+GPU_EXCLUSIVE = "gpu_exclusive"
+NOT_OFFERED = "not_offered"
+
+# Of runs over several hosts and of training.
+NO_PART = "no_part"
+RUNS_CUT_SHORT = "runs_cut_short"
+TOO_FEW_HOSTS = "too_few_hosts"
+SUSPECT = "suspect"
+WRONG_LOSS = "wrong_loss"
+HANG = "hang"
+RANK_FAILED = "rank_failed"
+OUT_OF_MEMORY = "out_of_memory"
+
+# Of a figure that is not what it was.
+GREW = "grew"
+COMES_AND_GOES = "comes_and_goes"
+DRIFTS = "drifts"
+CHANGED = "changed"
+
+_RUN_AGAIN = "run again"
+
+CODES: Mapping[str, Remedy] = {
+    NO_PERMISSION: Remedy(
+        "the user that measures may not read it",
+        "the login has too few rights",
+        "set ansible_become for the host, or let the login read what the evidence names (group adm "
+        "for logs); a container is shown less than its node",
+        "id; sudo -n true",
+    ),
+    LOG_LOST: Remedy(
+        "the kernel log goes back too short a time",
+        "the kernel log has lost its beginning",
+        "find what floods it, and keep the journal on disk (Storage=persistent)",
+        "journalctl --disk-usage; sudo dmesg | head -n 3",
+    ),
+    AT_WORK: Remedy(
+        "a job, a process or another hwcheck is at work on the node",
+        "the node is at work",
+        "run again when it is idle",
+        "nvidia-smi; ps aux",
+    ),
+    NOT_IDLE: Remedy(
+        "a GPU computes for somebody while it is to be idle",
+        "somebody computes on a GPU, of this host, a container or a guest",
+        "find out who, and run again when it is idle",
+        "nvidia-smi; ps aux",
+    ),
+    NO_TORCH: Remedy(
+        "there is no torch that can measure",
+        "torch is missing or does not run",
+        "set hwcheck_torch_python to a Python with torch; the role brings one",
+        "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
+        "validation_env",
+    ),
+    MIG: Remedy(
+        "a GPU is split into instances, and the driver keeps it back",
+        "MIG is on",
+        "take the GPU out of MIG mode to measure it, or leave what is named out with --skip",
+        "nvidia-smi --query-gpu=index,mig.mode.current --format=csv",
+    ),
+    OUT_OF_BUDGET: Remedy(
+        "the visit's budget of time was spent",
+        "the time budget ended first",
+        "run again with --profile standard",
+    ),
+    CRASHED: Remedy(
+        "the check raised what nobody foresaw",
+        "a defect of hwcheck or an unforeseen node",
+        "report it with the host's log",
+    ),
+    UNKNOWN_METRIC: Remedy(
+        "the node sent what this version does not declare",
+        "the node runs another version of hwcheck",
+        "run again with this version",
+    ),
+    UNKNOWN_CHECK: Remedy(
+        "the run asked for a check that this version does not have",
+        "the run was made by another version of hwcheck, or with a site's folder that is missing",
+        "judge it with that version, or with that folder (--site)",
+    ),
+    NOTHING_APPLIES: Remedy(
+        "none of the checks that were asked for applies",
+        "nothing that was asked for applies: the host has no such hardware, and none is declared",
+        "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
+        "out with --limit",
+    ),
+    NOT_REACHED: Remedy(
+        "the visit ended before the check's turn",
+        "the visit ended before the check's turn",
+        "see why it ended, then run again",
+    ),
+    NOT_ANSWERED: Remedy(
+        "the report of the node holds nothing of it",
+        "the node left out what it was asked for",
+        "look at its log in the run folder, and run again",
+    ),
+    UNDER_WAY: Remedy(
+        "the visit is under way",
+        "the visit has not ended yet",
+        "wait for the run to end",
+    ),
+    CUT_OFF: Remedy(
+        "the run itself ended while the host was visited",
+        "hwcheck itself was killed, or its machine went down, while this host was measured",
+        "run again; on the host nothing of ours outlives the connection",
+    ),
+    INTERRUPTED: Remedy(
+        "the run was stopped by its operator",
+        "the run was stopped while this host was measured",
+        _RUN_AGAIN,
+    ),
+    GIVEN_UP: Remedy(
+        "the scheduler wants the node",
+        "a job began on the host, or was about to, while it was measured",
+        "nothing: the next sweep begins with it",
+    ),
+    OUT_OF_TIME: Remedy(
+        "the time of the sweep is over",
+        "the time of the sweep was over while this host was measured",
+        "nothing; where it happens often, raise the budget of the level",
+    ),
+    NO_PART: Remedy(
+        "the host took no part in the runs over several hosts",
+        "the host took no part in the runs over several hosts",
+        "mend what the reason names and run again",
+    ),
+    RUNS_CUT_SHORT: Remedy(
+        "the runs over several hosts, or the training, ended before all was run",
+        "they ended for a job, for the time, or with hwcheck",
+        _RUN_AGAIN,
+    ),
+    TOO_FEW_HOSTS: Remedy(
+        "fewer than two hosts took part",
+        "fewer than two hosts took part",
+        "mend what keeps the others away, or name more hosts, and run again",
+    ),
+    OUT_OF_MEMORY: Remedy(
+        "the model does not fit by this strategy",
+        "the model does not fit by this strategy",
+        "take a smaller --micro-batch, or a strategy that shards more",
+    ),
+    WRONG_LOSS: Remedy(
+        "a strategy computes something else than one process",
+        "the strategy computes something else than one process: data that is damaged on its way, "
+        "or a torch whose strategy is wrong",
+        "see whether the leg p2p_off has the right loss: then peer access damages data; where "
+        "every leg is wrong, another torch",
+    ),
+    RANK_FAILED: Remedy(
+        "a rank broke",
+        "a rank broke",
+        "the reason names rank and host; its last lines are in the report",
+    ),
+    SUSPECT: Remedy(
+        "runs over several hosts blame the host or a link of it",
+        "a host or a link that does less than the others",
+        "see the action about it: what it names is swapped or compared",
+    ),
+    ON_A_BORDER: Remedy(
+        "the figure scatters over a border",
+        "the figure lies on a border and scatters over it",
+        "measure again on an idle node; --second-visit does so by itself",
+    ),
+    IMPLAUSIBLE: Remedy("the answer contradicts what else the node says, or what is possible"),
+    NO_REFERENCE: Remedy("there is nothing to hold the value against"),
+    SAME_MACHINE: Remedy(
+        "two names of the inventory seem to be one machine",
+        "two names of the inventory lead to one machine",
+        "correct ansible_host of one of them, or leave one out",
+    ),
+    VISIT_ENDED: Remedy("the visit ended otherwise; its phase says where"),
+    UNREADABLE: Remedy("it cannot be read; the text says what and why"),
+    NOT_LIKE_IT: Remedy("a figure far from what hosts, GPUs or legs like it have"),
+    NOT_APPLICABLE: Remedy("it has no meaning on this node"),
+    IDLE_CARDS: Remedy(
+        "network cards for RDMA are on the bus and no driver offers RDMA",
+        "cards for RDMA are there without their driver",
+        "load mlx5_ib, or install the network driver",
+        "lspci | grep -i -E 'infiniband|mellanox'; rdma link",
+        "rdma",
+    ),
+    OTHER_WAY: Remedy("NCCL went another way than the leg is to measure"),
+    UNPROVEN: Remedy("nothing proves that it was done the way that it is to measure"),
+    NOT_OFFERED: Remedy("the library does not offer it"),
+    GPU_EXCLUSIVE: Remedy(
+        "CUDA says that a GPU is busy or unavailable",
+        "the compute mode keeps a second process off the GPU",
+        "set it back with nvidia-smi -c 0",
+        "nvidia-smi --query-gpu=index,compute_mode --format=csv",
+    ),
+    GREW: Remedy("a counter grew faster than it did"),
+    COMES_AND_GOES: Remedy("a figure is good on some nights and bad on others"),
+    DRIFTS: Remedy("a figure gets worse night by night"),
+    CHANGED: Remedy("a figure became worse from one run to the next, or is held against another"),
+    HANG: Remedy(
+        "copies or ranks stood still and were killed; what came after them was not measured",
+        "GPUs wait for each other: peer access that does not work, a link that lost its other end",
+        "read the stacks in the report; hwcheck validate times each collective under every leg",
+        "nvidia-smi topo -p2p r",
+    ),
+    COUNT_IN_DOUBT: Remedy(
+        "counts of GPUs contradict each other, or what ran did not run on them all"
+    ),
+    SAME_IDENTIFIER: Remedy(
+        "two GPUs carry one identifier",
+        "boards carry one identifier",
+        "have the boards replaced whose infoROM was written with another board's content",
+        "nvidia-smi -L",
+    ),
+    NO_IDENTIFIER: Remedy("a GPU tells no identifier"),
+    DRIVER_BROKEN: Remedy(
+        "NVML finds no driver, or one in two versions",
+        "the NVIDIA driver does not run here",
+        "install the driver and its kernel module in one version, then reboot",
+        "nvidia-smi; cat /proc/driver/nvidia/version",
+        "nvidia_driver",
+    ),
+    GPU_LOST: Remedy(
+        "NVML says that the GPU is lost or waits for a reset",
+        "a GPU is lost, or waits for a reset",
+        "drain the node; reset the GPU, or power the node off and on",
+        "nvidia-smi -L; sudo dmesg | grep Xid",
+    ),
+    NO_ANSWER: Remedy(
+        "the driver did not answer in time",
+        "the driver does not answer",
+        "drain the node and reboot it; read the kernel log for what came before",
+        "timeout 20 nvidia-smi; sudo dmesg -T | tail -n 30",
+    ),
+}
+"""Every code. Of several reasons the first here stands for all (``together``): what a lost GPU or a
+driver that hangs does not account for comes before what it does."""
+
+_PLACES = {code: place for place, code in enumerate(CODES)}
+
+# What a GPU or a driver that does not answer has no part in, whatever else it keeps back.
+OF_THE_LOGIN = (NO_PERMISSION, LOG_LOST)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why: ``code`` is one of ``CODES``, or empty of words on which nothing hangs; free ``text``.
+
+    As a text it is its text; without either it is false.
+    """
+
+    code: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.code)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def about(self, subject: object) -> Reason:
+        """Return it as said of something: ``gpu3: GPU is lost``."""
+        return Reason(self.code, "%s: %s" % (subject, self.text))
+
+    def cut(self, characters: int) -> Reason:
+        """Return it with no more than so many characters."""
+        return self if len(self.text) <= characters else Reason(self.code, self.text[:characters])
+
+    @classmethod
+    def from_json(cls, data: Any) -> Reason:
+        """Rebuild from JSON; a text is of a run of former versions. Raises TypeError otherwise."""
+        if isinstance(data, str):
+            return of_former_run(data) if data else NONE
+        return cls(data["code"], data["text"])
+
+
+NONE = Reason()
+"""No reason: one object, for a large run has a million findings without any."""
+
+
+def remark(text: str) -> Reason:
+    """Return words beside a figure, on which nothing hangs."""
+    return Reason("", text) if text else NONE
+
+
+def together(several: Iterable[Reason], separator: str = "; ") -> Reason:
+    """Return several reasons as one: each text once, and the code that comes first in ``CODES``."""
+    distinct = tuple(dict.fromkeys(several))
+    codes = {reason.code for reason in distinct if reason.code}
+    code = min(codes, key=lambda name: _PLACES.get(name, len(_PLACES)), default="")
+    return Reason(code, separator.join(dict.fromkeys(reason.text for reason in distinct)))
+
+
+def of_errno(number: Any) -> str:
+    """Return the code of what the system refused with this error number."""
+    return NO_PERMISSION if number in (errno.EACCES, errno.EPERM) else UNREADABLE
+
+
+FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
+    ("given up, for the scheduler wants the node", GIVEN_UP),
+    ("given up, for the time of the sweep is over", OUT_OF_TIME),
+    ("under way when the run itself ended", CUT_OFF),
+    ("the visit is under way", UNDER_WAY),
+    ("needs root", NO_PERMISSION),
+    ("run as root", NO_PERMISSION),
+    ("insufficient permissions", NO_PERMISSION),
+    ("permission denied", NO_PERMISSION),
+    ("operation not permitted", NO_PERMISSION),
+    ("has lost what came before", LOG_LOST),
+    ("while mig is on", MIG),
+    ("mig is on: an instance", MIG),
+    ("killed after", HANG),
+    ("the check crashed", CRASHED),
+    ("nvml did not answer within", NO_ANSWER),
+    ("gpu is lost", GPU_LOST),
+    ("requires restart", GPU_LOST),
+    ("reset required", GPU_LOST),
+    ("not loaded", DRIVER_BROKEN),
+    ("lib rm version mismatch", DRIVER_BROKEN),
+    ("driver/library version mismatch", DRIVER_BROKEN),
+    ("library not found", DRIVER_BROKEN),
+    ("is not idle", NOT_IDLE),
+    ("in use by", AT_WORK),
+    ("% in use", AT_WORK),
+    ("job is running", AT_WORK),
+    ("another hwcheck is loading", AT_WORK),
+    ("torch", NO_TORCH),
+    ("time budget", OUT_OF_BUDGET),
+    ("but the bus has", IDLE_CARDS),
+)
+"""Words of the reasons that former versions wrote, and their codes; the first that is in a reason
+counts. No other place looks at the words of a reason."""
+
+
+def of_former_run(text: str) -> Reason:
+    """Return a reason of a run of former versions, which had words alone."""
+    plain = text.lower().replace("_", " ")
+    whole = {"interrupted": INTERRUPTED, "timeout": NO_ANSWER}.get(plain)
+    parts = (code for words, code in FORMER_WORDS if words in plain)
+    return Reason(whole or next(parts, UNREADABLE), text)

@@ -23,7 +23,7 @@ from hwcheck.judge.figures import measured
 from hwcheck.judge.records import BESIDE_CHECKS, OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
 from hwcheck.node.check import Check
-from hwcheck.node.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Reason, Remedy
+from hwcheck.node.reasons import CODES, NOT_REACHED, NOTHING_APPLIES, UNREADABLE, Code, Reason
 from hwcheck.node.wire import GpuFacts
 from hwcheck.results.multi_host import MultiHostRecord
 from hwcheck.results.run_folder import Run
@@ -175,7 +175,7 @@ def _title(checks: Sequence[str], reason: Reason) -> str:
     return checks[0] or (NO_HARDWARE if reason.code == NOTHING_APPLIES else WHOLE_HOST)
 
 
-def _remedy_of(reason: Reason) -> Remedy:
+def _remedy_of(reason: Reason) -> Code:
     return CODES.get(reason.code, CODES[UNREADABLE])
 
 

@@ -161,6 +161,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                         f"reference starts, and figures are held against it from its run {needed} "
                         f"on (this is run {alike[row] + 1})"
                     ),
+                    basis=OWN_PAST,
                 )
             if changed:
                 break

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import start_hang
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import remark
+from hwcheck.node.reasons import HANG, Reason
 
 LIMIT = "fail where another leg of the collective started in less than half the time"
 SOURCE = "NVIDIA/nccl issue 1646: a minute on a cold node, for every leg alike"
@@ -29,5 +29,5 @@ def judge_starts(host: HostCase) -> Iterator[Finding]:
                     limit=LIMIT,
                     source=SOURCE,
                     confidence="derived",
-                    reason=remark(reason),
+                    reason=Reason(HANG, reason),
                 )

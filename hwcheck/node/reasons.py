@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping, Tuple
 
 
 @dataclass(frozen=True)
-class Remedy:
+class Code:
     """What a code means, what it points at, and what to do about it.
 
     ``command`` is one for the host that shows it, ``role`` an Ansible role that mends it. Without
@@ -96,209 +96,209 @@ CHANGED = "changed"
 
 _RUN_AGAIN = "run again"
 
-CODES: Mapping[str, Remedy] = {
-    NO_PERMISSION: Remedy(
+CODES: Mapping[str, Code] = {
+    NO_PERMISSION: Code(
         "the user that measures may not read it",
         "the login has too few rights",
         "set ansible_become for the host, or let the login read what the evidence names (group adm "
         "for logs); a container is shown less than its node",
         "id; sudo -n true",
     ),
-    LOG_LOST: Remedy(
+    LOG_LOST: Code(
         "the kernel log goes back too short a time",
         "the kernel log has lost its beginning",
         "find what floods it, and keep the journal on disk (Storage=persistent)",
         "journalctl --disk-usage; sudo dmesg | head -n 3",
     ),
-    AT_WORK: Remedy(
+    AT_WORK: Code(
         "a job, a process or another hwcheck is at work on the node",
         "the node is at work",
         "run again when it is idle",
         "nvidia-smi; ps aux",
     ),
-    NOT_IDLE: Remedy(
+    NOT_IDLE: Code(
         "a GPU computes for somebody while it is to be idle",
         "somebody computes on a GPU, of this host, a container or a guest",
         "find out who, and run again when it is idle",
         "nvidia-smi; ps aux",
     ),
-    NO_TORCH: Remedy(
+    NO_TORCH: Code(
         "there is no torch that can measure",
         "torch is missing or does not run",
         "set hwcheck_torch_python to a Python with torch; the role brings one",
         "python3 -c 'import torch; print(torch.__version__, torch.version.cuda)'",
         "validation_env",
     ),
-    MIG: Remedy(
+    MIG: Code(
         "a GPU is split into instances, and the driver keeps it back",
         "MIG is on",
         "take the GPU out of MIG mode to measure it, or leave what is named out with --skip",
         "nvidia-smi --query-gpu=index,mig.mode.current --format=csv",
     ),
-    OUT_OF_BUDGET: Remedy(
+    OUT_OF_BUDGET: Code(
         "the visit's budget of time was spent",
         "the time budget ended first",
         "run again with --profile standard",
     ),
-    CRASHED: Remedy(
+    CRASHED: Code(
         "the check raised what nobody foresaw",
         "a defect of hwcheck or an unforeseen node",
         "report it with the host's log",
     ),
-    UNKNOWN_METRIC: Remedy(
+    UNKNOWN_METRIC: Code(
         "the node sent what this version does not declare",
         "the node runs another version of hwcheck",
         "run again with this version",
     ),
-    UNKNOWN_CHECK: Remedy(
+    UNKNOWN_CHECK: Code(
         "the run asked for a check that this version does not have",
         "the run was made by another version of hwcheck, or with a site's folder that is missing",
         "judge it with that version, or with that folder (--site)",
     ),
-    NOTHING_APPLIES: Remedy(
+    NOTHING_APPLIES: Code(
         "none of the checks that were asked for applies",
         "nothing that was asked for applies: the host has no such hardware, and none is declared",
         "declare hwcheck_gpus if it should have GPUs; otherwise ask for other checks or leave it "
         "out with --limit",
     ),
-    NOT_REACHED: Remedy(
+    NOT_REACHED: Code(
         "the visit ended before the check's turn",
         "the visit ended before the check's turn",
         "see why it ended, then run again",
     ),
-    NOT_ANSWERED: Remedy(
+    NOT_ANSWERED: Code(
         "the report of the node holds nothing of it",
         "the node left out what it was asked for",
         "look at its log in the run folder, and run again",
     ),
-    UNDER_WAY: Remedy(
+    UNDER_WAY: Code(
         "the visit is under way",
         "the visit has not ended yet",
         "wait for the run to end",
     ),
-    CUT_OFF: Remedy(
+    CUT_OFF: Code(
         "the run itself ended while the host was visited",
         "hwcheck itself was killed, or its machine went down, while this host was measured",
         "run again; on the host nothing of ours outlives the connection",
     ),
-    INTERRUPTED: Remedy(
+    INTERRUPTED: Code(
         "the run was stopped by its operator",
         "the run was stopped while this host was measured",
         _RUN_AGAIN,
     ),
-    GIVEN_UP: Remedy(
+    GIVEN_UP: Code(
         "the scheduler wants the node",
         "a job began on the host, or was about to, while it was measured",
         "nothing: the next sweep begins with it",
     ),
-    OUT_OF_TIME: Remedy(
+    OUT_OF_TIME: Code(
         "the time of the sweep is over",
         "the time of the sweep was over while this host was measured",
         "nothing; where it happens often, raise the budget of the level",
     ),
-    NO_PART: Remedy(
+    NO_PART: Code(
         "the host took no part in the runs over several hosts",
         "the host took no part in the runs over several hosts",
         "mend what the reason names and run again",
     ),
-    RUNS_CUT_SHORT: Remedy(
+    RUNS_CUT_SHORT: Code(
         "the runs over several hosts, or the training, ended before all was run",
         "they ended for a job, for the time, or with hwcheck",
         _RUN_AGAIN,
     ),
-    TOO_FEW_HOSTS: Remedy(
+    TOO_FEW_HOSTS: Code(
         "fewer than two hosts took part",
         "fewer than two hosts took part",
         "mend what keeps the others away, or name more hosts, and run again",
     ),
-    OUT_OF_MEMORY: Remedy(
+    OUT_OF_MEMORY: Code(
         "the model does not fit by this strategy",
         "the model does not fit by this strategy",
         "take a smaller --micro-batch, or a strategy that shards more",
     ),
-    WRONG_LOSS: Remedy(
+    WRONG_LOSS: Code(
         "a strategy computes something else than one process",
         "the strategy computes something else than one process: data that is damaged on its way, "
         "or a torch whose strategy is wrong",
         "see whether the leg p2p_off has the right loss: then peer access damages data; where "
         "every leg is wrong, another torch",
     ),
-    RANK_FAILED: Remedy(
+    RANK_FAILED: Code(
         "a rank broke",
         "a rank broke",
         "the reason names rank and host; its last lines are in the report",
     ),
-    SUSPECT: Remedy(
+    SUSPECT: Code(
         "runs over several hosts blame the host or a link of it",
         "a host or a link that does less than the others",
         "see the action about it: what it names is swapped or compared",
     ),
-    ON_A_BORDER: Remedy(
+    ON_A_BORDER: Code(
         "the figure scatters over a border",
         "the figure lies on a border and scatters over it",
         "measure again on an idle node; --second-visit does so by itself",
     ),
-    IMPLAUSIBLE: Remedy("the answer contradicts what else the node says, or what is possible"),
-    NO_REFERENCE: Remedy("there is nothing to hold the value against"),
-    SAME_MACHINE: Remedy(
+    IMPLAUSIBLE: Code("the answer contradicts what else the node says, or what is possible"),
+    NO_REFERENCE: Code("there is nothing to hold the value against"),
+    SAME_MACHINE: Code(
         "two names of the inventory seem to be one machine",
         "two names of the inventory lead to one machine",
         "correct ansible_host of one of them, or leave one out",
     ),
-    VISIT_ENDED: Remedy("the visit ended otherwise; its phase says where"),
-    UNREADABLE: Remedy("it cannot be read; the text says what and why"),
-    NOT_LIKE_IT: Remedy("a figure far from what hosts, GPUs or legs like it have"),
-    NOT_APPLICABLE: Remedy("it has no meaning on this node"),
-    IDLE_CARDS: Remedy(
+    VISIT_ENDED: Code("the visit ended otherwise; its phase says where"),
+    UNREADABLE: Code("it cannot be read; the text says what and why"),
+    NOT_LIKE_IT: Code("a figure far from what hosts, GPUs or legs like it have"),
+    NOT_APPLICABLE: Code("it has no meaning on this node"),
+    IDLE_CARDS: Code(
         "network cards for RDMA are on the bus and no driver offers RDMA",
         "cards for RDMA are there without their driver",
         "load mlx5_ib, or install the network driver",
         "lspci | grep -i -E 'infiniband|mellanox'; rdma link",
         "rdma",
     ),
-    OTHER_WAY: Remedy("NCCL went another way than the leg is to measure"),
-    UNPROVEN: Remedy("nothing proves that it was done the way that it is to measure"),
-    NOT_OFFERED: Remedy("the library does not offer it"),
-    GPU_EXCLUSIVE: Remedy(
+    OTHER_WAY: Code("NCCL went another way than the leg is to measure"),
+    UNPROVEN: Code("nothing proves that it was done the way that it is to measure"),
+    NOT_OFFERED: Code("the library does not offer it"),
+    GPU_EXCLUSIVE: Code(
         "CUDA says that a GPU is busy or unavailable",
         "the compute mode keeps a second process off the GPU",
         "set it back with nvidia-smi -c 0",
         "nvidia-smi --query-gpu=index,compute_mode --format=csv",
     ),
-    GREW: Remedy("a counter grew faster than it did"),
-    COMES_AND_GOES: Remedy("a figure is good on some nights and bad on others"),
-    DRIFTS: Remedy("a figure gets worse night by night"),
-    CHANGED: Remedy("a figure became worse from one run to the next, or is held against another"),
-    HANG: Remedy(
+    GREW: Code("a counter grew faster than it did"),
+    COMES_AND_GOES: Code("a figure is good on some nights and bad on others"),
+    DRIFTS: Code("a figure gets worse night by night"),
+    CHANGED: Code("a figure became worse from one run to the next, or is held against another"),
+    HANG: Code(
         "copies or ranks stood still and were killed; what came after them was not measured",
         "GPUs wait for each other: peer access that does not work, a link that lost its other end",
         "read the stacks in the report; hwcheck validate times each collective under every leg",
         "nvidia-smi topo -p2p r",
     ),
-    COUNT_IN_DOUBT: Remedy(
+    COUNT_IN_DOUBT: Code(
         "counts of GPUs contradict each other, or what ran did not run on them all"
     ),
-    SAME_IDENTIFIER: Remedy(
+    SAME_IDENTIFIER: Code(
         "two GPUs carry one identifier",
         "boards carry one identifier",
         "have the boards replaced whose infoROM was written with another board's content",
         "nvidia-smi -L",
     ),
-    NO_IDENTIFIER: Remedy("a GPU tells no identifier"),
-    DRIVER_BROKEN: Remedy(
+    NO_IDENTIFIER: Code("a GPU tells no identifier"),
+    DRIVER_BROKEN: Code(
         "NVML finds no driver, or one in two versions",
         "the NVIDIA driver does not run here",
         "install the driver and its kernel module in one version, then reboot",
         "nvidia-smi; cat /proc/driver/nvidia/version",
         "nvidia_driver",
     ),
-    GPU_LOST: Remedy(
+    GPU_LOST: Code(
         "NVML says that the GPU is lost or waits for a reset",
         "a GPU is lost, or waits for a reset",
         "drain the node; reset the GPU, or power the node off and on",
         "nvidia-smi -L; sudo dmesg | grep Xid",
     ),
-    NO_ANSWER: Remedy(
+    NO_ANSWER: Code(
         "the driver did not answer in time",
         "the driver does not answer",
         "drain the node and reboot it; read the kernel log for what came before",

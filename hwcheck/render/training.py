@@ -57,7 +57,7 @@ class StepRow:
 
 
 @dataclass(frozen=True)
-class NotApplicable:
+class InapplicableRuns:
     """Runs of so many ranks that do not apply for one reason."""
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class TrainingTable:
 
     title: str
     rows: tuple[StepRow, ...]
-    not_applicable: tuple[NotApplicable, ...]
+    not_applicable: tuple[InapplicableRuns, ...]
     guide: tuple[GuideRow, ...]
 
 
@@ -136,13 +136,13 @@ def _tables(record: TrainingRecord) -> Iterator[TrainingTable]:
         )
 
 
-def _not_applicable(runs: list[TrainingRun]) -> Iterator[NotApplicable]:
+def _not_applicable(runs: list[TrainingRun]) -> Iterator[InapplicableRuns]:
     names: dict[tuple[int, str], dict[str, None]] = {}
     for run in runs:
         reason = line(run.reason, 1000).removeprefix(f"{label_of(run.strategy)} ")
         names.setdefault((run.ranks, reason), {})[_name(run)] = None
     for (ranks, reason), of_these in names.items():
-        yield NotApplicable(tuple(of_these), ranks, reason)
+        yield InapplicableRuns(tuple(of_these), ranks, reason)
 
 
 def _row(record: TrainingRecord, run: TrainingRun) -> StepRow:

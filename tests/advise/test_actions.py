@@ -9,7 +9,7 @@ from hwcheck.advise.records import Action
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import OUTCOMES, Finding, Judgement
 from hwcheck.node import checks
-from hwcheck.node.reasons import Reason
+from hwcheck.node.reasons import AT_WORK, CRASHED, NO_TORCH, UNREADABLE, Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import Run
 from tests.factories import (
@@ -82,23 +82,23 @@ def test_worst_first_then_by_number_of_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "words"),
+    ("state", "code", "words"),
     [
-        ("busy", "gpu0 is in use by process 4711", "run again when it is idle"),
-        ("could_not_measure", "torch cannot be imported", "hwcheck_torch_python"),
-        ("could_not_measure", "the check crashed: KeyError(1)", "report it"),
-        ("could_not_measure", "no such thing", "mend what the evidence names"),
+        ("busy", AT_WORK, "run again when it is idle"),
+        ("could_not_measure", NO_TORCH, "hwcheck_torch_python"),
+        ("could_not_measure", CRASHED, "report it"),
+        ("could_not_measure", UNREADABLE, "mend what the evidence names"),
     ],
 )
 def test_what_could_not_be_measured_says_how_to_make_it_measurable(
-    state: str, reason: str, words: str
+    state: str, code: str, words: str
 ) -> None:
     (action,) = _actions(
-        _with("node01", CheckResult("all_reduce", state, Reason("unreadable", reason)))
+        _with("node01", CheckResult("all_reduce", state, Reason(code, "for its reason")))
     )
     assert action.outcome == "inconclusive"
     assert words in action.fix
-    assert reason in action.evidence[0]
+    assert "for its reason" in action.evidence[0]
 
 
 def test_a_host_to_which_nothing_applies_gave_a_whole_answer() -> None:
@@ -141,7 +141,14 @@ def test_an_unknown_check_is_said_to_be_unknown() -> None:
 def test_evidence_is_bounded_and_harmless() -> None:
     findings = tuple(
         Finding(
-            "a", "driver", "fail", metric=f"m{i}", subject=text, value=text, reason=text, unit=text
+            "a",
+            "driver",
+            "fail",
+            metric=f"m{i}",
+            subject=text,
+            value=text,
+            reason=Reason("", text),
+            unit=text,
         )
         for i, text in enumerate(HOSTILE * 5)
     )
@@ -175,7 +182,9 @@ def test_one_cause_that_blinds_many_checks_is_one_action_without_their_commands(
         "power_cap": "no torch under /usr/bin/python3",
     }
     blind = [
-        CheckResult(a.check, "could_not_measure", reasons[a.check]) if a.check in reasons else a
+        CheckResult(a.check, "could_not_measure", Reason(NO_TORCH, reasons[a.check]))
+        if a.check in reasons
+        else a
         for a in results([leg()])
     ]
     (action,) = _actions(run(record("a", blind, gpus=gpu_facts())))

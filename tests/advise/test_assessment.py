@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwcheck.advise.assessment import assess
+from hwcheck.node.reasons import VISIT_ENDED, Reason
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
 from tests.factories import gpu_host
@@ -22,7 +23,7 @@ def test_it_has_what_every_renderer_needs() -> None:
 
 
 def test_a_required_coverage_that_is_not_reached() -> None:
-    away = HostRecord("a", "unreachable", "connect: refused")
+    away = HostRecord("a", "unreachable", Reason(VISIT_ENDED, "connect: refused"))
     run = replace(RUN, records=(away, RUN.records[1]))
     assert assess(run, required_percent=100).judgement.shortfall != ""
     assert assess(RUN, required_percent=100).judgement.shortfall == "", "the control"

@@ -10,6 +10,7 @@ from hwcheck.advise.causes import findings_of
 from hwcheck.advise.rule import HostFindings, Sign, sign
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import LOG_LOST, NO_PERMISSION, UNREADABLE
 from tests.advise.nodes import run_of
 from tests.judge.nodes import H100
 
@@ -83,8 +84,13 @@ def test_a_sign_has_each_finding_once_and_no_empty_observation() -> None:
 
 
 def test_what_could_not_be_measured_goes_by_its_reason() -> None:
-    node = host(unmeasured={"pcie_acs": "needs root", "xid": "the log is empty"})
-    assert [f.check for f in node.unmeasured("root", "nothing")] == ["pcie_acs"]
+    node = host(
+        unmeasured={
+            "pcie_acs": {"code": NO_PERMISSION, "text": "x"},
+            "xid": {"code": UNREADABLE, "text": "x"},
+        }
+    )
+    assert [f.check for f in node.unmeasured(NO_PERMISSION, LOG_LOST)] == ["pcie_acs"]
     assert {f.check for f in node.unmeasured()} >= {"pcie_acs", "xid"}
     assert all(f.outcome == "inconclusive" for f in node.unmeasured())
 

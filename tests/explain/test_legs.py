@@ -81,7 +81,7 @@ KILLED = "mpirun noticed that process rank 3 on node n1 exited on signal 9 (Kill
 def test_a_run_that_did_not_come_to_its_end_is_no_clean_leg() -> None:
     rows = (header(), row(64 * MIB))
     killed = one("default", log(started(), *rows, KILLED))
-    assert (killed.state, killed.reason) == ("failed", "it broke off after 64 MiB: " + KILLED)
+    assert (killed.state, killed.reason.text) == ("failed", "it broke off after 64 MiB: " + KILLED)
     cut = one("default", log(started(high=512 * MIB), *rows))
     assert cut.state == "failed"
     assert "the rows end at 64 MiB of 512 MiB" in cut.reason

@@ -14,6 +14,7 @@ from hwcheck.judge.absence import BY_USE, FOLLOWS
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
+from hwcheck.node.reasons import NOT_APPLICABLE, Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.results.site_limits import ABSENT, problem
@@ -30,7 +31,7 @@ Answers = Mapping[str, Any]
 
 def host(name: str, answers: Answers, model: str = H100) -> HostRecord:
     results = [
-        CheckResult(check, "not_applicable", says)
+        CheckResult(check, "not_applicable", Reason(NOT_APPLICABLE, says))
         if isinstance(says, str)
         else answer_of(check, says)
         for check, says in {"kernel": {"kernel_release": "6.8"}, **answers}.items()
@@ -154,14 +155,14 @@ def test_a_check_that_does_not_apply_to_one_of_five(
     hosts = fleet(have, lacks)
     assert lacking(*hosts) == [("b0", check, "node")], "what follows from it is not said"
     (finding,) = findings(*hosts)
-    assert words in finding.reason
+    assert words in finding.reason.text
     assert lacking(*fleet(have, lacks, 5, 0)) == []
     assert lacking(*fleet(have, lacks, 0, 5)) == []
 
 
 def test_what_others_have_is_named() -> None:
     (finding,) = findings(*fleet(RDMA, NO_RDMA))
-    assert "(active_ports 8 ports)" in finding.reason
+    assert "(active_ports 8 ports)" in finding.reason.text
     assert finding.limit == "warn where like hosts have it: 4 of 5"
 
 
@@ -173,7 +174,7 @@ def test_of_two_hosts_it_is_not_known_which_is_right() -> None:
     hosts = fleet(RDMA, NO_RDMA, 1, 1)
     assert lacking(*hosts) == [("b0", "infiniband_ports", "node")]
     (finding,) = findings(*hosts)
-    assert finding.reason.endswith("which of them are right is not known")
+    assert finding.reason.text.endswith("which of them are right is not known")
 
 
 @pytest.mark.parametrize(("golden", "lacks"), [("b0", []), ("a0", ["b0", "b1", "b2", "b3"])])

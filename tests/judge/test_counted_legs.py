@@ -7,6 +7,7 @@ import pytest
 
 from hwcheck.judge.evidence import LegEvidence, counted
 from hwcheck.judge.host_case import node_facts
+from hwcheck.node.reasons import CRASHED, Reason
 from hwcheck.node.wire import CheckResult
 from hwcheck.results.run_folder import HostRecord
 from tests.factories import (
@@ -49,7 +50,10 @@ def test_hosts_without_an_nccl_leg(host: HostRecord) -> None:
     [
         (replace(gpu_host("a"), state="invalid"), "the visit ended as invalid"),
         (replace(gpu_host("a"), state="lost"), "the visit ended as lost"),
-        (_answer(state="could_not_measure", reason="died"), "could not measure: died"),
+        (
+            _answer(state="could_not_measure", reason=Reason(CRASHED, "died")),
+            "could not measure: died",
+        ),
         (_answer(state="not_applicable"), "not applicable"),
         (_answer(state="busy"), "the answer is busy"),
         (_answer(check="driver"), "it came as an answer of driver"),

@@ -10,7 +10,7 @@ from hwcheck.judge.host_case import NodeFacts, node_facts
 from hwcheck.node.check import WITHOUT_MIG, Check, Metric, Remedy
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS
 from hwcheck.node.limits import AtMost, Equal, FromInventory
-from hwcheck.node.reasons import Reason
+from hwcheck.node.reasons import NOT_OFFERED, Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 
@@ -145,7 +145,7 @@ def named(*gpus: dict[str, Any], count: int | None = None) -> list[str]:
     samples = () if count is None else (Sample("nvml_gpus", count, "GPUs"),)
     answers = (CheckResult("gpu_count", "done", samples=samples),) if samples else ()
     record = HostRecord("a", "reported", report=Report({"gpus": list(gpus)}, answers))
-    return list(contradictions(record, node_facts({}, record)))
+    return [doubt.text for doubt in contradictions(record, node_facts({}, record))]
 
 
 def counted(*samples: Sample) -> list[str]:
@@ -153,7 +153,7 @@ def counted(*samples: Sample) -> list[str]:
     answer = CheckResult("gpu_count", "done", samples=samples)
     report = Report({"gpus": [FIRST, SECOND]}, (answer,))
     record = HostRecord("a", "reported", report=report)
-    return list(contradictions(record, node_facts({}, record)))
+    return [doubt.text for doubt in contradictions(record, node_facts({}, record))]
 
 
 def test_a_count_that_leaves_something_out() -> None:
@@ -211,7 +211,7 @@ def test_only_a_node_with_one_gpu_may_leave_out_what_one_gpu_cannot_show(
     known: NodeFacts, lacking: list[str]
 ) -> None:
     check = replace(CHECK, legs=("default", "p2p_off", "net"))
-    absent = "there are no two GPUs to tell it by"
+    absent = Reason(NOT_OFFERED, "there are no two GPUs to tell it by")
     given = (
         replace(leg("default", 1), collective="all_reduce"),
         Leg("all_reduce", "p2p_off", "nccl", 1, "not_run", absent),

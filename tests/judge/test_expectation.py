@@ -40,8 +40,8 @@ def test_bands(gbps: float, outcome: str) -> None:
 
 def test_a_warning_says_how_much_is_there_of_what() -> None:
     (finding,) = judged(leg(peak_gbps=367.0))
-    assert finding.reason.startswith("0.77")
-    assert "GB/s expected from 18 NVLinks" in finding.reason
+    assert finding.reason.text.startswith("0.77")
+    assert "GB/s expected from 18 NVLinks" in finding.reason.text
 
 
 def test_what_is_faster_than_the_links_can_be_is_no_figure() -> None:
@@ -136,7 +136,7 @@ def test_a_spread_without_bounds_is_no_pass() -> None:
 def test_without_a_prediction_it_is_inconclusive(others: tuple[CheckResult, ...]) -> None:
     (finding,) = judged(leg(), others=others)
     assert finding.outcome == "inconclusive"
-    assert finding.reason.startswith("nothing to hold busbw against: ")
+    assert finding.reason.text.startswith("nothing to hold busbw against: ")
 
 
 def test_an_unknown_model_is_judged_by_its_links() -> None:

@@ -12,9 +12,8 @@ import pytest
 
 from hwcheck.judge.changes import MANNERS
 from hwcheck.judge.judge import judge
-from hwcheck.judge.own_past import OWN_PAST
 from hwcheck.judge.past import HELD, Past, figures, joined
-from hwcheck.judge.records import Finding
+from hwcheck.judge.records import OWN_PAST, Finding
 from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
@@ -69,7 +68,7 @@ def told(nights: int, *hosts: Night) -> list[Finding]:
     """Judge the last of so many nights by those before; return what own past says."""
     runs = [run_of_night(night, (host(night) for host in hosts)) for night in range(nights)]
     past = joined(figures(each) for each in runs[:-1])
-    return [f for f in judge(runs[-1], past=past).findings if OWN_PAST in f.limit]
+    return [f for f in judge(runs[-1], past=past).findings if f.basis == OWN_PAST]
 
 
 def warned(nights: int, *hosts: Night) -> list[Finding]:
@@ -97,9 +96,9 @@ def test_a_step_is_named_in_its_third_run_with_the_nights_the_former_value_and_t
     assert finding.subject == "gpu0"
     assert finding.limit.startswith("warn unless like its own past: 70")
     assert "from 2026-01-01 to 2026-01-14" in finding.limit
-    assert "% below its own 70" in finding.reason
-    assert finding.reason.endswith("since the run of 2026-01-21 (3 runs)")
-    assert 0.045 < float(finding.reason.split("%")[0]) / 100 < 0.06
+    assert "% below its own 70" in finding.reason.text
+    assert finding.reason.text.endswith("since the run of 2026-01-21 (3 runs)")
+    assert 0.045 < float(finding.reason.text.split("%")[0]) / 100 < 0.06
 
 
 @pytest.mark.parametrize("nights", [27, 60, 85])
@@ -111,7 +110,7 @@ def test_a_loss_that_nobody_mends_goes_on_being_named(nights: int) -> None:
         return tflops(values[night] * odd * (0.95 if night >= 22 else 1))
 
     (finding,) = warned(nights, host)
-    assert f"since the run of 2026-01-23 ({nights - 22} runs)" in finding.reason
+    assert f"since the run of 2026-01-23 ({nights - 22} runs)" in finding.reason.text
 
 
 def test_a_slow_drift_is_named_before_it_has_cost_six_percent() -> None:
@@ -124,8 +123,8 @@ def test_a_slow_drift_is_named_before_it_has_cost_six_percent() -> None:
     assert named
     assert 0.003 * (named[0] - 29) < 0.06
     (finding,) = warned(50, host)
-    assert "% a night since about 2026-0" in finding.reason
-    slope = float(finding.reason.split("), ")[1].split("%")[0])
+    assert "% a night since about 2026-0" in finding.reason.text
+    slope = float(finding.reason.text.split("), ")[1].split("%")[0])
     assert 0.2 < slope < 0.4
 
 
@@ -137,8 +136,8 @@ def test_what_comes_and_goes_is_named_as_such_on_its_good_nights_too() -> None:
         return tflops(values[night] * (0.88 if night in bad else 1))
 
     (finding,) = warned(36, host)
-    assert finding.reason.startswith("comes and goes: 4 times below its own 7")
-    assert finding.reason.endswith("last in the run of 2026-02-03")
+    assert finding.reason.text.startswith("comes and goes: 4 times below its own 7")
+    assert finding.reason.text.endswith("last in the run of 2026-02-03")
 
 
 @pytest.mark.parametrize("bad", [{22}, {22, 23}, {10, 22}], ids=str)
@@ -231,7 +230,7 @@ def test_another_nccl_starts_a_new_reference_and_says_so() -> None:
         "software_versions",
         "nccl_version",
     )
-    assert finding.reason == (
+    assert finding.reason.text == (
         "NCCL 2.27.5 until the run of 2026-01-20: a new reference starts, and figures are held "
         "against it from its run 8 on (this is run 2)"
     )
@@ -315,8 +314,8 @@ def test_a_hot_host_in_a_hot_week_is_named_without_what_all_share() -> None:
 
     (finding,) = warned(25, *fleet(10, both))
     assert finding.host == "n03"
-    assert 11 < float(finding.reason.split(" C above")[0]) < 13
-    assert "C that all like hosts moved by is not part of it" in finding.reason
+    assert 11 < float(finding.reason.text.split(" C above")[0]) < 13
+    assert "C that all like hosts moved by is not part of it" in finding.reason.text
 
 
 def replays(*counts: int, board: str = "") -> HostRecord:
@@ -333,7 +332,7 @@ def test_all_gpus_of_a_host_that_rose_together_are_seen_against_the_last_run() -
     counts = [(90, 60), (500_000, 480_000)]
     findings = warned(2, lambda night: replays(*counts[night]))
     assert [f.subject for f in findings] == ["gpu0", "gpu1"]
-    assert findings[0].reason.startswith(
+    assert findings[0].reason.text.startswith(
         "pcie_replays grew by 499910 since the last run, on 2026-01-01: 20830 packets an hour; "
     )
 
@@ -349,7 +348,9 @@ def test_what_came_since_a_counter_began_anew_counts() -> None:
     grown = [*counts[:-1], 100_000, 80_000]
     assert not warned(7, lambda night: replays(grown[night], 0))
     (finding,) = warned(9, lambda night: replays(grown[night], 0))
-    assert finding.reason.startswith("pcie_replays grew by 80000 since the last run, on 2026-01-08")
+    assert finding.reason.text.startswith(
+        "pcie_replays grew by 80000 since the last run, on 2026-01-08"
+    )
 
 
 def test_growth_as_usual_is_no_finding_however_large() -> None:
@@ -363,8 +364,8 @@ def test_the_rate_is_over_the_time_between_the_runs() -> None:
     late = run_of_night(80, [replays(500 * 80, 0)])
     burst = run_of_night(10, [replays(500 * 80 + 100_000, 0)])
     past = joined(figures(each) for each in nightly)
-    assert not [f for f in judge(late, past=past).findings if OWN_PAST in f.limit]
-    assert [f for f in judge(burst, past=past).findings if OWN_PAST in f.limit]
+    assert not [f for f in judge(late, past=past).findings if f.basis == OWN_PAST]
+    assert [f for f in judge(burst, past=past).findings if f.basis == OWN_PAST]
 
 
 def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[int]) -> list[str]:
@@ -374,7 +375,7 @@ def every_quarter_hour(check: str, metric: str, subject: str, counts: Sequence[i
         for number, value in enumerate(counts)
     ]
     findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
-    return [f.reason for f in findings if f.metric == metric and OWN_PAST in f.limit]
+    return [f.reason.text for f in findings if f.metric == metric and f.basis == OWN_PAST]
 
 
 @pytest.mark.parametrize(
@@ -431,7 +432,7 @@ def test_each_counter_is_held_against_the_last_run(
     assert not [f for f in warned(2, host(few)) if f.metric == metric]
     (finding,) = (f for f in warned(2, host(many)) if f.metric == metric)
     assert finding.subject == subject
-    assert finding.reason.startswith(f"{metric} grew by {many} since the last run")
+    assert finding.reason.text.startswith(f"{metric} grew by {many} since the last run")
 
 
 def test_counters_that_rise_on_all_like_hosts_are_nobodys_fault() -> None:
@@ -459,10 +460,8 @@ def test_it_fails_only_together_with_a_limit_that_the_figure_fails(
     ]
     findings = judge(runs[-1], past=joined(map(figures, runs[:-1]))).findings
     of_metric = [f for f in findings if f.metric == "copy_gbps"]
-    assert ("fail" in {f.outcome for f in of_metric if OWN_PAST not in f.limit}) == (
-        outcome == "fail"
-    )
-    assert [f.outcome for f in of_metric if OWN_PAST in f.limit] == [outcome]
+    assert ("fail" in {f.outcome for f in of_metric if f.basis != OWN_PAST}) == (outcome == "fail")
+    assert [f.outcome for f in of_metric if f.basis == OWN_PAST] == [outcome]
 
 
 def test_a_run_is_not_held_against_itself_nor_against_later_ones() -> None:
@@ -472,14 +471,14 @@ def test_a_run_is_not_held_against_itself_nor_against_later_ones() -> None:
         for night in range(30)
     ]
     past = joined(figures(each) for each in runs)
-    of_third = [f for f in judge(runs[22], past=past).findings if OWN_PAST in f.limit]
+    of_third = [f for f in judge(runs[22], past=past).findings if f.basis == OWN_PAST]
     (only_former,) = (
         f
         for f in judge(runs[22], past=joined(figures(each) for each in runs[:22])).findings
-        if OWN_PAST in f.limit
+        if f.basis == OWN_PAST
     )
     assert of_third == [only_former]
-    assert not [f for f in judge(runs[21], past=past).findings if OWN_PAST in f.limit]
+    assert not [f for f in judge(runs[21], past=past).findings if f.basis == OWN_PAST]
 
 
 def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> None:
@@ -491,9 +490,9 @@ def test_runs_of_another_profile_heat_for_another_time_and_are_left_out() -> Non
 
     past = joined(figures(night(number)) for number in range(40))
     of_profiles = [judge(night(number), past=past).findings for number in (38, 39)]
-    assert not [f for findings in of_profiles for f in findings if OWN_PAST in f.limit]
+    assert not [f for findings in of_profiles for f in findings if f.basis == OWN_PAST]
     alike = replace(past, runs=tuple(each._replace(profile="") for each in past.runs))
-    assert [f for f in judge(night(38), past=alike).findings if OWN_PAST in f.limit]
+    assert [f for f in judge(night(38), past=alike).findings if f.basis == OWN_PAST]
 
 
 @pytest.mark.parametrize("value", [-300.0, 1e308, True, "hot"], ids=str)
@@ -504,7 +503,7 @@ def test_what_is_no_reading_is_no_past(value: Any) -> None:
 
 def test_without_a_past_nothing_is_said() -> None:
     one = run_of_night(0, [tflops(700.0)])
-    assert not [f for f in judge(one).findings if OWN_PAST in f.limit]
+    assert not [f for f in judge(one).findings if f.basis == OWN_PAST]
 
 
 def test_a_host_that_is_new_is_judged_beside_old_ones() -> None:
@@ -513,7 +512,7 @@ def test_a_host_that_is_new_is_judged_beside_old_ones() -> None:
     now = run_of_night(22, [tflops(600.0), tflops(500.0, host="new")])
     past = joined(figures(each) for each in old)
     assert not [
-        f for f in judge(now, past=past).findings if f.host == "new" and OWN_PAST in f.limit
+        f for f in judge(now, past=past).findings if f.host == "new" and f.basis == OWN_PAST
     ]
 
 
@@ -528,7 +527,7 @@ def test_a_site_can_have_it_ignored() -> None:
 
     past = joined(figures(night(number, {})) for number in range(22))
     said = [
-        [f for f in judge(night(22, limits), past=past).findings if OWN_PAST in f.limit]
+        [f for f in judge(night(22, limits), past=past).findings if f.basis == OWN_PAST]
         for limits in ({}, terms)
     ]
     assert [len(findings) for findings in said] == [1, 0]

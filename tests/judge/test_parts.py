@@ -8,6 +8,7 @@ import pytest
 
 from hwcheck.judge.parts import judge_parts
 from hwcheck.judge.records import Finding
+from hwcheck.node.reasons import NO_PERMISSION, NONE, Reason
 from hwcheck.node.wire import CheckResult, Sample
 from tests import factories
 from tests.judge.nodes import host_case
@@ -26,7 +27,9 @@ ENDS = {"port mlx5_0/1": {"neighbor": "leaf1 23"}, "port mlx5_1/1": {"neighbor":
 
 def answer(check: str, parts: dict[str, dict[str, str]], state: str = "done") -> CheckResult:
     samples = [Sample(m, v, "", part) for part, of in parts.items() for m, v in of.items()]
-    return CheckResult(check, state, "" if state == "done" else "no root", tuple(samples))
+    return CheckResult(
+        check, state, NONE if state == "done" else Reason(NO_PERMISSION, "no root"), tuple(samples)
+    )
 
 
 def judged(*rows: dict[str, Any], state: str = "done") -> list[Finding]:
@@ -82,7 +85,7 @@ def test_what_could_not_be_read_is_inconclusive_and_what_was_read_counts() -> No
         state="could_not_measure",
     )
     assert [each.outcome for each in found] == ["pass", "inconclusive", "inconclusive"]
-    assert "no root" in found[1].reason
+    assert "no root" in found[1].reason.text
 
 
 def test_without_an_order_nothing_is_said() -> None:

@@ -6,6 +6,7 @@ from hwcheck.judge.readings import RANGES, implausible
 from hwcheck.node import checks
 from hwcheck.node.check import Metric
 from hwcheck.node.limits import Equal
+from hwcheck.node.reasons import IMPLAUSIBLE, NONE, UNKNOWN_METRIC, Reason
 from hwcheck.node.wire import Sample, Value
 
 
@@ -30,19 +31,19 @@ from hwcheck.node.wire import Sample, Value
 )
 def test_what_fits_a_unit(unit: str, value: Value, fits: bool) -> None:
     metric = Metric("m", unit, "")
-    assert (implausible(metric, Sample("m", value, unit)) == "") == fits
+    assert (implausible(metric, Sample("m", value, unit)) == NONE) == fits
 
 
 def test_an_empty_text_is_no_reading_of_what_is_judged() -> None:
     judged = Metric("m", "", "", (Equal("ok", "s"),))
-    assert implausible(judged, Sample("m", "")) == "m is empty"
-    assert implausible(judged, Sample("m", "x")) == ""
-    assert implausible(Metric("m", "", ""), Sample("m", "")) == ""
+    assert implausible(judged, Sample("m", "")) == Reason(IMPLAUSIBLE, "m is empty")
+    assert implausible(judged, Sample("m", "x")) == NONE
+    assert implausible(Metric("m", "", ""), Sample("m", "")) == NONE
 
 
 def test_another_unit_is_another_metric() -> None:
-    assert implausible(Metric("m", "W", ""), Sample("m", 1, "kW")) == (
-        "m in kW is not a metric of this check"
+    assert implausible(Metric("m", "W", ""), Sample("m", 1, "kW")) == Reason(
+        UNKNOWN_METRIC, "m in kW is not a metric of this check"
     )
 
 

@@ -78,7 +78,7 @@ def judged(
 def test_a_figure_of_such_hosts_is_shown(case: dict[str, Any], figure: str) -> None:
     first, *others = judged(300.0, **case)
     assert figure in first.reason.text
-    assert first.reason.startswith("300 GB/s here")
+    assert first.reason.text.startswith("300 GB/s here")
     assert {each.outcome for each in (first, *others)} == {"pass"}
     assert len(others) == case.get("hosts", 2) - 1
 

@@ -10,6 +10,7 @@ from hwcheck.judge.limits import hold, references
 from hwcheck.judge.readings import Readings
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.node.limits import AtLeast, Equal, FromInventory, FromSample
+from hwcheck.node.reasons import UNKNOWN_METRIC, Reason
 from hwcheck.node.wire import CheckResult, Sample
 
 SHARE = AtLeast("s", fail=0.8, of=FromSample("watts_max"))
@@ -30,7 +31,7 @@ def test_what_is_no_reading_is_a_doubt_about_its_subject() -> None:
         Sample("watts", -5, "W", "gpu0"), Sample("volts", 3, "V", "gpu1"), Sample("watts", 5, "W")
     )
     assert [subject for subject, _ in found.doubts] == ["gpu0", "gpu1"]
-    assert found.doubts[1][1] == "volts is not a metric of this check"
+    assert found.doubts[1][1] == Reason(UNKNOWN_METRIC, "volts is not a metric of this check")
     assert [sample.subject for sample in found.samples] == ["node"]
 
 

@@ -31,7 +31,9 @@ def slow(name: str, **changes: Any) -> Leg:
 
 
 def complaints(*legs: Leg) -> set[tuple[str, str, str]]:
-    return {(f.subject, f.outcome, f.reason) for f in findings_of(*legs) if f.outcome != "pass"}
+    return {
+        (f.subject, f.outcome, f.reason.text) for f in findings_of(*legs) if f.outcome != "pass"
+    }
 
 
 def findings_of(*legs: Leg) -> tuple[Finding, ...]:

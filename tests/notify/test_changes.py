@@ -136,14 +136,14 @@ def test_a_visit_that_was_given_up_for_a_job_is_no_problem_and_clears_nothing() 
     record = half("n1")
     assert record.report is not None
     results = tuple(each for each in record.report.results if each.check != "pcie_link")
-    given_up = replace(
+    ended = replace(
         record,
         state="partial",
         reason=given_up("busy: job 7"),
         report=replace(record.report, results=results),
     )
     silent = replace(factories.record("n1", None), state="lost", reason=given_up("busy"))
-    told = nights([of(given_up)], [of(silent)], [of(record)], *[[of(given_up)], [of(silent)]] * 2)
+    told = nights([of(ended)], [of(silent)], [of(record)], *[[of(ended)], [of(silent)]] * 2)
     assert [bool(message) for message in told] == [False, False, True, *[False] * 4]
 
 

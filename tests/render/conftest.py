@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hwcheck.advise.assessment import Assessment
+from hwcheck.node.reasons import Reason
 from hwcheck.render.html import html
 from tests import factories
 from tests.factories import gpu_host, leg
@@ -41,7 +42,7 @@ def hostile(request: pytest.FixtureRequest) -> Assessment:
     answers = tuple(
         replace(
             result,
-            reason=text,
+            reason=Reason("unreadable", text),
             state="could_not_measure" if result.check == "driver" else result.state,
             samples=tuple(
                 replace(s, value=text if isinstance(s.value, str) else s.value, subject=text)

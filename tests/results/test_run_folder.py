@@ -11,7 +11,7 @@ import pytest
 from hwcheck.errors import UsageError
 from hwcheck.node.load.columnar import pack
 from hwcheck.node.load.records import LoadRun, Series
-from hwcheck.node.reasons import Reason
+from hwcheck.node.reasons import NONE, VISIT_ENDED, Reason
 from hwcheck.node.wire import CheckResult, Leg, Report, Sample, SizeTiming, to_dict
 from hwcheck.results.files import DiskError
 from hwcheck.results.run_folder import (
@@ -32,7 +32,11 @@ from tests.small_disk import fill
 LEG = Leg("all_reduce", "net", "gloo", 2, "done", sizes=(SizeTiming(8, 20, 1, 2, 0.1, 3, 3, 0),))
 REPORT = Report(
     {"hostname": "n", "gpus": [{"index": 0, "name": "A"}]},
-    (CheckResult("power_cap", "done", "", (Sample("power_limit_w", 700.0, "W", "gpu0"),), (LEG,)),),
+    (
+        CheckResult(
+            "power_cap", "done", NONE, (Sample("power_limit_w", 700.0, "W", "gpu0"),), (LEG,)
+        ),
+    ),
 )
 
 
@@ -71,7 +75,9 @@ def test_a_run_that_never_ended_can_be_read(folder: RunFolder) -> None:
     run = read_run(folder.path)
     assert run.meta.finished == ""
     assert {record.state for record in run.records} == {"not_visited"}
-    assert "the run itself ended before its turn, or as its visit began" in run.records[0].reason
+    assert (
+        "the run itself ended before its turn, or as its visit began" in run.records[0].reason.text
+    )
 
 
 def test_a_host_that_was_under_way_when_the_run_died_says_so(folder: RunFolder) -> None:
@@ -82,7 +88,9 @@ def test_a_host_that_was_under_way_when_the_run_died_says_so(folder: RunFolder) 
 
 def test_a_run_that_was_stopped_says_so_of_a_host_without_a_record(folder: RunFolder) -> None:
     folder.finish(interrupted=True)
-    assert read_run(folder.path).records[0].reason == "the run was stopped before its turn"
+    assert read_run(folder.path).records[0].reason == Reason(
+        VISIT_ENDED, "the run was stopped before its turn"
+    )
 
 
 def test_a_host_that_is_gone_from_a_whole_run_is_damage(folder: RunFolder) -> None:
@@ -236,7 +244,7 @@ def test_a_file_that_is_about_another_host_is_refused(folder: RunFolder) -> None
 
 def test_text_that_is_no_unicode_can_be_written(folder: RunFolder) -> None:
     folder.write_host(HostRecord("node01", "lost", Reason("unreadable", "\ud800")))
-    assert read_run(folder.path).records[0].reason == "\ud800"
+    assert read_run(folder.path).records[0].reason.text == "\ud800"
     write_rendered(folder.path, {"report.md": "\ud800"})
 
 

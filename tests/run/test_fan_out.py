@@ -160,11 +160,11 @@ def test_stop_leaves_the_others_unvisited(out: Path) -> None:
 
 
 def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Path) -> None:
-    given_up = {"n2": given_up("busy: job 12")}
+    ended = {"n2": given_up("busy: job 12")}
 
     def progress(event: VisitEvent) -> None:
         if (event.host, event.text) == ("n0", "second"):
-            given_up["n0"] = OUT_OF_TIME
+            ended["n0"] = OUT_OF_TIME
 
     started = time.monotonic()
     records = visit_all(

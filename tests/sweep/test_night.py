@@ -141,5 +141,5 @@ def test_a_host_says_itself_that_somebody_is_at_work() -> None:
     results = [replace(result, state="busy") for result in busy.report.results[:1]]
     at_work = replace(busy, report=replace(busy.report, results=tuple(results)))
     silent = factories.record("n3", None)
-    given_up = replace(silent, host="n4", state="lost", reason=given_up("busy: job 7"))
-    assert busy_hosts([idle, at_work, silent, given_up]) == ("n2", "n4")
+    ended = replace(silent, host="n4", state="lost", reason=given_up("busy: job 7"))
+    assert busy_hosts([idle, at_work, silent, ended]) == ("n2", "n4")

@@ -28,8 +28,8 @@ def _status(host: HostFindings) -> str:
     bad = host.bad("driver", "nvml_status")
     if not bad:
         return ""
-    told = host.value("driver", "nvml_status_code")
-    return str(told) if told else of_former_run(str(bad[0].value)).code
+    code = host.value("driver", "nvml_status_code")
+    return str(code) if code else of_former_run(str(bad[0].value)).code
 
 
 def _driver(host: HostFindings) -> tuple[Finding, ...]:

@@ -389,6 +389,7 @@ FORMER_WORDS: Tuple[Tuple[str, str], ...] = (
     ("reset required", GPU_LOST),
     ("not loaded", DRIVER_BROKEN),
     ("lib rm version mismatch", DRIVER_BROKEN),
+    ("nvml/rm version mismatch", DRIVER_BROKEN),
     ("driver/library version mismatch", DRIVER_BROKEN),
     ("library not found", DRIVER_BROKEN),
     ("is not idle", NOT_IDLE),

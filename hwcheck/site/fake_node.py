@@ -23,7 +23,7 @@ from hwcheck.node.host.facts import KernelMessage
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.pairs.records import PairsRun
 from hwcheck.node.quantities import GpuEvent, Reported
-from hwcheck.node.reasons import of_former_run
+from hwcheck.node.reasons import Reason, of_former_run
 from hwcheck.node.wire import Leg, Request
 from hwcheck.site.fake_gpu import FakeGpu
 from hwcheck.site.fake_host import HOST_KEYS
@@ -144,6 +144,8 @@ class FakeNode:
         case = dict(self._says["reported_under_load"])
         case["messages"] = tuple(KernelMessage(**each) for each in case.get("messages", ()))
         case["events"] = tuple(GpuEvent(**each) for each in case.get("events", ()))
+        for name in {"log_problem", "events_problem"} & case.keys():
+            case[name] = Reason.from_json(case[name])
         return Reported(**case)
 
     def _refuse_at_work(self) -> None:

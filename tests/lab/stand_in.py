@@ -64,6 +64,7 @@ def payload(main: str = MAIN) -> Payload:
         f"hwcheck/{name}": (PACKAGE / name).read_bytes()
         for name in (
             "__init__.py",
+            "node/reasons.py",
             "node/wire.py",
             "node/__init__.py",
             "node/descendants.py",

@@ -168,7 +168,7 @@ def test_a_host_that_is_wanted_is_given_up_at_once_and_the_others_go_on(out: Pat
 
     started = time.monotonic()
     records = visit_all(
-        HOSTS, out, expect={"n0": {"second": {"hang": 600}}}, progress=progress, given_up=given_up
+        HOSTS, out, expect={"n0": {"second": {"hang": 600}}}, progress=progress, given_up=ended
     )
     assert [records[host.name].state for host in HOSTS] == ["partial", "reported", "lost"]
     assert records["n0"].reason == OUT_OF_TIME

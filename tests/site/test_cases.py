@@ -41,7 +41,10 @@ def changed(name: str, **keys: object) -> dict[str, str]:
         (changed(ROOM, result={"state": "done", "samples": []}), "samples: they are"),
         (changed(ROOM, result={"state": "done", "samples": [{"x": 1}]}), "result: samples: "),
         (changed(ROOM, result={"state": "done", "samples": 1}), "result: samples: "),
-        (changed(ROOM, result={}), "result: it has a state and any of code, reason_contains, samples"),
+        (
+            changed(ROOM, result={}),
+            "result: it has a state and any of code, reason_contains, samples",
+        ),
         (changed(ROOM, result="done"), "result: it has a state and"),
         (changed(ROOM, result={"state": "done", "reason": ""}), "result: it has a state and"),
         (changed(ROOM, node={"disks": {}}), "unknown in a case's node: ['disks']"),

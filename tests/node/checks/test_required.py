@@ -64,7 +64,7 @@ def given(check: Check, result: CheckResult, known: NodeFacts) -> set[str]:
 def missed(check: Check, result: CheckResult, known: NodeFacts) -> str:
     """Return what is missed in an answer, in the judge's words."""
     findings = judge_answer("node1", check, result, known)
-    said = [finding.reason for finding in findings if finding.outcome == "inconclusive"]
+    said = [finding.reason.text for finding in findings if finding.outcome == "inconclusive"]
     return "; ".join(reason for reason in said if "the node sent no" in reason)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from hwcheck.node.reasons import NONE, OTHER_WAY, Reason, UNPROVEN
 from hwcheck.node.collective.nccl_info import NcclInfo, read
 from hwcheck.node.collective.proof import facts, notes, problem
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, SITE, SOME_NODE_LEGS, LegPlan
@@ -34,7 +35,7 @@ def said(name: str, *kinds: str) -> NcclInfo:
     ],
 )
 def test_a_leg_that_did_what_it_is_for(name: str, kinds: list[str]) -> None:
-    assert problem(PLANS[name], said(name, *kinds)) == ""
+    assert problem(PLANS[name], said(name, *kinds)) == NONE
 
 
 @pytest.mark.parametrize(
@@ -49,20 +50,25 @@ def test_a_leg_that_did_what_it_is_for(name: str, kinds: list[str]) -> None:
     ],
 )
 def test_a_leg_that_did_something_else(name: str, kinds: list[str], words: str) -> None:
-    assert words in problem(PLANS[name], said(name, *kinds))
+    assert words in problem(PLANS[name], said(name, *kinds)).text
 
 
 def test_a_variable_that_nccl_did_not_take() -> None:
     info = NcclInfo(transports={"SHM": 2})
-    assert "does not say that it took it" in problem(PLANS["p2p_off"], info)
-    assert problem(PLANS["p2p_off"], info, read_env=False) == ""
-    assert problem(PLANS["site"], info) == ""
+    assert "does not say that it took it" in problem(PLANS["p2p_off"], info).text
+    assert problem(PLANS["p2p_off"], info, read_env=False) == NONE
+    assert problem(PLANS["site"], info) == NONE
     older = NcclInfo(env_set={"NCCL_P2P_LEVEL": "LOC"}, transports={"SHM": 2})
-    assert problem(PLANS["p2p_off"], older) == ""
-    assert "took 0" in problem(PLANS["p2p_off"], replace(older, env_set={"NCCL_P2P_DISABLE": "0"}))
-    assert "NCCL_SHM_DISABLE=1 was set" in problem(PLANS["net"], older)
+    assert problem(PLANS["p2p_off"], older) == NONE
+    assert (
+        "took 0"
+        in problem(PLANS["p2p_off"], replace(older, env_set={"NCCL_P2P_DISABLE": "0"})).text
+    )
+    assert "NCCL_SHM_DISABLE=1 was set" in problem(PLANS["net"], older).text
     other = NcclInfo(env_set={"NCCL_P2P_LEVEL": "LOC"}, transports={"P2P/IPC": 2})
-    assert problem(PLANS["p2p_sys"], other) == ("NCCL_P2P_LEVEL=SYS was set and NCCL took LOC")
+    assert problem(PLANS["p2p_sys"], other) == Reason(
+        UNPROVEN, "NCCL_P2P_LEVEL=SYS was set and NCCL took LOC"
+    )
 
 
 NVLS = {"AllReduce NVLS/SIMPLE": 2}
@@ -72,16 +78,16 @@ NVLS = {"AllReduce NVLS/SIMPLE": 2}
 @pytest.mark.parametrize("name", ["default", "nvlink_only"])
 def test_what_goes_through_the_switch_names_no_connection(name: str, way: str) -> None:
     info = replace(said(name), algorithms={way: 2})
-    assert problem(PLANS[name], info) == ""
-    assert problem(PLANS[name], replace(info, algorithms={"AllReduce RING/LL": 2})) != ""
+    assert problem(PLANS[name], info) == NONE
+    assert problem(PLANS[name], replace(info, algorithms={"AllReduce RING/LL": 2})) != NONE
     assert notes(PLANS[name], info) == []
 
 
 def test_nvls_is_no_way_of_net_and_is_told_of_p2p_off() -> None:
     net = replace(said("net", "NET/Socket"), algorithms=NVLS)
-    assert problem(PLANS["net"], net) == "NCCL used NVLS"
+    assert problem(PLANS["net"], net) == Reason(OTHER_WAY, "NCCL used NVLS")
     off = replace(said("p2p_off", "SHM"), algorithms=NVLS)
-    assert problem(PLANS["p2p_off"], off) == ""
+    assert problem(PLANS["p2p_off"], off) == NONE
     (told,) = notes(PLANS["p2p_off"], off)
     assert "left NVLS on" in told
     assert notes(PLANS["p2p_off"], said("p2p_off", "SHM")) == []
@@ -110,14 +116,14 @@ def test_before_2_20_channels_are_all_that_tells_of_nvls(
     version: str, nvls: bool, perhaps: bool
 ) -> None:
     off = replace(said("p2p_off", "SHM"), version=version, nvls=nvls)
-    assert problem(PLANS["p2p_off"], off) == ""
+    assert problem(PLANS["p2p_off"], off) == NONE
     assert [("may be of NVLink" in note) for note in notes(PLANS["p2p_off"], off)] == (
         [True] if perhaps else []
     )
     default = replace(said("default"), version=version, nvls=nvls)
-    assert (problem(PLANS["default"], default) == "") == perhaps, "NVLS names no connection"
+    assert (problem(PLANS["default"], default) == NONE) == perhaps, "NVLS names no connection"
     net = replace(said("net", "NET/Socket"), version=version, nvls=nvls)
-    assert problem(PLANS["net"], net) == ("NCCL used NVLS" if perhaps else "")
+    assert problem(PLANS["net"], net) == (Reason(OTHER_WAY, "NCCL used NVLS") if perhaps else NONE)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,7 @@ def test_what_a_node_sets_has_to_be_what_nccl_says_it_took(
 ) -> None:
     info = NcclInfo(env_set={name: taken}, transports={"SHM": 2})
     found = problem(LegPlan(SITE, {name: value, "NCCL_NEVER_LOOKED_UP": "1"}), info)
-    assert found == ("" if agrees else f"{name}={value} was set and NCCL took {taken}")
+    assert found.text == ("" if agrees else f"{name}={value} was set and NCCL took {taken}")
 
 
 def test_facts_of_a_log() -> None:
@@ -150,7 +156,7 @@ def test_facts_of_a_log() -> None:
         "h:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE time 1.0\n"
     )
     info = read(log)
-    assert problem(PLANS["p2p_off"], info) == ""
+    assert problem(PLANS["p2p_off"], info) == NONE
     assert facts(info) == {
         "SHM": 2,
         "gdrdma": 0,

@@ -68,7 +68,7 @@ def hung(run_faulty: Run, small: Small) -> Iterator[dict[str, Leg]]:
 @pytest.mark.parametrize("name", ["before", "after"])
 def test_a_healthy_leg_beside_faulty_ones_is_done(legs: dict[str, Leg], name: str) -> None:
     leg = legs[name]
-    assert (leg.state, leg.reason, leg.log_tail) == ("done", "", "")
+    assert (leg.state, leg.reason.text, leg.log_tail) == ("done", "", "")
     assert [size.size_bytes for size in leg.sizes] == [MIB, 2 * MIB, 4 * MIB]
     assert all(size.wrong == 0 and size.iterations == 20 for size in leg.sizes)
 
@@ -92,7 +92,7 @@ def test_a_rank_that_ends_fails_the_leg_with_its_own_reason(
     legs: dict[str, Leg], name: str, reason: str
 ) -> None:
     leg = legs[name]
-    assert (leg.state, leg.reason) == ("failed", reason)
+    assert (leg.state, leg.reason.text) == ("failed", reason)
     assert [size.size_bytes for size in leg.sizes] == [MIB]
 
 
@@ -105,7 +105,7 @@ def test_the_log_of_a_failed_leg_shows_where(legs: dict[str, Leg]) -> None:
 def test_a_hung_leg_is_killed_and_keeps_its_finished_sizes(hung: dict[str, Leg], name: str) -> None:
     leg = hung[name]
     assert leg.state == "hang"
-    assert leg.reason.endswith("after 1 MiB was finished")
+    assert leg.reason.text.endswith("after 1 MiB was finished")
     assert [size.size_bytes for size in leg.sizes] == [MIB]
     assert leg.duration_s < 10.0  # share 3 s (9 s for 3 legs), grace 0.5 s, stacks and kill
 
@@ -165,10 +165,10 @@ def test_a_start_costs_nothing_and_one_that_does_not_end_is_told_from_a_hang(
     assert late.start_s is not None
     assert late.start_s > 2.5, "more than its share of the budget"
     assert (never.state, never.sizes, never.driver) == ("not_started", (), "answers")
-    assert never.reason == "no communicator after 6 s, before the first size was finished"
+    assert never.reason.text == "no communicator after 6 s, before the first size was finished"
     assert "in join_late" in never.log_tail
     assert (hangs.state, hangs.sizes) == ("hang", ())
-    assert hangs.reason.startswith("killed after")
+    assert hangs.reason.text.startswith("killed after")
     assert "in hang" in hangs.log_tail
 
 
@@ -355,7 +355,7 @@ def test_a_leg_that_did_not_start_takes_no_further_turn(monkeypatch: pytest.Monk
     found = {(leg.collective, leg.leg): leg for leg in served(ranks, monkeypatch)}
     assert found["all_reduce", "net"].state == "not_started"
     assert found["all_reduce", "net"].driver == "answers"
-    assert found["alltoall", "net"].reason == (
+    assert found["alltoall", "net"].reason.text == (
         "leg net did not start in all_reduce: not tried again in this visit"
     )
 
@@ -376,7 +376,7 @@ def test_a_leg_that_hangs_once_takes_no_further_turn(monkeypatch: pytest.MonkeyP
     taken = [leg for name, leg, _ in ranks.turns if name == "alltoall"]
     assert [taken.count(plan.name) for plan in EVERY_NODE_LEGS] == [3, 1, 0]
     (untried,) = [leg for leg in found if leg.state == "not_run"]
-    assert untried.reason == "leg net hung in all_reduce: not tried again in this visit"
+    assert untried.reason.text == "leg net hung in all_reduce: not tried again in this visit"
     assert {leg.driver for leg in found if leg.state == "hang"} == {"answers"}
 
 
@@ -403,7 +403,7 @@ def test_once_the_driver_is_gone_nothing_more_is_run(
         "the driver does not answer (NVML did not answer within 10 s)",
     )
     for leg in found:
-        assert leg.state != "not_run" or leg.reason == (
+        assert leg.state != "not_run" or leg.reason.text == (
             f"after leg p2p_off of all_reduce was killed, {hung.driver}: reboot the node"
         )
 
@@ -420,7 +420,7 @@ def test_a_leg_that_cannot_differ_is_not_run(monkeypatch: pytest.MonkeyPatch) ->
     legs = (EVERY_NODE_LEGS[0], LegPlan("nvlink_only", {}, "no pair of GPUs has NVLinks"))
     found = {leg.leg: leg for leg in served(ranks, monkeypatch, legs=legs)}
     assert (found["nvlink_only"].state, found["default"].state) == ("not_run", "done")
-    assert found["nvlink_only"].reason == "no pair of GPUs has NVLinks"
+    assert found["nvlink_only"].reason.text == "no pair of GPUs has NVLinks"
     assert {leg for _, leg, _ in ranks.turns} == {"default"}
 
 
@@ -430,14 +430,14 @@ def test_a_leg_that_is_slow_at_its_first_size_is_no_hang(run_faulty: Run, small:
     (leg,) = run_faulty(small(slow, iterations=5000, budget_s=2.0, grace_s=3.0))
     assert time.monotonic() - start < 60.0
     assert (leg.state, leg.sizes, leg.driver) == ("not_run", (), "")
-    assert "data still moved after" in leg.reason
-    assert "before the first size was finished; take a smaller -b or -n" in leg.reason
+    assert "data still moved after" in leg.reason.text
+    assert "before the first size was finished; take a smaller -b or -n" in leg.reason.text
 
 
 def test_a_smallest_size_that_does_not_fit_is_not_run(run_faulty: Run, small: Small) -> None:
     (leg,) = run_faulty(small(EVERY_NODE_LEGS[0], memory_available_bytes=3 * MIB))
     assert (leg.state, leg.sizes) == ("not_run", ())
-    assert leg.reason == "the smallest size, 1 MiB, does not fit in free memory"
+    assert leg.reason.text == "the smallest size, 1 MiB, does not fit in free memory"
 
 
 def test_sizes_of_a_few_bytes_are_those_of_nccl_tests(run_faulty: Run, small: Small) -> None:

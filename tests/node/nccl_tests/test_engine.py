@@ -137,7 +137,7 @@ def test_a_footer_that_counts_what_no_row_shows_is_no_clean_leg(folder):
 def test_a_leg_that_does_not_end_is_killed_with_all_that_it_started(folder, at, said, sizes):
     leg = only(install(folder, default={"hang_at": at, "deaf": True}), budget_s=1.0, grace_s=1.0)
     assert leg.state == "hang"
-    assert said in leg.reason
+    assert said in leg.reason.text
     assert len(leg.sizes) == sizes
     group = measuring(folder)[0]["pgid"]
     assert wait_until(lambda: not living(group), 5)
@@ -162,7 +162,7 @@ def test_after_a_hang_the_driver_is_asked_and_the_leg_not_tried_again(folder):
         assert [leg.state for leg in legs] == states
         assert legs[0].driver == (problem or "answers")
         said = problem and f"after leg default of all_reduce was killed, {problem}: reboot the node"
-        assert legs[3].reason == (
+        assert legs[3].reason.text == (
             said or "leg default hung in all_reduce: not tried again in this visit"
         )
 
@@ -200,10 +200,10 @@ def test_a_communicator_that_does_not_come_is_judged_beside_the_other_legs(folde
     legs, _ = run(folder, collectives=("all_reduce", "alltoall"), **orders)
     never, off, net, refused = legs[:4]
     assert [leg.state for leg in (never, off, net)] == ["not_started", "done", "done"]
-    assert never.reason.startswith("no communicator after 4 s, before the first size")
+    assert never.reason.text.startswith("no communicator after 4 s, before the first size")
     assert (never.driver, round(never.start_s)) == ("answers", 4)
     assert off.start_s < never.start_s / 2
-    assert "leg default did not start in all_reduce: not tried again" in refused.reason
+    assert "leg default did not start in all_reduce: not tried again" in refused.reason.text
     assert start_hang(never, legs).startswith("it hangs at start: no communicator after 4 s")
     assert [start_hang(leg, [leg]) for leg in legs[:3]] == [""] * 3
 
@@ -290,21 +290,21 @@ def test_legs_are_compared_at_a_size_that_was_rounded_down_to_whole_chunks(folde
 def test_a_failure_says_how_it_ended(folder, fault, reason):
     leg = only(install(folder, default=fault))
     assert leg.state == "failed"
-    assert reason in leg.reason
+    assert reason in leg.reason.text
 
 
 def test_a_program_that_ends_with_0_and_measures_nothing_is_no_measurement(folder):
     install(folder)
     (folder / "all_reduce_perf").write_text("#!/bin/sh\necho unknown option\n")
     leg = only(folder)
-    assert (leg.state, leg.reason) == ("failed", "it ended with code 0 and printed no table")
+    assert (leg.state, leg.reason.text) == ("failed", "it ended with code 0 and printed no table")
 
 
 def test_a_leg_that_took_another_way_has_no_figure(folder):
     legs, _ = run(install(folder, p2p_off={"via": "P2P/IPC"}, net={"ignores_env": True}))
     assert [leg.state for leg in legs] == ["done", "not_engaged", "not_engaged"]
-    assert legs[1].reason == "NCCL used P2P"
-    assert "does not say that it took it" in legs[2].reason
+    assert legs[1].reason.text == "NCCL used P2P"
+    assert "does not say that it took it" in legs[2].reason.text
 
 
 def test_a_table_without_a_footer_is_kept_and_noted(folder):
@@ -325,7 +325,7 @@ def test_a_missing_program_is_named_for_each_leg(folder):
     (folder / "alltoall_perf").unlink()
     legs, _ = run(folder, collectives=("all_reduce", "alltoall"))
     assert [leg.state for leg in legs] == ["done"] * 3 + ["not_run"] * 3
-    assert f"{folder}/alltoall_perf is no program on this node" in legs[-1].reason
+    assert f"{folder}/alltoall_perf is no program on this node" in legs[-1].reason.text
 
 
 def test_no_gpu_is_nothing_to_measure(folder):
@@ -341,7 +341,7 @@ def test_a_program_that_floods_is_ended(folder, monkeypatch):
     start = time.monotonic()
     leg = only(folder)
     assert leg.state == "failed"
-    assert "wrote more than" in leg.reason
+    assert "wrote more than" in leg.reason.text
     assert time.monotonic() - start < 10
 
 
@@ -349,7 +349,7 @@ def test_a_leg_that_cannot_differ_here_is_not_run(folder):
     plan = replace(EVERY_NODE_LEGS[1], absent="there are no two GPUs to tell it by")
     legs, _ = run(install(folder), legs=(EVERY_NODE_LEGS[0], plan))
     assert [leg.state for leg in legs] == ["done", "not_run"]
-    assert legs[1].reason == "there are no two GPUs to tell it by"
+    assert legs[1].reason.text == "there are no two GPUs to tell it by"
 
 
 def test_the_node_hands_its_request_to_the_engine(folder):

@@ -11,7 +11,7 @@ from hwcheck.judge.interconnect import links_of
 from hwcheck.judge.legs import LEAST_BYTES, is_clean, largest, wrong_elements
 from hwcheck.judge.prediction import COLLECTIVES, ERRORS, Prediction, predict
 from hwcheck.judge.records import PCIE, SHARP, Finding
-from hwcheck.node.reasons import remark
+from hwcheck.node.reasons import IMPLAUSIBLE, NO_REFERENCE, ON_A_BORDER, Reason, remark
 from hwcheck.node.wire import Leg, SizeTiming
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import binary_size, number
@@ -133,7 +133,7 @@ def _finding(
     host: str, check: str, leg: Leg, expected: Prediction | str, second_leg: Leg | str
 ) -> Finding:
     size = _size(leg)
-    outcome, limit, reason = "inconclusive", "", ""
+    outcome, limit, reason, code = "inconclusive", "", "", NO_REFERENCE
     fail_at = warn_at = None
     figures = ""
     if isinstance(expected, str):
@@ -147,8 +147,10 @@ def _finding(
         if size.busbw_gbps > TOO_FAST * expected.at(size.size_bytes):
             share = _share(size, expected)
             reason = f"{share} from {expected.way}: no data can have gone that fast over them"
+            code = IMPLAUSIBLE
         elif _straddles(size, expected):
             size, outcome, reason = _second_look(size, expected, second_leg)
+            code = ON_A_BORDER
         else:
             outcome = _outcomes(size, expected)[0]
         if outcome in ("warn", "fail"):
@@ -166,7 +168,7 @@ def _finding(
         limit=limit,
         source=SOURCE if limit else "",
         confidence="derived" if limit else "",
-        reason=remark(reason),
+        reason=Reason(code, reason) if outcome == "inconclusive" else remark(reason),
         fail_at=fail_at,
         warn_at=warn_at,
         figures=figures,

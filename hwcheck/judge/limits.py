@@ -28,7 +28,7 @@ from hwcheck.node.limits import (
     Limit,
     Operand,
 )
-from hwcheck.node.reasons import Reason, remark
+from hwcheck.node.reasons import NONE, Reason, remark
 from hwcheck.node.wire import CheckResult, Sample, Value
 from hwcheck.results.site_limits import applied
 
@@ -213,14 +213,14 @@ def hold(
     host: str, check: str, metric: Metric, sample: Sample, limit: Limit, reference: Value | None
 ) -> Finding:
     """Return the finding of a sample held against one limit."""
-    outcome, reason = "inconclusive", ""
+    outcome, reason = "inconclusive", NONE
     if limit.operand is not None and reference is None:
-        reason = _no_reference(limit.operand, metric)
+        reason = Reason(reasons.NO_REFERENCE, _no_reference(limit.operand, metric))
     else:
         try:
             outcome = limit.judge(sample.value, reference)
         except TypeError as error:
-            reason = str(error)
+            reason = Reason(reasons.IMPLAUSIBLE, str(error))
     return Finding(
         host=host,
         check=check,
@@ -232,7 +232,7 @@ def hold(
         limit=_text(limit, None if reason else reference),
         source=limit.source,
         confidence=limit.confidence,
-        reason=remark(reason),
+        reason=reason,
         wanted=_wanted(limit, reference),
         fail_at=None if reason or isinstance(limit, Equal) else _border(limit.fail, reference),
         warn_at=None if reason or isinstance(limit, Equal) else _border(limit.warn, reference),

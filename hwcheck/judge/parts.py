@@ -7,7 +7,7 @@ from typing import Any
 
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.records import Finding
-from hwcheck.node.reasons import remark
+from hwcheck.node.reasons import UNREADABLE, Reason, remark
 from hwcheck.text import count, line
 
 PARTS, CABLING = "parts", "cabling"
@@ -65,12 +65,14 @@ def _finding(
     unread = [subject for subject, state in states.items() if state == "unread"]
     answer = host.answers.get(check)
     whole = answer is not None and answer.state == "done"
+    code = ""
     if len(right) == wanted:
         outcome, reason = "pass", ""
     elif len(right) > wanted:
         outcome, reason = "fail", f"{len(right)} are there, {wanted} were ordered"
     elif len(right) + len(unread) >= wanted or not whole or _is_untold(name, there):
         outcome = "inconclusive"
+        code = answer.reason.code if answer and answer.reason else UNREADABLE
         reason = _unread(unread, asked, answer.reason.text if answer else "no answer")
     else:
         outcome, reason = "fail", _what_is_there(name, wanted, right, named, asked, ordered)
@@ -85,7 +87,7 @@ def _finding(
         limit=f"fail unless {count(wanted, 'part')} with {_text(asked, asked) or 'this name'}",
         source=SOURCE,
         confidence="inventory",
-        reason=remark(reason),
+        reason=Reason(code, reason) if outcome == "inconclusive" else remark(reason),
     )
 
 

@@ -44,7 +44,6 @@ NO_IDENTIFIER = "no_identifier"
 SAME_IDENTIFIER = "same_identifier"
 CRASHED = "crashed"
 UNREADABLE = "unreadable"
-NOT_LIKE_IT = "not_like_it"
 DRIVER_BROKEN = "driver_broken"
 GPU_LOST = "gpu_lost"
 NO_ANSWER = "no_answer"
@@ -224,7 +223,7 @@ CODES: Mapping[str, Code] = {
         "every leg is wrong, another torch",
     ),
     RANK_FAILED: Code(
-        "a rank broke",
+        "a rank ended early or with an error",
         "a rank broke",
         "the reason names rank and host; its last lines are in the report",
     ),
@@ -247,7 +246,6 @@ CODES: Mapping[str, Code] = {
     ),
     VISIT_ENDED: Code("the visit ended otherwise; its phase says where"),
     UNREADABLE: Code("it cannot be read; the text says what and why"),
-    NOT_LIKE_IT: Code("a figure far from what hosts, GPUs or legs like it have"),
     NOT_APPLICABLE: Code("it has no meaning on this node"),
     IDLE_CARDS: Code(
         "network cards for RDMA are on the bus and no driver offers RDMA",

@@ -42,9 +42,9 @@ beside the node's other legs."""
 LEG_CODES = {"hang": reasons.HANG, "failed": reasons.RANK_FAILED}
 
 
-def leg_reason(state: str, text: str) -> Reason:
-    """Return why a leg came to a state, with the code that goes with it."""
-    return Reason(LEG_CODES.get(state, reasons.UNREADABLE), text) if text else NONE
+def leg_reason(state: str, text: str, code: str = "") -> Reason:
+    """Return why a leg came to a state, with the code that goes with it where it has none."""
+    return Reason(code or LEG_CODES.get(state, reasons.UNREADABLE), text) if text else NONE
 
 
 COLLECTIVES = ("all_reduce", "alltoall", "all_gather", "reduce_scatter", "broadcast", "sendrecv")

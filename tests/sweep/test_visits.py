@@ -118,7 +118,7 @@ def test_a_run_that_was_killed_is_closed_with_the_hosts_that_it_visited(tmp_path
     assert [host.name for host in run.meta.hosts] == ["n1", "n2"]
     assert run.meta.interrupted
     assert run.meta.finished
-    assert "killed" in run.records[1].reason
+    assert "killed" in run.records[1].reason.text
     dataset.write(path, assess(run))
     assert list(cut_off_runs(tmp_path, "c-1")) == []
     assert [(visit.host, visit.cut_off) for visit in visits(tmp_path)] == [

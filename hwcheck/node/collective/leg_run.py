@@ -37,7 +37,7 @@ class Taken:
     ``state`` is done, failed, hang, not_started, or late: it went on beyond its time. ``log`` is
     what the leg has printed, ``turn_log`` what it printed in this turn. Of ``duration_s`` the first
     ``start_s`` went before the first verified run. In a second try the leg had ``more_env``, for
-    its ``first_failure``.
+    its ``first_failure``. ``code`` is that of the error that ended a rank.
     """
 
     state: str
@@ -54,6 +54,7 @@ class Taken:
     start_s: float = 0.0
     more_env: Mapping[str, str] = field(default_factory=dict)
     first_failure: str = ""
+    code: str = ""
 
 
 class LegRun:
@@ -131,6 +132,7 @@ class LegRun:
             start_s,
             self._more_env,
             self._first_failure,
+            watch.code,
         )
 
     def _look_for_communicator(self, log: Log, watch: Watch) -> bool:

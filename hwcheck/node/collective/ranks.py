@@ -15,6 +15,7 @@ from typing import Callable, List, Mapping, Optional
 from hwcheck.node import json_lines, parent_death
 from hwcheck.node.collective.log import BREAKS
 from hwcheck.node.json_lines import Message, Send
+from hwcheck.node.reasons import GPU_EXCLUSIVE, NOT_OFFERED, RANK_FAILED
 
 LOOK_S = 0.01
 DUMP_SIGNAL = signal.SIGUSR2
@@ -23,6 +24,12 @@ ASK_SIGNAL = signal.SIGUSR1  # see ``flight``; blocked, so that it ends nobody w
 KILL_S = 20.0
 BEGIN_CHARACTERS = 100
 CAUSE_CHARACTERS = 197
+LIBRARY_WORDS = {
+    "busy or unavailable": GPU_EXCLUSIVE,  # cudaErrorDevicesUnavailable
+    "support": NOT_OFFERED,  # gloo of older torches says so of what it cannot (torch 2.1)
+    "scalar type": NOT_OFFERED,
+}
+"""What CUDA and gloo say where they have no code of their own for torch to pass on."""
 CAUSE = "Last error:"  # what NCCL says last and most exactly (torch, NCCLUtils.hpp)
 
 
@@ -35,6 +42,7 @@ class RankProcess:
         self.pipe_fd = pipe_fd
         self.status: Optional[int] = None
         self.error = ""
+        self.error_code = ""
         self.error_at = 0.0
         self.joined = False
         self.started = False
@@ -141,6 +149,15 @@ def wait_until(condition: Callable[[], bool], patience_s: float) -> bool:
     return condition()
 
 
+def code_of(error: Exception) -> str:
+    """Return the code of an error that ended a rank: its own, or by the words of its library."""
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return code
+    text = str(error)
+    return next((code for words, code in LIBRARY_WORDS.items() if words in text), RANK_FAILED)
+
+
 def shortened(text: str) -> str:
     """Return the begin of an error, and its cause as NCCL names it or else its end."""
     if len(text) <= BEGIN_CHARACTERS + CAUSE_CHARACTERS:
@@ -168,6 +185,7 @@ def _child(body: Callable[[Send], None], env: Mapping[str, str], log_fd: int, wr
         text = "%s\n%s" % (BREAKS, traceback.format_exc())
         os.write(2, text.encode("utf-8", "replace"))
         text = "%s: %s" % (type(error).__name__, " ".join(str(error).split()))
-        send({"kind": "error", "reason": shortened(text), "at": time.monotonic()})
+        code = code_of(error)
+        send({"kind": "error", "reason": shortened(text), "code": code, "at": time.monotonic()})
         return 1
     return 0

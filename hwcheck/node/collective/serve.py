@@ -19,11 +19,8 @@ from hwcheck.node.collective.spec import (
 )
 from hwcheck.node.collective.unit import CollectiveUnit
 from hwcheck.node.json_lines import Send
+from hwcheck.node.reasons import GPU_EXCLUSIVE
 from hwcheck.node.wire import SizeTiming, to_dict
-
-# Of cudaErrorDevicesUnavailable: a GPU in exclusive mode takes one process, and another leg's rank
-# waits on it.
-BUSY = "busy or unavailable"
 
 
 def serve(
@@ -96,7 +93,8 @@ class Ranks:
         turn = Turn(self._number, unit.chosen.name, bounds, sizes)
         run = self._runs[unit.plan.name]
         took = self._taken(run, unit, turn, on_size)
-        if BUSY in took.reason and not self._one_at_a_time:
+        # A GPU in exclusive mode takes one process, and another leg's rank waits on it.
+        if took.code == GPU_EXCLUSIVE and not self._one_at_a_time:
             self._one_at_a_time = True
             self._end_all()
             took = self._taken(run, unit, turn, on_size)

@@ -13,12 +13,10 @@ from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.reasons import NONE
+from hwcheck.node.reasons import NONE, NOT_OFFERED
 from hwcheck.node.wire import Leg, SizeTiming, Value, leg_reason
 
 LATE = "; take a smaller -b or -n, or a longer profile"
-# In what gloo of older torches says of what it cannot (torch 2.1).
-LACKS = ("support", "scalar type")
 
 
 class CollectiveUnit:
@@ -68,7 +66,7 @@ class CollectiveUnit:
         for each in took.timed:
             self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
         self.state, text = self._outcome(took)
-        self._reason = leg_reason(self.state, text)
+        self._reason = leg_reason(self.state, text, took.code)
         if took.state == "late" and self._timed:
             self._notes.append(took.reason)
         if not first:
@@ -87,7 +85,7 @@ class CollectiveUnit:
             return "not_run", took.reason + LATE
         if took.state == "done":
             return "not_run", TOO_SMALL if took.stop == LARGEST_MEASURED else took.stop
-        lacks = not self._spec.gpus and any(words in took.reason for words in LACKS)
+        lacks = not self._spec.gpus and took.code == NOT_OFFERED
         return "not_run" if lacks else took.state, took.reason
 
     def _prove(self, whole: nccl_info.NcclInfo, turn: nccl_info.NcclInfo) -> None:

@@ -138,14 +138,23 @@ class Watch:
             return time.monotonic() + (0.0 if self._stays else EXIT_S)
         return None
 
+    @property
+    def code(self) -> str:
+        """The code of the first error of a rank; empty where none told one."""
+        first = self._first_error()
+        return first.error_code if first else ""
+
+    def _first_error(self) -> Optional[RankProcess]:
+        errors = [rank for rank in self._group.ranks if rank.error]
+        return min(errors, key=lambda rank: rank.error_at, default=None)
+
     def _verdict(self) -> Tuple[str, str]:
         dead = self._dead()
         if dead is not None:
             wait_until(dead.ended, DEATH_S)
             return "failed", dead.death() or "rank %d ended without a word" % dead.rank
-        errors = [rank for rank in self._group.ranks if rank.error]
-        if errors:
-            first = min(errors, key=lambda rank: rank.error_at)
+        first = self._first_error()
+        if first is not None:
             return "failed", "rank %d: %s" % (first.rank, first.error)
         if all(rank.done for rank in self._group.ranks):
             return "done", ""
@@ -178,6 +187,7 @@ class Watch:
                 self.largest = message.get("largest", 0)
             elif kind == "error":
                 rank.error, rank.error_at = message["reason"], message["at"]
+                rank.error_code = message["code"]
             elif kind != "alive":
                 self.others.append(message)
 

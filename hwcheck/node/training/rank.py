@@ -14,6 +14,7 @@ from hwcheck.node.collective.runtime import dist, torch
 from hwcheck.node.collective.spec import CollectiveSpec
 from hwcheck.node.json_lines import Send
 from hwcheck.node.multi_host import store as stores
+from hwcheck.node.reasons import OUT_OF_MEMORY
 from hwcheck.node.training import strategies
 from hwcheck.node.training.device import device as device_of
 from hwcheck.node.training.job import RankJob
@@ -29,6 +30,8 @@ ASKED = re.compile(r"tried to allocate ([\d.]+ [A-Za-z]+)", re.IGNORECASE)  # GP
 
 class OutOfMemory(Exception):  # noqa: N818 (its name is what is read)
     """The device has no memory left; the text has the peak and what was asked for."""
+
+    code = OUT_OF_MEMORY
 
 
 def run_rank(

@@ -13,12 +13,12 @@ from hwcheck.node.collective.ranks import RankGroup
 from hwcheck.node.collective.spec import CollectiveSpec, LegPlan, rank_environment
 from hwcheck.node.collective.watch import LOOK_S, Watch
 from hwcheck.node.json_lines import Message, Send
+from hwcheck.node.reasons import OUT_OF_MEMORY
 from hwcheck.node.training import rank as rank_body
 from hwcheck.node.training import strategies
 from hwcheck.node.training.order import TrainingOrder
 
 NVLS = "NCCL_NVLS_ENABLE"
-OUT_OF_MEMORY = rank_body.OutOfMemory.__name__ + ": "  # as the reason of a rank begins with it
 
 
 def serve(
@@ -92,8 +92,9 @@ class Launch:
         text = self._ranks.log.whole()
         tail, left_over = ("", []) if state == "done" else self.end(state)
         transport, unproven = self._proven(order, text) if state == "done" else ({}, "")
-        if OUT_OF_MEMORY in reason:
-            state, reason = "out_of_memory", reason.replace(OUT_OF_MEMORY, "", 1)
+        if state == "failed" and watch.code == OUT_OF_MEMORY:
+            name = rank_body.OutOfMemory.__name__ + ": "  # of no use to a reader
+            state, reason = "out_of_memory", reason.replace(name, "", 1)
         return {
             "id": order.id,
             "state": state,

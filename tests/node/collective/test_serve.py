@@ -26,6 +26,7 @@ from hwcheck.node.collective.spec import (
     LegPlan,
 )
 from hwcheck.node.collective.watch import TimedSize
+from hwcheck.node.reasons import GPU_EXCLUSIVE
 from hwcheck.node.wire import COLLECTIVES, Leg
 
 SEGMENT = f"/dev/shm/nccl-{uuid.uuid4().hex}"
@@ -268,7 +269,7 @@ class Ranks:
             if self.ranks.exclusive and len(self.ranks.there) > 1:
                 self.end()
                 reason = "rank 0: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
-                return Taken("failed", reason, [], "", "", 0, "", [], "", 0.0)
+                return Taken("failed", reason, [], "", "", 0, "", [], "", 0.0, code=GPU_EXCLUSIVE)
             turns = self.ranks.turns
             turns.append((turn.collective, self.plan.name, turn.sizes))
             self.ranks.shares_s.append(turn.bounds.share_s)

@@ -81,7 +81,7 @@ def test_what_did_not_use_what_it_is_for_is_not_engaged(log: str, reason: str) -
     found = unit()
     found.add(taken(timed(100.0), log=log))
     assert found.state != "done"
-    assert (found.leg(()).state, found.leg(()).reason) == ("not_engaged", reason)
+    assert (found.leg(()).state, found.leg(()).reason.text) == ("not_engaged", reason)
 
 
 NVLS = "x NCCL INFO AllGather: 1048576 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}\n"
@@ -92,7 +92,7 @@ def test_a_collective_is_proven_by_what_nccl_said_in_its_own_turn() -> None:
     found = unit()
     own = SHM.replace("SHM/direct/direct", "P2P/IPC") + RING
     found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + own, turn_log=own))
-    assert (found.state, found.leg(()).reason) == ("not_engaged", "NCCL used P2P")
+    assert (found.state, found.leg(()).reason.text) == ("not_engaged", "NCCL used P2P")
     found = unit()
     found.add(taken(timed(100.0), log=TOLD + SHM + NVLS + RING, turn_log=RING))  # connected before
     leg = found.leg(())
@@ -111,13 +111,13 @@ def test_a_turn_that_was_slow_keeps_what_it_timed_and_is_no_hang() -> None:
     found = unit()
     found.add(taken(timed(100.0), state="late", reason="data still moved after 9 s", stop=""))
     leg = found.leg(())
-    assert (leg.state, leg.reason, len(leg.sizes)) == ("done", "", 1)
+    assert (leg.state, leg.reason.text, len(leg.sizes)) == ("done", "", 1)
     assert "data still moved after 9 s" in leg.notes
     found = unit()
     found.add(taken(state="late", reason="data still moved after 9 s", stop=""))
     leg = found.leg(())
     assert (leg.state, leg.sizes) == ("not_run", ())
-    assert leg.reason.startswith("data still moved after 9 s; take a smaller -b")
+    assert leg.reason.text.startswith("data still moved after 9 s; take a smaller -b")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_turn_that_timed_nothing_is_not_done(stop: str, words: str) -> None:
     found = unit()
     found.add(taken(stop=stop))
     assert found.leg(()).state == "not_run"
-    assert words in found.leg(()).reason
+    assert words in found.leg(()).reason.text
     assert stop not in found.leg(()).notes
 
 
@@ -148,7 +148,7 @@ def test_what_gloo_cannot_is_not_the_nodes_failure(words: str) -> None:
     reason = f"rank 0: RuntimeError: {words}"
     found = unit(replace(SPEC, gpus=0))
     found.add(taken(state="failed", reason=reason))
-    assert (found.leg(()).state, found.leg(()).reason) == ("not_run", reason)
+    assert (found.leg(()).state, found.leg(()).reason.text) == ("not_run", reason)
     found = unit()  # NCCL
     found.add(taken(state="failed", reason=reason))
     assert found.leg(()).state == "failed"
@@ -165,7 +165,7 @@ def test_a_hang_stays_one_whatever_nccl_says() -> None:
     found = unit()
     found.add(taken(state="hang", reason="killed", log="", tail="stacks", left_over=["rank 1"]))
     leg = found.leg(())
-    assert (leg.state, leg.reason, leg.log_tail, leg.notes) == (
+    assert (leg.state, leg.reason.text, leg.log_tail, leg.notes) == (
         "hang",
         "killed",
         "stacks",

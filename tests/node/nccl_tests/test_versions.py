@@ -20,7 +20,7 @@ def test_every_leg_has_the_rows_of_its_program_and_its_proof(tmp_path, versions)
     folder = install(tmp_path / "nccl-tests", versions=versions)
     legs, _ = run(folder, collectives=("all_gather",), max_bytes=4 * MIB)
     assert len(legs) == len(EVERY_NODE_LEGS)
-    assert {(leg.state, leg.reason) for leg in legs} == {("done", "")}
+    assert {(leg.state, leg.reason.text) for leg in legs} == {("done", "")}
     for leg in legs:
         assert leg.library == f"NCCL {versions[1]}"
         kind = {"default": "P2P/CUMEM", "p2p_off": "SHM", "net": "NET/Socket"}[leg.leg]
@@ -48,7 +48,7 @@ def test_every_leg_has_the_rows_of_its_program_and_its_proof(tmp_path, versions)
 def test_one_program_is_started_for_a_collective_under_a_leg(tmp_path, versions):
     folder = install(tmp_path / "nccl-tests", versions=versions)
     legs, _ = run(folder, collectives=tuple(COLLECTIVES), max_bytes=2 * MIB)
-    assert {(leg.state, leg.reason) for leg in legs} == {("done", "")}
+    assert {(leg.state, leg.reason.text) for leg in legs} == {("done", "")}
     assert len(measuring(folder)) == len(legs)
     assert len(records(folder, "calls")) == len(legs) + 1, "the options are asked for once"
     assert len(records(folder, "calls")) <= STARTS_BEFORE / 3
@@ -69,7 +69,7 @@ def test_what_lands_in_stdout_all_the_same_costs_no_row_and_no_proof(tmp_path, v
     """A plugin may give NCCL another NCCL_DEBUG_FILE, or none, than its environment has."""
     without = {name: {"ignores_debug_file": True} for name in ("default", "p2p_off", "net")}
     legs, _ = run(install(tmp_path / "nccl-tests", json_report=False, versions=versions, **without))
-    assert [(leg.state, leg.reason) for leg in legs] == [("done", "")] * 3
+    assert [(leg.state, leg.reason.text) for leg in legs] == [("done", "")] * 3
     assert [leg.transport["channels"] for leg in legs] == [8] * 3
     for leg in legs:
         assert [size.size_bytes for size in leg.sizes] == [MIB << step for step in range(7)]
@@ -98,7 +98,7 @@ def test_nvls_in_a_leg_without_p2p_is_told_by_every_nccl(tmp_path, versions, wor
 def test_a_program_killed_in_the_middle_of_a_row_has_the_rows_before(tmp_path):
     folder = install(tmp_path / "nccl-tests", default={"die_in": 8 * MIB})
     (leg,), _ = run(folder, legs=EVERY_NODE_LEGS[:1])
-    assert (leg.state, leg.reason) == (
+    assert (leg.state, leg.reason.text) == (
         "failed",
         "it was killed by SIGKILL, after 4 MiB was finished",
     )

@@ -85,7 +85,7 @@ def visit(
 def test_a_whole_visit() -> None:
     heard = Heard()
     record = visit({"second": {"stderr": "from stderr"}}, heard=heard)
-    assert (record.state, record.reason, record.phase) == ("reported", "", "")
+    assert (record.state, record.reason.text, record.phase) == ("reported", "", "")
     assert [result.check for result in record.report.results] == ["first", "second"]
     assert record.report.facts["hostname"]
     assert heard.progress == ["first", "second"]
@@ -153,7 +153,7 @@ def test_facts_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written, read and checked as results are, and a report has the place."""
     assert visit().state == "reported"
     monkeypatch.setattr(visit_module, "FACTS_LIMIT_BYTES", 20)
-    assert visit().reason == "facts of more than 0 KiB"
+    assert visit().reason.text == "facts of more than 0 KiB"
 
 
 CHECKS = tuple(f"check{number}" for number in range(15))
@@ -215,7 +215,7 @@ def test_a_new_token_for_each_visit() -> None:
 def test_an_answer_that_cannot_be_trusted(what: dict[str, Any], reason: str) -> None:
     record = visit({"first": {"frame": what}})
     assert (record.state, record.phase) == ("invalid", "run")
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
     assert record.report is None
 
 
@@ -232,7 +232,7 @@ def test_two_results_of_one_check() -> None:
         },
     }
     record = visit({"second": {"frame": twice}})
-    assert (record.state, record.reason) == ("invalid", "two results of first")
+    assert (record.state, record.reason.text) == ("invalid", "two results of first")
     assert record.report is None, "not even the first one is kept"
 
 
@@ -286,15 +286,15 @@ def test_a_series_that_cannot_be_trusted(series: Any, reason: str) -> None:
     heard = Heard()
     record = visit({"first": {"frame": {"kind": "series", "series": series}}}, heard=heard)
     assert record.state == "invalid"
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
     assert heard.series == []
 
 
 def test_a_second_series_and_one_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = {"frame": {"kind": "series", "series": SERIES}}
-    assert visit({"first": frame, "second": frame}).reason == "two series of the load"
+    assert visit({"first": frame, "second": frame}).reason.text == "two series of the load"
     monkeypatch.setattr("hwcheck.connect.visit.SERIES_LIMIT_BYTES", 100)
-    assert visit({"first": frame}).reason == "series of more than 0 MiB"
+    assert visit({"first": frame}).reason.text == "series of more than 0 MiB"
 
 
 @pytest.mark.parametrize("when", ["first", "after"])
@@ -302,7 +302,7 @@ def test_too_much_output(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # After the report, reading ends when this is over: a machine at work takes longer to write.
     monkeypatch.setattr(visit_module, "DRAIN_S", 60.0)
     record = visit({when: {"write_bytes": 17 << 20}})
-    assert (record.state, record.reason) == ("invalid", "cut off: it wrote more than 16 MiB")
+    assert (record.state, record.reason.text) == ("invalid", "cut off: it wrote more than 16 MiB")
     assert record.report is None
 
 
@@ -324,7 +324,7 @@ def test_a_payload_that_ends_early(
 ) -> None:
     record = visit(expect)
     assert (record.state, record.phase) == (state, "run")
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
     assert len(record.report.results if record.report else ()) == results
 
 
@@ -339,7 +339,7 @@ def test_a_payload_that_ends_early(
 def test_deadlines_of_the_run(deadlines: dict[str, float], reason: str) -> None:
     started = time.monotonic()
     record = visit({"second": {"hang": 600}}, **deadlines)
-    assert (record.state, record.reason) == ("partial", reason)
+    assert (record.state, record.reason.text) == ("partial", reason)
     assert time.monotonic() - started < 8
 
 
@@ -349,7 +349,7 @@ def test_the_whole_visit_ends_a_start_that_says_nothing(tmp_path: Path) -> None:
     silent.chmod(0o755)
     started = time.monotonic()
     record = visit(host=replace(HERE, python=str(silent)), visit_s=0.5)
-    assert record.reason.startswith(f"nothing from {silent} within 0.")
+    assert record.reason.text.startswith(f"nothing from {silent} within 0.")
     assert time.monotonic() - started < 6
 
 
@@ -363,7 +363,7 @@ def test_stop_ends_it() -> None:
     heard = Heard()
     heard.progress = _Setting(stop)  # type: ignore[assignment]
     record = visit({"second": {"hang": 600}}, stop=stop, heard=heard)
-    assert (record.state, record.reason) == ("partial", "interrupted")
+    assert (record.state, record.reason.text) == ("partial", "interrupted")
 
 
 class _Setting(list[str]):
@@ -389,7 +389,7 @@ class _Setting(list[str]):
 def test_what_is_not_a_python(python: str, state: str, phase: str, reason: str) -> None:
     record = visit(host=replace(HERE, python=python), start_s=0.5)
     assert (record.state, record.phase) == (state, phase)
-    assert record.reason.startswith(reason)
+    assert record.reason.text.startswith(reason)
 
 
 def test_a_sudo_that_is_not_there_is_no_missing_python() -> None:
@@ -398,7 +398,7 @@ def test_a_sudo_that_is_not_there_is_no_missing_python() -> None:
         start_s=0.5,
     )
     said = ("lost", "become", "/no/such/sudo: not found")
-    assert (record.state, record.phase, record.reason) == said
+    assert (record.state, record.phase, record.reason.text) == said
 
 
 def test_nothing_within_the_deadline(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_nothing_within_the_deadline(tmp_path: Path) -> None:
     slow.chmod(0o755)
     record = visit(host=replace(HERE, python=str(slow)), start_s=0.5)
     expected = f"nothing from {slow} within 0.5 s; last line: working on it"
-    assert (record.state, record.phase, record.reason) == ("lost", "python", expected)
+    assert (record.state, record.phase, record.reason.text) == ("lost", "python", expected)
 
 
 @pytest.fixture
@@ -437,7 +437,7 @@ def test_become(
     heard = Heard()
     host = replace(HERE, become=True, become_user="admin", become_password=given)
     record = visit(host=host, start_s=2 if given == "wrong" else 10, heard=heard)
-    assert (record.state, record.reason) == (state, reason)
+    assert (record.state, record.reason.text) == (state, reason)
     assert record.phase == ("" if state == "reported" else "become")
     assert "s3cret" not in heard.log
 
@@ -454,5 +454,5 @@ def test_a_password_that_is_echoed_stays_out_of_the_log(
     heard = Heard()
     host = replace(HERE, become=True, become_user="admin", become_password="s3cret\n")
     record = visit(host=host, heard=heard)
-    assert record.reason == "sudo: what is [password]?"
+    assert record.reason.text == "sudo: what is [password]?"
     assert heard.log.strip() == "sudo: what is [password]?"

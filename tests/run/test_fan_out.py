@@ -83,7 +83,7 @@ def test_an_unforeseen_error_costs_one_host(out: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Visit, "run", broken)
     records = visit_all(HOSTS, out)
     assert [records[host.name].state for host in HOSTS] == ["reported", "lost", "reported"]
-    assert records["n1"].reason == "unforeseen: RuntimeError('a fault\\nof ours')"
+    assert records["n1"].reason.text == "unforeseen: RuntimeError('a fault\\nof ours')"
     assert "Traceback" in log_of(out, "n1")
 
 
@@ -155,7 +155,7 @@ def test_stop_leaves_the_others_unvisited(out: Path) -> None:
     expect: dict[str, Any] = {host.name: {"first": {"hang": 600}} for host in HOSTS}
     records = visit_all(HOSTS, out, expect=expect, progress=progress, stop=stop, forks=1)
     assert [records[host.name].state for host in HOSTS] == ["lost", "not_visited", "not_visited"]
-    assert records["n0"].reason == "interrupted"
+    assert records["n0"].reason.text == "interrupted"
     assert time.monotonic() - started < 10
 
 
@@ -196,7 +196,7 @@ def test_stop_does_not_wait_for_a_visit_that_hangs(
         records = visit_all(HOSTS[:1], out, progress=events.append, stop=stop)
     finally:
         release.set()
-    assert (records["n0"].state, records["n0"].reason) == ("lost", "interrupted")
+    assert (records["n0"].state, records["n0"].reason.text) == ("lost", "interrupted")
     assert [event.kind for event in events] == ["started", "finished"]
 
 

@@ -15,7 +15,7 @@ from hwcheck.history.views import History
 from hwcheck.node import checks as registry
 from hwcheck.node.reasons import Reason
 from hwcheck.results.multi_host import MultiHostRecord, MultiHostRun, write_multi_host
-from hwcheck.results.run_folder import HostPlan, RunFolder, RunMeta, read_run
+from hwcheck.results.run_folder import UNDER_WAY, HostPlan, RunFolder, RunMeta, read_run
 from hwcheck.sweep.cut_off import close_run, cut_off_runs
 from hwcheck.sweep.drains import is_well
 from hwcheck.sweep.visits import PastVisit, level_of, read_visits
@@ -110,7 +110,7 @@ def begun(out: Path, *records: factories.HostRecord, hosts: int = 3, sweep: obje
 
 
 def test_a_run_that_was_killed_is_closed_with_the_hosts_that_it_visited(tmp_path: Path) -> None:
-    under_way = factories.record("n2", None, state="lost", reason="the visit is under way")
+    under_way = factories.record("n2", None, state="lost", reason=UNDER_WAY)
     path = begun(tmp_path, factories.gpu_host("n1"), under_way)
     assert list(cut_off_runs(tmp_path, "c-1")) == [path]
     assert close_run(path)

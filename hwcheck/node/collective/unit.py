@@ -13,7 +13,7 @@ from hwcheck.node.collective.rank import LARGEST_MEASURED
 from hwcheck.node.collective.spec import TOO_SMALL, CollectiveSpec, LegPlan
 from hwcheck.node.collective.timing import merge
 from hwcheck.node.collective.watch import TimedSize
-from hwcheck.node.reasons import NONE, NOT_OFFERED
+from hwcheck.node.reasons import NONE, NOT_OFFERED, OUT_OF_BUDGET
 from hwcheck.node.wire import Leg, SizeTiming, Value, leg_reason
 
 LATE = "; take a smaller -b or -n, or a longer profile"
@@ -66,7 +66,8 @@ class CollectiveUnit:
         for each in took.timed:
             self._timed.setdefault((each.size_bytes, each.in_place), []).append(each)
         self.state, text = self._outcome(took)
-        self._reason = leg_reason(self.state, text, took.code)
+        code = OUT_OF_BUDGET if took.state == "late" else took.code
+        self._reason = leg_reason(self.state, text, code)
         if took.state == "late" and self._timed:
             self._notes.append(took.reason)
         if not first:

@@ -11,6 +11,7 @@ from hwcheck.node import torch_process
 from hwcheck.node.collective import gates, launch, nccl_info, proof
 from hwcheck.node.collective.gates import HANG, NO_WAY, TRANSPORT, WRONG, verdict
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
+from hwcheck.node.reasons import NONE, OTHER_WAY, UNPROVEN, UNREADABLE, Reason
 from hwcheck.node.wire import Leg
 from tests.factories import leg, wrong
 from tests.node import forked_torch
@@ -80,8 +81,24 @@ def test_a_collective_that_is_whole_fires_no_gate(forked: None) -> None:
         (_as(HANG, leg(), state="hang", sizes=(), duration_s=38.0), True),
         (_as(HANG, leg(), state="hang", sizes=(), duration_s=201.0), False),
         (_as(HANG, leg()), False),
-        (_as(TRANSPORT, leg(), state="not_engaged", reason="NCCL used NET, not P2P"), True),
-        (_as(TRANSPORT, leg(), state="not_engaged", reason="NCCL names no connection"), False),
+        (
+            _as(
+                TRANSPORT,
+                leg(),
+                state="not_engaged",
+                reason=Reason(OTHER_WAY, "NCCL used NET, not P2P"),
+            ),
+            True,
+        ),
+        (
+            _as(
+                TRANSPORT,
+                leg(),
+                state="not_engaged",
+                reason=Reason(UNPROVEN, "NCCL names no connection"),
+            ),
+            False,
+        ),
         (_as(TRANSPORT, leg()), False),
     ],
 )
@@ -93,7 +110,7 @@ def test_a_gate_fires_or_does_not(leg: Leg, fired: bool) -> None:
 @pytest.mark.parametrize("state", ["failed", "not_run"])
 def test_a_leg_that_ends_otherwise_proves_nothing(gate: str, state: str) -> None:
     with pytest.raises(ValueError, match=f"{gate} ended as {state}: no torch"):
-        verdict(_as(gate, leg(), state=state, reason="no torch", sizes=()))
+        verdict(_as(gate, leg(), state=state, reason=Reason(UNREADABLE, "no torch"), sizes=()))
 
 
 @pytest.mark.parametrize(
@@ -117,5 +134,5 @@ def test_the_names_are_those_of_no_leg_that_is_judged() -> None:
 
 
 def test_what_nccl_says_gives_the_transport_away() -> None:
-    assert proof.problem(NO_WAY, nccl_info.read(OVER_SOCKETS)) == "NCCL used NET, not P2P"
-    assert proof.problem(NO_WAY, nccl_info.read(BY_PEERS)) == ""
+    assert proof.problem(NO_WAY, nccl_info.read(OVER_SOCKETS)).code == OTHER_WAY
+    assert proof.problem(NO_WAY, nccl_info.read(BY_PEERS)) == NONE

@@ -11,9 +11,11 @@ from hwcheck.node.collective import conf_files
 from hwcheck.node.collective.leg_run import Taken
 from hwcheck.node.collective.operations import load
 from hwcheck.node.collective.rank import LARGEST_MEASURED
+from hwcheck.node.collective.ranks import code_of
 from hwcheck.node.collective.spec import EVERY_NODE_LEGS, MIB, CollectiveSpec
 from hwcheck.node.collective.unit import CollectiveUnit
 from hwcheck.node.collective.watch import TimedSize
+from hwcheck.node.reasons import GPU_EXCLUSIVE, NOT_OFFERED, OUT_OF_BUDGET, RANK_FAILED, Reason
 
 SPEC = CollectiveSpec(("all_gather",), 4, 4, 45.0, 1 << 34)
 SHM = "x [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
@@ -146,11 +148,12 @@ def test_a_turn_that_timed_nothing_is_not_done(stop: str, words: str) -> None:
 )
 def test_what_gloo_cannot_is_not_the_nodes_failure(words: str) -> None:
     reason = f"rank 0: RuntimeError: {words}"
+    code = code_of(RuntimeError(words))
     found = unit(replace(SPEC, gpus=0))
-    found.add(taken(state="failed", reason=reason))
-    assert (found.leg(()).state, found.leg(()).reason.text) == ("not_run", reason)
+    found.add(taken(state="failed", reason=reason, code=code))
+    assert (found.leg(()).state, found.leg(()).reason) == ("not_run", Reason(NOT_OFFERED, reason))
     found = unit()  # NCCL
-    found.add(taken(state="failed", reason=reason))
+    found.add(taken(state="failed", reason=reason, code=code))
     assert found.leg(()).state == "failed"
 
 
@@ -172,3 +175,22 @@ def test_a_hang_stays_one_whatever_nccl_says() -> None:
         ("rank 1",),
     )
     assert leg.sizes == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("CUDA error: device(s) is/are busy or unavailable"), GPU_EXCLUSIVE),
+        (RuntimeError("Backend gloo does not support reduce_scatter"), NOT_OFFERED),
+        (RuntimeError("the wire is cut"), RANK_FAILED),
+        (OSError(5, "x"), RANK_FAILED),
+    ],
+)
+def test_an_error_of_a_library_has_a_code_where_it_is_caught(error: Exception, code: str) -> None:
+    assert code_of(error) == code
+
+
+def test_a_turn_for_which_there_was_no_time_says_so_by_its_code() -> None:
+    found = unit()
+    found.add(taken(state="late", reason="data still moved after 9 s", log=""))
+    assert (found.leg(()).state, found.leg(()).reason.code) == ("not_run", OUT_OF_BUDGET)

@@ -26,7 +26,6 @@ from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge import models
 from hwcheck.judge.models.lint import problems
 from hwcheck.judge.models.records import Model
-from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
 from hwcheck.node.check import Check, Metric, Remedy
 from hwcheck.node.limits import (
@@ -37,6 +36,7 @@ from hwcheck.node.limits import (
     Equal,
     FromInventory,
 )
+from hwcheck.node.units import UNITS
 from hwcheck.render import report
 from hwcheck.site.folder import Site
 
@@ -147,8 +147,8 @@ def _check_problem(made: Check) -> str:
             return f"metrics: {metric!r} is no Metric"
         if not isinstance(metric.limits, tuple):
             return f"{metric.name}: its limits are no tuple; put a comma behind a single one"
-        if metric.unit and metric.unit not in RANGES:
-            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(RANGES)}"
+        if metric.unit and metric.unit not in UNITS:
+            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(UNITS)}"
         for limit in metric.limits:
             if not isinstance(limit, LIMITS):
                 return f"{metric.name}: {limit!r} is no limit"

@@ -36,6 +36,9 @@ GROUPS = (
 STAGES = ("inventory", "idle", "prove", "load", "dcgm", "collectives")
 """The stages of an acceptance that run checks, in their order."""
 
+PROOFS = ("", "readings", "events")
+"""What of a check's answer a fault's record for the vendor has."""
+
 
 @dataclass(frozen=True)
 class Varies:
@@ -132,7 +135,7 @@ class Check:
 
     What others ask of a check is said here as well:
 
-    - ``group``: the column of the report that it stands in, one of ``GROUPS``.
+    - ``group``: the column of the report that it stands in; what is none of ``GROUPS`` is the last.
     - ``follows``: checks whose complaints say already why a host or GPU lacks what it measures.
     - ``varies``: why it applies to one of two like hosts and not to the other. So may those of a
       load that follow none: they go by MIG and by the number of GPUs, which are compared, and by
@@ -140,7 +143,7 @@ class Check:
     - ``explains_silence``: where it complains other quantities of a GPU are known than elsewhere.
     - ``stage``: the one of an acceptance that runs it, where it is not that of its load.
     - ``beside``: other stages that repeat it, since their figures are held against what it says.
-    - ``proof``: whether a fault's record for the vendor has its ``readings`` or its ``events``.
+    - ``proof``: what a fault's record for the vendor has of it, one of ``PROOFS``.
     """
 
     id: str
@@ -200,7 +203,7 @@ def check(
             legs=tuple(legs),
             optional=optional,
             after_load=after_load,
-            group=group,
+            group=group if group in GROUPS else GROUPS[-1],
             follows=tuple(follows),
             varies=varies,
             explains_silence=explains_silence,

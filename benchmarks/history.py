@@ -26,8 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hwcheck.history.dataset import COLUMNS, KINDS, ROW_GROUP, connect, file_of, metadata
-from hwcheck.judge.past import HELD
-from hwcheck.node import checks
+from hwcheck.judge.past import held
 from hwcheck.node.wire import COLLECTIVES
 
 GPU_METRICS = 28
@@ -86,18 +85,18 @@ def make(runs: Path, hosts: int, nights: int) -> None:
     db.execute(
         f"CREATE TABLE fleet AS SELECT printf('node%05d', i + 1) AS host FROM range({hosts}) t(i)"
     )
-    held = [
+    kept = [
         (check, metric.name, metric.unit)
-        for check, metrics in HELD.items()
-        for metric in checks.load()[check].metrics
-        if metric.name in metrics and check not in COLLECTIVES
+        for check, metrics in held().items()
+        for metric in metrics.values()
+        if check not in COLLECTIVES
     ]
-    others = [(f"check_{m // 3:02}", f"metric_{m:02}", "W") for m in range(len(held), GPU_METRICS)]
+    others = [(f"check_{m // 3:02}", f"metric_{m:02}", "W") for m in range(len(kept), GPU_METRICS)]
     db.execute(
         "CREATE TABLE gpu_metrics AS SELECT *, 'gpu' || g AS subject, 50.0 + g AS level FROM ("
         "SELECT unnest($1) AS check_id, unnest($2) AS metric, unnest($3) AS unit), "
         f"range({GPUS}) b(g) ORDER BY ALL",
-        list(map(list, zip(*held, *others, strict=True))),
+        list(map(list, zip(*kept, *others, strict=True))),
     )
     db.execute(
         "CREATE TABLE node_metrics AS SELECT printf('node_check_%02d', m) AS check_id, "

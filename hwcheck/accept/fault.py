@@ -10,18 +10,14 @@ from typing import Any
 from hwcheck.accept.evidence import InstalledPart, parts_of, software_of
 from hwcheck.advise.assessment import Assessment
 from hwcheck.advise.records import Diagnosis
-from hwcheck.judge.host_case import gpus_of, samples_of
+from hwcheck.judge.host_case import gpus_of, samples_of, values_of
 from hwcheck.judge.records import Finding
+from hwcheck.node import checks
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.text import line, quantity
 
-MEMORY = ("ecc_errors", "row_remap", "retired_pages")
-EVENTS = ("xid", "kernel_faults")
-MANAGEMENT = "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping"
-RETIREMENT = "NVIDIA Dynamic Page Retirement, RMA Policy Thresholds"
 RMA = "NVIDIA RMA Process; NVIDIA GPU Debug Guidelines"
-ERRORS = "NVIDIA DCGM, Diagnostic Errors: severities isolate, triage and reset; " + RMA
 FIELD_DIAGNOSTIC = (
     "the field diagnostic (fieldiag) ends with FAIL; RETEST is run again, CONFIG is a fault of the "
     "set-up and no reason. The vendor gives it out and runs it: the driver must be unloaded for it"
@@ -30,13 +26,6 @@ SENSITIVE = r"(?:passw(?:or)?d|secret|token|api[_-]?key|credential|authorization
 SECRET = re.compile(rf"(?i)({SENSITIVE}\S{{0,20}}?[=: ]+(?:(?:basic|bearer) +)?)\S+")
 LOGIN = re.compile(r"(\w://)[^\s/@]{1,200}@")
 """A user and a password in an address."""
-CRITERIA = (
-    ("row_remap", "row_remap_failure", "a row could not be remapped", MANAGEMENT),
-    ("ecc_errors", "sram_threshold_exceeded", "SRAM failed oftener than its threshold", MANAGEMENT),
-    ("retired_pages", "retired_pages", "as many pages are retired as the policy bears", RETIREMENT),
-    ("dcgm_diag", "failed_tests", "a test of NVIDIA's diagnostic (dcgmi diag) fails", ERRORS),
-)
-"""What NVIDIA takes a GPU back for, as far as NVML tells; its field diagnostic confirms it."""
 
 
 @dataclass(frozen=True)
@@ -226,17 +215,25 @@ def _by_subject(samples: Iterable[Sample]) -> dict[str, dict[str, str]]:
 
 
 def _criteria(record: HostRecord, findings: Iterable[Finding]) -> Iterator[Criterion]:
+    """Yield what NVIDIA takes a GPU back for, as far as NVML tells; its own diagnostic confirms."""
     failed = {(finding.check, finding.metric, finding.subject) for finding in findings}
-    for check, metric, text, source in CRITERIA:
-        subjects = [each.subject for each in samples_of(record, check) if each.metric == metric]
-        gpus = tuple(name for name in subjects if (check, metric, name) in failed)
-        state = "met" if gpus else "not met" if subjects else "not measured"
-        yield Criterion(text, source, state, gpus)
+    for check in checks.load().values():
+        for metric in check.metrics:
+            if metric.proof is None:
+                continue
+            subjects = values_of(record, check.id, metric.name)
+            gpus = tuple(name for name in subjects if (check.id, metric.name, name) in failed)
+            state = "met" if gpus else "not met" if subjects else "not measured"
+            yield Criterion(metric.proof.text, metric.proof.source, state, gpus)
     yield Criterion(FIELD_DIAGNOSTIC, RMA, "not measured")
 
 
+def _proving(proof: str) -> Iterator[str]:
+    return (check.id for check in checks.load().values() if check.proof == proof)
+
+
 def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:
-    for check in MEMORY:
+    for check in _proving("readings"):
         for sample in samples_of(record, check):
             if sample.value not in (0, 0.0, False):
                 about = f"{check}: {line(sample.metric, 60)}"
@@ -244,7 +241,7 @@ def _readings(record: HostRecord) -> Iterator[tuple[str, str, str]]:
 
 
 def _events(record: HostRecord) -> Iterator[tuple[str, str]]:
-    for check in EVENTS:
+    for check in _proving("events"):
         for sample in samples_of(record, check):
             if sample.subject != "node" and sample.value not in (0, 0.0, False):
                 about = f"{line(sample.subject, 120)}: {line(sample.metric, 60)}"

@@ -10,45 +10,23 @@ from hwcheck.errors import UsageError
 from hwcheck.history.dataset import EXERCISE
 from hwcheck.history.events import NAMED, renamed, stays
 from hwcheck.history.views import History
+from hwcheck.node import checks
+from hwcheck.node.units import UNITS
 from hwcheck.text import binary_size, count, line, quantity
 
 KINDS = ("outcome", "name", "GPU", "version", "setting", "count", "figure")
 """What can have changed, in the order in which it is shown."""
 
-LEAST_CHANGES = {
-    **dict.fromkeys(("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes"), 0.05),
-    **dict.fromkeys(("GiB", "MiB", "bytes"), 0.02),
-    **dict.fromkeys(("C", "%"), 5.0),
-    "share": 0.05,
-}
-"""By unit: what has changed by less has not changed, however small its spread. Those of ``RATIOS``
-are a share, since GPUs of one node differ by 5 % when all is well (ml-engineering, Not all
-accelerators are created equal), and a node without one of its 32 memory modules has 3 % less; the
-others in the unit itself. What has another unit and is not counted is not compared: times and rates
-differ from day to day."""
-RATIOS = ("GB/s", "Gb/s", "TFLOP/s", "MHz", "W", "lanes", "GiB", "MiB", "bytes")
-COUNTS = (
-    *("CPUs", "GIDs", "GPUs", "banks", "drives", "elements", "errors", "events", "groups", "links"),
-    *("nodes", "packets", "pages", "pairs", "parts", "ports", "processes", "products", "rows"),
-    "tests",
-)
+LEAST_CHANGES = {unit.name: unit.least_change for unit in UNITS.values() if unit.least_change}
+"""By unit: what has changed by less has not changed, however small its spread."""
+RATIOS = tuple(unit.name for unit in UNITS.values() if unit.is_ratio)
+COUNTS = tuple(unit.name for unit in UNITS.values() if unit.is_count)
 SPREADS = 3.0
 """What differs by more than so many spreads has changed: of a leg the inter-quartile range of its
 iterations or what its passes lie apart, of what many hosts have the median absolute deviation of
 their changes as a standard deviation (x 1.4826)."""
 LEAST_FIGURES = 8
 """The changes of so many figures of one metric have a spread worth the name."""
-NOT_COMPARED = (
-    *("pcie_link_generation", "card_link_generation"),  # at idle a link slows down to save power
-    *("gpu_uuid", "board_serial", "board_part_number", "pci_address"),  # see the GPUs
-    *("driver_version", "nvml_driver_version", "kernel_release"),  # see the versions
-    *("vbios", "vbios_of_most", "torch_version", "nccl_version"),
-    *("algbw_gbps", "busbw_spread", "pass_spread"),  # see busbw_gbps at each size
-    *("disk_free_gib", "shm_free_mib", "swap_used_gib"),  # what is in use differs from day to day
-    *("process_memory_bytes", "memory_used_bytes", "memory_held_bytes"),
-    "clock_event_reasons",  # of the moment
-    "products",  # as many as fitted into the load; see wrong_products
-)
 OF_LARGEST_SIZE = "ends_with(a.metric, 'busbw_gbps') AND a.size_bytes IS NULL"
 """The figure of a leg without a size is that of its largest, without the spread that this has; and
 another run's largest may be another size."""
@@ -212,6 +190,16 @@ def _of_gpus(history: History, of: Sequence[Any]) -> list[Difference]:
     return changes
 
 
+def _not_compared() -> tuple[tuple[str, str], ...]:
+    """Return the checks and metrics that differ between healthy nights, or are said elsewhere."""
+    return tuple(
+        (check.id, metric.name)
+        for check in checks.load().values()
+        for metric in check.metrics
+        if metric.fact or (metric.varies and metric.varies.nights)
+    )
+
+
 def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
     least = ", ".join(f"'{unit}': {change}" for unit, change in LEAST_CHANGES.items())
     rows = history.rows(
@@ -225,7 +213,7 @@ def _of_samples(history: History, of: Sequence[Any]) -> list[Difference]:
           FROM a JOIN b ON a.host = b.host AND a.check_id = b.check_id AND a.metric = b.metric
             AND a.subject = b.subject AND a.size_bytes IS NOT DISTINCT FROM b.size_bytes
             AND a.unit = b.unit
-          WHERE a.metric NOT IN {NOT_COMPARED} AND NOT ({OF_LARGEST_SIZE})
+          WHERE (a.check_id, a.metric) NOT IN {_not_compared()} AND NOT ({OF_LARGEST_SIZE})
             AND NOT {EXERCISE.format(table="a")} AND NOT {EXERCISE.format(table="b")}
         ), scatter AS (
           SELECT check_id, metric, size_bytes,

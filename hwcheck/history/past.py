@@ -13,9 +13,9 @@ from hwcheck.history.events import ALWAYS, Name, gpus_of
 from hwcheck.history.rows import SECOND_VISIT
 from hwcheck.history.views import History
 from hwcheck.judge.legs import LEAST_BYTES, PLAUSIBLE_BUSBW_GBPS
-from hwcheck.judge.past import HELD, Past, PastRun, PastSeries, Setup, Setups
-from hwcheck.judge.readings import RANGES
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, Setups, held
 from hwcheck.node import checks
+from hwcheck.node.units import UNITS
 from hwcheck.node.wire import COLLECTIVES
 
 T = TypeVar("T")
@@ -131,18 +131,17 @@ def past_of(history: History, names: Sequence[Name], started: str) -> Past | Non
 
 def _held() -> list[tuple[str, str, str, float, float]]:
     """Return what is held: check, metric, unit, and the borders of what is believed."""
-    registry = checks.load()
     return [
         (name, metric.name, metric.unit, *_believed(name, metric.unit))
-        for name, metrics in HELD.items()
-        if name in registry
-        for metric in registry[name].metrics
-        if metric.name in metrics
+        for name, metrics in held().items()
+        for metric in metrics.values()
     ]
 
 
 def _believed(check: str, unit: str) -> tuple[float, float]:
-    return PLAUSIBLE_BUSBW_GBPS if check in COLLECTIVES else RANGES[unit]
+    if check in COLLECTIVES:
+        return PLAUSIBLE_BUSBW_GBPS
+    return UNITS[unit].lowest, UNITS[unit].highest
 
 
 def _coded(each: Iterable[T]) -> tuple[list[T], NDArray[np.int32]]:

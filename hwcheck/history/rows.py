@@ -19,6 +19,7 @@ from hwcheck.advise.assessment import Assessment
 from hwcheck.judge.legs import is_clean
 from hwcheck.judge.past import BUSBW, library_of
 from hwcheck.judge.records import MULTI_HOST
+from hwcheck.node import checks as registry
 from hwcheck.node.wire import CheckResult, GpuFacts, Value
 from hwcheck.results.multi_host import MNNVL_OFF, SCOPES, MultiHostRecord, MultiHostRun
 from hwcheck.results.run_folder import HostRecord, Run
@@ -27,12 +28,8 @@ Codes = npt.NDArray[np.int32]
 Table = dict[str, list[Any]]
 """Columns of one length by their names: texts, numbers, None for nothing."""
 
-SOFTWARE = {
-    "driver": ("driver", "driver_version"),
-    "nccl": ("software_versions", "nccl_version"),
-    "torch": ("software_versions", "torch_version"),
-}
-"""What of a host's software is kept, and the check and metric that it is taken from."""
+SOFTWARE = ("driver", "nccl", "torch")
+"""What of a host's software is kept (``Metric.fact``)."""
 
 BOARD = "board_part_number"
 IDENTITIES = "serials"
@@ -244,7 +241,7 @@ def _of_record(record: HostRecord, of_host: Sequence[GpuFacts]) -> dict[str, Any
         "duration_s": record.duration_s,
         "hostname": _text(facts.get("hostname")),
         "kernel": _text(facts.get("kernel")),
-        **{name: _text(values.get((*of, "node"))) for name, of in SOFTWARE.items()},
+        **{name: _text(values.get((*registry.telling(name), "node"))) for name in SOFTWARE},
         "gpus": gpus,
         "boards": _hash(gpus) if gpus else None,
     }
@@ -257,7 +254,7 @@ def _hash(gpus: Sequence[Mapping[str, object]]) -> str:
 
 def _identities(record: HostRecord) -> dict[tuple[str, str, str], Value]:
     """Return what identifies software and boards, by check, metric and subject."""
-    checks = {check for check, _ in SOFTWARE.values()} | {IDENTITIES}
+    checks = {registry.telling(name)[0] for name in SOFTWARE} | {IDENTITIES}
     return {
         (result.check, sample.metric, sample.subject): sample.value
         for result in _results(record)

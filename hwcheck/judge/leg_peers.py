@@ -14,9 +14,10 @@ from typing import Any
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.legs import LEAST_BYTES, is_clean
 from hwcheck.judge.network import ports_named_in
-from hwcheck.judge.peers import LEAST_HOSTS, Tolerance, middle_of
+from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import Finding
 from hwcheck.node.collective.spec import SITE
+from hwcheck.node.units import LEAST_HOSTS, Tolerance
 from hwcheck.node.wire import Leg
 from hwcheck.results.transport import ABOUT
 from hwcheck.text import count, line, number

@@ -8,7 +8,6 @@ right, so it only ever warns, and it fails together with a limit that the same f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -16,20 +15,18 @@ from hwcheck.judge.changes import (
     FLAP_RUNS,
     IN_A_ROW,
     LEAST_REFERENCE,
-    MANNERS,
-    RARE,
-    RARELY_COUNTED,
     SOURCE,
-    USUAL,
     Change,
     changes,
     same_setup,
 )
 from hwcheck.judge.host_case import HostCase
 from hwcheck.judge.interconnect import is_gpu
-from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, joined, start_s
+from hwcheck.judge.past import Past, PastRun, PastSeries, Setup, figures, held, joined, start_s
 from hwcheck.judge.records import Finding
-from hwcheck.node.check import Check
+from hwcheck.node import checks
+from hwcheck.node.check import Metric
+from hwcheck.node.limits import Growth, Steady
 from hwcheck.node.wire import Value
 from hwcheck.results.run_folder import Run
 from hwcheck.text import binary_size, count, line, number, quantity
@@ -40,22 +37,8 @@ OWN_PAST = "its own past"
 DRIFTS, FLAPS, GREW = "a night since about", "comes and goes", " grew by "
 """Words of a reason that says how a figure changed; of a counter that it grew."""
 
-FLAPS_BY_LOG = "port_flaps"
-"""The check that counts link-downs where the kernel log has them."""
-
 MOST_RUNS = 90
 """So many runs back it looks."""
-
-METRIC_OF: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "driver": ("driver", "driver_version"),
-        "vbios": ("vbios", "vbios"),
-        "nccl": ("software_versions", "nccl_version"),
-        "torch": ("software_versions", "torch_version"),
-        "board": ("serials", "board_serial"),
-    }
-)
-"""By what a reference goes by: the check and the metric that a change of it is said under."""
 
 PER_GPU = ("vbios", "board")
 
@@ -76,12 +59,10 @@ def judge_own_past(
         for f in of_host
         if f.outcome == "fail"
     }
-    flapping = {
-        (f.host, f.subject)
-        for of_host in findings
-        for f in of_host
-        if f.check == FLAPS_BY_LOG and f.outcome != "pass"
+    bad = {
+        (f.host, f.check, f.subject) for of_host in findings for f in of_host if f.outcome != "pass"
     }
+    metrics = held()
     by_name = {host.name: host for host in hosts}
     like = {
         host.name: f"{len(host.facts.models)} x {' and '.join(host.facts.kinds)}" for host in hosts
@@ -90,15 +71,17 @@ def judge_own_past(
     largest: dict[tuple[str, str, str, str], tuple[PastSeries, Change]] = {}
     for of, change in changes(whole, like):
         key = (of.host, of.check, of.metric, of.subject)
-        if of.metric == "link_downed" and (of.host, of.subject) in flapping:
-            continue  # the kernel log says so, with the times
+        follows = metrics[of.check][of.metric].follows
+        if any((of.host, other, of.subject) in bad for other in follows):
+            continue
         if key not in largest or largest[key][0].size_bytes < of.size_bytes:
             largest[key] = of, change
     for key, (of, change) in largest.items():
         check = by_name[of.host].checks.get(of.check)
         if check is not None:
             value = float(whole.values[change.row, -1])
-            finding = _finding(check, of, value, change, whole.runs)
+            metric = metrics[of.check][of.metric]
+            finding = _finding(metric, of, value, change, whole.runs)
             yield finding._replace(outcome="fail") if key in failed else finding
 
 
@@ -143,7 +126,7 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
                 if all(both) and both[0] != both[1]
             ]
             for name, was, value in changed:
-                check, metric = METRIC_OF[name]
+                check, metric = checks.telling(name)
                 subject = of.subject if is_gpu(of.subject) and name in PER_GPU else "node"
                 if (of.host, name, subject) in given or check not in hosts[of.host].checks:
                     continue
@@ -167,12 +150,13 @@ def _new_references(past: Past, hosts: Mapping[str, HostCase]) -> Iterator[Findi
 
 
 def _finding(
-    check: Check, of: PastSeries, value: Value, change: Change, runs: Sequence[PastRun]
+    metric: Metric, of: PastSeries, value: Value, change: Change, runs: Sequence[PastRun]
 ) -> Finding:
-    metric = check.metric(of.metric)
-    unit = metric.unit if metric else ""
-    say = _counted if change.kind == "count" else _figure_words
-    limit, reason = say(of, unit, change, runs)
+    if isinstance(metric.past, Growth):
+        limit, reason = _counted(metric, metric.past, change, runs)
+    else:
+        assert metric.past is not None
+        limit, reason = _figure_words(of, metric.unit, metric.past, change, runs)
     return Finding(
         host=of.host,
         check=of.check,
@@ -180,7 +164,7 @@ def _finding(
         metric=of.metric,
         subject=of.subject,
         value=value,
-        unit=unit,
+        unit=metric.unit,
         limit=limit,
         source=SOURCE,
         confidence="derived",
@@ -189,10 +173,9 @@ def _finding(
 
 
 def _figure_words(
-    of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]
+    of: PastSeries, unit: str, manner: Steady, change: Change, runs: Sequence[PastRun]
 ) -> tuple[str, str]:
     """Return the limit and the reason of a figure that is not what it was."""
-    manner = MANNERS[of.metric]
     side = "above" if manner.bad > 0 else "below"
     first, last = (runs[place] for place in change.reference)
     size = f" at {binary_size(of.size_bytes)}" if of.size_bytes else ""
@@ -223,10 +206,12 @@ def _figure_words(
     return limit, reason
 
 
-def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun]) -> tuple[str, str]:
+def _counted(
+    metric: Metric, counter: Growth, change: Change, runs: Sequence[PastRun]
+) -> tuple[str, str]:
     """Return the limit and the reason of a counter that grows as it did not."""
+    unit = metric.unit
     usual = f"{number(round(change.former, 2))} {unit} an hour"
-    counter = RARE if of.metric in RARELY_COUNTED else USUAL
     limit = (
         f"warn unless like {OWN_PAST}: {usual}, less than {number(counter.least)} {unit} since the "
         f"last run, or within {number(counter.window_h)} h, or than "
@@ -238,7 +223,7 @@ def _counted(of: PastSeries, unit: str, change: Change, runs: Sequence[PastRun])
         hours = number(round(change.hours, 1))
         since = f"within {hours} h, since the run of {_night(began)} {began.started[11:16]}"
     reason = (
-        f"{of.metric}{GREW}{number(change.events)} {since}: "
+        f"{metric.name}{GREW}{number(change.events)} {since}: "
         f"{number(round(change.now, 1))} {unit} an hour; {usual} before"
     )
     return limit, reason

@@ -8,7 +8,7 @@ from typing import Callable, Iterator, Optional, Protocol, Sequence, Tuple, Unio
 
 from hwcheck.node.collective.nccl_diag import DiagnosticsRun
 from hwcheck.node.host.protocol import NodeHost as NodeHost
-from hwcheck.node.limits import AbovePeers, Limit
+from hwcheck.node.limits import AbovePeers, Growth, Limit, Steady
 from hwcheck.node.load.records import CollectiveRun, LoadRun
 from hwcheck.node.nvml.protocol import Gpu as Gpu
 from hwcheck.node.pairs.records import PairsRun
@@ -27,6 +27,47 @@ class NotApplicable(Exception):  # noqa: N818
     """The check has no meaning on this node; it does not count against coverage."""
 
 
+GROUPS = (
+    *("GPUs", "GPU memory", "PCIe", "NVLink, P2P", "power, clocks", "heat", "collectives"),
+    *("network", "software", "host", "other"),
+)
+"""What checks are about, in the order of the report's columns."""
+
+STAGES = ("inventory", "idle", "prove", "load", "dcgm", "collectives")
+"""The stages of an acceptance that run checks, in their order."""
+
+PROOFS = ("", "readings", "events")
+"""What of a check's answer a fault's record for the vendor has."""
+
+
+@dataclass(frozen=True)
+class Varies:
+    """Why a metric is not alike where all is well: over like hosts, GPUs of a node, or nights."""
+
+    why: str
+    hosts: bool = True
+    neighbors: bool = True
+    nights: bool = True
+
+
+BY_USE = Varies("goes by use")
+BY_RUN = Varies("goes by the run: how long the load was, and how large its messages")
+BY_TRAFFIC = Varies("goes by traffic and congestion")
+BY_AGE = Varies("goes by age: what it grew by since another night is news", nights=False)
+BY_SLOT = Varies("goes by its slot", hosts=False, nights=False)
+BY_IDENTITY = Varies("its identity: the GPUs are compared themselves")
+OWN_MAXIMUM = Varies("held against its own maximum; what it lost since is news", nights=False)
+IDLE_LINK = Varies("at idle a link slows down to save power")
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """A reason of the vendor to take a GPU back where the metric fails, and who says so."""
+
+    text: str
+    source: str
+
+
 @dataclass(frozen=True)
 class Metric:
     """One quantity of a check: its unit, what it means and what it is held against.
@@ -34,6 +75,20 @@ class Metric:
     A metric with no limit is recorded, and may serve others as their reference. An answer that
     claims to be done has a ``required`` one, for every GPU where the check is ``per_gpu``. A
     percentage may name the two metrics of the check that it is the ``ratio`` of, which say more.
+
+    How far like figures lie apart is known of the ``unit`` (``units``). What else is known of a
+    metric is said here, where it is not as usual:
+
+    - ``low_is_bad``: of its figures, where neither its limits nor its unit say so.
+    - ``setting``: a number that somebody or the design sets, so it is alike or it is not.
+    - ``varies``: it is not alike where all is well.
+    - ``of_some``: why some of the GPUs of one kind have it and others do not.
+    - ``at_work``: a GPU of which it is told, and is not zero, is at work.
+    - ``past``: it is held against the subject's former runs, and how.
+    - ``follows``: checks whose complaints of the same subject say already that it changed.
+    - ``fact``: what of a host or GPU it tells (``driver``), which figures go by.
+    - ``proof``: what its failing proves to the vendor.
+    - ``drawn_as``: the title under which it is drawn over the fleet's GPUs.
     """
 
     name: str
@@ -42,6 +97,16 @@ class Metric:
     limits: Tuple[Union[Limit, AbovePeers], ...] = ()
     required: bool = False
     ratio: Tuple[str, ...] = ()
+    low_is_bad: bool = False
+    setting: bool = False
+    varies: Optional[Varies] = None
+    of_some: str = ""
+    at_work: bool = False
+    past: Union[Steady, Growth, None] = None
+    follows: Tuple[str, ...] = ()
+    fact: str = ""
+    proof: Optional[Grounds] = None
+    drawn_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +132,18 @@ class Check:
     hold to be taken for one: with ``per_gpu`` something of every GPU; ``legs`` are the legs that it
     times; ``optional`` names what a node may lack for the check not to apply (an
     empty text: it applies everywhere).
+
+    What others ask of a check is said here as well:
+
+    - ``group``: the column of the report that it stands in; what is none of ``GROUPS`` is the last.
+    - ``follows``: checks whose complaints say already why a host or GPU lacks what it measures.
+    - ``varies``: why it applies to one of two like hosts and not to the other. So may those of a
+      load that follow none: they go by MIG and by the number of GPUs, which are compared, and by
+      who is at work.
+    - ``explains_silence``: where it complains other quantities of a GPU are known than elsewhere.
+    - ``stage``: the one of an acceptance that runs it, where it is not that of its load.
+    - ``beside``: other stages that repeat it, since their figures are held against what it says.
+    - ``proof``: what a fault's record for the vendor has of it, one of ``PROOFS``.
     """
 
     id: str
@@ -80,6 +157,13 @@ class Check:
     legs: Tuple[str, ...] = ()
     optional: str = ""
     after_load: bool = False
+    group: str = "other"
+    follows: Tuple[str, ...] = ()
+    varies: str = ""
+    explains_silence: bool = False
+    stage: str = ""
+    beside: Tuple[str, ...] = ()
+    proof: str = ""
 
     def metric(self, name: str) -> Optional[Metric]:
         """Return the metric of that name, or None."""
@@ -96,22 +180,36 @@ def check(
     legs: Sequence[str] = (),
     optional: str = "",
     after_load: bool = False,
+    group: str = "other",
+    follows: Sequence[str] = (),
+    varies: str = "",
+    explains_silence: bool = False,
+    stage: str = "",
+    beside: Sequence[str] = (),
+    proof: str = "",
 ) -> Callable[[Function], Check]:
     """Register a function as a check (see ``Check``)."""
 
     def register(function: Function) -> Check:
         return Check(
-            function.__name__,
-            function,
-            tuple(metrics),
-            remedy,
-            gpu,
-            load,
-            inspect.getdoc(function) or "",  # python -OO leaves none
-            per_gpu,
-            tuple(legs),
-            optional,
-            after_load,
+            id=function.__name__,
+            function=function,
+            metrics=tuple(metrics),
+            remedy=remedy,
+            gpu=gpu,
+            load=load,
+            doc=inspect.getdoc(function) or "",  # python -OO leaves none
+            per_gpu=per_gpu,
+            legs=tuple(legs),
+            optional=optional,
+            after_load=after_load,
+            group=group if group in GROUPS else GROUPS[-1],
+            follows=tuple(follows),
+            varies=varies,
+            explains_silence=explains_silence,
+            stage=stage or ("load" if load else "idle"),
+            beside=tuple(beside),
+            proof=proof,
         )
 
     return register

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hwcheck.advise.assessment import Assessment
-from hwcheck.judge.readings import RANGES
 from hwcheck.judge.records import Judgement, worst
 from hwcheck.node import checks
 from hwcheck.node.load.records import Series
+from hwcheck.node.units import UNITS
 from hwcheck.render.svg import INK, Plot, drawing, inline_svg
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.series import VisitSeries
@@ -178,8 +178,7 @@ def _by_number(gpus: Iterable[str]) -> list[str]:
 
 
 def _is_plausible(value: float, unit: str) -> bool:
-    low, high = RANGES[unit]
-    return low <= value <= high
+    return UNITS[unit].lowest <= value <= UNITS[unit].highest
 
 
 def _points(series: Series, subject: str, strip: Strip) -> Points:

@@ -7,9 +7,10 @@ what plans, judges, diagnoses and renders asks there, as for ours.
 from __future__ import annotations
 
 import ast
+import difflib
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -26,9 +27,8 @@ from hwcheck.inventory.expectations import VARIABLES
 from hwcheck.judge import models
 from hwcheck.judge.models.lint import problems
 from hwcheck.judge.models.records import Model
-from hwcheck.judge.readings import RANGES
 from hwcheck.node import checks
-from hwcheck.node.check import Check, Metric, Remedy
+from hwcheck.node.check import PROOFS, STAGES, Check, Grounds, Metric, Remedy, Varies
 from hwcheck.node.limits import (
     CONFIDENCES,
     AbovePeers,
@@ -36,11 +36,16 @@ from hwcheck.node.limits import (
     AtMost,
     Equal,
     FromInventory,
+    Growth,
+    Steady,
 )
+from hwcheck.node.units import UNITS
 from hwcheck.render import report
 from hwcheck.site.folder import Site
 
 LIMITS = (Equal, AtLeast, AtMost, AbovePeers)
+KINDS = {"varies": (Varies,), "past": (Steady, Growth), "proof": (Grounds,)}
+"""What the words of a metric are that are no plain value."""
 PAYLOAD_PACKAGE = "hwcheck.node"
 OLDEST_PYTHON = (3, 8)
 """Of a node."""
@@ -118,6 +123,7 @@ def _place(error: BaseException, site: Site) -> str:
 
 def _checks(site: Site) -> dict[str, Check]:
     shipped_names, by_id = set(checks.listing()), {}
+    every = shipped_names | {name.removesuffix(".py") for name in site.of("checks")}
     for name, data in site.of("checks").items():
         path, stem = site.path / "checks" / name, name.removesuffix(".py")
         tree = _parsed(path, data, OLDEST_PYTHON)
@@ -127,7 +133,7 @@ def _checks(site: Site) -> dict[str, Check]:
         made = getattr(_module(f"{checks.__name__}.{stem}", path, tree), stem, None)
         if not isinstance(made, Check) or made.id != stem:
             raise UsageError(f"{path}: no check named {stem}: decorate a function of that name")
-        problem = _check_problem(made)
+        problem = _check_problem(made) or _declared_problem(made, every)
         if problem:
             raise UsageError(f"{path}: {_one_line(problem)}")
         by_id[stem] = made
@@ -147,8 +153,8 @@ def _check_problem(made: Check) -> str:
             return f"metrics: {metric!r} is no Metric"
         if not isinstance(metric.limits, tuple):
             return f"{metric.name}: its limits are no tuple; put a comma behind a single one"
-        if metric.unit and metric.unit not in RANGES:
-            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(RANGES)}"
+        if metric.unit and metric.unit not in UNITS:
+            return f"{metric.name}: no such unit: {metric.unit}; there are {', '.join(UNITS)}"
         for limit in metric.limits:
             if not isinstance(limit, LIMITS):
                 return f"{metric.name}: {limit!r} is no limit"
@@ -157,6 +163,30 @@ def _check_problem(made: Check) -> str:
             operand = limit.operand
             if isinstance(operand, FromInventory) and str(operand) not in VARIABLES:
                 return f"{metric.name}: {operand} is no variable of the inventory"
+    return ""
+
+
+def _declared_problem(made: Check, names: Collection[str]) -> str:
+    """Return what of its declarations is none, or an empty text; ``names`` are all checks."""
+    follows = {f"{metric.name}: follows": metric.follows for metric in made.metrics}
+    for where, followed in {"follows": made.follows, **follows}.items():
+        for name in followed:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                return f"{where}: no such check: {name}{f'; is it {near[0]}?' if near else ''}"
+    for stage in (made.stage, *made.beside):
+        if stage not in STAGES:
+            return f"stage: no such stage: {stage}; there are {', '.join(STAGES)}"
+    if made.proof not in PROOFS:
+        return f"proof: one of {', '.join(PROOFS[1:])}"
+    for metric in made.metrics:
+        for word, kinds in KINDS.items():
+            value = getattr(metric, word)
+            if value is not None and not isinstance(value, kinds):
+                named = " or ".join(kind.__name__ for kind in kinds)
+                return f"{metric.name}: {word}: {value!r} is no {named}"
+        if metric.fact:
+            return f"{metric.name}: fact is for what hwcheck's own checks tell"
     return ""
 
 

@@ -23,7 +23,7 @@ from hwcheck.history.past import past_of
 from hwcheck.history.trend import gpus_named, metric_named, trend
 from hwcheck.history.views import History
 from hwcheck.judge.past import Past, Setup, figures, joined
-from hwcheck.node.wire import CheckResult, Sample
+from hwcheck.node.wire import CheckResult, Sample, Value
 from hwcheck.results.run_folder import HostRecord, read_run
 from hwcheck.text import binary_size
 from tests import factories
@@ -206,6 +206,40 @@ def test_what_differs_from_day_to_day_is_not_compared(tmp_path: Path) -> None:
         "host_memory.memory_total_gib: 2048 GiB -> 1984 GiB (-3.1%)",
         "hugepages.huge_pages_gib: 0 GiB -> 64 GiB",
     }
+
+
+@pytest.mark.parametrize(
+    ("check", "metric", "unit", "subject", "before", "after", "is_news"),
+    [
+        ("host_memory", "swap_used_percent", "%", "node", 1.0, 9.0, False),
+        ("infiniband_ports", "out_of_sequence", "packets", "port mlx5_0/1", 10, 5000, False),
+        ("throttle_under_load", "sw_power_cap_percent", "%", "gpu0", 20.0, 80.0, False),
+        ("power_state", "performance_state", "", "gpu0", "P0", "P8", False),
+        # What goes by age grew, and what is held against its own maximum is another: said.
+        ("ecc_errors", "ecc_uncorrected_aggregate", "errors", "gpu0", 0, 3, True),
+        ("infiniband_ports", "link_downed", "errors", "port mlx5_0/1", 0, 3, True),
+        ("pcie_link", "pcie_link_width", "lanes", "gpu0", 16, 8, True),
+    ],
+)
+def test_what_goes_by_use_is_no_change(
+    tmp_path: Path,
+    *,
+    check: str,
+    metric: str,
+    unit: str,
+    subject: str,
+    before: Value,
+    after: Value,
+    is_news: bool,
+) -> None:
+    """Two tables said what goes by use: 8 % more of swap was a figure beyond its spread."""
+    for night, value in enumerate((before, after)):
+        answer = CheckResult(check, "done", samples=(Sample(metric, value, unit, subject),))
+        gpus = factories.gpu_facts(1)
+        write_night(tmp_path, night, factories.record("node01", (answer,), gpus=gpus))
+    with History.open(tmp_path) as history:
+        changes = compare(history, run_id(0), run_id(1)).changes
+    assert [each.what for each in changes] == ([f"{check}.{metric}"] if is_news else [])
 
 
 def test_each_host_against_its_own_last_green_run(planted: Path) -> None:

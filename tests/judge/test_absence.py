@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.absence import BY_USE, FOLLOWS
 from hwcheck.judge.judge import judge
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
@@ -327,7 +326,7 @@ def test_a_check_of_a_load_that_does_not_apply_to_one_of_five() -> None:
     assert lacking(*fleet({"all_reduce": "one GPU"}, other)) == []
 
 
-@pytest.mark.parametrize("check", sorted(BY_USE))
+@pytest.mark.parametrize("check", sorted(check.id for check in REGISTRY.values() if check.varies))
 def test_what_goes_by_use_is_not_compared(check: str) -> None:
     states = {"performance_state": {"gpu0": 0}, "performance_state_at_work": {"gpu0": 0}}
     limits = {"power_limit_w": dict.fromkeys(GPUS, 700.0)}
@@ -374,9 +373,9 @@ def test_a_site_may_ignore_it() -> None:
     assert "no such metric" in problem(f"infiniband.{ABSENT}", {"ignore": True}, REGISTRY)
 
 
-def test_the_tables_name_checks() -> None:
-    names = {*FOLLOWS, *BY_USE, *(each for others in FOLLOWS.values() for each in others)}
-    assert names <= set(REGISTRY)
+def test_what_is_followed_is_a_check() -> None:
+    for check in REGISTRY.values():
+        assert {*check.follows, *(name for m in check.metrics for name in m.follows)} <= {*REGISTRY}
     assert all(metric.name != ABSENT for check in REGISTRY.values() for metric in check.metrics)
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.neighbors import LEAST_GPUS, NUMBERS, OF_EACH_GPU
-from hwcheck.judge.peers import OF_SOME_GPUS, TOLERANCES
 from hwcheck.judge.records import UNLIKE, Finding
 from hwcheck.node import checks
+from hwcheck.node.units import LEAST_GPUS, UNITS, Tolerance
 from hwcheck.results.run_folder import HostRecord
 from hwcheck.site.cases import answer_of
 from tests import factories
@@ -210,10 +209,9 @@ def test_a_new_metric_is_taken_in_by_its_unit() -> None:
     assert named(planned(9.0, 11.0, 31.0, 8.0)) == []
 
 
-def test_tables_are_of_metrics_and_units_that_there_are() -> None:
-    metrics = {metric.name for check in REGISTRY.values() for metric in check.metrics}
-    assert set(OF_EACH_GPU) | set(OF_SOME_GPUS) <= metrics
-    assert set(NUMBERS) <= set(TOLERANCES)
+def test_what_is_compared_over_gpus_is_over_hosts_too() -> None:
+    for unit in UNITS.values():
+        assert unit.neighbors is None or isinstance(unit.peers, Tolerance), unit.name
     assert LEAST_GPUS > 2
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from hwcheck.judge.changes import MANNERS
 from hwcheck.judge.judge import judge
 from hwcheck.judge.own_past import OWN_PAST
-from hwcheck.judge.past import HELD, Past, figures, joined
+from hwcheck.judge.past import Past, figures, joined
 from hwcheck.judge.records import Finding
 from hwcheck.node import checks
+from hwcheck.node.limits import Growth
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord, Run
 from hwcheck.results.site_limits import SiteLimits
@@ -190,13 +190,11 @@ def test_each_figure_is_held_against_its_past(
     assert (finding.check, finding.metric) == (check, metric)
 
 
-def test_every_figure_that_is_held_is_a_metric_that_says_how() -> None:
-    registry = checks.load()
-    for check, metrics in HELD.items():
-        for name in metrics:
-            metric = registry[check].metric(name)
-            assert metric is not None, name
-            assert (name in MANNERS) == (metric.unit not in ("errors", "packets")), name
+def test_every_counter_that_is_held_is_held_by_its_growth() -> None:
+    held = [m for check in checks.load().values() for m in check.metrics if m.past]
+    assert held
+    for metric in held:
+        assert isinstance(metric.past, Growth) == (metric.unit in ("errors", "packets")), metric
 
 
 def legs(gbps: float, **changes: Any) -> HostRecord:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from hwcheck.judge.judge import judge
-from hwcheck.judge.peers import LEAST_HOSTS, NOT_COMPARED, TOLERANCES, Tolerance, middle_of
-from hwcheck.judge.readings import RANGES
+from hwcheck.judge.peers import middle_of
 from hwcheck.judge.records import Finding
-from hwcheck.node import checks
+from hwcheck.node.units import LEAST_HOSTS, UNITS, Tolerance
 from hwcheck.node.wire import CheckResult, Sample
 from hwcheck.results.run_folder import HostRecord
 from tests import factories
@@ -241,9 +240,14 @@ def test_legs_are_compared_at_one_size_and_exercises_never() -> None:
 
 
 def test_every_unit_is_compared_or_it_is_said_why_not() -> None:
-    used = {metric.unit for check in checks.load().values() for metric in check.metrics}
-    assert (used | set(RANGES)) - set(TOLERANCES) - set(NOT_COMPARED) == set()
-    assert not set(TOLERANCES) & set(NOT_COMPARED)
+    for unit in UNITS.values():
+        assert isinstance(unit.peers, Tolerance) or len(unit.peers.split()) > 2, unit.name
+
+
+def of_unit(unit: str) -> Tolerance:
+    tolerance = UNITS[unit].peers
+    assert isinstance(tolerance, Tolerance)
+    return tolerance
 
 
 def gaussian(middle: float, share: float) -> Callable[[random.Random, int], float]:
@@ -279,7 +283,7 @@ def test_healthy_fleets_raise_next_to_no_warning() -> None:
     for _ in range(FLEETS):
         hosts = dice.randint(LEAST_HOSTS, 24)
         alarmed += any(
-            outliers(TOLERANCES[unit], [draw(dice, slot) for _ in range(hosts)])
+            outliers(of_unit(unit), [draw(dice, slot) for _ in range(hosts)])
             for unit, draw in HEALTHY.values()
             for slot in range(8)
         )
@@ -295,7 +299,7 @@ def test_a_sick_host_in_such_a_fleet_is_found(name: str, factor: float) -> None:
     found = 0
     for _ in range(100):
         values = [draw(dice, 3) for _ in range(16)]
-        found += outliers(TOLERANCES[unit], [*values, factor * draw(dice, 3)])
+        found += outliers(of_unit(unit), [*values, factor * draw(dice, 3)])
     assert found >= 95
 
 

@@ -13,6 +13,8 @@ from hwcheck.connect import payload
 from hwcheck.errors import UsageError
 from hwcheck.judge.models import model_of, models
 from hwcheck.node import checks
+from hwcheck.node.check import BY_USE
+from hwcheck.node.limits import Steady
 from hwcheck.render import report
 from hwcheck.site.additions import Additions, in_use, load
 from hwcheck.site.folder import read
@@ -43,6 +45,32 @@ def test_additions_are_used_and_then_gone(tmp_path: Path) -> None:
     assert report.SITE == {}
 
 
+def declared(check: str = "", metric: str = "") -> dict[str, str]:
+    """Return the example's check with a word more of the check, and of its metric."""
+    text = example()[CHECK].replace("gpu=False,", f"gpu=False, {check},".replace(", ,", ","))
+    return {CHECK: text.replace("required=True,", f"required=True, {metric},".replace(", ,", ","))}
+
+
+def test_a_check_declares_all_that_ours_can(tmp_path: Path) -> None:
+    of_check = 'group="host", follows=("disk_free",), varies="by its role", stage="inventory"'
+    of_metric = "varies=BY_USE, past=Steady(-1, ratio=True, scatter=0.01, least=0.05)"
+    of_metric += ', drawn_as="room", follows=("disk_free",)'
+    (text,) = declared(of_check, of_metric).values()
+    text = text.replace("import Metric,", "import BY_USE, Metric,")
+    text = text.replace("import AtLeast", "import AtLeast, Steady")
+    check = loaded(tmp_path, {CHECK: text}).checks["checkpoint_room"]
+    (metric,) = check.metrics
+    assert (check.group, check.follows, check.stage) == ("host", ("disk_free",), "inventory")
+    assert metric.varies == BY_USE
+    assert metric.past == Steady(-1, ratio=True, scatter=0.01, least=0.05)
+    assert metric.drawn_as == "room"
+
+
+def test_an_unknown_group_is_the_last(tmp_path: Path) -> None:
+    check = loaded(tmp_path, declared('group="rooms"')).checks["checkpoint_room"]
+    assert check.group == "other"
+
+
 def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
     additions = loaded(tmp_path)
     built = payload.build(tuple(additions.payload_files.items()))
@@ -67,6 +95,15 @@ def test_checks_are_pushed_among_ours(tmp_path: Path) -> None:
         ({CHECK: example()[CHECK].replace('"GiB"', '"TiB"')}, "no such unit: TiB"),
         ({CHECK: example()[CHECK].replace('"derived"', '"sure"')}, "confidence is one of"),
         ({CHECK: example()[CHECK].replace("gpu=False", 'legs=["default"]')}, "legs are of"),
+        (declared('follows=("gpu_cuont",)'), "follows: no such check: gpu_cuont; is it gpu_count"),
+        (declared('stage="burn"'), "no such stage: burn; there are inventory, idle, prove, load"),
+        (declared('beside=("burn",)'), "no such stage: burn"),
+        (declared('proof="all"'), "proof: one of readings, events"),
+        (declared(metric='varies="by use"'), "room_gib: varies: 'by use' is no Varies"),
+        (declared(metric="past=3.0"), r"room_gib: past: 3\.0 is no Steady or Growth"),
+        (declared(metric='proof="x"'), "room_gib: proof: 'x' is no Grounds"),
+        (declared(metric='fact="driver"'), "room_gib: fact is for what hwcheck's own checks tell"),
+        (declared(metric='follows=("rooms",)'), "room_gib: follows: no such check: rooms"),
         (
             {CHECK: example()[CHECK].replace("    ),\n            ),", "    )\n            ),")},
             "room_gib: its limits are no tuple; put a comma behind a single one",

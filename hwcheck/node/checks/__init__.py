@@ -28,6 +28,20 @@ def load(names: Optional[Sequence[str]] = None) -> Dict[str, Check]:
     return {check.id: check for check in registered}
 
 
+def telling(fact: str) -> Tuple[str, str]:
+    """Return the check and the metric that tell a fact of a host or GPU (``Metric.fact``).
+
+    Raises KeyError for one that none tells.
+    """
+    return _telling()[fact]
+
+
+@lru_cache(maxsize=None)
+def _telling() -> Dict[str, Tuple[str, str]]:
+    every = load(listing())
+    return {m.fact: (check.id, m.name) for check in every.values() for m in check.metrics if m.fact}
+
+
 def _order(check: Check) -> Tuple[bool, bool, bool, str]:
     return check.after_load, check.load, check.load and not check.legs, check.id
 

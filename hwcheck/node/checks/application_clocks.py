@@ -29,12 +29,14 @@ SOURCE = (
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_graphics_default_mhz",
             "MHz",
             "core clock that it comes with",
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_memory_mhz",
@@ -48,12 +50,14 @@ SOURCE = (
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "application_clock_memory_default_mhz",
             "MHz",
             "memory clock that it comes with",
             required=True,
+            setting=True,
         ),
     ],
     remedy=Remedy(
@@ -65,6 +69,8 @@ SOURCE = (
     ),
     per_gpu=True,
     optional="clocks that an application can set",
+    group="power, clocks",
+    follows=("driver",),
 )
 def application_clocks(node: Node) -> Iterator[Sample]:
     """Compare the clocks that applications get with those that each board comes with.

@@ -51,6 +51,8 @@ NO_ACCESS = ("CNS", "GNS", "TNS", "NS")
         command="nvidia-smi -q -d MEMORY && sudo lspci -vv -d 10de: | grep -A3 'Resizable BAR'",
     ),
     optional="peers or RDMA devices that reach GPUs over PCIe",
+    group="GPUs",
+    follows=("gpu_count", "infiniband_ports", "mig", "nvlink_state", "virtualization"),
 )
 def bar1_size(node: Node) -> Iterator[Sample]:
     """Compare the window into each GPU's memory (BAR1) with the memory behind it.

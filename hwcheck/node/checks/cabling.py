@@ -39,6 +39,8 @@ from hwcheck.node.wire import Sample
     ),
     gpu=False,
     optional="ports whose neighbors can be asked",
+    group="network",
+    stage="inventory",
 )
 def cabling(node: Node) -> Iterator[Sample]:
     """Read which port of which switch each port is cabled to.

@@ -18,7 +18,13 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
 
 @check(
     metrics=[
-        Metric("sm_clock_mhz", "MHz", "median in the steady part of the load", required=True),
+        Metric(
+            "sm_clock_mhz",
+            "MHz",
+            "median in the steady part of the load",
+            required=True,
+            drawn_as="SM clock under load",
+        ),
         Metric(
             "uncapped_sm_clock_mhz",
             "MHz",
@@ -35,8 +41,14 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
                     confidence="derived",
                 ),
             ),
+            of_some="of a GPU that the driver's power cap leaves alone for a while",
         ),
-        Metric("application_sm_clock_mhz", "MHz", "core clock that applications get"),
+        Metric(
+            "application_sm_clock_mhz",
+            "MHz",
+            "core clock that applications get",
+            of_some="of a GPU that the driver's power cap leaves alone for a while",
+        ),
         Metric(
             "memory_clock_mhz",
             "MHz",
@@ -75,6 +87,8 @@ APPLICATION = "NVML API Reference Guide, nvmlDeviceGetApplicationsClock"
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
+    follows=("gpu_count", "mig", "virtualization"),
 )
 def clocks_under_load(node: Node) -> Iterator[Sample]:
     """Compare the clocks of each GPU at work with what it was set to and with its neighbors.

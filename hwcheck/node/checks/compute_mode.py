@@ -60,6 +60,7 @@ MODES = "NVML API Reference Guide, nvmlComputeMode_t: "
     ),
     per_gpu=True,
     optional="GPUs that have a compute mode",
+    group="GPUs",
 )
 def compute_mode(node: Node) -> Iterator[Sample]:
     """Read which processes each GPU lets compute.

@@ -73,6 +73,8 @@ NAMED = 3
         command="nvidia-ctk cdi list; ls -lL /usr/lib/*/libcuda.so.1 /usr/lib/*/libnvidia-ml.so.1",
     ),
     optional="a container runtime declared",
+    group="software",
+    varies="goes by what the inventory declares",
 )
 def container_files(node: Node) -> Iterator[Sample]:
     """Look whether the libraries that the container runtime mounts are there and hold something.

@@ -89,6 +89,7 @@ DEFAULTS = "docker run reference, defaults of a container (64 MiB of /dev/shm)"
         command="docker info; cat /etc/docker/daemon.json; containerd config dump",
     ),
     optional="a container runtime with a file of its own, declared",
+    group="software",
 )
 def container_settings(node: Node) -> Iterator[Sample]:
     """Read what docker, containerd or podman gives to every container unless it asks otherwise.

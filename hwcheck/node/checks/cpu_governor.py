@@ -65,6 +65,8 @@ and amd-pstate, active mode)."""
         role="system_tuning",
     ),
     optional="a kernel that controls CPU frequencies",
+    group="host",
+    follows=("virtualization",),
 )
 def cpu_governor(node: Node) -> Iterator[Sample]:
     """Count the CPUs by frequency driver and governor.

@@ -37,6 +37,8 @@ from hwcheck.node.wire import Sample
         command="nvidia-smi | grep 'CUDA Version'; ldconfig -p | grep libcuda",
         role="nvidia_driver",
     ),
+    group="software",
+    stage="inventory",
 )
 def cuda_driver(node: Node) -> Iterator[Sample]:
     """Read which CUDA version the driver runs at most.

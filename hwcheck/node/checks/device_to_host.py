@@ -11,11 +11,12 @@ from hwcheck.node.wire import Sample
 
 
 @check(
-    metrics=metrics("from_device_gbps", "from the GPU to the host"),
+    metrics=metrics("from_device_gbps", "from the GPU to the host", "GPU to host"),
     remedy=REMEDY,
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="PCIe",
 )
 def device_to_host(node: Node) -> Iterator[Sample]:
     """Hold the copy from each GPU to pinned memory against what its PCIe link can carry.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, Varies, check
 from hwcheck.node.limits import Equal, FromInventory, FromSample, like_most
 from hwcheck.node.wire import Sample
 
@@ -54,6 +54,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                     "where the others have one version"
                 ),
             ),
+            fact="driver",
         ),
         Metric(
             "nvml_driver_version",
@@ -66,6 +67,7 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
                     "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): the libraries must match the module",
                 ),
             ),
+            varies=Varies("as driver_version", hosts=False, neighbors=False),
         ),
     ],
     remedy=Remedy(
@@ -76,6 +78,10 @@ OTHERS = ("nouveau", "nova_core", "nova-core", "nova")
         command="cat /proc/driver/nvidia/version; nvidia-smi; dkms status",
         role="nvidia_driver",
     ),
+    group="software",
+    explains_silence=True,
+    stage="inventory",
+    beside=("load", "collectives"),
 )
 def driver(node: Node) -> Iterator[Sample]:
     """Read the driver's version from the kernel and from NVML, and whether both work.

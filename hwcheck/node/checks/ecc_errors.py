@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_AGE, Gpu, Grounds, Metric, Node, Remedy, check
 from hwcheck.node.gpus import where_supported
-from hwcheck.node.limits import AtMost, Equal
+from hwcheck.node.limits import OFTEN, AtMost, Equal
 from hwcheck.node.wire import Sample
 
 HOUR_S = 3600.0
@@ -43,6 +43,7 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                 ),
             ),
             required=True,
+            past=OFTEN,
         ),
         Metric(
             "ecc_corrected_per_hour",
@@ -56,12 +57,14 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
             "errors",
             "uncorrectable errors in the board's life",
             required=True,
+            varies=BY_AGE,
         ),
         Metric(
             "ecc_corrected_aggregate",
             "errors",
             "corrected errors in the board's life",
             required=True,
+            varies=BY_AGE,
         ),
         Metric(
             "sram_threshold_exceeded",
@@ -74,6 +77,10 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
                     "Exceeded); NVML API Reference Guide, nvmlDeviceGetSramEccErrorStatus",
                 ),
             ),
+            proof=Grounds(
+                "SRAM failed oftener than its threshold",
+                "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping",
+            ),
         ),
     ],
     remedy=Remedy(
@@ -84,6 +91,9 @@ TOTALS = "NVML API Reference Guide, nvmlDeviceGetTotalEccErrors"
         command="nvidia-smi -q -d ECC,ROW_REMAPPER",
     ),
     optional="ECC that is switched on",
+    group="GPU memory",
+    follows=("ecc_mode",),
+    proof="readings",
 )
 def ecc_errors(node: Node) -> Iterator[Sample]:
     """Read ECC's counters since the driver was loaded and over the life of each board.

@@ -60,6 +60,7 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="ECC",
+    group="GPU memory",
 )
 def ecc_mode(node: Node) -> Iterator[Sample]:
     """Read whether ECC is on, was switched by somebody, or is about to change.

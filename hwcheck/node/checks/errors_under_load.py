@@ -70,6 +70,8 @@ COUNTERS = {
     load=True,
     per_gpu=True,
     optional="counters of memory errors and PCIe replays",
+    group="GPUs",
+    follows=("gpu_count", "mig", "virtualization"),
 )
 def errors_under_load(node: Node) -> Iterator[Sample]:
     """Count the memory errors and PCIe replays that the collectives and the load added.

@@ -91,7 +91,12 @@ LOST = "NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST, NVML_ERR
             ),
         ),
         Metric(OTHER, "events", "events that ask for nothing, or follow another"),
-        Metric("meaning", "", "what the event means and asks for"),
+        Metric(
+            "meaning",
+            "",
+            "what the event means and asks for",
+            of_some="of a GPU with something to say",
+        ),
         Metric("heard_from", "", "who could be listened to: the kernel log, NVML's events"),
         Metric(
             "gpu_answer_after_load",
@@ -111,6 +116,7 @@ LOST = "NVML API Reference Guide, nvmlReturn_t: NVML_ERROR_GPU_IS_LOST, NVML_ERR
     after_load=True,
     per_gpu=True,
     optional="a load of the GPUs in this visit",
+    group="GPUs",
 )
 def faults_under_load(node: Node) -> Iterator[Sample]:
     """Read what the driver reported since this visit began to load the GPUs.

@@ -60,6 +60,7 @@ XFS = re.compile(
         "error|nvme|EXT4-fs error|XFS.*shutting down'",
     ),
     gpu=False,
+    group="host",
 )
 def file_systems(node: Node) -> Iterator[Sample]:
     """Read whether the file systems of the root, /tmp, /var and the home folder take writes.

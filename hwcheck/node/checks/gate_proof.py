@@ -21,7 +21,12 @@ SOURCE = "a control that must fail: a gate that was never seen to fire proves no
             (Equal(True, SOURCE, confidence="derived"),),
             required=True,
         ),
-        Metric("meaning", "", "what the gate said of that leg"),
+        Metric(
+            "meaning",
+            "",
+            "what the gate said of that leg",
+            of_some="of a GPU with something to say",
+        ),
         Metric("gate_absent", "", "why a gate cannot be proven on this node"),
     ],
     remedy=Remedy(
@@ -35,6 +40,8 @@ SOURCE = "a control that must fail: a gate that was never seen to fire proves no
     gpu=False,
     load=True,
     optional=WITHOUT_MIG,
+    group="collectives",
+    stage="prove",
 )
 def gate_proof(node: Node) -> Iterator[Sample]:
     """Break collectives on purpose and see that each break is noticed.

@@ -43,6 +43,8 @@ BUS = "PCI devices of vendor 10de and class 0300 or 0302 in /sys/bus/pci/devices
         "not bring the GPU back, then reseat the board or have it replaced",
         command="lspci -k -d 10de: && nvidia-smi -L",
     ),
+    group="GPUs",
+    stage="inventory",
 )
 def gpu_count(node: Node) -> Iterator[Sample]:
     """Count the GPUs on the PCI bus and in NVML, and find the ones that NVML cannot open.

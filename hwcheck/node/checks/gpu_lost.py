@@ -60,6 +60,8 @@ from hwcheck.node.wire import Sample
         command="nvidia-smi -L; dmesg | grep -E 'NVRM: Xid.*: (79|119|154)'",
     ),
     per_gpu=True,
+    group="GPUs",
+    stage="inventory",
 )
 def gpu_lost(node: Node) -> Iterator[Sample]:
     """Ask each GPU for a value that only the chip itself can give, and each device for its vendor.

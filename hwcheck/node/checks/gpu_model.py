@@ -64,6 +64,9 @@ class _Kind(NamedTuple):
         command="nvidia-smi -L && lspci -nn -d 10de:",
     ),
     per_gpu=True,
+    group="GPUs",
+    explains_silence=True,
+    stage="inventory",
 )
 def gpu_model(node: Node) -> Iterator[Sample]:
     """Read the model of each GPU, and hold it against the inventory and the rest of the node.

@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, Sequence, Tuple
 
 from hwcheck.node.check import CouldNotMeasure, Gpu, Metric, Node, NotApplicable, Remedy, check
 from hwcheck.node.interconnect import Interconnect
-from hwcheck.node.limits import AtLeast, Equal
+from hwcheck.node.limits import AtLeast, Equal, Steady
 from hwcheck.node.pairs.records import CHECK_OFF, PairCopy, PairsRun
 from hwcheck.node.wire import DRIVER_ANSWERS, Sample
 
@@ -69,7 +69,12 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
             ),
             required=True,
         ),
-        Metric("p2p_copy_gbps", "GB/s", "the best copy to the second GPU, nothing else under way"),
+        Metric(
+            "p2p_copy_gbps",
+            "GB/s",
+            "the best copy to the second GPU, nothing else under way",
+            past=Steady(-1, ratio=True, scatter=0.01, least=0.05),
+        ),
         Metric(
             "p2p_percent_of_alike",
             "%",
@@ -123,6 +128,7 @@ from hwcheck.node.wire import DRIVER_ANSWERS, Sample
     ),
     load=True,
     optional="a second GPU, none of them with MIG",
+    group="NVLink, P2P",
 )
 def gpu_pairs(node: Node) -> Iterator[Sample]:
     """Copy from each GPU of the node to each other one, and look at what arrives.

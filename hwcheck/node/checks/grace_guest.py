@@ -67,6 +67,7 @@ TRANSLATES = "DMA"
         "numactl --hardware",
     ),
     optional="a virtual machine on Grace",
+    group="GPUs",
 )
 def grace_guest(node: Node) -> Iterator[Sample]:
     """Read whether a guest on Grace was given ATS, command queues of the SMMU and GPU memory.

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import Metric, Node, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, FromModel
+from hwcheck.node.limits import AtLeast, FromModel, Steady
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.node.wire import Sample
 
@@ -28,6 +28,8 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            past=Steady(-1, ratio=True, scatter=0.003, least=0.02),
+            drawn_as="GPU memory, copies",
         ),
         peers_metric(
             "copy_percent_of_peers",
@@ -48,6 +50,7 @@ from hwcheck.node.wire import Sample
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="GPU memory",
 )
 def hbm_bandwidth(node: Node) -> Iterator[Sample]:
     """Hold the bandwidth of a copy within each GPU's memory against model and neighbors.

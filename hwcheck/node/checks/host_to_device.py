@@ -11,11 +11,12 @@ from hwcheck.node.wire import Sample
 
 
 @check(
-    metrics=metrics("to_device_gbps", "from the host to the GPU"),
+    metrics=metrics("to_device_gbps", "from the host to the GPU", "host to GPU"),
     remedy=REMEDY,
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="PCIe",
 )
 def host_to_device(node: Node) -> Iterator[Sample]:
     """Hold the copy of pinned memory to each GPU against what its PCIe link can carry.

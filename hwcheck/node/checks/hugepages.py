@@ -47,6 +47,7 @@ GIB = float(1 << 30)
         command="grep -i huge /proc/meminfo; cat /sys/kernel/mm/transparent_hugepage/enabled",
         role="system_tuning",
     ),
+    group="host",
 )
 def hugepages(node: Node) -> Iterator[Sample]:
     """Read how much memory is set aside as huge pages and whether anything uses it.

@@ -71,6 +71,7 @@ NO_CLUSTER = "the GPUs' fabric does not span hosts (no cluster UUID)"
         role="nvidia_imex",
     ),
     optional="an NVLink fabric over several hosts",
+    group="NVLink, P2P",
 )
 def imex(node: Node) -> Iterator[Sample]:
     """Read whether IMEX runs, has a channel, and lists this host.

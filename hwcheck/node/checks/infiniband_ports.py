@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, NotApplicable, Remedy, check
+from hwcheck.node.check import (
+    BY_AGE,
+    BY_TRAFFIC,
+    CouldNotMeasure,
+    Metric,
+    Node,
+    NotApplicable,
+    Remedy,
+    check,
+)
 from hwcheck.node.gpus import AnswerOfKind, among_equals, middle
 from hwcheck.node.host.facts import RdmaPort
-from hwcheck.node.limits import AtLeast, AtMost, Equal, FromInventory, FromSample, like_most
+from hwcheck.node.limits import (
+    OFTEN,
+    RARE,
+    AtLeast,
+    AtMost,
+    Equal,
+    FromInventory,
+    FromSample,
+    like_most,
+)
 from hwcheck.node.ports import near_gpus, sites
 from hwcheck.node.wire import Sample
 
@@ -46,6 +64,18 @@ COUNTED = {
     "rp_cnp_handled": ("packets", "congestion notifications that slowed this port down"),
 }
 """Counters of a port by name: unit and meaning (see hwcheck/node/host/rdma.py)."""
+
+OF_TRAFFIC = (
+    *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
+    *("out_of_buffer", "roce_adp_retrans", "roce_slow_restart", "np_ecn_marked_roce_packets"),
+    "rp_cnp_handled",
+)
+FLAPS = "link_downed"
+"""``port_flaps`` counts these where the kernel log has them, with the times."""
+PAST = {
+    **dict.fromkeys(("link_downed", "link_error_recovery"), RARE),
+    **dict.fromkeys(("symbol_error", "port_rcv_errors", "local_link_integrity_errors"), OFTEN),
+}
 
 OF_4_BITS = ("local_link_integrity_errors", "excessive_buffer_overrun_errors")
 SHORT = AtMost(
@@ -296,7 +326,15 @@ rate since boot is never too high."""
             for name, (metric, most) in FULL.items()
         ),
         *(
-            Metric(name, unit, meaning, (SHORT,) if name in OF_4_BITS else ())
+            Metric(
+                name,
+                unit,
+                meaning,
+                (SHORT,) if name in OF_4_BITS else (),
+                varies=BY_AGE if name == FLAPS else BY_TRAFFIC if name in OF_TRAFFIC else None,
+                past=PAST.get(name),
+                follows=("port_flaps",) if name == FLAPS else (),
+            )
             for name, (unit, meaning) in COUNTED.items()
         ),
     ],
@@ -309,6 +347,8 @@ rate since boot is never too high."""
         command="ibstat; rdma link; mlxlink -d mlx5_0 -c",
     ),
     optional="RDMA devices",
+    group="network",
+    beside=("load", "collectives"),
 )
 def infiniband_ports(node: Node) -> Iterator[Sample]:
     """Read state, rate, firmware and error counters of every RDMA port.

@@ -53,6 +53,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="an infoROM that can be read",
+    group="GPUs",
+    stage="inventory",
 )
 def inforom(node: Node) -> Iterator[Sample]:
     """Verify the checksums of each board's infoROM, and compare its version.

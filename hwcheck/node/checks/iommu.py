@@ -52,6 +52,8 @@ PASSTHROUGH = ("", "identity")
         role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
+    group="PCIe",
+    follows=("gpu_count", "infiniband_ports", "virtualization"),
 )
 def iommu(node: Node) -> Iterator[Sample]:
     """Read the mode of the IOMMU and the kind of domain that each GPU is in.

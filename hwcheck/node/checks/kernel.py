@@ -27,6 +27,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            fact="kernel",
         ),
     ],
     remedy=Remedy(
@@ -34,6 +35,8 @@ from hwcheck.node.wire import Sample
         fix="install the same kernel on all nodes of a kind, and reboot",
         command="uname -r",
     ),
+    group="software",
+    stage="inventory",
 )
 def kernel(node: Node) -> Iterator[Sample]:
     """Record the release of the running kernel.

@@ -21,7 +21,12 @@ from hwcheck.node.wire import Sample
             )
             for kind in KINDS
         ),
-        Metric("meaning", "", "what it means, and the kernel's latest line"),
+        Metric(
+            "meaning",
+            "",
+            "what it means, and the kernel's latest line",
+            of_some="of a GPU with something to say",
+        ),
     ],
     remedy=Remedy(
         cause="a part of the machine that fails or is too warm: memory, processor, network card, "
@@ -31,6 +36,8 @@ from hwcheck.node.wire import Sample
         command="sudo dmesg --ctime | grep -E 'Hardware Error|EDAC|mce:|mlx5_core|DMAR|AMD-Vi|"
         "nvme|I/O error|blocked for|lockup|BUG|Oops'",
     ),
+    group="GPUs",
+    proof="events",
 )
 def kernel_faults(node: Node) -> Iterator[Sample]:
     """Read what the kernel wrote of memory, processors, network cards, drives and of itself.

@@ -37,6 +37,8 @@ from hwcheck.node.wire import Sample
         role="rdma",
     ),
     optional="RDMA devices",
+    group="host",
+    follows=("infiniband_ports",),
 )
 def memlock(node: Node) -> Iterator[Sample]:
     """Read how much memory this login may lock.

@@ -46,6 +46,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="GPUs that can be split",
+    group="GPUs",
+    explains_silence=True,
 )
 def mig(node: Node) -> Iterator[Sample]:
     """Read whether MIG splits each GPU into instances, and whether a change waits for a reset.

@@ -79,6 +79,7 @@ RAS_METRICS = {
     ),
     load=True,
     optional="P2P between GPUs without MIG, and NCCL %d.%d or newer" % SINCE,
+    group="collectives",
 )
 def nccl_diagnostics(node: Node) -> Iterator[Sample]:
     """Run what NCCL has to look at the ways between GPUs itself.

@@ -57,6 +57,7 @@ TEXT_LIMIT = 200
         command="env | grep ^NCCL_; grep -H NCCL_ /etc/nccl.conf ~/.nccl.conf /etc/environment "
         "/etc/profile.d/*.sh",
     ),
+    group="collectives",
 )
 def nccl_environment(node: Node) -> Iterator[Sample]:
     """List every NCCL_* variable that a job of this login would find, with its origin.

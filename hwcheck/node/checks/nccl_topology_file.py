@@ -38,6 +38,7 @@ PRESENT, EMPTY, MISSING = "present", "empty", "missing"
         command="env | grep NCCL_TOPO_FILE; grep -r NCCL_TOPO_FILE /etc/nccl.conf /etc/environment",
     ),
     optional="NCCL_TOPO_FILE set",
+    group="collectives",
 )
 def nccl_topology_file(node: Node) -> Iterator[Sample]:
     """Look for the file that NCCL_TOPO_FILE names.

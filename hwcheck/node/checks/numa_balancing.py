@@ -35,6 +35,7 @@ from hwcheck.node.wire import Sample
         role="system_tuning",
     ),
     optional="several NUMA nodes",
+    group="host",
 )
 def numa_balancing(node: Node) -> Iterator[Sample]:
     """Read whether the kernel balances memory between NUMA nodes by itself.

@@ -111,8 +111,14 @@ class _Links(NamedTuple):
                     confidence="derived",
                 ),
             ),
+            of_some="of NVLinks that are up, which are counted",
         ),
-        Metric("nvlink_speed_of_peers_gbps", "GB/s", "speed of the fastest GPU of this model here"),
+        Metric(
+            "nvlink_speed_of_peers_gbps",
+            "GB/s",
+            "speed of the fastest GPU of this model here",
+            of_some="of NVLinks that are up, which are counted",
+        ),
     ],
     remedy=Remedy(
         cause="a link that failed to train: a bridge or board that is not seated, a damaged "
@@ -122,6 +128,9 @@ class _Links(NamedTuple):
         command="nvidia-smi nvlink --status && nvidia-smi topo -m",
     ),
     optional="NVLink",
+    group="NVLink, P2P",
+    follows=("gpu_count", "mig"),
+    beside=("load", "collectives"),
 )
 def nvlink_state(node: Node) -> Iterator[Sample]:
     """Count the NVLinks of each GPU that are up, read their speed, and compare within the node.

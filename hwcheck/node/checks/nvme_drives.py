@@ -48,6 +48,9 @@ LIVE = "live"
         "sudo dmesg | grep nvme",
     ),
     optional="NVMe drives declared",
+    group="host",
+    varies="goes by what the inventory declares",
+    stage="inventory",
 )
 def nvme_drives(node: Node) -> Iterator[Sample]:
     """Count the NVMe drives on the PCIe bus and read what their driver says of them.

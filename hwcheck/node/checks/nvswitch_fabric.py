@@ -157,6 +157,8 @@ HEALTH = "NVML API Reference Guide, Fabric definitions, NVML_GPU_FABRIC_HEALTH_M
         role="nvidia_fabricmanager",
     ),
     optional="NVSwitch",
+    group="NVLink, P2P",
+    follows=("mig", "virtualization"),
 )
 def nvswitch_fabric(node: Node) -> Iterator[Sample]:
     """Read whether each GPU has joined its NVSwitch fabric, and how the fabric judges itself.

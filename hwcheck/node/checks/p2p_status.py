@@ -99,6 +99,9 @@ class _Pair(NamedTuple):
         command="nvidia-smi topo -p2p r && nvidia-smi topo -p2p w && nvidia-smi topo -m",
     ),
     optional="a second GPU without MIG",
+    group="NVLink, P2P",
+    follows=("gpu_count", "mig", "virtualization"),
+    beside=("load", "collectives"),
 )
 def p2p_status(node: Node) -> Iterator[Sample]:
     """Ask the driver for every ordered pair of GPUs what one may do in the other's memory.

@@ -70,6 +70,8 @@ LEAST_ALIKE = 3
         "ibstat | grep -i guid",
     ),
     optional="active InfiniBand ports",
+    group="network",
+    follows=("infiniband_ports",),
 )
 def partition_keys(node: Node) -> Iterator[Sample]:
     """Read the partition keys of every active InfiniBand port.

@@ -68,6 +68,8 @@ COMPARED_ELSEWHERE = ("gpu", "nic")
     ),
     gpu=False,
     optional="parts that name themselves",
+    group="host",
+    stage="inventory",
 )
 def parts(node: Node) -> Iterator[Sample]:
     """Record chassis, boards, processors, memory, GPUs, cards, drives and NVSwitches.

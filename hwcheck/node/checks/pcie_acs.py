@@ -45,6 +45,8 @@ Register (PCI Express Base Specification, Access Control Services capability).""
         role="pcie_p2p",
     ),
     optional="traffic between devices that it could redirect",
+    group="PCIe",
+    follows=("gpu_count", "infiniband_ports", "virtualization"),
 )
 def pcie_acs(node: Node) -> Iterator[Sample]:
     """Read the access control register of every bridge between the GPUs and the root.

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, NodeHost, Remedy, check
+from hwcheck.node.check import (
+    IDLE_LINK,
+    OWN_MAXIMUM,
+    Gpu,
+    Metric,
+    Node,
+    NodeHost,
+    Remedy,
+    Varies,
+    check,
+)
 from hwcheck.node.gpus import is_vgpu, where_supported
 from hwcheck.node.limits import AtLeast, FromSample, like_most
 from hwcheck.node.pcie import has_c2c, newest, slot_generation, widest
@@ -26,15 +36,21 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            varies=OWN_MAXIMUM,
         ),
         Metric(
-            "pcie_link_width_max", "lanes", "lanes that both ends of the link have", required=True
+            "pcie_link_width_max",
+            "lanes",
+            "lanes that both ends of the link have",
+            required=True,
+            setting=True,
         ),
         Metric(
             "pcie_link_generation",
             "",
             "PCIe generation now; drops when the GPU is idle",
             required=True,
+            varies=IDLE_LINK,
         ),
         Metric(
             "pcie_link_generation_max",
@@ -63,6 +79,8 @@ from hwcheck.node.wire import Sample
                     confidence="derived",
                 ),
             ),
+            varies=Varies("goes into pcie_link_generation_max", hosts=False, nights=False),
+            of_some="goes by its slot",
         ),
     ],
     remedy=Remedy(
@@ -76,6 +94,8 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional="GPUs that reach their host over PCIe",
+    group="PCIe",
+    beside=("load", "collectives"),
 )
 def pcie_link(node: Node) -> Iterator[Sample]:
     """Compare each GPU's PCIe link width with the widest that both ends of the link support.

@@ -44,7 +44,13 @@ CAN = (
             (AtLeast(CAN % ("Width", "width"), fail=1.0, of=FromSample("pcie_width_max")),),
             required=True,
         ),
-        Metric("pcie_width_max", "lanes", "lanes that both ends of the link have", required=True),
+        Metric(
+            "pcie_width_max",
+            "lanes",
+            "lanes that both ends of the link have",
+            required=True,
+            setting=True,
+        ),
     ],
     remedy=Remedy(
         cause="a board, riser or cable with a bad contact, on which the link falls back to a lower "
@@ -56,6 +62,7 @@ CAN = (
     load=True,
     per_gpu=True,
     optional="GPUs that reach their host over PCIe, without MIG",
+    group="PCIe",
 )
 def pcie_link_under_load(node: Node) -> Iterator[Sample]:
     """Compare speed and width of each GPU's PCIe link at work with what both ends support.

@@ -91,6 +91,9 @@ OPERATOR = "NVIDIA GPU Operator documentation, GPUDirect RDMA"
         role="rdma",
     ),
     optional="NVIDIA RDMA cards",
+    group="network",
+    follows=("infiniband_ports",),
+    beside=("load", "collectives"),
 )
 def peermem(node: Node) -> Iterator[Sample]:
     """Look for the two ways in which a network card can reach GPU memory.

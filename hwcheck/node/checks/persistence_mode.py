@@ -49,6 +49,7 @@ from hwcheck.node.wire import Sample
         role="nvidia_driver",
     ),
     per_gpu=True,
+    group="power, clocks",
 )
 def persistence_mode(node: Node) -> Iterator[Sample]:
     """Read whether persistence is on for each GPU, and how long it took to open them all.

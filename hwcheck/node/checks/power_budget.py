@@ -30,6 +30,7 @@ CONNECTORS += "Supply Design Guide, 336521, table 3-5)"
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_planned_w",
@@ -61,6 +62,8 @@ CONNECTORS += "Supply Design Guide, 336521, table 3-5)"
     ),
     per_gpu=True,
     optional="a power supply or power connectors that the inventory declares",
+    group="power, clocks",
+    varies="goes by what the inventory declares",
 )
 def power_budget(node: Node) -> Iterator[Sample]:
     """Hold the power limits of all GPUs against what the inventory says of supplies and cables.

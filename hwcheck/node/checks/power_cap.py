@@ -25,6 +25,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 AtMost(DECLARED_SOURCE, fail=1.01, of=DECLARED, confidence="inventory"),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_limit_default_w",
@@ -44,6 +45,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
                 ),
             ),
             required=True,
+            setting=True,
         ),
         Metric(
             "power_limit_percent",
@@ -72,6 +74,7 @@ DECLARED_SOURCE = "the inventory's hwcheck_power_limit_w, held to 1 % (limits ar
     ),
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
 )
 def power_cap(node: Node) -> Iterator[Sample]:
     """Compare each GPU's enforced power limit with the inventory or with the board's default.

@@ -7,7 +7,7 @@ from typing import Iterator, List
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, AtMost
+from hwcheck.node.limits import AtLeast, AtMost, Steady
 from hwcheck.node.load.records import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL, SW_THERMAL
 from hwcheck.node.load.summary import (
     LEAST_SAMPLES,
@@ -32,8 +32,16 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
             "W",
             "median in the steady part of the load, as far as heat did not hold the clocks down",
             required=True,
+            past=Steady(-1, ratio=True, scatter=0.01, least=0.06),
+            drawn_as="power under load",
         ),
-        Metric("power_limit_w", "W", "power limit that the driver enforces", required=True),
+        Metric(
+            "power_limit_w",
+            "W",
+            "power limit that the driver enforces",
+            required=True,
+            setting=True,
+        ),
         Metric(
             "power_percent",
             "%",
@@ -86,6 +94,7 @@ BITS = "NVML API Reference Guide, nvmlClocksThrottleReasonHwSlowdown, HwPowerBra
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="power, clocks",
 )
 def power_under_load(node: Node) -> Iterator[Sample]:
     """Compare the power that each GPU draws at work with its limit and with its neighbors.

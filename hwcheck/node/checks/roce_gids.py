@@ -41,6 +41,8 @@ IPV4 = ":0000:ffff:"
         command="show_gids; rdma link; ip -br address",
     ),
     optional="active RoCE ports",
+    group="network",
+    follows=("infiniband_ports",),
 )
 def roce_gids(node: Node) -> Iterator[Sample]:
     """Read the GID table of every active RoCE port.

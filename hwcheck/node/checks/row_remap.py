@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import Gpu, Grounds, Metric, Node, Remedy, check
 from hwcheck.node.gpus import where_supported
 from hwcheck.node.limits import AtMost, Equal
 from hwcheck.node.wire import Sample
@@ -40,6 +40,10 @@ HALF_OF_ALL = AtMost(
             "whether a bad row could not be replaced",
             (Equal(False, source=GUIDE + ", RMA Policy: the row-remapping failure flag"),),
             required=True,
+            proof=Grounds(
+                "a row could not be remapped",
+                "NVIDIA GPU Memory Error Management, RMA Policy Thresholds for Row-Remapping",
+            ),
         ),
         Metric(
             "row_remap_banks_exhausted",
@@ -78,6 +82,8 @@ HALF_OF_ALL = AtMost(
     ),
     per_gpu=True,
     optional="GPUs that replace memory rows",
+    group="GPU memory",
+    proof="readings",
 )
 def row_remap(node: Node) -> Iterator[Sample]:
     """Read how many memory rows were replaced, and whether a replacement waits or failed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional
 
-from hwcheck.node.check import Gpu, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_IDENTITY, Gpu, Metric, Node, Remedy, Varies, check
 from hwcheck.node.gpus import Survey
 from hwcheck.node.limits import AtMost
 from hwcheck.node.wire import Sample
@@ -18,7 +18,13 @@ class _Identity(NamedTuple):
 
 @check(
     metrics=[
-        Metric("gpu_uuid", "", "identifier of the GPU", required=True),
+        Metric(
+            "gpu_uuid",
+            "",
+            "identifier of the GPU",
+            required=True,
+            varies=BY_IDENTITY,
+        ),
         Metric(
             "gpus_of_this_uuid",
             "GPUs",
@@ -31,8 +37,21 @@ class _Identity(NamedTuple):
             ),
             required=True,
         ),
-        Metric("board_serial", "", "serial number of the board; several GPUs may share a board"),
-        Metric("board_part_number", "", "part number of the board"),
+        Metric(
+            "board_serial",
+            "",
+            "serial number of the board; several GPUs may share a board",
+            varies=BY_IDENTITY,
+            fact="board",
+        ),
+        Metric(
+            "board_part_number",
+            "",
+            "part number of the board",
+            varies=Varies(
+                "boards of one design are made under several; the GPUs are compared themselves"
+            ),
+        ),
     ],
     remedy=Remedy(
         cause="a board whose infoROM was written with that of another",
@@ -40,6 +59,8 @@ class _Identity(NamedTuple):
         command="nvidia-smi --query-gpu=index,uuid,serial,pci.bus_id --format=csv",
     ),
     per_gpu=True,
+    group="GPUs",
+    stage="inventory",
 )
 def serials(node: Node) -> Iterator[Sample]:
     """Record what identifies each GPU and its board, and that no two GPUs are one.

@@ -28,6 +28,7 @@ NONE = "none"
                     "versions are two programs"
                 ),
             ),
+            fact="torch",
         ),
         Metric(
             "nccl_version",
@@ -44,6 +45,7 @@ NONE = "none"
                     "versions may fail to connect or hang"
                 ),
             ),
+            fact="nccl",
         ),
         Metric(
             "system_nccl_version",
@@ -66,6 +68,9 @@ NONE = "none"
     ),
     gpu=False,
     optional="torch and NCCL",
+    group="software",
+    stage="inventory",
+    beside=("load", "collectives"),
 )
 def software_versions(node: Node) -> Iterator[Sample]:
     """Read the versions of torch and NCCL from what is installed, without loading either.

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.gpus import NO_VGPU
-from hwcheck.node.limits import AtLeast, FromModel
+from hwcheck.node.limits import AtLeast, FromModel, Steady
 from hwcheck.node.load.summary import Loaded, peers_metric, percent, with_peers
 from hwcheck.node.wire import Sample
 
@@ -24,14 +24,25 @@ def _of_model(dtype: str) -> Metric:
     name = dtype + "_tflops"
     limit = AtLeast(OF_MODEL, warn=0.9, fail=0.5, of=FromModel(name), confidence="derived")
     return Metric(
-        name, "TFLOP/s", "median over the load, products of %s matrices" % dtype, (limit,)
+        name,
+        "TFLOP/s",
+        "median over the load, products of %s matrices" % dtype,
+        (limit,),
+        of_some="goes by its power limit and by the product that it was given",
     )
 
 
 @check(
     metrics=[
         *map(_of_model, DTYPES),
-        Metric("tflops", "TFLOP/s", "the same, whatever the matrices are of", required=True),
+        Metric(
+            "tflops",
+            "TFLOP/s",
+            "the same, whatever the matrices are of",
+            required=True,
+            past=Steady(-1, ratio=True, scatter=0.005, least=0.035),
+            drawn_as="matrix products",
+        ),
         Metric("tflops_low", "TFLOP/s", "5th percentile over windows of a second"),
         peers_metric(
             "tflops_percent_of_peers",
@@ -52,6 +63,7 @@ def _of_model(dtype: str) -> Metric:
     load=True,
     per_gpu=True,
     optional=NO_VGPU,
+    group="GPUs",
 )
 def sustained_tflops(node: Node) -> Iterator[Sample]:
     """Hold the floating-point rate of each GPU against its model and against its neighbors.

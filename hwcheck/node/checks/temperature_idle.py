@@ -31,6 +31,7 @@ from hwcheck.node.wire import Sample
                 ),
             ),
             required=True,
+            drawn_as="temperature at idle",
         ),
         Metric(
             "temperature_slowdown_c",
@@ -48,6 +49,7 @@ from hwcheck.node.wire import Sample
     ),
     per_gpu=True,
     optional=NO_VGPU,
+    group="heat",
 )
 def temperature_idle(node: Node) -> Iterator[Sample]:
     """Read each idle GPU's temperature and hold it against the board's slowdown threshold.

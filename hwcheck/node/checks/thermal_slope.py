@@ -50,6 +50,7 @@ LEAST_SLOPE = 0.5
     load=True,
     per_gpu=True,
     optional="two GPUs of one kind",
+    group="heat",
 )
 def thermal_slope(node: Node) -> Iterator[Sample]:
     """Compare how steeply the temperature of each GPU rises in the first seconds of the load.

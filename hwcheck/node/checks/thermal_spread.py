@@ -37,6 +37,7 @@ BUILT_IN = (
             "C",
             "that over the median of the node's GPUs of its kind",
             (AtMost(BUILT_IN, warn=10, confidence="derived"),),
+            of_some="the one or the other, by its heat",
         ),
         Metric(
             "hot_over_peers_c",
@@ -50,6 +51,7 @@ BUILT_IN = (
                     confidence="derived",
                 ),
             ),
+            of_some="the one or the other, by its heat",
         ),
     ],
     remedy=Remedy(
@@ -64,6 +66,7 @@ BUILT_IN = (
     load=True,
     per_gpu=True,
     optional="two GPUs of one kind",
+    group="heat",
 )
 def thermal_spread(node: Node) -> Iterator[Sample]:
     """Compare the temperature of each GPU at work with the others of its node.

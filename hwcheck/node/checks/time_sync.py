@@ -31,6 +31,7 @@ from hwcheck.node.wire import Sample
         "chrony.conf, which also tells the kernel",
         command="timedatectl; chronyc tracking",
     ),
+    group="host",
 )
 def time_sync(node: Node) -> Iterator[Sample]:
     """Ask the kernel whether its clock is synchronized.

@@ -58,6 +58,8 @@ from hwcheck.node.wire import Sample
     ),
     gpu=False,
     optional="NVIDIA's container toolkit and DCGM",
+    group="software",
+    stage="inventory",
 )
 def tool_versions(node: Node) -> Iterator[Sample]:
     """Read which NVIDIA Container Toolkit and which DCGM are installed, by their libraries' names.

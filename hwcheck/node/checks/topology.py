@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from hwcheck.node.check import CouldNotMeasure, Metric, Node, Remedy, check
+from hwcheck.node.check import BY_IDENTITY, BY_SLOT, CouldNotMeasure, Metric, Node, Remedy, check
 from hwcheck.node.interconnect import Interconnect, LinkedGpu, links_to, nvlink_gbps, nvlinks
 from hwcheck.node.limits import AtLeast, AtMost, Equal, FromSample
 from hwcheck.node.pcie import Place, pci_path, place_of
@@ -21,10 +21,33 @@ MOST_NICS = 32
 
 @check(
     metrics=[
-        Metric("pci_address", "", "PCI address of a GPU or an RDMA device", required=True),
-        Metric("cpu_affinity", "", "CPUs near the GPU"),
-        Metric("numa_affinity", "", "NUMA nodes whose memory is near the GPU"),
-        Metric("gpu_numa_id", "", "NUMA node that the GPU's own memory is"),
+        Metric(
+            "pci_address",
+            "",
+            "PCI address of a GPU or an RDMA device",
+            required=True,
+            varies=BY_IDENTITY,
+        ),
+        Metric(
+            "cpu_affinity",
+            "",
+            "CPUs near the GPU",
+            varies=BY_SLOT,
+            of_some="goes by its slot",
+        ),
+        Metric(
+            "numa_affinity",
+            "",
+            "NUMA nodes whose memory is near the GPU",
+            varies=BY_SLOT,
+            of_some="goes by its slot",
+        ),
+        Metric(
+            "gpu_numa_id",
+            "",
+            "NUMA node that the GPU's own memory is",
+            varies=BY_SLOT,
+        ),
         Metric(
             "numa_unknown",
             "",
@@ -39,7 +62,12 @@ MOST_NICS = 32
                 ),
             ),
         ),
-        Metric("nvswitch", "", "whether the GPU's NVLinks lead to NVSwitches"),
+        Metric(
+            "nvswitch",
+            "",
+            "whether the GPU's NVLinks lead to NVSwitches",
+            of_some="of NVLinks that are up, which are counted",
+        ),
         Metric(
             "nvlinks_unanswered",
             "links",
@@ -81,6 +109,8 @@ MOST_NICS = 32
         command="nvidia-smi topo -m && nvidia-smi nvlink --status",
     ),
     per_gpu=True,
+    group="NVLink, P2P",
+    beside=("load", "collectives"),
 )
 def topology(node: Node) -> Iterator[Sample]:
     """Find the way between every two GPUs, and from each to RDMA devices, CPUs and memory.

@@ -38,6 +38,10 @@ from hwcheck.node.wire import Sample
         fix="correct the address or hwcheck_hypervisor in the inventory",
         command="systemd-detect-virt; cat /sys/class/dmi/id/product_name",
     ),
+    group="host",
+    explains_silence=True,
+    stage="inventory",
+    beside=("load", "collectives"),
 )
 def virtualization(node: Node) -> Iterator[Sample]:
     """Record whether the node is a virtual machine or a container, and its product name.

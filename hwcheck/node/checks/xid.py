@@ -117,7 +117,12 @@ LEAST_GPUS = 4
                 ),
             ),
         ),
-        Metric("meaning", "", "what the code means and asks for"),
+        Metric(
+            "meaning",
+            "",
+            "what the code means and asks for",
+            of_some="of a GPU with something to say",
+        ),
         Metric("log_complete", "", "whether the log still goes back to the boot", required=True),
     ],
     remedy=Remedy(
@@ -126,6 +131,8 @@ LEAST_GPUS = 4
         "that, have the board examined",
         command="sudo dmesg --ctime | grep -E 'NVRM: Xid|SXid'",
     ),
+    group="GPUs",
+    proof="events",
 )
 def xid(node: Node) -> Iterator[Sample]:
     """Read the Xid and SXid messages of the NVIDIA driver since boot.

@@ -174,3 +174,13 @@ def test_text_from_a_node_does_nothing(shown: Assessment, hostile: str) -> None:
     assert "\x1b" not in page + text
     assert "<script>" not in text
     assert "](javascript" not in text
+
+
+def test_ways_of_the_data_stand_in_one_order() -> None:
+    ways = [Transport((f"n0{n}",), {f"NET/{n}": 1, "version": "2.27.5"}) for n in range(1, 5)]
+    remarks = []
+    for transport in (ways, ways[::-1]):
+        runs = tuple(replace(run, transport=tuple(transport)) for run in record().runs)
+        remarks.append(multi_host_view(replace(record(), runs=runs)).remarks)
+    assert remarks[0] == remarks[1]
+    assert [n for text in remarks[0] for n in "1234" if f"NET/{n}" in text] == ["1", "2", "3", "4"]
